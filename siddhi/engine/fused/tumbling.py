@@ -14,6 +14,8 @@ At the end of a batch the groups are written in the order in which they came, an
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 
 from siddhi.analysis import model
@@ -40,13 +42,14 @@ from siddhi.engine.expressions.compiler import ExpressionCompiler
 from siddhi.engine.expressions.leaves import ColumnNode, TimestampNode
 from siddhi.engine.fused.fused import LEAST_MOVES, FusedSelection, NodeLines, room_for_moves
 from siddhi.engine.fused.group_table import BY_CODE, HOW, give_back, group_of
+from siddhi.engine.fused.held_rows import Line
 from siddhi.engine.fused.shape import Shape
 from siddhi.engine.kernels import grown, kernel_part, state_kernel
 from siddhi.engine.memory import fetch, set_word, word_at
 from siddhi.engine.operator import OperatorContext, Step
 from siddhi.engine.state import Codes, State
 from siddhi.engine.state_size import StateSize, held_bytes
-from siddhi.engine.windows.cutting import CLOCK, ORDER, ROWS, Cutter
+from siddhi.engine.windows.cutting import CLOCK, NO_CUTS, ORDER, ROWS, Cutter
 from siddhi.engine.windows.external_time_batch import ExternalTimeCutter
 from siddhi.engine.windows.length_batch import LengthCutter, length_and_streaming
 from siddhi.engine.windows.time_batch import TimeCutter
@@ -251,7 +254,8 @@ class TumblingSelection(FusedSelection):
         cuts = self.cutter.cut(batch, step, 0, self.opened_rows)
         cut = cuts.shape[1]
         newest, newest_valid, out_cuts = self._room_for(int(self.state[OPEN]) + size) if cut else self._no_out
-        aggregates = self._tumble(batch, cuts, newest, newest_valid, out_cuts)
+        read = self.nodes.of(batch) if size else []
+        aggregates = self._tumble(read, self.keys(batch), size, cuts, newest, newest_valid, out_cuts)
         self.opened_rows = size - int(cuts[ROWS, -1]) if cut else self.opened_rows + size
         if not cut or not (written := int(self.state[WRITTEN])):
             return self.nothing
@@ -259,13 +263,28 @@ class TumblingSelection(FusedSelection):
         rows = self._newest_rows(newest[:, :written], newest_valid[:, :written], cuts, out_cuts[:written])
         return self.shape.outputs.of(rows, aggregates, self.pool)[0]
 
+    def take_in(self, read: Sequence[Line], keys: Int64Array, values: Mapping[str, AnyArray], size: int) -> bool:
+        """`size` rows have come, with the values `read`, the `keys` of their groups and the `values` of the attributes
+        that tell when a batch ends; False when one of them ends a batch: then nothing has happened."""
+        if not self.cutter.ends_none(values, size, self.opened_rows):
+            return False
+        self._tumble(read, keys, size, NO_CUTS, *self._no_out)
+        self.opened_rows += size
+        return True
+
     def _tumble(
-        self, batch: EventBatch, cuts: Int64Array, newest: Int64Array, newest_valid: BoolArray, out_cuts: Int64Array
+        self,
+        read: Sequence[Line],
+        keys: Int64Array,
+        size: int,
+        cuts: Int64Array,
+        newest: Int64Array,
+        newest_valid: BoolArray,
+        out_cuts: Int64Array,
     ) -> list[AnyValues]:
         """The aggregates of the rows written, whose attributes and cuts are written into the arrays given."""
         accumulators, groups, lines = self.accumulators, self.groups, self._lines
-        size, keys = batch.size, self.keys(batch)
-        read = self._read(batch)
+        arrays = self._found(read)
         out, out_valid = accumulators.room_for(len(out_cuts)) if len(out_cuts) else self._no_aggregates
         row = written = 0
         self._moves = room_for_moves(self._moves, size)
@@ -286,25 +305,24 @@ class TumblingSelection(FusedSelection):
                 self._grow_places()
             elif told != NO_MOVE_LEFT:
                 self.make_room(told, forget=True)
-        del read  # until here the kernels have looked at these arrays by their addresses
+        del arrays  # until here the kernels have looked at these arrays by their addresses
         return accumulators.values(out, out_valid, int(self.state[WRITTEN])) if len(out_cuts) else []
 
-    def _read(self, batch: EventBatch) -> list[AnyArray]:
+    def _found(self, read: Sequence[Line]) -> list[AnyArray]:
         """The arrays of all values that are read, where `lines` tell; these hold as long as the arrays do."""
         arrays: list[AnyArray] = []
-        if batch.size:
-            lines = self._lines
-            for line, values, valid in self.nodes.of(batch):
-                read, lines[line, FORM] = in_form(values)
-                lines[line, VALUES] = address_of(read)
-                arrays.append(read)
-                if valid is not None:
-                    mask = np.ascontiguousarray(valid)
-                    lines[line, MASK] = address_of(mask)
-                    arrays.append(mask)
-                elif self._told_nulls:
-                    lines[line, MASK] = 0
-                self._told_nulls = self._told_nulls or valid is not None
+        lines = self._lines
+        for line, values, valid in read:
+            found, lines[line, FORM] = in_form(values)
+            lines[line, VALUES] = address_of(found)
+            arrays.append(found)
+            if valid is not None:
+                mask = np.ascontiguousarray(valid)
+                lines[line, MASK] = address_of(mask)
+                arrays.append(mask)
+            elif self._told_nulls:
+                lines[line, MASK] = 0
+            self._told_nulls = self._told_nulls or valid is not None
         return arrays
 
     def _grow_places(self) -> None:

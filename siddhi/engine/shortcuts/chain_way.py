@@ -18,6 +18,7 @@ from siddhi.engine.pattern.chain_memory import MATCH_PARTIAL, MATCH_REFERENCES
 from siddhi.engine.scope import EVENT_TIMESTAMP
 from siddhi.engine.shortcuts.few_rows import MOST, FewResults, FewRows
 from siddhi.engine.shortcuts.instance_keys import InstanceKeys
+from siddhi.engine.shortcuts.kernel import REFUSED
 from siddhi.engine.shortcuts.way import Outcome
 from siddhi.language.ast import AttributeType
 
@@ -59,8 +60,9 @@ class ChainWay:
         """As `Way.run`: a batch with nulls that are no strings goes the long way, and so does one that opens an
         instance of a partition."""
         few, chain, source, keys = self._few, self._chain, self._source, self._keys
-        if not few.read(records, rows):
-            return None
+        passed = few.read(records, rows)
+        if passed != rows:
+            return None if passed == REFUSED else (0, few.latest(rows), ())
         if rows != self._cut_at:
             self._stamps = few.stamps[:rows]
             self._values = {name: values[:rows] for name, values in few.values.items()}
@@ -102,8 +104,9 @@ def _gathered(
 ) -> tuple[AnyArray, BoolArray | None]:
     """What has come, at `rows`, or where these are negative what is kept for `partials`; and where it is not null."""
     before = rows < 0
-    values: AnyArray = np.where(before, kept[partials], came[rows])
-    return values, None if valid is None else ~before | valid[partials]
+    places = np.where(before, partials, 0)  # of others there may be no room
+    values: AnyArray = np.where(before, kept[places], came[rows])
+    return values, None if valid is None else ~before | valid[places]
 
 
 def chain_way(

@@ -12,7 +12,7 @@ takes longer than what is done to its value.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -42,6 +42,8 @@ from siddhi.engine.record_kernels import (
     ZEROS,
     write_records,
 )
+from siddhi.engine.shortcuts.kernel import COLUMN, REFUSED, test_records
+from siddhi.engine.shortcuts.plain_query import PlainTest, lines_of
 from siddhi.engine.strings import StringPool
 from siddhi.language.ast import AttributeType
 
@@ -52,11 +54,16 @@ _WRITTEN_FORMS = {AttributeType.STRING: CODES, AttributeType.BOOL: FLAGS}
 
 
 class FewRows:
-    """The timestamps of up to `MOST` rows, and their `attributes`, none of which is an object: `values` has each of
-    them as `Column` does, and `addresses` where these lie; only the first rows are those of the batch that was read."""
+    """The timestamps of up to `MOST` rows that pass `tests`, and their `attributes`, none of which is an object:
+    `values` has each of them as `Column` does, and `addresses` where these lie; only the first rows are those of the
+    batch that was read."""
 
-    def __init__(self, attributes: Mapping[str, AttributeType], pool: StringPool) -> None:
+    def __init__(
+        self, attributes: Mapping[str, AttributeType], pool: StringPool, tests: Sequence[PlainTest] = ()
+    ) -> None:
         self._pool = pool
+        self._filter = _Filter(tests) if tests else None
+        self._latest: int | None = None
         self._names = tuple(attributes)
         lines = 1 + len(attributes)
         memory: Int64Array = np.zeros((2 * lines, MOST), INT64)
@@ -78,15 +85,46 @@ class FewRows:
         """Batches have their columns as `layout` says, which has timestamps and nothing to be cast."""
         self._plan[0, PLACE] = layout.timestamp
         self._plan[1:, PLACE] = [layout.attributes[name][1] for name in self._names]
+        if self._filter is not None:
+            self._filter.lay_out(layout)
 
-    def read(self, records: pa.RecordBatch, rows: int) -> bool:
-        """The lines have the `rows` rows of `records`; False when one of these is null and no string."""
+    def read(self, records: pa.RecordBatch, rows: int) -> int:
+        """The lines have the `rows` rows of `records`, if these pass; returns how many there are then, 0 when none
+        passes, and `REFUSED` when only some do or when a value that is no string is null."""
         records._export_to_c(self._array_at)
-        return self._pool.read_records(self._array_at, self._plan, rows, self._memory, 0, MOST) == 0
+        if self._filter is not None:
+            count, self._latest = self._filter.passing(self._array_at, rows)
+            if count != rows:
+                return 0 if count == 0 else REFUSED
+        nulls = self._pool.read_records(self._array_at, self._plan, rows, self._memory, 0, MOST)
+        return REFUSED if nulls else rows
 
     def latest(self, rows: int) -> int:
-        """The greatest of the timestamps."""
+        """The greatest timestamp of the `rows` rows that came, whether they pass or not."""
+        if self._latest is not None:
+            return self._latest
         return self.stamps.item(0) if rows == 1 else int(self.stamps[:rows].max())
+
+
+class _Filter:
+    """Looks which rows pass `tests` before any of them is read."""
+
+    def __init__(self, tests: Sequence[PlainTest]) -> None:
+        self._attributes = [test.attribute for test in tests]
+        self._tests, texts = lines_of(tests)
+        self._texts: AnyArray = np.frombuffer(texts + b"\0", dtype=np.uint8)
+        self._texts_at = address_of(self._texts)
+        self._stamps = 0
+        self._positions: Int64Array = np.empty(MOST, INT64)
+
+    def lay_out(self, layout: Layout) -> None:
+        self._tests[:, COLUMN] = [layout.attributes[name][1] for name in self._attributes]
+        self._stamps = layout.timestamp
+
+    def passing(self, array_at: int, rows: int) -> tuple[int, int]:
+        """As `test_records`."""
+        told: tuple[int, int] = test_records(array_at, rows, self._tests, self._texts_at, self._stamps, self._positions)
+        return told
 
 
 class FewResults:

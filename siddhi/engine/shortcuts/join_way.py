@@ -3,7 +3,7 @@ that always lie in the same places. What leaves is written from where the window
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +17,8 @@ from siddhi.engine.joins.queues import OUT_TIMESTAMP, PAIR_LINES
 from siddhi.engine.joins.side import Side
 from siddhi.engine.joins.sliding import SlidingJoin
 from siddhi.engine.shortcuts.few_rows import MOST, FewResults, FewRows
+from siddhi.engine.shortcuts.kernel import REFUSED
+from siddhi.engine.shortcuts.plain_query import PlainTest
 from siddhi.engine.shortcuts.way import Outcome
 from siddhi.engine.windows.emission import new_emission
 from siddhi.engine.windows.length import LengthWindow
@@ -28,15 +30,22 @@ _BOTH_FIRST = True, True
 
 class JoinWay:
     """Takes rows to the side `slot` of `join`, whose pairs leave as they are for a stream with the attributes `types`;
-    the codes of the attribute `key` are the keys of the rows."""
+    the codes of the attribute `key` are the keys of the rows, and only those that pass `tests` come to it."""
 
     most_rows = MOST
 
-    def __init__(self, join: SlidingJoin, slot: int, key: str, types: Mapping[str, AttributeType]) -> None:
+    def __init__(
+        self,
+        join: SlidingJoin,
+        slot: int,
+        key: str,
+        types: Mapping[str, AttributeType],
+        tests: Sequence[PlainTest],
+    ) -> None:
         side = join.flows[slot].side
         self._join = join
         self._slot = slot
-        few = self._few = FewRows(side.types, side.pool)
+        few = self._few = FewRows(side.types, side.pool, tests)
         self._keys: Int64Array = few.values[key]
         self._stamps = few.stamps
         self._values: list[tuple[str, AnyArray]] = []
@@ -60,8 +69,11 @@ class JoinWay:
         """As `Way.run`: a batch with nulls that are no strings goes the long way, and so does one that comes when the
         join has to catch up with its windows."""
         join, few = self._join, self._few
-        if join.behind or not few.read(records, rows):
+        if join.behind:
             return None
+        passed = few.read(records, rows)
+        if passed != rows:
+            return None if passed == REFUSED else (0, few.latest(rows), ())
         if rows != self._cut_at:
             self._stamps = few.stamps[:rows]
             self._values = [(name, values[:rows]) for name, values in few.values.items()]
@@ -103,25 +115,27 @@ class JoinWay:
                     self._results.values_lie(column, self._few.addresses[name], 0, positions_at)
 
 
-def join_way(operator: JoinOperator, stream: str, types: Mapping[str, AttributeType]) -> JoinWay | None:
-    """The short way of events of `stream` through the join `operator`, whose pairs are all that leaves; None when sides
+def join_way(
+    operator: JoinOperator, slot: int, types: Mapping[str, AttributeType], tests: Sequence[PlainTest]
+) -> JoinWay | None:
+    """The short way of events that come to the side `slot` of the join `operator` when they pass `tests`; its pairs are
+    all that leaves. None when sides
     are no windows of `length` or streams that nothing holds, when equal codes of strings do not make a pair, when one
     event comes to both sides, or when objects are read."""
     join, sides = operator.sliding, operator.sides
     if join is None or not join.gives_all or sides[0].source == sides[1].source or not all(map(_is_queue, sides)):
         return None
     keys = [flow.key for flow in join.flows]
-    slot = 0 if sides[0].source == stream else 1
     key = keys[slot]
     if key is None or None in keys or AttributeType.OBJECT in sides[slot].types.values():
         return None
     given = {column for side in sides for column, _ in side.selected}
     if AttributeType.OBJECT in types.values() or given != types.keys():
         return None
-    return JoinWay(join, slot, key, types)
+    return JoinWay(join, slot, key, types, tests)
 
 
 def _is_queue(side: Side) -> bool:
     window = side.window
     holds = isinstance(window, LengthWindow) and window.length > 0
-    return not side.chain and (holds or (window is None and side.bare))
+    return holds or (window is None and side.bare)

@@ -108,6 +108,34 @@ def _latest(child, base, rows):  # type: ignore[no-untyped-def]
     return latest
 
 
+@seldom_part
+def _passing(array_at, rows, tests, texts_at, positions):  # type: ignore[no-untyped-def]
+    """The first of `positions` are those of the `rows` rows that pass all `tests`; returns how many these are."""
+    children = np.int64(word_at(array_at + 8 * CHILDREN))
+    base = np.int64(word_at(array_at + 8 * OFFSET))
+    for row in range(rows):
+        positions[row] = row
+    count = np.int64(rows)
+    for number in range(len(tests)):
+        child = np.int64(word_at(children + 8 * tests[number, COLUMN]))
+        count = _left_by(tests[number], child, base, texts_at, positions, count)
+    return count
+
+
+@state_kernel
+def test_records(array_at, rows, tests, texts_at, stamps, positions):  # type: ignore[no-untyped-def]
+    """(how many of the `rows` rows of the `ArrowArray` at `array_at` pass all `tests`, the latest timestamp of all, in
+    the column in place `stamps`); the array is released unless all pass. (`REFUSED`, …) when timestamps may be null."""
+    children = np.int64(word_at(array_at + 8 * CHILDREN))
+    latest = _latest(np.int64(word_at(children + 8 * stamps)), np.int64(word_at(array_at + 8 * OFFSET)), rows)
+    count = np.int64(REFUSED)
+    if latest != _LEAST:
+        count = _passing(array_at, rows, tests, texts_at, positions)
+    if count != rows:
+        call_at(np.int64(word_at(array_at + 8 * RELEASE)), array_at)
+    return count, latest
+
+
 @state_kernel
 def pass_records(array_at, rows, tests, texts_at, plan, columns, positions, release_at, out):  # type: ignore[no-untyped-def]
     """Writes those of the `rows` rows of the `ArrowArray` at `array_at` that pass all `tests` into a new block, which
@@ -124,12 +152,7 @@ def pass_records(array_at, rows, tests, texts_at, plan, columns, positions, rele
     latest = _latest(np.int64(word_at(children + 8 * columns[0])), base, rows)
     count = np.int64(REFUSED)
     if latest != _LEAST:
-        count = np.int64(rows)
-        for row in range(rows):
-            positions[row] = row
-        for number in range(len(tests)):
-            child = np.int64(word_at(children + 8 * tests[number, COLUMN]))
-            count = _left_by(tests[number], child, base, texts_at, positions, count)
+        count = _passing(array_at, rows, tests, texts_at, positions)
         if count > 0 and release_at != 0:
             positions_at = np.int64(positions.ctypes.data) if count < rows else np.int64(0)
             for line in range(len(plan)):

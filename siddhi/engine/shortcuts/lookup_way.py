@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
@@ -12,23 +12,32 @@ from siddhi.engine.joins.held import HeldTable
 from siddhi.engine.joins.join import JoinOperator
 from siddhi.engine.joins.side import Side
 from siddhi.engine.shortcuts.few_rows import MOST, FewResults, FewRows
+from siddhi.engine.shortcuts.kernel import REFUSED
+from siddhi.engine.shortcuts.plain_query import PlainTest
 from siddhi.engine.shortcuts.way import Outcome
 from siddhi.engine.tables.matching import Pairs, RowMatcher
 from siddhi.language.ast import AttributeType
 
 
 class LookupWay:
-    """Takes rows of `side` to the table of `matcher`, which finds its rows by the codes of the attribute `key`; `other`
-    is the side of the table. The pairs leave as they are for a stream with the attributes `types`."""
+    """Takes rows of `side` that pass `tests` to the table of `matcher`, which finds its rows by the codes of the
+    attribute `key`; `other` is the side of the table. The pairs leave as they are for a stream with the attributes
+    `types`."""
 
     most_rows = MOST
 
     def __init__(
-        self, matcher: RowMatcher, key: str, side: Side, other: Side, types: Mapping[str, AttributeType]
+        self,
+        matcher: RowMatcher,
+        key: str,
+        side: Side,
+        other: Side,
+        types: Mapping[str, AttributeType],
+        tests: Sequence[PlainTest],
     ) -> None:
         self._matcher = matcher
         self._side, self._other = side, other
-        few = self._few = FewRows(side.types, side.pool)
+        few = self._few = FewRows(side.types, side.pool, tests)
         self._whole = self._keys = few.values[key]
         self._cut_at = 0
         self._results = FewResults(types, side.pool)
@@ -40,8 +49,9 @@ class LookupWay:
     def run(self, records: pa.RecordBatch, rows: int, clock: int, *, written: bool) -> Outcome | None:
         """As `Way.run`: a batch with nulls that are no strings goes the long way."""
         few = self._few
-        if not few.read(records, rows):
-            return None
+        passed = few.read(records, rows)
+        if passed != rows:
+            return None if passed == REFUSED else (0, few.latest(rows), ())
         if rows != self._cut_at:
             self._keys, self._cut_at = self._whole[:rows], rows
         pairs = self._matcher.by_code(self._keys)
@@ -61,19 +71,21 @@ class LookupWay:
         return results.write(count)
 
 
-def lookup_way(operator: JoinOperator, types: Mapping[str, AttributeType]) -> LookupWay | None:
-    """The short way of events through the join `operator`, whose pairs are all that leaves; None when they meet other
-    things than the rows of a table, find these by more than the code of a string, pass something on their way or leave
-    without a pair, or when objects are read."""
+def lookup_way(
+    operator: JoinOperator, types: Mapping[str, AttributeType], tests: Sequence[PlainTest]
+) -> LookupWay | None:
+    """The short way of events that pass `tests` through the join `operator`, whose pairs are all that leaves; None when
+    they meet other things than the rows of a table, find these by more than the code of a string, or leave without a
+    pair, or when objects are read."""
     if operator.steady is None or not operator.only_current:
         return None
     side, other = operator.steady
     held = other.held
-    if not isinstance(held, HeldTable) or held.key is None or side.chain or not side.bare or not side.triggers:
+    if not isinstance(held, HeldTable) or held.key is None or not side.bare or not side.triggers:
         return None
     given = {column for one in (side, other) for column, _ in one.selected}
     if side.keeps_unmatched or given != types.keys():
         return None
     if AttributeType.OBJECT in side.types.values() or AttributeType.OBJECT in types.values():
         return None
-    return LookupWay(held.matcher, held.key, side, other, types)
+    return LookupWay(held.matcher, held.key, side, other, types, tests)

@@ -71,13 +71,22 @@ def plain_query(query: model.AnalysedQuery) -> PlainQuery | None:
         if not isinstance(value, model.AttributeValue) or value.type is AttributeType.OBJECT:
             return None
         attributes[selected.name] = value.name
+    tests = plain_tests(source)
+    return None if tests is None else PlainQuery(tests, attributes)
+
+
+def plain_tests(source: model.SourceInput) -> tuple[PlainTest, ...] | None:
+    """What events of `source` pass before its window, if that is nothing but plain tests and nothing comes behind the
+    window; None otherwise."""
+    if source.after:
+        return None
     tests: list[PlainTest] = []
     for step in source.before:
         found = list(_tests(step.condition)) if isinstance(step, model.FilterStep) else [None]
         if None in found:
             return None
         tests.extend(test for test in found if test is not None)
-    return PlainQuery(tuple(tests), attributes)
+    return tuple(tests)
 
 
 def _arranges(selection: model.AnalysedSelection) -> bool:

@@ -3,7 +3,7 @@ between lines that always lie in the same places."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -17,14 +17,16 @@ from siddhi.engine.fused.held_rows import Line
 from siddhi.engine.fused.sliding import SlidingSelection
 from siddhi.engine.inlet import Layout
 from siddhi.engine.shortcuts.few_rows import MOST, FewResults, FewRows
+from siddhi.engine.shortcuts.kernel import REFUSED
+from siddhi.engine.shortcuts.plain_query import PlainTest
 from siddhi.engine.shortcuts.way import Outcome
 from siddhi.language.ast import AttributeType
 
 
 class SlidingWay:
-    """Takes rows through `selection`, whose outputs are attributes of the row and aggregates, to a stream with the
-    attributes `types`. `read` are the attributes that it reads, `lines` from which of them each line of the rows held
-    comes (None: from the timestamp). `playback` says that event time drives the clock."""
+    """Takes rows that pass `tests` through `selection`, whose outputs are attributes of the row and aggregates, to a
+    stream with the attributes `types`. `read` are the attributes that it reads, `lines` from which of them each line of
+    the rows held comes (None: from the timestamp). `playback` says that event time drives the clock."""
 
     most_rows = MOST
 
@@ -34,12 +36,13 @@ class SlidingWay:
         read: Mapping[str, AttributeType],
         lines: list[tuple[int, str | None]],
         types: Mapping[str, AttributeType],
+        tests: Sequence[PlainTest],
         *,
         playback: bool,
     ) -> None:
         self._selection = selection
         self._playback = playback
-        few = self._few = FewRows(read, selection.pool)
+        few = self._few = FewRows(read, selection.pool, tests)
         self._held = [(line, few.stamps if name is None else few.values[name]) for line, name in lines]
         self._cut: list[Line] = []
         self._cut_at = 0
@@ -66,8 +69,9 @@ class SlidingWay:
     def run(self, records: pa.RecordBatch, rows: int, clock: int, *, written: bool) -> Outcome | None:
         """As `Way.run`: a batch with nulls that are no strings goes the long way."""
         few, selection = self._few, self._selection
-        if not few.read(records, rows):
-            return None
+        passed = few.read(records, rows)
+        if passed != rows:
+            return None if passed == REFUSED else (0, few.latest(rows), ())
         if rows != self._cut_at:
             self._cut = [(line, values[:rows], None) for line, values in self._held]
             self._cut_at = rows
@@ -102,11 +106,12 @@ def sliding_way(
     selection: SlidingSelection,
     source: Mapping[str, AttributeType],
     types: Mapping[str, AttributeType],
+    tests: Sequence[PlainTest],
     *,
     playback: bool,
 ) -> SlidingWay | None:
-    """The short way of events with the attributes `source` through `selection`; None when it computes more than
-    aggregates, when groups are found by more than the code of a string, or when objects are read."""
+    """The short way of events with the attributes `source` that pass `tests` through `selection`; None when it computes
+    more than aggregates, when groups are found by more than the code of a string, or when objects are read."""
     outputs, lines = selection.shape.outputs, selection.nodes.attributes()
     if outputs.computed or lines is None or selection.groups.state[HOW] == BY_HASH:
         return None
@@ -118,4 +123,4 @@ def sliding_way(
     read = {name: source[name] for name in dict.fromkeys(names)}
     if AttributeType.OBJECT in read.values():
         return None
-    return SlidingWay(selection, read, lines, types, playback=playback)
+    return SlidingWay(selection, read, lines, types, tests, playback=playback)

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from siddhi.analysis import model
+from siddhi.engine.filters import Filter
 from siddhi.engine.fused.sliding import SlidingSelection
+from siddhi.engine.fused.tumbling import TumblingSelection
 from siddhi.engine.joins.join import JoinOperator
 from siddhi.engine.partitions.keys import KeyedStream
 from siddhi.engine.pattern.chain import ChainOperator
@@ -14,7 +17,9 @@ from siddhi.engine.shortcuts.chain_way import chain_way
 from siddhi.engine.shortcuts.instance_keys import instance_keys
 from siddhi.engine.shortcuts.join_way import join_way
 from siddhi.engine.shortcuts.lookup_way import lookup_way
+from siddhi.engine.shortcuts.plain_query import plain_tests
 from siddhi.engine.shortcuts.sliding_way import sliding_way
+from siddhi.engine.shortcuts.tumbling_way import tumbling_way
 from siddhi.engine.shortcuts.way import Way
 from siddhi.language.ast import AttributeType
 
@@ -34,9 +39,9 @@ def short_way(
 ) -> Way | None:
     """The short way of events of `stream`, which have the attributes `source`, through `query`, which feeds a stream
     with the attributes `types`; `entrance` is how they come into its partition. None when there is none."""
-    if query.chain or query.limiter is not None or query.timed:
+    if query.limiter is not None or query.timed:
         return None
-    fused, head, selector = query.fused, query.head, query.selector
+    head, selector = query.head, query.selector
     if isinstance(head, ChainOperator) and isinstance(selector, Selector) and selector.hands_out:
         keys = None
         if query.by_key:
@@ -46,8 +51,23 @@ def short_way(
         return chain_way(head, selector.hands_out, stream, source, types, keys)
     if query.by_key:
         return None
-    if isinstance(fused, SlidingSelection):
-        return sliding_way(fused, source, types, playback=playback)
-    if isinstance(head, JoinOperator) and query.hands_on:
-        return join_way(head, stream, types) or lookup_way(head, types)
-    return None
+    if isinstance(head, JoinOperator):
+        return _joining(query, head, stream, types)
+    tests = plain_tests(query.analysed.input) if isinstance(query.analysed.input, model.SourceInput) else None
+    if tests is None:
+        return None
+    if isinstance(query.fused, SlidingSelection):
+        return sliding_way(query.fused, source, types, tests, playback=playback)
+    return tumbling_way(query.fused, tests) if isinstance(query.fused, TumblingSelection) else None
+
+
+def _joining(query: Query, head: JoinOperator, stream: str, types: Mapping[str, AttributeType]) -> Way | None:
+    """As `short_way`, for a query that joins."""
+    join = query.analysed.input
+    if not query.hands_on or not isinstance(join, model.Join):
+        return None
+    slot = 0 if head.sides[0].source == stream else 1
+    tests = plain_tests((join.left, join.right)[slot])
+    if tests is None or not all(isinstance(operator, Filter) for operator in head.sides[slot].chain):
+        return None
+    return join_way(head, slot, types, tests) or lookup_way(head, types, tests)

@@ -11,10 +11,11 @@ and for selections that are fused with their window alike.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 
 import numpy as np
 
-from siddhi.engine.arrays import Int64Array
+from siddhi.engine.arrays import AnyArray, Int64Array
 from siddhi.engine.batch import EventBatch
 from siddhi.engine.kernels import kernel_part, state_kernel
 from siddhi.engine.kinds import CURRENT, EXPIRED, RESET
@@ -52,6 +53,11 @@ class Cutter(ABC):
     def cut(self, batch: EventBatch, step: Step, last: int, opened: int) -> Int64Array:
         """The cuts that `batch` and the timers of `step` make when `last` rows are in the last batch and `opened` in
         the one in progress."""
+
+    def ends_none(self, values: Mapping[str, AnyArray], rows: int, opened: int) -> bool:
+        """True when it is known at a glance that none of `rows` rows with these `values` ends a batch when `opened` are
+        in the one in progress, and nothing has to be remembered of them."""
+        return False
 
     def next_deadline_ms(self) -> int | None:
         """The time of the next cut by a timer when a batch is held, or None."""

@@ -11,10 +11,12 @@ timestamp.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from siddhi.analysis import model
-from siddhi.engine.arrays import Int64Array
+from siddhi.engine.arrays import AnyArray, Int64Array
 from siddhi.engine.batch import EventBatch
 from siddhi.engine.bits import address_of
 from siddhi.engine.expressions.evaluation import Evaluation, Node, broadcast
@@ -115,6 +117,13 @@ class ExternalTimeCutter(Cutter):
         cuts = self._cuts[:, :count].copy()
         cuts[ORDER], cuts[CLOCK] = batch.orders[cuts[ROWS]], batch.clocks[cuts[ROWS]]
         return cuts
+
+    def ends_none(self, values: Mapping[str, AnyArray], rows: int, opened: int) -> bool:
+        end, time = self.lines.item(_END), self.time
+        if end == _UNSET or not isinstance(time, ColumnNode):
+            return False
+        times = values[time.column]
+        return bool(times.item(0) < end if rows == 1 else times[:rows].max() < end)
 
     def snapshot(self) -> State:
         """In between snapshots have a third line, for the newest time seen: nobody needs more than that it is not

@@ -7,11 +7,11 @@ streaming    out   +a   +b         -a -b reset +c    +d
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from siddhi.engine.arrays import Int64Array
+from siddhi.engine.arrays import AnyArray, Int64Array
 from siddhi.engine.batch import EventBatch
 from siddhi.engine.kernels import kernel_array, state_kernel
 from siddhi.engine.kinds import CURRENT, EXPIRED, RESET
@@ -70,6 +70,9 @@ class LengthCutter(Cutter):
         ends = np.arange(self.length - opened, batch.size + 1, self.length)
         clocks = batch.clocks[ends - 1]
         return np.stack((ends, batch.orders[ends - 1], clocks, clocks))
+
+    def ends_none(self, values: Mapping[str, AnyArray], rows: int, opened: int) -> bool:
+        return opened + rows < self.length
 
 
 class UncutLengthBatchWindow(Window):
