@@ -91,7 +91,7 @@ def _measure(run: Run, batch: int, seconds: float, rounds: int) -> Figure:
 
 def _round(run: Run, batch: int, events: int) -> tuple[float, int]:
     batches = run.batches(events, batch)
-    count = sum(part.num_rows for parts in batches for part in parts)
+    count = sum(part.num_rows for parts in batches for _, part in parts)
     gc.collect()
     start = time.perf_counter()
     for parts in batches:

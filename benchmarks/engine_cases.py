@@ -16,6 +16,8 @@ STREAMS = """@app:playback
 define stream S (symbol string, price double, volume long, ts long);
 define stream T (symbol string, price double, volume long, ts long);
 """
+Batch = tuple[tuple[str, pa.RecordBatch], ...]
+"""Events that are sent together, by stream."""
 START_MS = 1_700_000_000_000
 
 
@@ -173,30 +175,28 @@ class Run:
     def _count(self, records: pa.RecordBatch) -> None:
         self.rows_out += records.num_rows
 
-    def batches(self, events: int, size: int) -> list[tuple[pa.RecordBatch, ...]]:
-        """At least `events` further events in batches of `size`; each batch a tuple by stream."""
+    def batches(self, events: int, size: int) -> list[Batch]:
+        """At least `events` further events in batches of `size`; of two streams they come in turn."""
         made = []
         for _ in range(-(-events // max(size, 100_000))):
             block = self._stocks.next(max(size, min(events, 100_000 - 100_000 % size)))
             made.extend(self._split(block, size))
         return made
 
-    def _split(self, block: pa.RecordBatch, size: int) -> Iterator[tuple[pa.RecordBatch, ...]]:
+    def _split(self, block: pa.RecordBatch, size: int) -> Iterator[Batch]:
         rows = np.arange(block.num_rows)
         if self.case.streams == 1 or size == 1:
             for start in range(0, block.num_rows, size):
-                yield (block.slice(start, size),)
+                yield (("ST"[start % self.case.streams], block.slice(start, size)),)
             return
         sides = [block.take(pa.array(rows[rows % 2 == side])) for side in range(2)]
         half = size // 2
         for start in range(0, block.num_rows // 2, half):
-            yield tuple(side.slice(start, half) for side in sides)
+            yield tuple((stream, side.slice(start, half)) for stream, side in zip("ST", sides, strict=True))
 
-    def send(self, batch: tuple[pa.RecordBatch, ...]) -> None:
+    def send(self, batch: Batch) -> None:
         """The batch has run through the app; events of two streams come in turn."""
         if len(batch) == 1:
-            self.runtime.send("S", batch[0])
+            self.runtime.send(*batch[0])
             return
-        left, right = batch
-        turns = np.arange(left.num_rows + right.num_rows) % 2
-        self.runtime.send_merged([("S", left), ("T", right)], turns)
+        self.runtime.send_merged(batch, np.arange(sum(part.num_rows for _, part in batch)) % 2)

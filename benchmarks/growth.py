@@ -115,7 +115,7 @@ def _rate(case: EngineCase, symbols: int) -> float:
     best = 0.0
     for _ in range(8):
         batches = run.batches(300_000, BATCH)
-        count = sum(part.num_rows for parts in batches for part in parts)
+        count = sum(part.num_rows for parts in batches for _, part in parts)
         gc.collect()
         start = time.perf_counter()
         for parts in batches:
