@@ -216,7 +216,10 @@ class AppRuntime:
         Row k of the whole is the next row of `batches[sources[k]]`.
         """
         now = self._now(now_ms)
-        if not any(records.num_rows for _, records in batches):
+        filled_ones = [batch for batch in batches if batch[1].num_rows]
+        if len(filled_ones) < 2:
+            for stream, records in filled_ones:
+                self.send(stream, records, now_ms)
             return
         parts = []
         whole: Int64Array = np.empty(len(sources), dtype=np.int64)

@@ -18,13 +18,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from siddhi.engine.aggregators.accumulators import AnyValues
 from siddhi.engine.aggregators.moves import ADD, CLEAR, GROUP_SHIFT, REMOVE, ROW_SHIFT, WRITE
-from siddhi.engine.arrays import Int64Array, filled
+from siddhi.engine.arrays import BoolArray, Int64Array, filled
 from siddhi.engine.batch import EventBatch
 from siddhi.engine.fused.fused import NO_NUMBERS, room_for_moves
 from siddhi.engine.fused.group_table import HOW, NO_ROOM, ONE_GROUP, UNUSED, give_back, group_of
-from siddhi.engine.fused.held_rows import LEAST_ROWS, joined_rows
+from siddhi.engine.fused.held_rows import LEAST_ROWS, Line, joined_rows
 from siddhi.engine.fused.queues import HOLDS, OLDEST, InstanceQueues, join_queue, leave_queue
 from siddhi.engine.fused.shape import Shape
 from siddhi.engine.fused.sliding import Leaving, SlidingSelection
@@ -133,17 +132,18 @@ class KeyedSlidingSelection(SlidingSelection):
         self._ranks = context.instance_ranks
 
     def process(self, batch: EventBatch, step: Step) -> EventBatch:
-        size, partitions, rows = batch.size, batch.partitions, self.rows
+        size, partitions, accumulators = batch.size, batch.partitions, self.accumulators
         assert partitions is not None  # noqa: S101 - the streams of a partition tell the instance of each row
         self._make_room_for(partitions, step)
-        self.state[GIVES_BACK] = batch.chunks is None and not self.kept
         if batch.chunks is not None and self.shape.keys and self.groups.state[UNUSED] < size:
             self.make_room(NO_ROOM, forget=not self.kept)
-        places = self.queues.give_out(size)
-        rows.put_at(self.nodes.of(batch), places)
         clocks = kernel_array(batch.clocks) if self.clocked else NO_NUMBERS
         keys = kernel_array(self.keys(batch)) if self.shape.keys else NO_NUMBERS
-        aggregates = self._slide_each(kernel_array(partitions), clocks, places, keys)
+        out, out_valid = accumulators.room_for(size)
+        chunked = batch.chunks is not None
+        instances, lines = kernel_array(partitions), self.nodes.of(batch)
+        places = self.take_in_each(lines, instances, keys, clocks, out, out_valid, chunked=chunked)
+        aggregates = accumulators.values(out, out_valid, size)
         result, passed = self.shape.outputs.of(batch, aggregates, self.pool)
         if batch.chunks is not None:
             return self._of_chunks(result, passed, places)
@@ -151,6 +151,28 @@ class KeyedSlidingSelection(SlidingSelection):
         if turns is not None:
             passed = turns if passed is None else turns[np.isin(turns, passed)]
         return result if passed is None else result.take(passed)
+
+    def has_room_for(self, size: int) -> bool:
+        """True when `size` rows have places."""
+        return self.queues.unused_count.item(0) >= size
+
+    def take_in_each(
+        self,
+        lines: Sequence[Line],
+        instances: Int64Array,
+        keys: Int64Array,
+        clocks: Int64Array,
+        out: Int64Array,
+        out_valid: BoolArray,
+        *,
+        chunked: bool,
+    ) -> Int64Array:
+        """As `take_in`, of rows for which there are places, which are given back; `instances` are theirs."""
+        self.state[GIVES_BACK] = not (chunked or self.kept)
+        places = self.queues.give_out(len(instances))
+        self.rows.put_at(lines, places)
+        self._slide_each(instances, clocks, places, keys, out, out_valid)
+        return places
 
     def _turns(self, batch: EventBatch, partitions: Int64Array) -> Int64Array | None:
         """The positions of rows as they leave where several instances have rows of one cause, None for as they are."""
@@ -178,7 +200,8 @@ class KeyedSlidingSelection(SlidingSelection):
         filled_ones = self.queues.filled()
         clocks = filled(len(filled_ones), step.floor)
         self.state[GIVES_BACK], self.state[LOOKING] = not self.kept, 1
-        self._slide_each(filled_ones, clocks, NO_NUMBERS, NO_NUMBERS)
+        out, out_valid = self.accumulators.room_for(0)
+        self._slide_each(filled_ones, clocks, NO_NUMBERS, NO_NUMBERS, out, out_valid)
         self.state[LOOKING] = 0
 
     def _close_up(self) -> None:
@@ -187,12 +210,18 @@ class KeyedSlidingSelection(SlidingSelection):
             self.restore(self.snapshot())
 
     def _slide_each(
-        self, instances: Int64Array, clocks: Int64Array, places: Int64Array, keys: Int64Array
-    ) -> list[AnyValues]:
-        """The aggregates that rows of `instances` in `places` leave with; the rows before them leave, or have left."""
+        self,
+        instances: Int64Array,
+        clocks: Int64Array,
+        places: Int64Array,
+        keys: Int64Array,
+        out: Int64Array,
+        out_valid: BoolArray,
+    ) -> None:
+        """`out` and `out_valid` have the aggregates that rows of `instances` in `places` leave with; the rows before
+        them leave, or have left."""
         accumulators, rows, groups, queues = self.accumulators, self.rows, self.groups, self.queues
         size = len(instances)
-        out, out_valid = accumulators.room_for(len(places))
         moves = self._moves = room_for_moves(self._moves, 2 * size)
         done = 0
         while True:
@@ -206,7 +235,7 @@ class KeyedSlidingSelection(SlidingSelection):
             adds = 0 if self.state[LOOKING] else row - done
             accumulators.follow(moves, planned, adds, rows.lines, out, out_valid, done)
             if told >= 0:
-                return accumulators.values(out, out_valid, len(places))
+                return
             done = row
             if told == NO_QUEUE:
                 queues.know(instances)

@@ -42,7 +42,7 @@ from siddhi.engine.record_kernels import (
     ZEROS,
     write_records,
 )
-from siddhi.engine.shortcuts.kernel import COLUMN, REFUSED, test_records
+from siddhi.engine.shortcuts.kernel import COLUMN, REFUSED, passing_records
 from siddhi.engine.shortcuts.plain_query import PlainTest, lines_of
 from siddhi.engine.strings import StringPool
 from siddhi.language.ast import AttributeType
@@ -122,8 +122,10 @@ class _Filter:
         self._stamps = layout.timestamp
 
     def passing(self, array_at: int, rows: int) -> tuple[int, int]:
-        """As `test_records`."""
-        told: tuple[int, int] = test_records(array_at, rows, self._tests, self._texts_at, self._stamps, self._positions)
+        """As `passing_records`."""
+        told: tuple[int, int] = passing_records(
+            array_at, rows, self._tests, self._texts_at, self._stamps, self._positions
+        )
         return told
 
 

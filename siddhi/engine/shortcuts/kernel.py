@@ -123,7 +123,7 @@ def _passing(array_at, rows, tests, texts_at, positions):  # type: ignore[no-unt
 
 
 @state_kernel
-def test_records(array_at, rows, tests, texts_at, stamps, positions):  # type: ignore[no-untyped-def]
+def passing_records(array_at, rows, tests, texts_at, stamps, positions):  # type: ignore[no-untyped-def]
     """(how many of the `rows` rows of the `ArrowArray` at `array_at` pass all `tests`, the latest timestamp of all, in
     the column in place `stamps`); the array is released unless all pass. (`REFUSED`, …) when timestamps may be null."""
     children = np.int64(word_at(array_at + 8 * CHILDREN))

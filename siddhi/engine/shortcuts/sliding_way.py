@@ -14,9 +14,11 @@ from siddhi.engine.clocks import event_clocks
 from siddhi.engine.fused.fused import NO_NUMBERS
 from siddhi.engine.fused.group_table import BY_HASH, HOW
 from siddhi.engine.fused.held_rows import Line
+from siddhi.engine.fused.keyed import KeyedSlidingSelection
 from siddhi.engine.fused.sliding import SlidingSelection
 from siddhi.engine.inlet import Layout
 from siddhi.engine.shortcuts.few_rows import MOST, FewResults, FewRows
+from siddhi.engine.shortcuts.instance_keys import InstanceKeys
 from siddhi.engine.shortcuts.kernel import REFUSED
 from siddhi.engine.shortcuts.plain_query import PlainTest
 from siddhi.engine.shortcuts.way import Outcome
@@ -67,7 +69,8 @@ class SlidingWay:
         self._few.lay_out(layout)
 
     def run(self, records: pa.RecordBatch, rows: int, clock: int, *, written: bool) -> Outcome | None:
-        """As `Way.run`: a batch with nulls that are no strings goes the long way."""
+        """As `Way.run`: a batch with nulls that are no strings goes the long way, and in a partition one that opens an
+        instance or for which there is no place."""
         few, selection = self._few, self._selection
         passed = few.read(records, rows)
         if passed != rows:
@@ -75,15 +78,21 @@ class SlidingWay:
         if rows != self._cut_at:
             self._cut = [(line, values[:rows], None) for line, values in self._held]
             self._cut_at = rows
-        clocks = self._clocks_of(rows, clock) if selection.clocked else NO_NUMBERS
-        accumulators = selection.accumulators
-        accumulators.begin()
-        selection.take_in(self._cut, self._keys, clocks, rows, self._out, self._out_valid, chunked=False)
+        if not self._take_in(rows, self._clocks_of(rows, clock) if selection.clocked else NO_NUMBERS):
+            return None
         if not written:
             return rows, few.latest(rows), ()
-        if accumulators.nulls is not self._nulls:
-            self._find_aggregates(accumulators.nulls)
+        nulls = selection.accumulators.nulls
+        if nulls is not self._nulls:
+            self._find_aggregates(nulls)
         return rows, few.latest(rows), (self._results.write(rows),)
+
+    def _take_in(self, rows: int, clocks: Int64Array) -> bool:
+        """The selection has taken the rows that were read; False when they have to go the long way."""
+        selection = self._selection
+        selection.accumulators.begin()
+        selection.take_in(self._cut, self._keys, clocks, rows, self._out, self._out_valid, chunked=False)
+        return True
 
     def _clocks_of(self, rows: int, clock: int) -> Int64Array:
         """The clock at each row."""
@@ -102,16 +111,45 @@ class SlidingWay:
         self._nulls = nulls
 
 
+class KeyedSlidingWay(SlidingWay):
+    """A `SlidingWay` inside a partition whose instances `instances` finds; these are the groups."""
+
+    def __init__(
+        self,
+        selection: KeyedSlidingSelection,
+        instances: InstanceKeys,
+        read: Mapping[str, AttributeType],
+        lines: list[tuple[int, str | None]],
+        types: Mapping[str, AttributeType],
+        *,
+        playback: bool,
+    ) -> None:
+        super().__init__(selection, read, lines, types, (), playback=playback)
+        self._keyed = selection
+        self._instances = instances
+        self._codes: Int64Array = self._few.values[instances.attribute]
+
+    def _take_in(self, rows: int, clocks: Int64Array) -> bool:
+        selection, instances = self._keyed, self._instances.ids(self._codes[:rows])
+        if instances is None or not selection.has_room_for(rows):
+            return False
+        selection.accumulators.begin()
+        selection.take_in_each(self._cut, instances, NO_NUMBERS, clocks, self._out, self._out_valid, chunked=False)
+        return True
+
+
 def sliding_way(
     selection: SlidingSelection,
     source: Mapping[str, AttributeType],
     types: Mapping[str, AttributeType],
     tests: Sequence[PlainTest],
+    instances: InstanceKeys | None,
     *,
     playback: bool,
 ) -> SlidingWay | None:
-    """The short way of events with the attributes `source` that pass `tests` through `selection`; None when it computes
-    more than aggregates, when groups are found by more than the code of a string, or when objects are read."""
+    """The short way of events with the attributes `source` that pass `tests` through `selection`, in a partition by
+    `instances`; None when it computes more than aggregates, when groups are found by more than the code of a string, in
+    a partition by more than the instance, or when objects are read."""
     outputs, lines = selection.shape.outputs, selection.nodes.attributes()
     if outputs.computed or lines is None or selection.groups.state[HOW] == BY_HASH:
         return None
@@ -120,7 +158,12 @@ def sliding_way(
     names = [attribute for _, attribute, number, _ in outputs.direct if number < 0]
     names += [name for _, name in lines if name is not None]
     names += [selection.code_attribute] if selection.code_attribute else []
+    names += [instances.attribute] if instances is not None else []
     read = {name: source[name] for name in dict.fromkeys(names)}
     if AttributeType.OBJECT in read.values():
         return None
+    if isinstance(selection, KeyedSlidingSelection):
+        if instances is None or selection.shape.keys or tests:
+            return None
+        return KeyedSlidingWay(selection, instances, read, lines, types, playback=playback)
     return SlidingWay(selection, read, lines, types, tests, playback=playback)

@@ -41,23 +41,20 @@ def short_way(
     with the attributes `types`; `entrance` is how they come into its partition. None when there is none."""
     if query.limiter is not None or query.timed:
         return None
-    head, selector = query.head, query.selector
-    if isinstance(head, ChainOperator) and isinstance(selector, Selector) and selector.hands_out:
-        keys = None
-        if query.by_key:
-            keys = instance_keys(entrance, query.name) if isinstance(entrance, KeyedStream) else None
-            if keys is None:
-                return None
-        return chain_way(head, selector.hands_out, stream, source, types, keys)
+    head, selector, keys = query.head, query.selector, None
     if query.by_key:
-        return None
+        keys = instance_keys(entrance, query.name) if isinstance(entrance, KeyedStream) else None
+        if keys is None:
+            return None
+    if isinstance(head, ChainOperator) and isinstance(selector, Selector) and selector.hands_out:
+        return chain_way(head, selector.hands_out, stream, source, types, keys)
     if isinstance(head, JoinOperator):
-        return _joining(query, head, stream, types)
+        return None if query.by_key else _joining(query, head, stream, types)
     tests = plain_tests(query.analysed.input) if isinstance(query.analysed.input, model.SourceInput) else None
     if tests is None:
         return None
     if isinstance(query.fused, SlidingSelection):
-        return sliding_way(query.fused, source, types, tests, playback=playback)
+        return sliding_way(query.fused, source, types, tests, keys, playback=playback)
     return tumbling_way(query.fused, tests) if isinstance(query.fused, TumblingSelection) else None
 
 

@@ -80,7 +80,8 @@ def aggregating(draw: st.DrawFn) -> str:
     selected = [*names, *(f"{call} as a{number}" for number, call in enumerate(calls))]
     key = draw(st.sampled_from(["", " group by s", " group by s", " group by i", " group by s, i"]))
     source = draw(st.sampled_from(SOURCES)).replace("S", f"S{draw(st.sampled_from(FILTERS))}", 1)
-    return f"from {source} select {', '.join(selected)}{key} insert into Out;"
+    query = f"from {source} select {', '.join(selected)}{key} insert into Out;"
+    return draw(st.sampled_from([query, query, f"partition with (s of S) begin {query} end;"]))
 
 
 @st.composite
@@ -294,7 +295,11 @@ JOINED = "S#window.length(9) as x join T#window.length(9) as y on x.s == y.s"
         ("from every e1=S<2:3> -> e2=S select e2.l as l insert into Out;", False),
         ("from every e1=S -> e2=S select e1.l as l, count() as n insert into Out;", False),
         ("from every e1=S -> not S for 5 milliseconds select e1.l as l insert into Out;", False),
-        ("partition with (s of S) begin from S#window.length(2) select sum(l) as a insert into Out; end;", False),
+        (f"{BY_S} from S#window.length(2) select s, sum(l) as a insert into Out; end;", True),
+        (f"{BY_S} from S#window.time(2) select distinctCount(l) as a insert into Out; end;", True),
+        (f"{BY_S} from S#window.length(2) select sum(l) as a group by s insert into Out; end;", False),
+        (f"{BY_S} from S[l >= 0]#window.length(2) select sum(l) as a insert into Out; end;", False),
+        (f"{BY_S} from S#window.lengthBatch(500) select sum(l) as a insert into Out; end;", False),
     ],
 )
 def test_only_few_forms_of_queries_have_a_short_way(query: str, goes: bool, monkeypatch: pytest.MonkeyPatch) -> None:
