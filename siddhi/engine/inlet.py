@@ -148,6 +148,8 @@ class Inlet:
         self._types = types
         self._layout: Layout | None = None
         self._wanted: dict[str, AttributeType] = {}
+        self.coded: frozenset[str] = frozenset()
+        """The strings that are read of every row."""
         self._reader: RecordReader | None = None
 
     def read(self, records: pa.RecordBatch, now_ms: int) -> tuple[Mapping[str, Column], Int64Array]:
@@ -158,9 +160,7 @@ class Inlet:
         type, `null-timestamp` when an event has no time.
         """
         schema, rows = records.schema, records.num_rows
-        demand = self._demand
-        if demand is not None and demand.came(rows):
-            self._follow_demand(demand.in_demand)
+        self.came(rows)
         layout = self._layout
         if layout is None or not schema.equals(layout.schema):
             layout = self._look_into(schema)
@@ -174,6 +174,12 @@ class Inlet:
         if layout.casts:
             columns.make(layout.casts)  # what cannot be cast is refused before anything has run
         return columns, stamps
+
+    def came(self, rows: int) -> None:
+        """So many rows came, which are read here or elsewhere: what is read of every row may be other strings now."""
+        demand = self._demand
+        if demand is not None and demand.came(rows):
+            self._follow_demand(demand.in_demand)
 
     def layout_of(self, schema: pa.Schema) -> Layout:
         """Where batches of `schema` have what the stream needs; the same object as long as the schema is the same.
@@ -210,6 +216,7 @@ class Inlet:
 
     def _choose_reader(self) -> None:
         """There is a reader for few rows, if that is faster: Arrow exports all columns, wanted or not."""
+        self.coded = frozenset(name for name, type_ in self._wanted.items() if type_ is AttributeType.STRING)
         self._reader = None
         layout = self._layout
         if layout is None or layout.timestamp < 0:

@@ -216,10 +216,10 @@ class AppRuntime:
         Row k of the whole is the next row of `batches[sources[k]]`.
         """
         now = self._now(now_ms)
-        filled_ones = [batch for batch in batches if batch[1].num_rows]
-        if len(filled_ones) < 2:
-            for stream, records in filled_ones:
-                self.send(stream, records, now_ms)
+        if len(batches) == 1:
+            self.send(*batches[0], now_ms)
+            return
+        if not any(records.num_rows for _, records in batches):
             return
         parts = []
         whole: Int64Array = np.empty(len(sources), dtype=np.int64)
@@ -241,11 +241,14 @@ class AppRuntime:
         rows = records.num_rows
         if not self._clock_is_set or self._awaits_clock or not short_cut.is_open(rows):
             return False
+        if not short_cut.strings <= inlet.coded:
+            return False  # on the long way strings that only pass by stay out of the pool
         clock = self._clock if self.app.playback else now
         passed = short_cut.run(records, rows, inlet.layout_of(records.schema), clock, self._steps.watch)
         if passed is None:
             return False
         self._clock = max(clock, passed.latest) if self.app.playback else now
+        inlet.came(rows)
         short_cut.tell(passed)
         self._compaction.run_if_due()
         return True

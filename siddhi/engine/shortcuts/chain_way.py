@@ -11,24 +11,20 @@ import pyarrow as pa
 
 from siddhi.engine.arrays import AnyArray, BoolArray, Int64Array
 from siddhi.engine.bits import address_of
-from siddhi.engine.inlet import Layout
 from siddhi.engine.pattern.chain import ChainOperator
-from siddhi.engine.pattern.chain_events import LEAST_ROOM
 from siddhi.engine.pattern.chain_memory import MATCH_PARTIAL, MATCH_REFERENCES
 from siddhi.engine.scope import EVENT_TIMESTAMP
-from siddhi.engine.shortcuts.few_rows import MOST, FewResults, FewRows
+from siddhi.engine.shortcuts.few_rows import FewResults, FewRows
+from siddhi.engine.shortcuts.few_way import FewWay
 from siddhi.engine.shortcuts.instance_keys import InstanceKeys
 from siddhi.engine.shortcuts.kernel import REFUSED
-from siddhi.engine.shortcuts.way import Outcome
 from siddhi.language.ast import AttributeType
 
 
-class ChainWay:
+class ChainWay(FewWay):
     """Takes events of the source `source` through `chain`. `read` are the attributes that it reads of them, `outputs`
     says of each attribute of the stream that is fed, which has the attributes `types`, from which slot and attribute it
-    comes; in a partition `keys` tells the instances of rows."""
-
-    most_rows = min(MOST, LEAST_ROOM)
+    comes; in a partition `keys` tells the instances of rows, and those that open one go the long way."""
 
     def __init__(
         self,
@@ -39,53 +35,38 @@ class ChainWay:
         types: Mapping[str, AttributeType],
         keys: InstanceKeys | None,
     ) -> None:
+        super().__init__(FewRows(read, chain.pool))
         self._chain = chain
         self._source = source
         self._keys = keys
-        few = self._few = FewRows(read, chain.pool)
         self._outputs = list(outputs)
         self._results = FewResults(types, chain.pool)
-        self._stamps = few.stamps
+        self._stamps = self.few.stamps
         self._values: dict[str, AnyArray] = {}
-        self._cut_at = 0
-        self._addresses = {**few.addresses, EVENT_TIMESTAMP: few.stamps_at}
+        self._addresses = {**self.few.addresses, EVENT_TIMESTAMP: self.few.stamps_at}
         self._held: list[AnyArray | None] = []
         """What has to stay in memory until the results are written."""
 
-    def lay_out(self, layout: Layout) -> None:
-        """As `Way.lay_out`."""
-        self._few.lay_out(layout)
+    def cut(self, rows: int) -> None:
+        self._stamps = self.few.stamps[:rows]
+        self._values = {name: values[:rows] for name, values in self.few.values.items()}
+        self._values[EVENT_TIMESTAMP] = self._stamps
 
-    def run(self, records: pa.RecordBatch, rows: int, clock: int, *, written: bool) -> Outcome | None:
-        """As `Way.run`: a batch with nulls that are no strings goes the long way, and so does one that opens an
-        instance of a partition."""
-        few, chain, source, keys = self._few, self._chain, self._source, self._keys
-        passed = few.read(records, rows)
-        if passed != rows:
-            return None if passed == REFUSED else (0, few.latest(rows), ())
-        if rows != self._cut_at:
-            self._stamps = few.stamps[:rows]
-            self._values = {name: values[:rows] for name, values in few.values.items()}
-            self._values[EVENT_TIMESTAMP] = self._stamps
-            self._cut_at = rows
-        instances = None
+    def take_in(self, rows: int, clock: int) -> int:
+        instances, keys = None, self._keys
         if keys is not None and (instances := keys.ids(self._values[keys.attribute])) is None:
-            return None
-        count = chain.take_few(source, self._stamps, self._values, instances)
-        results = (self._written(count),) if written and count else ()
-        chain.end_few(source, self._values)
-        return count, few.latest(rows), results
+            return REFUSED
+        return self._chain.take_few(self._source, self._stamps, self._values, instances)
 
-    def _written(self, count: int) -> pa.RecordBatch:
-        """The `count` matches."""
+    def write(self, count: int) -> pa.RecordBatch:
         chain, results, addresses = self._chain, self._results, self._addresses
         matches, from_before = chain.matches()
-        rows_at = address_of(matches) + 8 * matches.shape[1] * MATCH_REFERENCES
+        line = 8 * matches.shape[1]
+        rows_at = address_of(matches) + line * MATCH_REFERENCES
         partials_at = address_of(matches[MATCH_PARTIAL])
-        self._held.clear()
         for name, slot, attribute in self._outputs:
             if not from_before[slot]:
-                results.values_lie(name, addresses[attribute], 0, rows_at + 8 * matches.shape[1] * slot)
+                results.values_lie(name, addresses[attribute], 0, rows_at + line * slot)
                 continue
             values, valid = chain.output.kept(slot, attribute)
             positions_at = partials_at
@@ -95,8 +76,12 @@ class ChainWay:
                 positions_at = 0
             self._held += (values, valid)
             results.values_lie(name, address_of(values), 0 if valid is None else address_of(valid), positions_at)
-        results.stamps_lie(addresses[EVENT_TIMESTAMP], rows_at + 8 * matches.shape[1] * (len(from_before) - 1))
+        results.stamps_lie(addresses[EVENT_TIMESTAMP], rows_at + line * (len(from_before) - 1))
         return results.write(count)
+
+    def end(self) -> None:
+        self._chain.end_few(self._source, self._values)
+        self._held.clear()
 
 
 def _gathered(

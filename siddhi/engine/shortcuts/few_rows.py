@@ -47,14 +47,14 @@ from siddhi.engine.shortcuts.plain_query import PlainTest, lines_of
 from siddhi.engine.strings import StringPool
 from siddhi.language.ast import AttributeType
 
-MOST = 256
+MOST_ROWS = 256
 """So many rows have room."""
 _READ_FORMS = {AttributeType.STRING: CODES, AttributeType.BOOL: BITS}
 _WRITTEN_FORMS = {AttributeType.STRING: CODES, AttributeType.BOOL: FLAGS}
 
 
 class FewRows:
-    """The timestamps of up to `MOST` rows that pass `tests`, and their `attributes`, none of which is an object:
+    """The timestamps of up to `MOST_ROWS` rows that pass `tests`, and their `attributes`, none of which is an object:
     `values` has each of them as `Column` does, and `addresses` where these lie; only the first rows are those of the
     batch that was read."""
 
@@ -65,8 +65,9 @@ class FewRows:
         self._filter = _Filter(tests) if tests else None
         self._latest: int | None = None
         self._names = tuple(attributes)
+        self.strings = frozenset(name for name, type_ in attributes.items() if type_ is AttributeType.STRING)
         lines = 1 + len(attributes)
-        memory: Int64Array = np.zeros((2 * lines, MOST), INT64)
+        memory: Int64Array = np.zeros((2 * lines, MOST_ROWS), INT64)
         self._memory: Int64Array = memory.reshape(-1)
         self._plan: Int64Array = np.zeros((lines, PLAN_WIDTH), INT64)
         self._plan[0, [READ_FORM, READ_WIDTH]] = NUMBERS, INT64.itemsize
@@ -96,7 +97,7 @@ class FewRows:
             count, self._latest = self._filter.passing(self._array_at, rows)
             if count != rows:
                 return 0 if count == 0 else REFUSED
-        nulls = self._pool.read_records(self._array_at, self._plan, rows, self._memory, 0, MOST)
+        nulls = self._pool.read_records(self._array_at, self._plan, rows, self._memory, 0, MOST_ROWS)
         return REFUSED if nulls else rows
 
     def latest(self, rows: int) -> int:
@@ -115,7 +116,7 @@ class _Filter:
         self._texts: AnyArray = np.frombuffer(texts + b"\0", dtype=np.uint8)
         self._texts_at = address_of(self._texts)
         self._stamps = 0
-        self._positions: Int64Array = np.empty(MOST, INT64)
+        self._positions: Int64Array = np.empty(MOST_ROWS, INT64)
 
     def lay_out(self, layout: Layout) -> None:
         self._tests[:, COLUMN] = [layout.attributes[name][1] for name in self._attributes]
@@ -158,8 +159,8 @@ class FewResults:
         line[VALUES], line[VALID], line[POSITIONS] = address, valid_at, positions_at  # one by one is four times as fast
 
     def write(self, count: int) -> pa.RecordBatch:
-        """The first `count` rows. MemoryError when there is no room for them."""
+        """The first `count` rows. OverflowError when a column would have 2 GiB of text or more."""
         starts, heap = self._pool.memory
         if not write_records(self._plan, count, starts, heap, RELEASE_AT, self._array):
-            raise MemoryError(f"no room for {count} results")
+            raise OverflowError(f"{count} results have too much text for one column, or there is no memory for them")
         return pa.RecordBatch._import_from_c(self._array_at, self._schema)

@@ -9,7 +9,7 @@ from siddhi.engine.expressions.leaves import ColumnNode
 from siddhi.engine.partitions.key_index import KeyIndex
 from siddhi.engine.partitions.keys import KeyedStream
 from siddhi.engine.partitions.registry import Instances
-from siddhi.engine.shortcuts.few_rows import MOST
+from siddhi.engine.shortcuts.few_rows import MOST_ROWS
 from siddhi.language.ast import AttributeType
 
 
@@ -21,7 +21,7 @@ class InstanceKeys:
         self._index = index
         self._instances = instances
         self._listener = listener
-        self._ids: Int64Array = np.zeros(MOST, INT64)
+        self._ids: Int64Array = np.zeros(MOST_ROWS, INT64)
 
     def ids(self, codes: Int64Array) -> Int64Array | None:
         """The instance of each row by the code of its key; None when one has no key or a new one, or when the query has

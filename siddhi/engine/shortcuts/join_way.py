@@ -11,15 +11,14 @@ import pyarrow as pa
 from siddhi.engine.arrays import INT64, AnyArray, Int64Array
 from siddhi.engine.bits import address_of
 from siddhi.engine.clocks import root_orders
-from siddhi.engine.inlet import Layout
 from siddhi.engine.joins.join import JoinOperator
 from siddhi.engine.joins.queues import OUT_TIMESTAMP, PAIR_LINES
 from siddhi.engine.joins.side import Side
 from siddhi.engine.joins.sliding import SlidingJoin
-from siddhi.engine.shortcuts.few_rows import MOST, FewResults, FewRows
+from siddhi.engine.shortcuts.few_rows import MOST_ROWS, FewResults, FewRows
+from siddhi.engine.shortcuts.few_way import FewWay
 from siddhi.engine.shortcuts.kernel import REFUSED
 from siddhi.engine.shortcuts.plain_query import PlainTest
-from siddhi.engine.shortcuts.way import Outcome
 from siddhi.engine.windows.emission import new_emission
 from siddhi.engine.windows.length import LengthWindow
 from siddhi.language.ast import AttributeType
@@ -28,11 +27,9 @@ _BOTH_FIRST = True, True
 """Nothing comes to the other side, so that it does not matter which goes first."""
 
 
-class JoinWay:
+class JoinWay(FewWay):
     """Takes rows to the side `slot` of `join`, whose pairs leave as they are for a stream with the attributes `types`;
     the codes of the attribute `key` are the keys of the rows, and only those that pass `tests` come to it."""
-
-    most_rows = MOST
 
     def __init__(
         self,
@@ -43,68 +40,56 @@ class JoinWay:
         tests: Sequence[PlainTest],
     ) -> None:
         side = join.flows[slot].side
+        super().__init__(FewRows(side.types, side.pool, tests))
         self._join = join
         self._slot = slot
-        few = self._few = FewRows(side.types, side.pool, tests)
-        self._keys: Int64Array = few.values[key]
-        self._stamps = few.stamps
+        self._keys: Int64Array = self.few.values[key]
+        self._stamps = self.few.stamps
         self._values: list[tuple[str, AnyArray]] = []
-        self._cut_at = 0
-        self._emission = new_emission(3 * MOST)
+        self._emission = new_emission(3 * MOST_ROWS)
         self._results = FewResults(types, side.pool)
-        self._known: tuple[int, ...] | None = None
-        self._make_room(4 * MOST)
+        self._room: Int64Array = np.zeros((PAIR_LINES, 4 * MOST_ROWS), INT64)
+        self._pairs = self._room
+        self._found: tuple[object, ...] | None = None
+        """Where the results are written from: the pairs, and how often each window's values had moved."""
 
-    def _make_room(self, pairs: int) -> None:
-        """There is room for so many pairs at a time."""
-        self._out: Int64Array = np.zeros((PAIR_LINES, pairs), INT64)
-        self._results.stamps_lie(address_of(self._out[OUT_TIMESTAMP]))
-        self._known = None
+    def cut(self, rows: int) -> None:
+        self._stamps = self.few.stamps[:rows]
+        self._values = [(name, values[:rows]) for name, values in self.few.values.items()]
 
-    def lay_out(self, layout: Layout) -> None:
-        """As `Way.lay_out`."""
-        self._few.lay_out(layout)
-
-    def run(self, records: pa.RecordBatch, rows: int, clock: int, *, written: bool) -> Outcome | None:
-        """As `Way.run`: a batch with nulls that are no strings goes the long way, and so does one that comes when the
-        join has to catch up with its windows."""
-        join, few = self._join, self._few
-        if join.behind:
-            return None
-        passed = few.read(records, rows)
-        if passed != rows:
-            return None if passed == REFUSED else (0, few.latest(rows), ())
-        if rows != self._cut_at:
-            self._stamps = few.stamps[:rows]
-            self._values = [(name, values[:rows]) for name, values in few.values.items()]
-            self._cut_at = rows
+    def take_in(self, rows: int, clock: int) -> int:
+        join = self._join
+        if join.behind:  # it has to catch up with its windows
+            return REFUSED
         join.take_in_few(self._slot, self._stamps, self._values, self._keys, root_orders(rows), self._emission)
-        count, done, _, _ = join.meet(self._out, goes_on=False, left_first=_BOTH_FIRST)
-        results = [self._written(count)] if written and count else []
-        pairs = count
-        while not done:
-            if not count:
-                self._make_room(2 * self._out.shape[1])
-            count, done, _, _ = join.meet(self._out, goes_on=True, left_first=_BOTH_FIRST)
-            pairs += count
-            if written and count:
-                results.append(self._written(count))
+        count, done, _, _ = join.meet(self._room, goes_on=False, left_first=_BOTH_FIRST)
+        self._pairs = self._room if done else self._others(count)
         join.flows[self._slot].let_go()
-        return pairs, few.latest(rows), results
+        return count if done else self._pairs.shape[1]
 
-    def _written(self, count: int) -> pa.RecordBatch:
-        """The first `count` pairs."""
+    def _others(self, count: int) -> Int64Array:
+        """All pairs, of which there are more than the room holds, where the first `count` are."""
+        blocks, done, capacity = [self._room[:, :count].copy()], False, 2 * self._room.shape[1]
+        while not done:
+            room: Int64Array = np.empty((PAIR_LINES, capacity), INT64)
+            count, done, _, _ = self._join.meet(room, goes_on=True, left_first=_BOTH_FIRST)
+            blocks.append(room[:, :count])
+            capacity = capacity if count else 2 * capacity
+        return np.concatenate(blocks, axis=1)
+
+    def write(self, count: int) -> pa.RecordBatch:
         windows = [flow.window for flow in self._join.flows]
-        known = tuple(0 if window is None else window.store.moves for window in windows)
-        if known != self._known:
+        found = (id(self._pairs), *(0 if window is None else window.store.moves for window in windows))
+        if found != self._found:
             self._find_values()
-            self._known = known
+            self._found = found if self._pairs is self._room else None
         return self._results.write(count)
 
     def _find_values(self) -> None:
         """The results are written from where the values lie now."""
+        self._results.stamps_lie(address_of(self._pairs[OUT_TIMESTAMP]))
         for flow in self._join.flows:
-            positions_at = address_of(self._out[flow.side.slot])
+            positions_at = address_of(self._pairs[flow.side.slot])
             for column, name in flow.side.selected:
                 if flow.window is not None:
                     store = flow.window.store
@@ -112,16 +97,18 @@ class JoinWay:
                     valid_at = 0 if mask is None else address_of(mask)
                     self._results.values_lie(column, address_of(store.values(name)), valid_at, positions_at)
                 elif flow.side.slot == self._slot:
-                    self._results.values_lie(column, self._few.addresses[name], 0, positions_at)
+                    self._results.values_lie(column, self.few.addresses[name], 0, positions_at)
+
+    def end(self) -> None:
+        self._pairs = self._room
 
 
 def join_way(
     operator: JoinOperator, slot: int, types: Mapping[str, AttributeType], tests: Sequence[PlainTest]
 ) -> JoinWay | None:
     """The short way of events that come to the side `slot` of the join `operator` when they pass `tests`; its pairs are
-    all that leaves. None when sides
-    are no windows of `length` or streams that nothing holds, when equal codes of strings do not make a pair, when one
-    event comes to both sides, or when objects are read."""
+    all that leaves. None when sides are no windows of `length` or streams that nothing holds, when equal codes of
+    strings do not make a pair, when one event comes to both sides, or when objects are read."""
     join, sides = operator.sliding, operator.sides
     if join is None or not join.gives_all or sides[0].source == sides[1].source or not all(map(_is_queue, sides)):
         return None

@@ -7,24 +7,20 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 from siddhi.engine.bits import address_of
-from siddhi.engine.inlet import Layout
 from siddhi.engine.joins.held import HeldTable
 from siddhi.engine.joins.join import JoinOperator
 from siddhi.engine.joins.side import Side
-from siddhi.engine.shortcuts.few_rows import MOST, FewResults, FewRows
-from siddhi.engine.shortcuts.kernel import REFUSED
+from siddhi.engine.shortcuts.few_rows import FewResults, FewRows
+from siddhi.engine.shortcuts.few_way import FewWay
 from siddhi.engine.shortcuts.plain_query import PlainTest
-from siddhi.engine.shortcuts.way import Outcome
 from siddhi.engine.tables.matching import Pairs, RowMatcher
 from siddhi.language.ast import AttributeType
 
 
-class LookupWay:
+class LookupWay(FewWay):
     """Takes rows of `side` that pass `tests` to the table of `matcher`, which finds its rows by the codes of the
     attribute `key`; `other` is the side of the table. The pairs leave as they are for a stream with the attributes
     `types`."""
-
-    most_rows = MOST
 
     def __init__(
         self,
@@ -35,31 +31,23 @@ class LookupWay:
         types: Mapping[str, AttributeType],
         tests: Sequence[PlainTest],
     ) -> None:
+        super().__init__(FewRows(side.types, side.pool, tests))
         self._matcher = matcher
         self._side, self._other = side, other
-        few = self._few = FewRows(side.types, side.pool, tests)
-        self._whole = self._keys = few.values[key]
-        self._cut_at = 0
+        self._whole = self._keys = self.few.values[key]
+        self._pairs: Pairs | None = None
         self._results = FewResults(types, side.pool)
 
-    def lay_out(self, layout: Layout) -> None:
-        """As `Way.lay_out`."""
-        self._few.lay_out(layout)
+    def cut(self, rows: int) -> None:
+        self._keys = self._whole[:rows]
 
-    def run(self, records: pa.RecordBatch, rows: int, clock: int, *, written: bool) -> Outcome | None:
-        """As `Way.run`: a batch with nulls that are no strings goes the long way."""
-        few = self._few
-        passed = few.read(records, rows)
-        if passed != rows:
-            return None if passed == REFUSED else (0, few.latest(rows), ())
-        if rows != self._cut_at:
-            self._keys, self._cut_at = self._whole[:rows], rows
-        pairs = self._matcher.by_code(self._keys)
-        count = len(pairs.probes)
-        return count, few.latest(rows), (self._written(pairs, count),) if written and count else ()
+    def take_in(self, rows: int, clock: int) -> int:
+        pairs = self._pairs = self._matcher.by_code(self._keys)
+        return len(pairs.probes)
 
-    def _written(self, pairs: Pairs, count: int) -> pa.RecordBatch:
-        few, results, table = self._few, self._results, self._matcher.table
+    def write(self, count: int) -> pa.RecordBatch:
+        few, results, table, pairs = self.few, self._results, self._matcher.table, self._pairs
+        assert pairs is not None  # noqa: S101 - rows have been taken in
         probes_at = address_of(pairs.probes)
         results.stamps_lie(few.stamps_at, probes_at)
         for name, attribute in self._side.selected:
@@ -69,6 +57,9 @@ class LookupWay:
             valid = None if column.type is AttributeType.STRING else column.valid
             results.values_lie(name, address_of(column.values), 0 if valid is None else address_of(valid))
         return results.write(count)
+
+    def end(self) -> None:
+        self._pairs = None
 
 
 def lookup_way(

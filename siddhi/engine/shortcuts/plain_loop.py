@@ -39,6 +39,8 @@ class PlainLoop:
     """The loop of one plain query, which feeds a stream with the attributes `types`; `positions` is scratch for `FEW`
     numbers."""
 
+    strings: frozenset[str] = frozenset()  # they pass as they are
+
     def __init__(self, query: PlainQuery, types: dict[str, AttributeType], positions: Int64Array) -> None:
         self._positions = positions
         self._tested = [test.attribute for test in query.tests]
@@ -73,8 +75,8 @@ class PlainLoop:
             self._read_at, rows, self._tests, self._texts_at, self._plan, self._columns, self._positions,
             RELEASE_AT if written else 0, self._written,
         )  # fmt: skip
-        if count == REFUSED:
-            return None
-        if not written or count == 0:
-            return count, latest, ()
-        return count, latest, (pa.RecordBatch._import_from_c(self._written_at, self._schema),)
+        return None if count == REFUSED else (count, latest)
+
+    def give(self) -> pa.RecordBatch:
+        """As `Way.give`."""
+        return pa.RecordBatch._import_from_c(self._written_at, self._schema)

@@ -30,18 +30,18 @@ _MOST_EXPORTS = 256
 @dataclass(frozen=True, slots=True)
 class Passed:
     """What came of a batch of so many rows: the latest of their timestamps; for each target how many results there are,
-    and these if anybody listens."""
+    and the way that gives them if anybody listens."""
 
     rows: int
     latest: int
-    results: list[tuple[Junction, int, Sequence[pa.RecordBatch]]]
+    results: list[tuple[Junction, int, Way | None]]
 
 
 class ShortCut:
     """Takes batches of the stream at `source` by `ways`, each that of a stage which feeds another stream than the
-    others, of which nobody but listeners takes events. Where a way may refuse a batch and leaves something behind in
-    the state of its query else, it is the only one. `entrance` is the stage through which all rows come into a
-    partition, and the stream that it feeds there: it is part of the way."""
+    others, of which nobody but listeners takes events. A way that may refuse a batch once the one in front has taken it
+    is none of several. `entrance` is the stage through which all rows come into a partition, and the stream that it
+    feeds there: it is part of the way."""
 
     def __init__(
         self,
@@ -54,6 +54,8 @@ class ShortCut:
         self._stages = [stage for stage, _, _ in ways] if entrance is None else [entrance[0], ways[0][0]]
         self._most_rows = min(way.most_rows for _, _, way in ways)
         self._layout: Layout | None = None
+        self.strings = frozenset(name for _, _, way in ways for name in way.strings)
+        """The attributes whose strings it puts into the app's pool."""
 
     def is_open(self, rows: int) -> bool:
         """Batches of so many rows may go: they are few, and nobody has to be told what is on the way."""
@@ -80,26 +82,36 @@ class ShortCut:
                 way.lay_out(layout)
             self._layout = layout
         latest, worked_ns = 0, []
-        results: list[tuple[Junction, int, Sequence[pa.RecordBatch]]] = []
+        results: list[tuple[Junction, int, Way | None]] = []
         for _, target, way in self._ways:
             began_ns = 0 if watch is None else watch.now_ns()
-            outcome = way.run(records, rows, clock, written=bool(target.listeners))
+            written = bool(target.listeners)
+            outcome = way.run(records, rows, clock, written=written)
             if outcome is None:
                 return None
             if watch is not None:
                 worked_ns.append(watch.now_ns() - began_ns)
-            count, latest, written = outcome
-            results.append((target, count, written))
+            count, latest = outcome
+            results.append((target, count, way if written and count else None))
         if watch is not None:
-            for (stage, _, _), length_ns in zip(self._ways, worked_ns, strict=True):
-                watch.worked(stage.node.name, rows, length_ns)
+            self._report(watch, rows, worked_ns)
         return Passed(rows, latest, results)
 
+    def _report(self, watch: QueryWatch, rows: int, worked_ns: Sequence[int]) -> None:
+        """Tells how long each query worked; that of a partition's entrance is the query's."""
+        if len(self._stages) > len(self._ways):
+            watch.worked(self._stages[0].node.name, rows, 0)
+        for (stage, _, _), length_ns in zip(self._ways, worked_ns, strict=True):
+            watch.worked(stage.node.name, rows, length_ns)
+
     def tell(self, passed: Passed) -> None:
-        """Whoever listens has the results, and all is counted."""
+        """All is counted, and whoever listens has the results."""
         for source in self._sources:
             source.events += passed.rows
-        for target, count, written in passed.results:
+        given: list[tuple[Junction, pa.RecordBatch]] = []
+        for target, count, way in passed.results:
             target.events += count
-            for records in written:
-                target.tell_written(records)
+            if way is not None:
+                given.append((target, way.give()))  # all of them, as whoever is told may send events
+        for target, records in given:
+            target.tell_written(records)

@@ -16,21 +16,18 @@ from siddhi.engine.fused.group_table import BY_HASH, HOW
 from siddhi.engine.fused.held_rows import Line
 from siddhi.engine.fused.keyed import KeyedSlidingSelection
 from siddhi.engine.fused.sliding import SlidingSelection
-from siddhi.engine.inlet import Layout
-from siddhi.engine.shortcuts.few_rows import MOST, FewResults, FewRows
+from siddhi.engine.shortcuts.few_rows import MOST_ROWS, FewResults, FewRows
+from siddhi.engine.shortcuts.few_way import FewWay
 from siddhi.engine.shortcuts.instance_keys import InstanceKeys
 from siddhi.engine.shortcuts.kernel import REFUSED
 from siddhi.engine.shortcuts.plain_query import PlainTest
-from siddhi.engine.shortcuts.way import Outcome
 from siddhi.language.ast import AttributeType
 
 
-class SlidingWay:
+class SlidingWay(FewWay):
     """Takes rows that pass `tests` through `selection`, whose outputs are attributes of the row and aggregates, to a
     stream with the attributes `types`. `read` are the attributes that it reads, `lines` from which of them each line of
     the rows held comes (None: from the timestamp). `playback` says that event time drives the clock."""
-
-    most_rows = MOST
 
     def __init__(
         self,
@@ -42,18 +39,17 @@ class SlidingWay:
         *,
         playback: bool,
     ) -> None:
+        super().__init__(FewRows(read, selection.pool, tests))
         self._selection = selection
         self._playback = playback
-        few = self._few = FewRows(read, selection.pool, tests)
+        few, key = self.few, selection.code_attribute
         self._held = [(line, few.stamps if name is None else few.values[name]) for line, name in lines]
-        self._cut: list[Line] = []
-        self._cut_at = 0
-        key = selection.code_attribute
+        self._lines: list[Line] = []
         self._keys = few.values[key] if key else NO_NUMBERS
-        self._clocks: Int64Array = np.zeros(MOST, INT64)
+        self._clocks: Int64Array = np.zeros(MOST_ROWS, INT64)
         count = len(selection.shape.accumulations)
-        self._out: Int64Array = np.zeros((count, MOST), INT64)
-        self._out_valid: BoolArray = np.zeros((count, MOST), BOOL)
+        self._out: Int64Array = np.zeros((count, MOST_ROWS), INT64)
+        self._out_valid: BoolArray = np.zeros((count, MOST_ROWS), BOOL)
         self._results = FewResults(types, selection.pool)
         self._results.stamps_lie(few.stamps_at)
         self._aggregates: list[tuple[str, int]] = []
@@ -64,43 +60,29 @@ class SlidingWay:
                 self._aggregates.append((name, number))
         self._nulls: list[bool] | None = None
 
-    def lay_out(self, layout: Layout) -> None:
-        """As `Way.lay_out`."""
-        self._few.lay_out(layout)
+    def cut(self, rows: int) -> None:
+        self._lines = [(line, values[:rows], None) for line, values in self._held]
 
-    def run(self, records: pa.RecordBatch, rows: int, clock: int, *, written: bool) -> Outcome | None:
-        """As `Way.run`: a batch with nulls that are no strings goes the long way, and in a partition one that opens an
-        instance or for which there is no place."""
-        few, selection = self._few, self._selection
-        passed = few.read(records, rows)
-        if passed != rows:
-            return None if passed == REFUSED else (0, few.latest(rows), ())
-        if rows != self._cut_at:
-            self._cut = [(line, values[:rows], None) for line, values in self._held]
-            self._cut_at = rows
-        if not self._take_in(rows, self._clocks_of(rows, clock) if selection.clocked else NO_NUMBERS):
-            return None
-        if not written:
-            return rows, few.latest(rows), ()
-        nulls = selection.accumulators.nulls
+    def take_in(self, rows: int, clock: int) -> int:
+        selection = self._selection
+        clocks = self._clocks_of(rows, clock) if selection.clocked else NO_NUMBERS
+        selection.accumulators.begin()
+        selection.take_in(self._lines, self._keys, clocks, rows, self._out, self._out_valid, chunked=False)
+        return rows
+
+    def write(self, count: int) -> pa.RecordBatch:
+        nulls = self._selection.accumulators.nulls
         if nulls is not self._nulls:
             self._find_aggregates(nulls)
-        return rows, few.latest(rows), (self._results.write(rows),)
-
-    def _take_in(self, rows: int, clocks: Int64Array) -> bool:
-        """The selection has taken the rows that were read; False when they have to go the long way."""
-        selection = self._selection
-        selection.accumulators.begin()
-        selection.take_in(self._cut, self._keys, clocks, rows, self._out, self._out_valid, chunked=False)
-        return True
+        return self._results.write(count)
 
     def _clocks_of(self, rows: int, clock: int) -> Int64Array:
         """The clock at each row."""
         clocks = self._clocks
         if rows == 1:
-            clocks[0] = max(self._few.stamps.item(0), clock) if self._playback else clock
+            clocks[0] = max(self.few.stamps.item(0), clock) if self._playback else clock
         else:
-            clocks[:rows] = event_clocks(self._few.stamps[:rows], clock) if self._playback else clock
+            clocks[:rows] = event_clocks(self.few.stamps[:rows], clock) if self._playback else clock
         return clocks
 
     def _find_aggregates(self, nulls: list[bool]) -> None:
@@ -112,7 +94,8 @@ class SlidingWay:
 
 
 class KeyedSlidingWay(SlidingWay):
-    """A `SlidingWay` inside a partition whose instances `instances` finds; these are the groups."""
+    """A `SlidingWay` inside a partition whose instances `instances` finds; these are the groups. Rows that open an
+    instance, or for which there is no place, go the long way."""
 
     def __init__(
         self,
@@ -127,15 +110,16 @@ class KeyedSlidingWay(SlidingWay):
         super().__init__(selection, read, lines, types, (), playback=playback)
         self._keyed = selection
         self._instances = instances
-        self._codes: Int64Array = self._few.values[instances.attribute]
+        self._codes: Int64Array = self.few.values[instances.attribute]
 
-    def _take_in(self, rows: int, clocks: Int64Array) -> bool:
+    def take_in(self, rows: int, clock: int) -> int:
         selection, instances = self._keyed, self._instances.ids(self._codes[:rows])
         if instances is None or not selection.has_room_for(rows):
-            return False
+            return REFUSED
+        clocks = self._clocks_of(rows, clock) if selection.clocked else NO_NUMBERS
         selection.accumulators.begin()
-        selection.take_in_each(self._cut, instances, NO_NUMBERS, clocks, self._out, self._out_valid, chunked=False)
-        return True
+        selection.take_in_each(self._lines, instances, NO_NUMBERS, clocks, self._out, self._out_valid, chunked=False)
+        return rows
 
 
 def sliding_way(

@@ -11,48 +11,35 @@ from siddhi.engine.fused.fused import NO_NUMBERS
 from siddhi.engine.fused.group_table import BY_HASH, HOW
 from siddhi.engine.fused.held_rows import Line
 from siddhi.engine.fused.tumbling import TumblingSelection
-from siddhi.engine.inlet import Layout
-from siddhi.engine.shortcuts.few_rows import MOST, FewRows
+from siddhi.engine.shortcuts.few_rows import FewRows
+from siddhi.engine.shortcuts.few_way import FewWay
 from siddhi.engine.shortcuts.kernel import REFUSED
 from siddhi.engine.shortcuts.plain_query import PlainTest
-from siddhi.engine.shortcuts.way import Outcome
 from siddhi.language.ast import AttributeType
 
 
-class TumblingWay:
+class TumblingWay(FewWay):
     """Takes rows that pass `tests` into the batch that is in progress in `selection`; `lines` tells from which
-    attribute each line that is read comes (None: from the timestamp)."""
-
-    most_rows = MOST
+    attribute each line that is read comes (None: from the timestamp). Rows that end a batch go the long way."""
 
     def __init__(
         self, selection: TumblingSelection, lines: Sequence[tuple[int, str | None]], tests: Sequence[PlainTest]
     ) -> None:
+        super().__init__(FewRows(selection.columns, selection.pool, tests))
         self._selection = selection
-        few = self._few = FewRows(selection.columns, selection.pool, tests)
+        few, key = self.few, selection.code_attribute
         self._read = [(line, few.stamps if name is None else few.values[name]) for line, name in lines]
-        key = selection.code_attribute
+        self._lines: list[Line] = []
         self._keys = few.values[key] if key else NO_NUMBERS
-        self._cut: list[Line] = []
-        self._cut_at = 0
 
-    def lay_out(self, layout: Layout) -> None:
-        """As `Way.lay_out`."""
-        self._few.lay_out(layout)
+    def cut(self, rows: int) -> None:
+        self._lines = [(line, values[:rows], None) for line, values in self._read]
 
-    def run(self, records: pa.RecordBatch, rows: int, clock: int, *, written: bool) -> Outcome | None:
-        """As `Way.run`: a batch that ends one of the window's goes the long way, as does one with nulls that are no
-        strings."""
-        few = self._few
-        passed = few.read(records, rows)
-        if passed != rows:
-            return None if passed == REFUSED else (0, few.latest(rows), ())
-        if rows != self._cut_at:
-            self._cut = [(line, values[:rows], None) for line, values in self._read]
-            self._cut_at = rows
-        if not self._selection.take_in(self._cut, self._keys, few.values, rows):
-            return None
-        return 0, few.latest(rows), ()
+    def take_in(self, rows: int, clock: int) -> int:
+        return 0 if self._selection.take_in(self._lines, self._keys, self.few.values, rows) else REFUSED
+
+    def write(self, count: int) -> pa.RecordBatch:
+        raise AssertionError(f"{count} results of rows that end no batch")
 
 
 def tumbling_way(selection: TumblingSelection, tests: Sequence[PlainTest]) -> TumblingWay | None:

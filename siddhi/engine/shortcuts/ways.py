@@ -55,7 +55,9 @@ def short_way(
         return None
     if isinstance(query.fused, SlidingSelection):
         return sliding_way(query.fused, source, types, tests, keys, playback=playback)
-    return tumbling_way(query.fused, tests) if isinstance(query.fused, TumblingSelection) else None
+    if isinstance(query.fused, TumblingSelection) and not query.by_key:
+        return tumbling_way(query.fused, tests)
+    return None
 
 
 def _joining(query: Query, head: JoinOperator, stream: str, types: Mapping[str, AttributeType]) -> Way | None:

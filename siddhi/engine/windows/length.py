@@ -43,7 +43,7 @@ class LengthWindow(SlidingWindow):
 
     def __init__(self, context: WindowContext) -> None:
         (length,) = context.constants()
-        self.length = int(str(length))
+        self.length = int(str(length))  # a constant of whatever type
         self.store = RowStore(context.columns, context.operator.pool)
 
     def let_out(self, batch: EventBatch, step: Step) -> tuple[Int64Array, int]:
