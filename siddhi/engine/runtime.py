@@ -241,14 +241,15 @@ class AppRuntime:
         rows = records.num_rows
         if not self._clock_is_set or self._awaits_clock or not short_cut.is_open(rows):
             return False
-        if not short_cut.strings <= inlet.coded:
+        if short_cut.strings and not short_cut.strings <= inlet.coded:
             return False  # on the long way strings that only pass by stay out of the pool
         clock = self._clock if self.app.playback else now
         passed = short_cut.run(records, rows, inlet.layout_of(records.schema), clock, self._steps.watch)
         if passed is None:
             return False
         self._clock = max(clock, passed.latest) if self.app.playback else now
-        inlet.came(rows)
+        if short_cut.strings:
+            inlet.came(rows)
         short_cut.tell(passed)
         self._compaction.run_if_due()
         return True

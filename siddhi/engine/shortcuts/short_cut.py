@@ -10,8 +10,7 @@ Where rows are few, what stands around the loops on the long way takes most of t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
@@ -27,14 +26,13 @@ _MOST_EXPORTS = 256
 """Every query has all columns of a batch exported; with more than so many in all, the long way is shorter."""
 
 
-@dataclass(frozen=True, slots=True)
-class Passed:
+class Passed(NamedTuple):
     """What came of a batch of so many rows: the latest of their timestamps; for each target how many results there are,
     and the way that gives them if anybody listens."""
 
     rows: int
     latest: int
-    results: list[tuple[Junction, int, Way | None]]
+    results: Sequence[tuple[Junction, int, Way | None]]
 
 
 class ShortCut:
@@ -108,10 +106,8 @@ class ShortCut:
         """All is counted, and whoever listens has the results."""
         for source in self._sources:
             source.events += passed.rows
-        given: list[tuple[Junction, pa.RecordBatch]] = []
-        for target, count, way in passed.results:
+        for target, count, _ in passed.results:
             target.events += count
-            if way is not None:
-                given.append((target, way.give()))  # all of them, as whoever is told may send events
-        for target, records in given:
+        given = [(target, way.give()) for target, _, way in passed.results if way is not None]
+        for target, records in given:  # all have been given by now, as whoever is told may send events
             target.tell_written(records)
