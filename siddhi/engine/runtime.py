@@ -37,7 +37,7 @@ from siddhi.engine.shortcuts.short_cut import ShortCut
 from siddhi.engine.snapshot import SavedApp, making_sense, read_snapshot, write_snapshot
 from siddhi.engine.stage import Stage
 from siddhi.engine.state import Buffer
-from siddhi.engine.statistics import HeldState, Statistics
+from siddhi.engine.statistics import HeldState, Holds, Statistics
 from siddhi.engine.steps import QueryWatch, StepRunner
 from siddhi.engine.strings import StringPool
 from siddhi.engine.tables.stored_table import StoredTable
@@ -381,7 +381,7 @@ class AppRuntime:
         return Statistics(
             {key: junction.events for key, junction in self._junctions.items()},
             {key: junction.failures for key, junction in self._junctions.items()},
-            tuple(self._held_state()),
+            tuple(HeldState(kind, name, part.state_size()) for kind, name, part in self._parts_that_hold()),
             len(self.pool),
             self.pool.bytes_held,
         )
@@ -390,14 +390,9 @@ class AppRuntime:
         """From now on `watch` is told how long each query works; None: nobody is, and nothing is measured."""
         self._steps.watch = watch
 
-    def _held_state(self) -> Iterator[HeldState]:
-        for query in self._queries.values():
-            yield HeldState("query", query.name, query.state_size())
-        for name, window in self.windows.items():
-            yield HeldState("window", name, window.state_size())
-        for name, table in self.tables.items():
-            yield HeldState("table", name, table.state_size())
-        for name, aggregation in self._environment.aggregations.items():
-            yield HeldState("aggregation", name, aggregation.state_size())
-        for place in self._places:
-            yield HeldState("partition", place.name, place.instances.state_size())
+    def _parts_that_hold(self) -> Iterator[tuple[str, str, Holds]]:
+        yield from (("query", query.name, query) for query in self._queries.values())
+        yield from (("window", name, window) for name, window in self.windows.items())
+        yield from (("table", name, table) for name, table in self.tables.items())
+        yield from (("aggregation", name, part) for name, part in self._environment.aggregations.items())
+        yield from (("partition", place.name, place.instances) for place in self._places)

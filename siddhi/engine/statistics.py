@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from siddhi.engine.state_size import StateSize
+
+
+class Holds(Protocol):
+    """A part of an app that may hold something."""
+
+    def state_size(self) -> StateSize:
+        """How much it holds now."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -17,7 +16,7 @@ from siddhi.engine.graph import Graph, Place
 from siddhi.engine.junction import Junction, merge_producers
 from siddhi.engine.node import Node
 from siddhi.engine.operator import Failures, Step
-from siddhi.engine.shortcuts.plain_loop import FEW, PlainLoop
+from siddhi.engine.routes import Route, Routes
 from siddhi.engine.shortcuts.short_cut import ShortCut
 from siddhi.engine.stage import Stage
 from siddhi.engine.turns import cut_at_timers
@@ -33,22 +32,6 @@ class QueryWatch(Protocol):
     def worked(self, name: str, events: int, length_ns: int) -> None:
         """The node has worked so long on a piece of `events`; 0 when only time had passed."""
 
-
-@dataclass(frozen=True, slots=True)
-class _Alone:
-    """A stage that is the only one to have something to do when events come from outside on the stream `source`, which
-    nobody else feeds: it reads them between what its other sources have, `before` and `behind`, which is nothing."""
-
-    number: int
-    stage: Stage
-    source: Junction
-    target: Junction | None
-    before: tuple[EventBatch, ...]
-    behind: tuple[EventBatch, ...]
-
-
-_Route = list[tuple[int, Stage]]
-"""The stages that may have something to do in a step, with their numbers and in the order in which they run."""
 
 _Delivery = tuple[str, EventBatch]
 _Work = list[tuple[str, EventBatch, Iterator[Stage], int]]
@@ -76,12 +59,8 @@ class StepRunner:
         self._ranks = {key: self._graph.producer_ranks(key) for key in junctions}
         of_timers = {key: self._graph.producer_ranks(key, of_timers=True) for key in junctions}
         self._timer_ranks = {key: ranks for key, ranks in of_timers.items() if ranks != self._ranks[key]}
-        self._fed = frozenset(key for key in junctions if self._graph.producers.get(key))
         self._first_producers = {key: min(self._graph.producers.get(key, ()), default=-1) for key in junctions}
-        self._shared = frozenset(key for key in self._fed if len(self._graph.producers[key]) > 1)
-        self._routes: dict[tuple[str, ...], _Route | None] = {}
-        self._alone: dict[str, _Alone | None] = {}
-        """By the stream from outside."""
+        self._routes = Routes(self._stages, junctions, self._graph)
         self._timed = [stage for stage in self._stages if stage.node.timed]
         for node in self._graph.firing_first():
             self._stages[node].fires_first = not self._stages[node].node.by_key
@@ -111,12 +90,9 @@ class StepRunner:
         return min((due for stage in self._timed if (due := stage.node.next_deadline_ms()) is not None), default=None)
 
     def run_batch(self, key: str, batch: EventBatch, clocks: Int64Array, floor: int) -> None:
-        """As `run`, for the events of one stream: where nothing has to be merged they go the short way, which is felt
-        when they come one by one."""
-        try:
-            alone = self._alone[key]
-        except KeyError:
-            alone = self._alone[key] = self._alone_behind(key)
+        """As `run`, for the events of one stream: where one stage alone has to do with them nothing is looked up and
+        merged, which is felt when they come one by one."""
+        alone = self._routes.alone(key)
         if alone is None:
             self.run({key: [batch]}, clocks, floor)
             return
@@ -135,7 +111,7 @@ class StepRunner:
     def run(self, roots: Mapping[str, list[EventBatch]], clocks: Int64Array, floor: int) -> None:
         """The events `roots` and all timers due until the last of `clocks` have run through the app; `floor` as in
         `Step`."""
-        route = self._route(tuple(roots))
+        route = self._routes.of(tuple(roots))
         if route is None:
             self._run_chunks(roots, clocks, floor)
         else:
@@ -143,69 +119,11 @@ class StepRunner:
 
     def short_cut(self, stream: str) -> ShortCut | None:
         """The short cut of events that come on `stream` from outside, None when there is none."""
-        route = self._route((stream,))
-        if route is None or stream in self._fed:
-            return None
-        stages = [stage for _, stage in route]
-        if not stages:
-            return None
-        short_way = self._short_way(stream, stages)
-        if short_way is not None:
-            return short_way
-        plain = [stage.node for stage in stages if stage.node.plain is not None and stage.node.sources == (stream,)]
-        targets = [node.target for node in plain if node.target is not None]
-        if len(set(targets)) < len(stages) or not self._shared.isdisjoint(targets):
-            return None  # streams that several feed have an order of their own
-        positions: Int64Array = np.empty(FEW, dtype=np.int64)
-        fed = [self._junctions[target] for target in targets]
-        loops = [
-            PlainLoop(node.plain, target.types, positions)
-            for node, target in zip(plain, fed, strict=True)
-            if node.plain is not None
-        ]
-        return ShortCut(self._junctions[stream], list(zip(stages, fed, loops, strict=True)))
-
-    def _short_way(self, stream: str, stages: Sequence[Stage]) -> ShortCut | None:
-        """The short way of events that come on `stream` and of which `stages` alone take notice, None when there is
-        none: through one query, which may stand in a partition."""
-        first, last = stages[0].node, stages[-1].node
-        if len(stages) > 2 or last.target is None or first.sources.count(stream) != 1:
-            return None
-        source, target, entrance = self._junctions[stream], self._junctions[last.target], None
-        if len(stages) == 2:
-            if not first.hands_in or first.target is None or last.sources != (first.target,):
-                return None
-            entrance = stages[0], self._junctions[first.target]
-        way = last.short_way(stream, source.types, target.types, None if entrance is None else first)
-        return None if way is None else ShortCut(source, [(stages[-1], target, way)], entrance)
-
-    def _route(self, roots: tuple[str, ...]) -> _Route | None:
-        """How a step goes in which events come on the streams `roots`; None when it must go chunk by chunk."""
-        try:
-            return self._routes[roots]
-        except KeyError:
-            wakeful = {number for number, stage in enumerate(self._stages) if stage.node.wakeful}
-            reached = self._graph.reached(roots, wakeful)
-            stages = [(number, self._stages[number]) for number in reached]
-            route = self._routes[roots] = stages if self._graph.columnar(roots) else None
-            return route
-
-    def _alone_behind(self, key: str) -> _Alone | None:
-        """The stage that alone has to do with what comes from outside on the stream `key`, None when others have."""
-        route = self._route((key,))
-        if route is None or len(route) != 1 or key in self._fed:
-            return None
-        ((number, stage),) = route
-        sources, target = stage.node.sources, stage.node.target
-        if key not in sources:
-            return None
-        place, nothing = sources.index(key), [self._junctions[source].empty for source in sources]
-        fed = None if target is None else self._junctions[target]
-        return _Alone(number, stage, self._junctions[key], fed, tuple(nothing[:place]), tuple(nothing[place + 1 :]))
+        return self._routes.short_cut(stream)
 
     # ---- column by column
 
-    def _run_columns(self, route: _Route, roots: Mapping[str, list[EventBatch]], step: Step) -> None:
+    def _run_columns(self, route: Route, roots: Mapping[str, list[EventBatch]], step: Step) -> None:
         sent, arrived = self._entered(roots)
         for number, stage in route:
             node = stage.node
@@ -232,7 +150,7 @@ class StepRunner:
             for key, batch in self.failures.take_out(failures, node, inputs, arrived):
                 sent.setdefault(key, []).append((number, batch))
         if target is not None and out.size:
-            if target in self._shared or target in sent:
+            if target in self._routes.shared or target in sent:
                 sent.setdefault(target, []).append((number, stage.deliver(out)))
             else:
                 arrived[target] = stage.deliver(out)
@@ -251,7 +169,7 @@ class StepRunner:
         sent: _Sent = {}
         arrived: dict[str, EventBatch] = {}
         for key, batches in roots.items():
-            if len(batches) == 1 and key not in self._fed:
+            if len(batches) == 1 and key not in self._routes.fed:
                 arrived[key] = batches[0]
             else:
                 sent[key] = [(-1, batch) for batch in batches]

@@ -86,6 +86,7 @@ class ShortCut:
             written = bool(target.listeners)
             outcome = way.run(records, rows, clock, written=written)
             if outcome is None:
+                _drop(results)
                 return None
             if watch is not None:
                 worked_ns.append(watch.now_ns() - began_ns)
@@ -111,3 +112,10 @@ class ShortCut:
         given = [(target, way.give()) for target, _, way in passed.results if way is not None]
         for target, records in given:  # all have been given by now, as whoever is told may send events
             target.tell_written(records)
+
+
+def _drop(results: Sequence[tuple[Junction, int, Way | None]]) -> None:
+    """Nobody gets these results, whose memory is free again."""
+    for _, _, way in results:
+        if way is not None:
+            way.give()

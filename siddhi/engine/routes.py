@@ -1,0 +1,117 @@
+"""The ways of events through the graph of an app: which stages have something to do, and whether there is less to it
+than that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from siddhi.engine.arrays import Int64Array
+from siddhi.engine.batch import EventBatch
+from siddhi.engine.graph import Graph
+from siddhi.engine.junction import Junction
+from siddhi.engine.shortcuts.plain_loop import FEW, PlainLoop
+from siddhi.engine.shortcuts.short_cut import ShortCut
+from siddhi.engine.stage import Stage
+
+
+@dataclass(frozen=True, slots=True)
+class Alone:
+    """A stage that is the only one to have something to do when events come from outside on the stream `source`, which
+    nobody else feeds: it reads them between what its other sources have, `before` and `behind`, which is nothing."""
+
+    number: int
+    stage: Stage
+    source: Junction
+    target: Junction | None
+    before: tuple[EventBatch, ...]
+    behind: tuple[EventBatch, ...]
+
+
+Route = list[tuple[int, Stage]]
+"""The stages that may have something to do in a step, with their numbers and in the order in which they run."""
+
+
+class Routes:
+    """The routes through `stages`, which stand in `graph` in the same order. `fed` are the streams that stages feed,
+    `shared` those that several do."""
+
+    def __init__(self, stages: Sequence[Stage], junctions: Mapping[str, Junction], graph: Graph) -> None:
+        self._stages = stages
+        self._junctions = junctions
+        self._graph = graph
+        self.fed = frozenset(key for key in junctions if graph.producers.get(key))
+        self.shared = frozenset(key for key in self.fed if len(graph.producers[key]) > 1)
+        self._routes: dict[tuple[str, ...], Route | None] = {}
+        self._alone: dict[str, Alone | None] = {}
+
+    def of(self, roots: tuple[str, ...]) -> Route | None:
+        """How a step goes in which events come on the streams `roots`; None when it must go chunk by chunk."""
+        try:
+            return self._routes[roots]
+        except KeyError:
+            wakeful = {number for number, stage in enumerate(self._stages) if stage.node.wakeful}
+            reached = self._graph.reached(roots, wakeful)
+            stages = [(number, self._stages[number]) for number in reached]
+            route = self._routes[roots] = stages if self._graph.columnar(roots) else None
+            return route
+
+    def alone(self, key: str) -> Alone | None:
+        """The stage that alone has to do with what comes from outside on the stream `key`, None when others have."""
+        try:
+            return self._alone[key]
+        except KeyError:
+            alone = self._alone[key] = self._alone_behind(key)
+            return alone
+
+    def _alone_behind(self, key: str) -> Alone | None:
+        route = self.of((key,))
+        if route is None or len(route) != 1 or key in self.fed:
+            return None
+        ((number, stage),) = route
+        sources, target = stage.node.sources, stage.node.target
+        if key not in sources:
+            return None
+        place, nothing = sources.index(key), [self._junctions[source].empty for source in sources]
+        fed = None if target is None else self._junctions[target]
+        return Alone(number, stage, self._junctions[key], fed, tuple(nothing[:place]), tuple(nothing[place + 1 :]))
+
+    def short_cut(self, stream: str) -> ShortCut | None:
+        """The short cut of events that come on `stream` from outside, None when there is none."""
+        route = self.of((stream,))
+        if route is None or stream in self.fed:
+            return None
+        stages = [stage for _, stage in route]
+        if not stages:
+            return None
+        short_way = self._short_way(stream, stages)
+        if short_way is not None:
+            return short_way
+        plain = [stage.node for stage in stages if stage.node.plain is not None and stage.node.sources == (stream,)]
+        targets = [node.target for node in plain if node.target is not None]
+        if len(set(targets)) < len(stages) or not self.shared.isdisjoint(targets):
+            return None  # streams that several feed have an order of their own
+        positions: Int64Array = np.empty(FEW, dtype=np.int64)
+        fed = [self._junctions[target] for target in targets]
+        loops = [
+            PlainLoop(node.plain, target.types, positions)
+            for node, target in zip(plain, fed, strict=True)
+            if node.plain is not None
+        ]
+        return ShortCut(self._junctions[stream], list(zip(stages, fed, loops, strict=True)))
+
+    def _short_way(self, stream: str, stages: Sequence[Stage]) -> ShortCut | None:
+        """The short way of events that come on `stream` and of which `stages` alone take notice, None when there is
+        none: through one query, which may stand in a partition."""
+        first, last = stages[0].node, stages[-1].node
+        if len(stages) > 2 or last.target is None or first.sources.count(stream) != 1:
+            return None
+        source, target, entrance = self._junctions[stream], self._junctions[last.target], None
+        if len(stages) == 2:
+            if not first.hands_in or first.target is None or last.sources != (first.target,):
+                return None
+            entrance = stages[0], self._junctions[first.target]
+        way = last.short_way(stream, source.types, target.types, None if entrance is None else first)
+        return None if way is None else ShortCut(source, [(stages[-1], target, way)], entrance)
