@@ -183,7 +183,7 @@ def answers(text: str, sent: Sequence[tuple[str, pa.RecordBatch]], saved_at: int
     return told, schemas, held.events["Out"], [part.size.rows for part in held.state]
 
 
-@settings(deadline=None, max_examples=400)
+@settings(deadline=None, max_examples=200)
 @given(
     aggregating() | joins() | lookups() | patterns(),
     st.lists(batches(), min_size=1, max_size=9),
