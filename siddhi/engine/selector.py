@@ -197,8 +197,7 @@ class Selector(Operator):
 
     @property
     def hands_out(self) -> tuple[tuple[str, str], ...] | None:
-        """(output, input column) of each output when current rows leave one by one, all of them and as they are; None
-        otherwise."""
+        """(output, input column) of each output when current rows leave one by one, all and as they are; else None."""
         return self.projection if self.unlimited and self.takes_current and not self.order_by else None
 
     def hand_over_names(self) -> tuple[tuple[str, str], ...] | None:
