@@ -17,6 +17,7 @@ from siddhi.engine.runtime import AppRuntime
 from siddhi.engine.shortcuts.few_rows import MOST_ROWS
 from siddhi.engine.shortcuts.short_cut import ShortCut
 from siddhi.engine.string_demand import SETTLED_ROWS, TRIED_ROWS
+from siddhi.errors import SiddhiRuntimeError
 from siddhi.language.parser import parse
 
 STREAMS = "".join(
@@ -425,3 +426,36 @@ def _texts(rows: int, text: str, number: int) -> pa.RecordBatch:
     times = pa.array(range(2, 2 + rows), pa.int64())
     numbers = pa.array([number] * rows, pa.int64())
     return pa.record_batch({"_timestamp": times, "s": ["a"] * rows, "u": [text] * rows, "l": numbers})
+
+
+def test_a_watch_is_told_of_the_entrance_of_a_partition_as_on_the_long_way() -> None:
+    told: list[list[tuple[str, int]]] = []
+    for listened in ("", "S"):
+        runtime, _ = running(f"{BY_S} from S#window.length(2) select s, sum(l) as a insert into Out; end;")
+        for stream in listened:
+            runtime.add_stream_callback(stream, lambda _: None)
+        worked: list[tuple[str, int]] = []
+        runtime.watch_queries(_Watch(worked))
+        for rows in (1, 1, 3):
+            runtime.send("S", events(rows))
+        told.append(worked)
+    assert told[0] == told[1]
+    assert len(told[0]) == 6
+
+
+class _Watch:
+    def __init__(self, told: list[tuple[str, int]]) -> None:
+        self._told = told
+
+    def now_ns(self) -> int:
+        return 0
+
+    def worked(self, name: str, events: int, length_ns: int) -> None:
+        self._told.append((name, events))
+
+
+def test_streams_of_merged_batches_are_looked_for_though_they_have_no_events() -> None:
+    runtime, _ = running("from S select s insert into Out;")
+    with pytest.raises(SiddhiRuntimeError) as refused:
+        runtime.send_merged([("S", events(1)), ("Nope", events(0))], np.zeros(1, np.int64))
+    assert refused.value.problems[0].code == "unknown-stream"
