@@ -167,7 +167,7 @@ class KeyedSlidingSelection(SlidingSelection):
         *,
         chunked: bool,
     ) -> Int64Array:
-        """As `take_in`, of rows for which there are places, which are given back; `instances` are theirs."""
+        """As `take_in`, of rows of these `instances`, for which there is room; returns their places."""
         self.state[GIVES_BACK] = not (chunked or self.kept)
         places = self.queues.give_out(len(instances))
         self.rows.put_at(lines, places)

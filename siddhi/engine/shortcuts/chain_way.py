@@ -12,9 +12,10 @@ import pyarrow as pa
 from siddhi.engine.arrays import AnyArray, BoolArray, Int64Array
 from siddhi.engine.bits import address_of
 from siddhi.engine.pattern.chain import ChainOperator
+from siddhi.engine.pattern.chain_events import LEAST_ROOM
 from siddhi.engine.pattern.chain_memory import MATCH_PARTIAL, MATCH_REFERENCES
 from siddhi.engine.scope import EVENT_TIMESTAMP
-from siddhi.engine.shortcuts.few_rows import FewResults, FewRows
+from siddhi.engine.shortcuts.few_rows import MOST_ROWS, FewResults, FewRows
 from siddhi.engine.shortcuts.few_way import FewWay
 from siddhi.engine.shortcuts.instance_keys import InstanceKeys
 from siddhi.engine.shortcuts.kernel import REFUSED
@@ -25,6 +26,8 @@ class ChainWay(FewWay):
     """Takes events of the source `source` through `chain`. `read` are the attributes that it reads of them, `outputs`
     says of each attribute of the stream that is fed, which has the attributes `types`, from which slot and attribute it
     comes; in a partition `keys` tells the instances of rows, and those that open one go the long way."""
+
+    most_rows = min(MOST_ROWS, LEAST_ROOM)
 
     def __init__(
         self,
