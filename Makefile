@@ -9,7 +9,7 @@ SPREAD := -n 3 --dist loadfile --no-loadscope-reorder
 # pytest rewrites the asserts of every test file; kept as bytecode, that is done once and not by each process again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo up test check lint unit tour chaos soak simulate lock clean
+.PHONY: help demo up test check lint unit programs tour chaos soak simulate lock clean
 
 help:            ## say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## / — /'
@@ -20,18 +20,18 @@ demo: $(READY)   ## start a system, feed it a month of flights, show what it fin
 up: $(READY)     ## start a system and keep it running until Ctrl-C
 	@$(BIN)/cep up
 
-test: lint       ## all tests, those with real processes and a real Spark included
+test: lint programs ## all tests, those with real processes and a real Spark included
 	$(BIN)/pytest $(SPREAD)
 
 check: lint unit ## what needs no process of its own: style, types, layers, fast tests
 
-tour: $(READY)   ## walk through the console of a running system in a browser, every step checked (TOUR_PICTURES=var/tour)
+tour: $(READY) programs ## walk through the console of a running system in a browser, every step checked (TOUR_PICTURES=var/tour)
 	$(BIN)/python tests/system/tour_run.py
 
-chaos: $(READY)  ## hurt a running system in every way and count what comes of it (CHAOS_FAULTS=60 CHAOS_SEED=1 CHAOS_DELIVERY=exactly-once)
+chaos: $(READY) programs ## hurt a running system in every way and count what comes of it (CHAOS_FAULTS=60 CHAOS_SEED=1 CHAOS_DELIVERY=exactly-once)
 	$(BIN)/python tests/system/chaos_run.py
 
-soak: $(READY)   ## a steady load, a fault a minute, and nothing may grow (SOAK_MINUTES=30 SOAK_SEED=1)
+soak: $(READY) programs ## a steady load, a fault a minute, and nothing may grow (SOAK_MINUTES=30 SOAK_SEED=1)
 	$(BIN)/python tests/system/soak_run.py
 
 lint: $(READY)
@@ -42,6 +42,9 @@ lint: $(READY)
 
 unit: $(READY)
 	$(BIN)/pytest -m "not spark and not cluster" $(SPREAD)
+
+programs: # what tests start and Debian has: installed when it is missing, each time, as it may have gone since
+	@./tools/setup_tests.sh
 
 simulate: $(READY) ## many seeded schedules under virtual time: make simulate SEEDS=10000 FIRST=0
 	$(BIN)/python tests/simulation/simulate.py --schedules $(or $(SEEDS),10000) --first $(or $(FIRST),0)

