@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import errno
 import itertools
+import math
 import random
+import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -217,15 +219,13 @@ class ControlClient:
         except zmq.Again:
             return None
         quick = len(self._managers) > 1 and self._silences.get(self._manager, 0) % PATIENT_EACH != 0
-        remaining_ms = min(self._timeout_ms, QUICK_TRY_MS) if quick else self._timeout_ms
-        poller_step_ms = 50
-        while remaining_ms > 0:
-            if socket.poll(min(poller_step_ms, remaining_ms)):
+        timeout_ms = min(self._timeout_ms, QUICK_TRY_MS) if quick else self._timeout_ms
+        deadline = time.monotonic() + timeout_ms / 1000
+        while (left_s := deadline - time.monotonic()) > 0:
+            if socket.poll(math.ceil(left_s * 1000)):
                 answer = self._receive(socket, correlation)
                 if answer is not None:
                     return answer
-            else:
-                remaining_ms -= poller_step_ms
         return None
 
     def _receive(self, socket: zmq.Socket[bytes], correlation: bytes) -> Message | None:

@@ -18,6 +18,7 @@ from cep_common.clock import Clock
 from cep_common.errors import CepError
 from cep_common.ids import Endpoint, InsightAddress
 from cep_common.messages import Rejected
+from cep_common.paced_log import PacedLog
 from cep_manager.config import ManagerConfig
 from cep_manager.database import Database
 from cep_manager.election import (
@@ -39,6 +40,7 @@ from cep_manager.lease_store import LeaseStore
 from cep_manager.plan_record import PlanToRun
 
 logger = logging.getLogger(__name__)
+paced_logger = PacedLog(logger)
 
 ALONE_LEASES = 5
 """The lease of a manager that is alone lasts as long as so many others."""
@@ -207,7 +209,7 @@ class Leadership:
             self._report(lambda now_ms: self._election.failed(reason, now_ms))
         except Exception:
             # The border of this thread: nobody waits for what it returns or raises.
-            logger.exception("lease not seen")
+            paced_logger.exception("lease not seen")
             self._report(lambda now_ms: self._election.failed("the manager failed; see its log", now_ms))
         else:
             self._report(lambda now_ms: self._election.heard(seen, now_ms))
@@ -216,13 +218,14 @@ class Leadership:
         try:
             plans = self._read_plans()
         except CepError as error:
-            logger.warning("plans not read reason=%r", error.message)
+            paced_logger.problem("plans", "plans not read reason=%r", error.message)
             self.refused(token, error.message)
         except Exception:
             # The border of this thread.
-            logger.exception("plans not read")
+            paced_logger.exception("plans not read")
             self.refused(token, "the manager failed; see its log")
         else:
+            paced_logger.over("plans", "plans can be read again")
             if token:
                 self._report(lambda now_ms: self._prepared(token, plans, now_ms))
 

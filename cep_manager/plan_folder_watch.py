@@ -10,11 +10,13 @@ from typing import Protocol
 
 from cep_common.errors import CepError
 from cep_common.ids import PlanKey
+from cep_common.paced_log import PacedLog
 from cep_manager.config import PlanFolderConfig
 from cep_manager.errors import NotLeaderError
 from cep_manager.plan_folder import SUFFIX, FileProblem, Origin, PlanFolder, Stamp, origin_of, tenant_of
 
 logger = logging.getLogger(__name__)
+paced_logger = PacedLog(logger)
 
 LARGEST_BYTES = 1_048_576
 """A larger file is no plan; nobody should wait while it is read."""
@@ -89,7 +91,7 @@ class PlanFolderWatch:
                 self.look()
             except Exception:
                 # The border of this thread: a defect in one look must not end all looks.
-                logger.exception("folder could not be looked at path=%s", self._path)
+                paced_logger.exception("folder could not be looked at path=%s", self._path)
 
     def _deploy(self, name: str, files: Mapping[str, Stamp]) -> None:
         _, size = files[name]

@@ -23,6 +23,7 @@ from cep_common.errors import DecodeError, PortInUseError, UnauthorisedError
 from cep_common.ids import PlanKey
 from cep_common.insight.door import Insight, open_door
 from cep_common.messages import Message, Rejected, WorkerRegistered
+from cep_common.paced_log import PacedLog
 from cep_common.security.context import GuardedContext, open_context
 from cep_common.security.roles import Role
 from cep_common.task_messages import StatisticsLevel, TaskRegistered
@@ -47,6 +48,7 @@ from cep_manager.plan_store import PlanStore, StoredVersion, WriteRight
 from cep_manager.snapshot import Snapshot
 
 logger = logging.getLogger(__name__)
+paced_logger = PacedLog(logger)
 
 MESSAGES_AT_ONCE = 1_000
 """After so many messages the loop looks at its commands and the time, however many more are waiting."""
@@ -210,7 +212,7 @@ class ManagerService:
             self._loop()
         except Exception:
             # The thread's border: `alive` is False from now on, and whoever runs the process ends it.
-            logger.exception("control loop failed")
+            paced_logger.exception("control loop failed")
         finally:
             self._server.close()
 
@@ -275,7 +277,7 @@ class ManagerService:
             try:
                 peer, envelope = self._server.receive()
             except (DecodeError, UnauthorisedError) as error:
-                logger.warning("message refused reason=%r", error.message)
+                paced_logger.problem("message", "message refused reason=%r", error.message)
                 continue
             if not self._leadership.leads():
                 self._server.send(peer, self._leadership.refusal(), envelope.correlation)
@@ -284,7 +286,7 @@ class ManagerService:
                 answer, instructions = self._plane.handle(peer, envelope.message, self._clock.monotonic_ms())
             except Exception:
                 # The border of the loop: one message that trips a defect must not silence the registry for all.
-                logger.exception("message failed type=%s", envelope.message.TYPE)
+                paced_logger.exception("message failed type=%s", envelope.message.TYPE)
                 answer, instructions = Rejected(code="internal", reason="the manager failed; see its log"), []
             self._server.send(peer, self._signed(answer), envelope.correlation)
             self._carry_out(instructions)

@@ -28,6 +28,7 @@ from cep_common.messages import (
     TenantLimit,
     WorkerRegistered,
 )
+from cep_common.paced_log import PacedLog
 from cep_common.transport import ControlClient
 from cep_worker.beats import Pace, Tries
 from cep_worker.config import WorkerConfig
@@ -36,6 +37,7 @@ from cep_worker.plan_flow import PlanSnapshot
 from topology.stages.usage import TaskTime, memory_bytes
 
 logger = logging.getLogger(__name__)
+paced_logger = PacedLog(logger)
 
 REFUSED_BY_RIGHT = {"no-endpoint": logging.DEBUG, "stale-epoch": logging.INFO, "unknown-plan": logging.INFO}
 """Why requests are refused while all is well, and how loud that is told: a topology starts, takes over or has ended."""
@@ -139,9 +141,8 @@ class ControlLoop:
         except PeerError as error:
             self._note(error)
         else:
-            if self._problem:
-                logger.info("a manager answers again: manager=%s", self._client.manager().url())
-                self._problem = ""
+            self._problem = ""
+            paced_logger.over("manager", "a manager answers again: manager=%s", self._client.manager().url())
 
     def _take_leave(self) -> None:
         """Managers know that the worker has not died."""
@@ -225,10 +226,10 @@ class ControlLoop:
             return self._client.request(message)
         except RequestRejectedError as error:
             level = REFUSED_BY_RIGHT.get(error.reason_code, logging.WARNING)
-            logger.log(level, "request refused: request=%s code=%s reason=%s", message.TYPE, error.reason_code, error)
+            text = "request refused: request=%s code=%s reason=%s"
+            paced_logger.problem(message.TYPE, text, message.TYPE, error.reason_code, error, level=level)
             return None
 
     def _note(self, error: CepError) -> None:
-        if error.message != self._problem:
-            logger.warning("no manager: reason=%s", error)
-            self._problem = error.message
+        self._problem = error.message
+        paced_logger.problem("manager", "no manager: reason=%s", error)

@@ -13,6 +13,7 @@ import zmq
 
 from cep_common.ids import Endpoint
 from cep_common.link_messages import OpenLink
+from cep_common.paced_log import PacedLog
 from cep_common.security.roles import Door
 from cep_worker.backlog import Backlog
 from cep_worker.reactor import Reactor
@@ -23,6 +24,7 @@ from topology.link import NO_WATERMARK
 from topology.link_sender import LinkSender, LinkState
 
 logger = logging.getLogger(__name__)
+paced_logger = PacedLog(logger)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +181,9 @@ class Outgoing:
             return
         link.tick(now_ms)
         if link.state is LinkState.CONNECTING and now_ms - self._connected_ms > self._limits.connect_ms:
-            logger.warning("link not opened in time: stream=%s peer=%s", self._stream.stream, self.peer)
+            paced_logger.problem(
+                self._stream.stream, "link not opened in time: stream=%s peer=%s", self._stream.stream, self.peer
+            )
             self._leave()
             self._changed()
             return
@@ -261,12 +265,16 @@ class Outgoing:
                 logger.info("link refused: stream=%s peer=%s code=%s", self._stream.stream, self.peer, refusal.code)
                 continue
             self.last_error = f"{self.peer} refused {self._stream.stream}: {refusal.code}: {refusal.reason}"
-            logger.error("link refused: stream=%s peer=%s code=%s reason=%s",
-                         self._stream.stream, self.peer, refusal.code, refusal.reason)  # fmt: skip
+            paced_logger.problem(self._stream.stream, "link refused: stream=%s peer=%s code=%s reason=%s",
+                          self._stream.stream, self.peer, refusal.code, refusal.reason,
+                          level=logging.ERROR)  # fmt: skip
         link.refusals.clear()
         if link.state in (LinkState.LOST, LinkState.REFUSED):
             level = logging.WARNING if link.outbox.window_rows is not None else logging.INFO  # it never stood
-            logger.log(level, "link %s: stream=%s peer=%s", link.state.value, self._stream.stream, self.peer)
+            text = "link %s: stream=%s peer=%s"
+            paced_logger.problem(
+                self._stream.stream, text, link.state.value, self._stream.stream, self.peer, level=level
+            )
             self._leave()
             self._changed()
 

@@ -24,11 +24,13 @@ from cep_common.link_messages import (
     SettleBundles,
 )
 from cep_common.messages import Message, Rejected
+from cep_common.paced_log import PacedLog
 from cep_common.security.roles import Door
 from cep_common.transport import connecting_socket, readable, receive_now, send_now
 from topology.link import Outbox, PendingFrame
 
 logger = logging.getLogger(__name__)
+paced_logger = PacedLog(logger)
 
 OPEN_TIMEOUT_MS = 5_000
 """A link that is not opened in this time counts as lost."""
@@ -132,7 +134,8 @@ class LinkSender:
             try:
                 message = decode(frames).message
             except DecodeError as error:
-                logger.warning("unreadable answer on a link: endpoint=%s error=%s", self.endpoint.url(), error)
+                text = "unreadable answer on a link: endpoint=%s error=%s"
+                paced_logger.problem(self.endpoint.url(), text, self.endpoint.url(), error)
                 continue
             freed += self._take(message)
         while readable(self.monitor):
@@ -187,5 +190,6 @@ class LinkSender:
                 if not message.code.startswith("frame-"):
                     self.state = LinkState.REFUSED
             case _:
-                logger.warning("unexpected %s on a link: endpoint=%s", message.TYPE, self.endpoint.url())
+                text = "unexpected %s on a link: endpoint=%s"
+                paced_logger.problem(self.endpoint.url(), text, message.TYPE, self.endpoint.url())
         return 0

@@ -25,12 +25,14 @@ from cep_common.link_messages import (
     SettleBundles,
 )
 from cep_common.messages import Message, Rejected
+from cep_common.paced_log import PacedLog
 from cep_common.security.roles import Door
 from cep_common.transport import bind, bind_in_range, listening_socket, readable, receive_now
 from topology.frames import arrow_schema, decode_batch
 from topology.link import Inbox
 
 logger = logging.getLogger(__name__)
+paced_logger = PacedLog(logger)
 
 ACKNOWLEDGE_WITHIN_MS = 3
 LINK_LEASE_MS = 10_000
@@ -295,7 +297,7 @@ class LinkServer:
             self._due[link.peer] = link
 
     def _refuse(self, peer: bytes, code: str, reason: str) -> None:
-        logger.info("refused a peer: code=%s reason=%s", code, reason)
+        paced_logger.problem(code, "refused a peer: code=%s reason=%s", code, reason, level=logging.INFO)
         self._send(peer, Rejected(code=code, reason=reason))
 
     def _send(self, peer: bytes, message: Message) -> None:

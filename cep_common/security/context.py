@@ -12,11 +12,13 @@ from zmq.auth.thread import ThreadAuthenticator
 from zmq.utils import z85
 
 from cep_common.errors import ConfigError
+from cep_common.paced_log import PacedLog
 from cep_common.security.config import SecurityConfig
 from cep_common.security.keys import Keyring, read_keys
 from cep_common.security.roles import DOORS, Door, Role, may_enter
 
 logger = logging.getLogger(__name__)
+paced_logger = PacedLog(logger)
 
 Socket = zmq.Socket[bytes]
 
@@ -58,7 +60,8 @@ class _Doorkeeper(ThreadAuthenticator):
         role, door = self._keyring.role_of(key), Door[domain]
         if role is not None and may_enter(role, door):
             return True
-        logger.warning("refused at a door: door=%r role=%s", door.value, role.value if role else "unknown key")
+        peer = role.value if role else "unknown key"
+        paced_logger.problem(f"{door.value} {peer}", "refused at a door: door=%r role=%s", door.value, peer)
         return False
 
     def curve_user_id(self, client_public_key: bytes) -> str:

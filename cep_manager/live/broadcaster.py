@@ -14,10 +14,12 @@ from typing import Any, NamedTuple
 import msgspec
 
 from cep_common.errors import CepError
+from cep_common.paced_log import PacedLog
 from cep_manager.errors import ManagerError, StreamsBusyError
 from cep_manager.live.merge_patch import merge_patch, tells_something
 
 logger = logging.getLogger(__name__)
+paced_logger = PacedLog(logger)
 
 INTERVAL_S = 1.0
 
@@ -150,7 +152,7 @@ class Broadcaster:
             return _reason(error.code, error.message, error.details if isinstance(error, ManagerError) else {})
         except Exception:
             # The border of this thread: whoever watches is told, and the log has the reason.
-            logger.exception("a live picture failed")
+            paced_logger.exception("a live picture failed")
             return _FAILED
 
     def _show(self, name: Hashable, topic: _Topic, picture: Any) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from cep_common.clock import Clock
 from cep_common.ids import PlanKey
+from cep_common.paced_log import PacedLog
 from cep_manager.config import MetricTablesConfig
 from cep_manager.errors import StoreError
 from cep_manager.metric_tables.database import MetricDatabase
@@ -20,6 +21,7 @@ from cep_manager.metric_tables.writer import MetricTablesView, MetricWriter
 from cep_manager.snapshot import Snapshot
 
 logger = logging.getLogger(__name__)
+paced_logger = PacedLog(logger)
 
 KEPT_MS = 10_800_000
 """Points of so long are kept in memory."""
@@ -50,7 +52,7 @@ class MetricRecorder(threading.Thread):
                 self.record()
             except Exception:
                 # The thread's border: figures of one interval that trip a defect must not end those to come.
-                logger.exception("figures of plans not recorded")
+                paced_logger.exception("figures of plans not recorded")
 
     def record(self) -> None:
         """One look at the counters; for the thread, and for tests that have none."""

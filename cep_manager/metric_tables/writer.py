@@ -9,11 +9,13 @@ from collections import deque
 import msgspec
 
 from cep_common.clock import Clock
+from cep_common.paced_log import PacedLog
 from cep_manager.errors import StoreError
 from cep_manager.metric_tables.database import MetricDatabase
 from cep_manager.metric_tables.model import MetricRow
 
 logger = logging.getLogger(__name__)
+paced_logger = PacedLog(logger)
 
 MOST_LOOKS = 40
 """So many looks wait for a database that does not answer; then the oldest are given up."""
@@ -100,8 +102,7 @@ class MetricWriter(threading.Thread):
         try:
             self._database.write(rows)
         except StoreError as error:
-            if error.message != self._unwritten:
-                logger.warning("metric tables not written: %s", error.message)
+            paced_logger.problem("write", "metric tables not written: %s", error.message)
             self._idle(error.message)
             return False
         except Exception as error:
@@ -110,8 +111,7 @@ class MetricWriter(threading.Thread):
             self._take_off(rows, dropped=len(rows))
             self._idle(f"rows were given up: {error!r}")
             return False
-        if self._unwritten:
-            logger.info("metric tables are written again")
+        paced_logger.over("write", "metric tables are written again")
         self._take_off(rows, written=len(rows))
         self._idle("")
         self._tidy()
@@ -135,8 +135,7 @@ class MetricWriter(threading.Thread):
             done = self._database.remove_before(self._clock.now_ms() - self._retention_ms)
         except StoreError as error:
             problem = f"old rows are not removed: {error.message}"
-            if problem != self._unremoved:
-                logger.warning("metric tables not tidied: %s", error.message)
+            paced_logger.problem("tidy", "metric tables not tidied: %s", error.message)
         except Exception as error:
             # The thread's border: rows must be written though old ones cannot be removed.
             logger.exception("old metric rows not removed")

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from cep_common.link_messages import Data, OpenLink
 from cep_common.messages import CheckpointSpan, DeployedPlan, PlanCheckpoints
+from cep_common.paced_log import PacedLog
 from cep_worker.consumers import Consumers
 from cep_worker.figures import HeldFigures
 from cep_worker.held.decisions import Attempt, Verdict, verdict
@@ -28,6 +29,7 @@ from cep_worker.spool.folder import safe_component
 from cep_worker.spool.losses import Losses
 
 logger = logging.getLogger(__name__)
+paced_logger = PacedLog(logger)
 
 TRY_AGAIN_MS = 1_000
 LAST_CHECKPOINT = 2**63 - 1
@@ -271,7 +273,8 @@ class HeldResults:
                     del self._logs[epoch, publisher]
             except OSError as error:  # the other publishers' results go on
                 which = f"plan={self._key.topology()} publisher={publisher}"
-                logger.error("held results cannot be read or deleted: %s reason=%s", which, error)  # noqa: TRY400 - the text says it all
+                text = "held results cannot be read or deleted: %s reason=%s"
+                paced_logger.problem(which, text, which, error, level=logging.ERROR)
                 self._reactor.call_at(now_ms + TRY_AGAIN_MS, self._pump)
         self._standing_bytes = sum(
             group.size_bytes for log in self._logs.values() for group in log.groups

@@ -13,6 +13,7 @@ import zmq
 
 from cep_common.ids import Endpoint
 from cep_common.link_messages import Data, OpenLink
+from cep_common.paced_log import PacedLog
 from cep_common.security.roles import Door
 from cep_worker.reactor import Reactor
 from cep_worker.receipts import Receipt
@@ -21,6 +22,7 @@ from topology.link import NO_WATERMARK
 from topology.link_sender import LinkSender, LinkState
 
 logger = logging.getLogger(__name__)
+paced_logger = PacedLog(logger)
 
 RECONNECT_MS = 1_000
 BATCH_ROWS = 4_096
@@ -106,8 +108,9 @@ class DeliveryLink:
         self._settle([self._sent.popleft()[1] for _ in range(self._taken_over(link))])
         for refusal in link.refusals:
             self.last_error = f"{self._endpoint.host}:{self._endpoint.port}: {refusal.code}: {refusal.reason}"
-            logger.error("sink is refused: stream=%s peer=%s code=%s reason=%s", self._opening.streams[0].stream,
-                         self._endpoint.url(), refusal.code, refusal.reason)  # fmt: skip
+            paced_logger.problem(self._endpoint.url(), "sink is refused: stream=%s peer=%s code=%s reason=%s",
+                          self._opening.streams[0].stream, self._endpoint.url(), refusal.code, refusal.reason,
+                          level=logging.ERROR)  # fmt: skip
         link.refusals.clear()
         if link.state in (LinkState.LOST, LinkState.REFUSED):
             self._leave()

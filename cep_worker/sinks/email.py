@@ -20,6 +20,7 @@ import pyarrow as pa
 from msgspec import Meta
 
 from cep_common.errors import ConfigError
+from cep_common.paced_log import PacedLog
 from cep_common.password_files import PasswordFileError, read_password
 from cep_worker.consumers import FrameId, GroupId
 from cep_worker.error_store.entries import Failed
@@ -33,6 +34,7 @@ from cep_worker.sinks.threaded import ThreadedSink, WriteError
 from topology.frames import event_rows
 
 logger = logging.getLogger(__name__)
+paced_logger = PacedLog(logger)
 
 LONGEST_SUBJECT = 500
 """Characters; longer ones are cut."""
@@ -255,12 +257,13 @@ class _EmailWriter:
                 missing = list(later)
                 self.problem = self._says(*next(iter(later.values()))) if later else ""
             if not self.problem:
+                paced_logger.over(self._options.host, "mail is taken again: host=%s", self._options.host)
                 break
             self._server.hang_up()
             if self._options.on_error != "WAIT" and tries >= self._options.retry_count:
                 raise WriteError(f"given up after {tries + 1} tries: {self.problem}")
             wait_ms = WAITS_MS[min(tries, len(WAITS_MS) - 1)]
-            logger.warning("mail failed: host=%s retry_ms=%d reason=%s", self._options.host, wait_ms, self.problem)
+            paced_logger.problem(self._options.host, "mail failed: host=%s reason=%s", self._options.host, self.problem)
             if stopping.wait(wait_ms / 1_000):
                 raise WriteError(f"the sink ended before it was delivered: {self.problem}")
             tries += 1

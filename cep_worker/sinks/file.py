@@ -12,6 +12,7 @@ import msgspec
 import pyarrow as pa
 
 from cep_common.errors import ConfigError
+from cep_common.paced_log import PacedLog
 from cep_worker.consumers import FrameId, GroupId
 from cep_worker.mappers.sinks import sink_mapper
 from cep_worker.mappers.writing import SinkMapper
@@ -21,6 +22,7 @@ from cep_worker.sinks.file_groups import FileGroups
 from cep_worker.sinks.threaded import ThreadedSink, WriteError
 
 logger = logging.getLogger(__name__)
+paced_logger = PacedLog(logger)
 
 RETRY_S = 1.0
 
@@ -94,13 +96,13 @@ class _FileWriter:
                 result = call()
             except OSError as error:
                 problem = f"{self._path}: {error.strerror or error}"
-                if problem != self.problem:
-                    logger.warning("file cannot be written, tried again: reason=%s", problem)
+                paced_logger.problem(str(self._path), "file cannot be written, tried again: reason=%s", problem)
                 self.problem = problem
                 if stopping.wait(RETRY_S):
                     raise WriteError(problem) from error
             else:
                 self.problem = ""
+                paced_logger.over(str(self._path), "file can be written again: file=%s", self._path)
                 return result
 
 

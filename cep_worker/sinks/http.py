@@ -14,6 +14,7 @@ import requests
 from msgspec import Meta
 
 from cep_common.errors import ConfigError
+from cep_common.paced_log import PacedLog
 from cep_worker.consumers import FrameId, GroupId
 from cep_worker.error_store.entries import Failed
 from cep_worker.mappers.sinks import sink_mapper
@@ -23,6 +24,7 @@ from cep_worker.sinks.base import Sink, SinkContext
 from cep_worker.sinks.threaded import ThreadedSink, WriteError
 
 logger = logging.getLogger(__name__)
+paced_logger = PacedLog(logger)
 
 WAITS_MS = (100, 200, 500, 1_000, 2_000, 5_000, 10_000, 30_000)
 """How long to wait before the next try; the last goes on."""
@@ -74,6 +76,7 @@ class _HttpWriter:
         self.problem = ""
         self._options = options
         self._mapper = mapper
+        self._log = PacedLog(logger)
         self._session = requests.Session()
         self._session.auth = options.credentials()
         self._session.headers["Content-Type"] = mapper.content_type
@@ -103,11 +106,12 @@ class _HttpWriter:
         while True:
             self.problem = problem = self._try(payload, headers)
             if not problem:
+                self._log.over("hook", "web hook answers again: url=%s", self._shown_url())
                 return
             if self._options.on_error != "WAIT" and tries >= self._options.retry_count:
                 raise WriteError(f"given up after {tries + 1} tries: {problem}")
             wait_ms = WAITS_MS[min(tries, len(WAITS_MS) - 1)]
-            logger.warning("web hook failed: url=%s retry_ms=%d reason=%s", self._shown_url(), wait_ms, problem)
+            self._log.problem("hook", "web hook failed: url=%s reason=%s", self._shown_url(), problem)
             if stopping.wait(wait_ms / 1000):
                 raise WriteError(f"the sink ended before it was delivered: {problem}")
             tries += 1

@@ -16,6 +16,7 @@ from sqlalchemy import Connection, Engine, exc
 
 from cep_common.errors import ConfigError
 from cep_common.link_messages import StreamSchema
+from cep_common.paced_log import PacedLog
 from cep_worker.consumers import FrameId, GroupId
 from cep_worker.error_store.entries import Failed
 from cep_worker.options import read_options
@@ -27,6 +28,7 @@ from topology.databases import RETRY_WAITS_S, DatabaseUrlError, may_pass, open_d
 from topology.frames import arrow_schema
 
 logger = logging.getLogger(__name__)
+paced_logger = PacedLog(logger)
 
 T = TypeVar("T")
 
@@ -134,7 +136,7 @@ class _RdbmsWriter:
                 _write_at(staged.file, start, memoryview(body))
             except OSError as error:
                 self.problem = f"a temporary file cannot be written: {error.strerror}"
-                logger.warning("group waits: table=%s reason=%s", self._table.name, self.problem)
+                paced_logger.problem("group", "group waits: table=%s reason=%s", self._table.name, self.problem)
                 if stopping.wait(RETRY_WAITS_S[-1]):
                     raise WriteError(f"the sink ended before it was delivered: {self.problem}") from error
             else:
@@ -205,7 +207,8 @@ class _RdbmsWriter:
         except exc.SQLAlchemyError as error:
             if may_pass(error):
                 raise
-            logger.warning("event refused by the database: table=%s reason=%s", self._table.name, said_by(error))
+            text = "event refused by the database: table=%s reason=%s"
+            paced_logger.problem(f"refused {self._table.name}", text, self._table.name, said_by(error))
             return said_by(error)
         return ""
 
@@ -230,11 +233,12 @@ class _RdbmsWriter:
                 self.problem = f"table {self._table.name}: {said_by(error)}"
                 wait_s = RETRY_WAITS_S[min(tries, len(RETRY_WAITS_S) - 1)]
                 tries += 1
-                logger.warning("database failed: retry_s=%s reason=%s", wait_s, self.problem)
+                paced_logger.problem(self._table.name, "database failed: reason=%s", self.problem)
                 if stopping.wait(wait_s):
                     raise WriteError(f"the sink ended before it was delivered: {self.problem}") from error
             else:
                 self.problem = ""
+                paced_logger.over(self._table.name, "database answers again: table=%s", self._table.name)
                 return result
 
     def _make_tables(self) -> None:

@@ -11,9 +11,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
+from cep_common.paced_log import PacedLog
 from cep_worker.config import SpoolConfig
 
 logger = logging.getLogger(__name__)
+paced_logger = PacedLog(logger)
 
 
 class Synchronised(Protocol):
@@ -137,7 +139,7 @@ class BackgroundUpkeep(Upkeep):
         try:
             task()
         except OSError as error:
-            logger.error("the spool's disk fails: reason=%s", error)  # noqa: TRY400 - the text says it all
+            paced_logger.problem("disk", "the spool's disk fails: reason=%s", error, level=logging.ERROR)
 
 
 class GroupCommit(BackgroundUpkeep):

@@ -11,7 +11,7 @@ import pytest
 import zmq
 from free_ports import free_range
 
-from cep_common.codec import MAGIC, Envelope, decode
+from cep_common.codec import MAGIC, Envelope, decode, encode
 from cep_common.driver_messages import KillTopology
 from cep_common.errors import DecodeError, PeerError, PortInUseError, RequestRejectedError
 from cep_common.ids import Endpoint, PlanKey
@@ -105,6 +105,30 @@ def test_a_silent_manager_is_left_for_the_next_and_not_asked_first_again(
     ):
         assert client.request(ListPlans()) == listed
         assert client.manager() == manager
+
+
+def test_messages_that_nobody_asked_for_do_not_prolong_the_wait_for_an_answer(zmq_context: Context) -> None:
+    socket = zmq_context.socket(zmq.ROUTER)
+    port = socket.bind_to_random_port("tcp://127.0.0.1")
+    stop = threading.Event()
+
+    def push() -> None:
+        peer, *_ = socket.recv_multipart()
+        while not stop.wait(0.01):
+            socket.send_multipart([peer, *encode(KillTopology(PlanKey(1, "Plan"), 1))])
+
+    pushing = threading.Thread(target=push)
+    pushing.start()
+    try:
+        with client_of(zmq_context, Endpoint("127.0.0.1", port), timeout_ms=200) as client:
+            began = time.monotonic()
+            with pytest.raises(PeerError, match="waited 200 ms"):
+                client.request(ListPlans())
+            assert 0.19 < time.monotonic() - began < 1.5
+    finally:
+        stop.set()
+        pushing.join()
+        socket.close(linger=0)
 
 
 def test_when_no_manager_answers_all_are_named(zmq_context: Context, silent: Endpoint) -> None:

@@ -20,6 +20,7 @@ from cep_common.driver_messages import CheckpointReport, SavepointReport
 from cep_common.errors import DecodeError
 from cep_common.ids import Endpoint, PlanKey
 from cep_common.messages import CheckpointSpan, Message, Rejected
+from cep_common.paced_log import PacedLog
 from cep_common.security.roles import Door
 from cep_common.transport import bind_in_range, listening_socket
 from topology.checkpoint.archive import Archive, Opened
@@ -40,6 +41,7 @@ from topology.checkpoint.savepoints import Savepoints
 from topology.checkpoint.storing import Storing
 
 logger = logging.getLogger(__name__)
+paced_logger = PacedLog(logger)
 
 POLL_MS = 20
 """How soon an order is taken up, and how exact times are."""
@@ -193,7 +195,7 @@ class CheckpointService(threading.Thread):
                 self._turn()
             except Exception:
                 # The border of this thread: what was tripped over must not end the watch over all other topologies.
-                logger.exception("a turn of the coordinator failed")
+                paced_logger.exception("a turn of the coordinator failed")
 
     def _turn(self) -> None:
         self._socket.poll(POLL_MS)
@@ -291,7 +293,8 @@ class CheckpointService(threading.Thread):
 
         def opened(answer: Opened | CheckpointError) -> None:
             if isinstance(answer, CheckpointError):
-                logger.error("no checkpoints can be taken: topology=%s reason=%s", run.key.topology(), answer)
+                text = "no checkpoints can be taken: topology=%s reason=%s"
+                paced_logger.problem(f"opening {run.key}", text, run.key.topology(), answer, level=logging.ERROR)
             else:
                 self._coordinator.open_run(run, answer.opening)
 
@@ -305,7 +308,8 @@ class CheckpointService(threading.Thread):
     def _reserve(self, run: RunId) -> None:
         def reserved(answer: int | CheckpointError) -> None:
             if isinstance(answer, CheckpointError):
-                logger.warning("no numbers reserved: topology=%s reason=%s", run.key.topology(), answer)
+                text = "no numbers reserved: topology=%s reason=%s"
+                paced_logger.problem(f"numbers {run.key}", text, run.key.topology(), answer)
             else:
                 self._coordinator.numbers_reserved(run, answer)
 

@@ -8,10 +8,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
 from cep_common.clock import Clock
+from cep_common.paced_log import PacedLog
 from topology.checkpoint.archive import Archive
 from topology.checkpoint.errors import CheckpointError, StoreUnreachableError
 
 logger = logging.getLogger(__name__)
+paced_logger = PacedLog(logger)
 
 CHECK_MS = 30_000
 """How soon it is looked again whether a store that could not be used can be."""
@@ -75,13 +77,12 @@ class Storing:
 
     def _checked(self, answer: CheckpointError | None) -> None:
         if answer is None and self.problem:
-            logger.info("checkpoint store can be used again")
+            paced_logger.over("store", "checkpoint store can be used again")
             self.problem = ""
             self._usable_again()
 
     def _note_unreachable(self, reason: str) -> None:
-        if not self.problem:
-            logger.warning("checkpoint store cannot be used: %s", reason)
-            self.problem = reason
+        self.problem = reason
+        paced_logger.problem("store", "checkpoint store cannot be used: %s", reason)
         if self._check_due_ms is None:
             self._check_due_ms = self._clock.monotonic_ms() + CHECK_MS

@@ -28,6 +28,7 @@ from cep_common.errors import PeerError, RequestRejectedError
 from cep_common.ids import PlanKey
 from cep_common.insight.door import Insight, open_door
 from cep_common.messages import Message
+from cep_common.paced_log import PacedLog
 from cep_common.security.context import open_context
 from cep_common.security.roles import Role
 from cep_common.transport import ControlClient
@@ -48,6 +49,7 @@ from topology.spark.warming import Warming, run_a_task_on_each
 from topology.stages.settings import TaskAssignment
 
 logger = logging.getLogger(__name__)
+paced_logger = PacedLog(logger)
 
 TURN_MS = 50
 """How long the loop waits for the manager's orders before it looks at its jobs again."""
@@ -184,7 +186,7 @@ class Driver:
         )
         if self._stopping.is_set() and not self._answered:
             return  # nobody listens, and nothing is to wait for that
-        if now_ms >= self._next_beat_ms or (reports, savepoints) != self._reported:
+        if now_ms >= self._next_beat_ms or (self._answered and (reports, savepoints) != self._reported):
             self._register(client, reports, savepoints, now_ms)
 
     def _ended(self, ending: JobEnded, now_ms: int) -> None:
@@ -208,7 +210,9 @@ class Driver:
                 case RunOpened(reference=reference):
                     self._start(event.run, reference, now_ms)
                 case RunRefused(reason=reason, unfit=unfit):
-                    logger.warning("topology not started: topology=%s reason=%s", key.topology(), reason)
+                    paced_logger.problem(
+                        key.topology(), "topology not started: topology=%s reason=%s", key.topology(), reason
+                    )
                     self._opening.pop(event.run, None)
                     self._ended(JobEnded(key, epoch, Ending(reason, "no-checkpoint", unfit=unfit)), now_ms)
                 case RestartTopology(reason=reason):
@@ -220,7 +224,7 @@ class Driver:
     def _obey(self, message: Message) -> None:
         if isinstance(message, ORDERS) and not self._fence.admits(message.token):
             over = f"token={message.token} current={self._fence.token}"
-            logger.warning("order of a former leader refused: type=%s %s", message.TYPE, over)
+            paced_logger.problem("former leader", "order of a former leader refused: type=%s %s", message.TYPE, over)
             return
         match message:
             case SubmitTopology(key=key, epoch=epoch):
@@ -367,14 +371,16 @@ class Driver:
         except (PeerError, RequestRejectedError) as error:
             if isinstance(error, RequestRejectedError) and error.reason_code == REPLACED:
                 raise DriverReplacedError(str(error)) from error
-            logger.warning("manager did not take the registration: %s", error)
+            paced_logger.problem("manager", "manager did not take the registration: %s", error)
             self._answered = False
             self._next_beat_ms = self._clock.monotonic_ms() + min(RETRY_MS, self._config.request_timeout_ms)
             return
         if isinstance(answer, DriverRegistered) and not self._fence.admits(answer.token):
-            logger.warning("manager led before: token=%d current=%d", answer.token, self._fence.token)
+            paced_logger.problem("manager", "manager led before: token=%d current=%d", answer.token, self._fence.token)
             client.leave()
+            self._next_beat_ms = self._clock.monotonic_ms() + RETRY_MS
             return
+        paced_logger.over("manager", "a manager answers again: manager=%s", client.manager().url())
         self._reported, self._managers = (reports, savepoints), client.managers()
         self._answered = True
         if isinstance(answer, DriverRegistered):

@@ -25,6 +25,7 @@ from cep_common.codec import MAXIMUM_CONTROL_BYTES, decode, encode
 from cep_common.errors import DecodeError
 from cep_common.ids import Endpoint
 from cep_common.messages import Message, Rejected
+from cep_common.paced_log import PacedLog
 from cep_common.security.roles import Door
 from cep_common.transport import connecting_socket, receive_now
 from topology.checkpoint.errors import CheckpointError
@@ -35,6 +36,7 @@ from topology.stages.stored_states import flat
 from topology.stages.task import Task
 
 logger = logging.getLogger(__name__)
+paced_logger = PacedLog(logger)
 
 JOIN_EACH_MS = 50
 """How often a task joins until it knows where all others listen."""
@@ -115,7 +117,7 @@ class CheckpointAgent(threading.Thread):
             try:
                 self._obey(decode(frames).message)
             except DecodeError as error:
-                logger.warning("unreadable order of the driver: %s", error)
+                paced_logger.problem("order", "unreadable order of the driver: %s", error)
 
     def _obey(self, message: Message) -> None:
         checkpointing = self._task.checkpointing
@@ -169,7 +171,8 @@ class CheckpointAgent(threading.Thread):
         try:
             stored = self._writer.write(part.checkpoint, flat(part.states))
         except CheckpointError as failure:
-            logger.warning("part of a checkpoint not stored: checkpoint=%d reason=%s", part.checkpoint, failure)
+            text = "part of a checkpoint not stored: checkpoint=%d reason=%s"
+            paced_logger.problem("store", text, part.checkpoint, failure)
             return ReportPart(*origin, error=str(failure))
         except Exception as defect:  # the border of the writing thread: the driver tells people of it
             logger.exception("part of a checkpoint not stored: checkpoint=%d", part.checkpoint)
@@ -182,4 +185,4 @@ class CheckpointAgent(threading.Thread):
         try:
             self._socket.send_multipart(encode(message), flags=zmq.NOBLOCK)
         except zmq.Again:
-            logger.warning("the driver takes nothing: type=%s", message.TYPE)
+            paced_logger.problem("driver", "the driver takes nothing: type=%s", message.TYPE)

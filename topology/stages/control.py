@@ -14,6 +14,7 @@ import zmq
 from cep_common.errors import CepError, PeerError, RequestRejectedError
 from cep_common.ids import InsightAddress
 from cep_common.messages import EndpointAssigned, Message, RegisterEndpoint, RequestEndpoint
+from cep_common.paced_log import PacedLog
 from cep_common.task_messages import RegisterTask, StateSource, TaskRegistered
 from cep_common.transport import ControlClient
 from topology.errors import TopologyError
@@ -23,6 +24,7 @@ from topology.stages.task import Task
 from topology.stages.usage import TaskTime, memory_bytes
 
 logger = logging.getLogger(__name__)
+paced_logger = PacedLog(logger)
 
 FENCED = ("stale-epoch", "unknown-plan")
 """Refusals that tell a task that it was replaced or that its plan is gone."""
@@ -75,15 +77,17 @@ class TaskControl(threading.Thread):
                 if refusal.reason_code in FENCED:
                     self._fence(TopologyError(refusal.reason_code, str(refusal)))
                     break
-                logger.warning("manager refused: code=%s reason=%s", refusal.reason_code, refusal)
+                paced_logger.problem("manager", "manager refused: code=%s reason=%s", refusal.reason_code, refusal)
             except PeerError as error:
-                logger.warning("no manager: %s", error)
+                paced_logger.problem("manager", "no manager: %s", error)
             except CepError:
-                logger.exception("control of task %s failed", self._task.index)
+                paced_logger.exception("control of task %s failed", self._task.index)
             except Exception as defect:  # the border of the thread: without it the task would work on, unheard
                 logger.exception("control of task %s has ended", self._task.index)
                 self._fence(TopologyError("internal", f"control of the task: {type(defect).__name__}: {defect}"))
                 break
+            else:
+                paced_logger.over("manager", "a manager answers again: task=%s", self._task.index)
             if os.getppid() != self._parent:
                 self._fence(TopologyError("orphaned", "the process that started this task has gone"))
                 break

@@ -22,12 +22,14 @@ from typing import NamedTuple
 import pyarrow as pa
 from sqlalchemy.exc import SQLAlchemyError
 
+from cep_common.paced_log import PacedLog
 from siddhi.engine.tables.stored_table import RowChange
 from topology.databases import RETRY_WAITS_S, may_pass, said_by
 from topology.stores.database_table import DatabaseTable, Group, UnreadableRowsError
 from topology.stores.pending import writes_of
 
 logger = logging.getLogger(__name__)
+paced_logger = PacedLog(logger)
 
 CHANGES_AT_ONCE = 1_000
 """So many changes, or those of a group, go into a transaction."""
@@ -195,15 +197,19 @@ class TableKeeper:
         except SQLAlchemyError as error:
             if may_pass(error):
                 self._write_problem = said_by(error)
-                logger.warning("changes wait: table=%s reason=%s", self.name, self._write_problem)
+                paced_logger.problem(
+                    f"changes of {self.name}", "changes wait: table=%s reason=%s", self.name, self._write_problem
+                )
                 return False
             refused = len(writes)
-            logger.warning("changes refused by the database: table=%s reason=%s", self.name, said_by(error))
+            text = "changes refused by the database: table=%s reason=%s"
+            paced_logger.problem(f"refusals of {self.name}", text, self.name, said_by(error))
         except Exception as defect:  # the border of this thread: a driver has errors of its own, and may work again
             self._write_problem = _named(defect)
-            logger.exception("changes wait: table=%s", self.name)
+            paced_logger.exception("changes wait: table=%s", self.name)
             return False
         self._write_problem = ""
+        paced_logger.over(f"changes of {self.name}", "changes are written again: table=%s", self.name)
         with self._lock:
             for _ in changes:
                 self._waiting_rows -= _rows_of(self._waiting.popleft().change)
@@ -222,9 +228,10 @@ class TableKeeper:
         except (SQLAlchemyError, UnreadableRowsError) as error:
             return self._unread(said_by(error) if isinstance(error, SQLAlchemyError) else str(error))
         except Exception as defect:  # the border of this thread
-            logger.exception("rows cannot be read: table=%s", self.name)
+            paced_logger.exception("rows cannot be read: table=%s", self.name)
             return self._unread(_named(defect))
         self._read_problem = ""
+        paced_logger.over(f"rows of {self.name}", "rows can be read again: table=%s", self.name)
         with self._lock:
             if not untaken and self._last_read is not None and rows.equals(self._last_read):
                 self._since = None
@@ -235,7 +242,7 @@ class TableKeeper:
     def _unread(self, problem: str) -> float:
         """The rows could not be read; gives the time at which to try it again."""
         self._read_problem = problem
-        logger.warning("rows cannot be read: table=%s reason=%s", self.name, problem)
+        paced_logger.problem(f"rows of {self.name}", "rows cannot be read: table=%s reason=%s", self.name, problem)
         with self._lock:
             self._since = self._last_read = None
         return monotonic() + max(self._refresh_s, RETRY_READING_S)

@@ -1,0 +1,85 @@
+"""Log lines of retry loops: a problem is logged when it begins, then once a minute, and when it is over.
+
+Whatever tries again and again uses this instead of logging each try: links, clients of managers, sinks, stores.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+EVERY_S = 60.0
+"""A problem that lasts is logged so often."""
+AGAIN_S = 5.0
+"""A problem that was over and begins again is logged so long after its last line at the earliest."""
+MOST_TEXTS = 3
+"""So many different lines about one subject are logged in `EVERY_S`: reasons may alternate."""
+MOST_SUBJECTS = 1_000
+"""Of so many subjects it is known what was logged; then those that were quiet for `EVERY_S` are forgotten."""
+
+
+@dataclass(slots=True)
+class _Subject:
+    """What was logged about a subject: texts with the time of their last line, and how many lines were left out since.
+    `lasts` is False after the problem was over."""
+
+    logged: dict[str, float] = field(default_factory=dict)
+    left_out: int = 0
+    lasts: bool = True
+
+
+class PacedLog:
+    """Writes to `logger`. Any thread may call; `clock` gives monotonic seconds."""
+
+    def __init__(self, logger: logging.Logger, clock: Callable[[], float] = time.monotonic) -> None:
+        self._logger = logger
+        self._clock = clock
+        self._subjects: dict[str, _Subject] = {}
+        self._lock = threading.Lock()
+
+    def problem(
+        self, subject: str, message: str, *args: object, level: int = logging.WARNING, exc_info: bool = False
+    ) -> None:
+        """Log `message % args` unless it was logged lately; `subject` names what has the problem."""
+        text = message % args if args else message
+        now = self._clock()
+        with self._lock:
+            self._forget(now)
+            known = self._subjects.setdefault(subject, _Subject())
+            if not self._due(known, text, now):
+                known.left_out += 1
+                return
+            left_out, known.left_out, known.lasts = known.left_out, 0, True
+            known.logged[text] = now
+        suffix = f" (and {left_out} more times since the last line about it)" if left_out else ""
+        self._logger.log(level, "%s%s", text, suffix, stacklevel=2, exc_info=exc_info)
+
+    def exception(self, message: str, *args: object) -> None:
+        """Log the exception that is handled now, as `problem` does; its text is the subject."""
+        self.problem(message % args if args else message, message, *args, level=logging.ERROR, exc_info=True)
+
+    def over(self, subject: str, message: str, *args: object) -> None:
+        """Log that the problem of `subject` is over, if there was one."""
+        with self._lock:
+            known = self._subjects.get(subject)
+            if known is None or not known.lasts:
+                return
+            known.lasts = False
+        self._logger.info(message, *args, stacklevel=2)
+
+    def _due(self, known: _Subject, text: str, now: float) -> bool:
+        if not known.lasts:
+            return now - max(known.logged.values(), default=now - AGAIN_S) >= AGAIN_S
+        known.logged = {one: at for one, at in known.logged.items() if now - at < EVERY_S}
+        return text not in known.logged and len(known.logged) < MOST_TEXTS
+
+    def _forget(self, now: float) -> None:
+        if len(self._subjects) >= MOST_SUBJECTS:
+            self._subjects = {
+                name: one
+                for name, one in self._subjects.items()
+                if now - max(one.logged.values(), default=now) < EVERY_S
+            }
