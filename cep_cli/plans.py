@@ -21,6 +21,9 @@ from cep_cli.status_text import managers_status, plan_line, plan_status
 from cep_common.ids import SUPER_TENANT
 
 POLL_S = 0.1
+DRAIN_S = 60.0
+"""So long `cep undeploy` waits for a plan to work off what was accepted; it goes on by itself after that."""
+SHOWN_EVERY_S = 2.0
 
 
 def manager_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -92,13 +95,46 @@ def deploy_command(
 
 @click.command("undeploy")
 @click.argument("plan")
-@click.option("--drain", is_flag=True, help="What it has taken in is worked off and delivered first.")
+@click.option("--drain", "discard", flag_value="", default=True, help="Work off what was accepted first (default).")
+@click.option("--discard", "discard", flag_value="yes", help="Drop what was accepted and is not worked off yet.")
+@click.option(
+    "--wait", "wait_s", type=float, default=DRAIN_S, show_default=True, help="Wait so many seconds until it is gone."
+)
+@JSON_OPTION
 @manager_options
 @with_readable_errors
-def undeploy_command(plan: str, drain: bool, client: ManagerClient) -> None:
-    """Remove PLAN and its checkpoints, and end its topology; its savepoints stay."""
-    client.undeploy(plan, drain)
-    click.echo(f"{plan}: undeployed", err=True)
+def undeploy_command(plan: str, discard: str, wait_s: float, as_json: bool, client: ManagerClient) -> None:
+    """Remove PLAN and its checkpoints, and end its topology; its savepoints stay. It takes no more events in, and goes
+    once those that were accepted are worked off and delivered."""
+    done = client.undeploy(plan, bool(discard))
+    if done["draining"]:
+        if not as_json and done["waiting_events"]:
+            click.echo(f"{plan}: {done['message']}", err=True)
+        done |= {"draining": not _wait_until_gone(client, plan, wait_s)}
+    if as_json:
+        click.echo(json.dumps(done))
+    elif done["draining"]:
+        click.echo(f"{plan}: is still being undeployed, and goes by itself; see cep status {plan}", err=True)
+    else:
+        dropped = f"; {done['discarded_events']:,} accepted events were dropped" if done["discarded_events"] else ""
+        click.echo(f"{plan}: undeployed{dropped}", err=True)
+
+
+def _wait_until_gone(client: ManagerClient, plan: str, wait_s: float) -> bool:
+    """Shows what the plan waits for, whenever that is something else; True when it is gone in time."""
+    deadline = time.monotonic() + wait_s
+    shown = ""
+    next_ms = 0.0
+    while plan in (reasons := {one["plan"]: one["status"]["topology"]["undeploying"] for one in client.plans()}):
+        if not reasons[plan]:  # somebody has deployed it again, or keeps it
+            raise RefusedError(f"{plan} was deployed again, or activated, while it was being undeployed")
+        if reasons[plan] != shown and time.monotonic() >= next_ms:
+            shown, next_ms = reasons[plan], time.monotonic() + SHOWN_EVERY_S
+            click.echo(f"{plan}: {shown}", err=True)
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(POLL_S)
+    return True
 
 
 @click.command("activate")

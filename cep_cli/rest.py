@@ -56,8 +56,9 @@ class ManagerClient:
         begin = {"from": savepoint} if savepoint else {}
         return self._call("POST", f"/plans/{quote(plan)}/restart", body=None, **begin)
 
-    def undeploy(self, plan: str, drain: bool = False) -> None:
-        self._call("DELETE", f"/plans/{quote(plan)}", drain=str(drain).lower())
+    def undeploy(self, plan: str, discard: bool = False) -> Any:
+        """What became of undeploying the plan; with `discard` what waits is dropped."""
+        return self._call("DELETE", f"/plans/{quote(plan)}", discard=str(discard).lower())
 
     def samples(self, plan: str, stage: str = "") -> Any:
         """What is being sampled of the plan, or of one of its stages, and what was seen."""

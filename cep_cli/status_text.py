@@ -38,21 +38,7 @@ def plan_status(plan: Any) -> str:
     status = plan["status"]
     topology, outflow = status["topology"], status["outflow"]
     lines = [f"{plan['topology']}, epoch {plan['epoch']}", f"Topology : {topology['state'].upper()}"]
-    if topology["reason"]:
-        lines.append(f"\t{topology['reason']}")
-    elif topology["interruption"]:
-        lines.append(f"\tinterrupted {topology['interrupted_ms'] // 1000} s ago: {topology['interruption']}")
-    if not topology["intake"] and topology["state"] != "inactive":
-        lines.append("\tdeactivated: it takes no events in when it runs")
-    if topology["trace"]:
-        lines.append("\ttraced: workers write its events to their logs")
-    if topology["change_error"]:
-        lines.append(f"\tthe last change came to nothing: {topology['change_error']}")
-    lines += [f"\tbegan anew: {left}" for left in topology["state_left"]]
-    if topology["restarts"]:
-        lines.append(f"\trestarts: {topology['restarts']}")
-    if topology["last_error"]:
-        lines.append(f"\tlast error: {topology['last_error']}")
+    lines += _notes(topology)
     if status["inflow"]:
         lines.append("Inflow connections :")
         lines += [f"\t{one['worker']} : {_share(one['established'], one['required'])}" for one in status["inflow"]]
@@ -68,6 +54,29 @@ def plan_status(plan: Any) -> str:
         lines.append("State :")
         lines += [f"\t{_held(part)}" for part in status["state"]]
     return "\n".join(lines)
+
+
+def _notes(topology: Any) -> list[str]:
+    """What there is to say of the topology beside its state."""
+    notes: list[str] = []
+    if topology["reason"]:
+        notes.append(f"\t{topology['reason']}")
+    elif topology["interruption"]:
+        notes.append(f"\tinterrupted {topology['interrupted_ms'] // 1000} s ago: {topology['interruption']}")
+    if topology["undeploying"]:
+        notes.append(f"\tis being undeployed: {topology['undeploying']}")
+    if not topology["intake"] and topology["state"] != "inactive":
+        notes.append("\tdeactivated: it takes no events in when it runs")
+    if topology["trace"]:
+        notes.append("\ttraced: workers write its events to their logs")
+    if topology["change_error"]:
+        notes.append(f"\tthe last change came to nothing: {topology['change_error']}")
+    notes += [f"\tbegan anew: {left}" for left in topology["state_left"]]
+    if topology["restarts"]:
+        notes.append(f"\trestarts: {topology['restarts']}")
+    if topology["last_error"]:
+        notes.append(f"\tlast error: {topology['last_error']}")
+    return notes
 
 
 def _task(task: Any) -> str:

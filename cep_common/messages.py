@@ -115,7 +115,7 @@ class WorkerPlanReport(msgspec.Struct, frozen=True):
     are those of its sources, sinks and connections since the worker started. With `needs_epoch` the worker takes no
     results of the plan yet: its epoch was given out before, by a database that was replaced, and what the worker has
     would be taken for the plan's. Under that epoch, or a later one that its manager's database has counted, it does;
-    0: it takes them."""
+    0: it takes them. With `takes_in` False no source hands events over for the plan any more."""
 
     key: PlanKey
     epoch: int
@@ -128,6 +128,7 @@ class WorkerPlanReport(msgspec.Struct, frozen=True):
     held: HeldReport | None = None
     errors: tuple[ErrorRecord, ...] = ()
     needs_epoch: int = 0
+    takes_in: bool = True
 
 
 class RegisterWorker(Message, frozen=True):
@@ -240,8 +241,10 @@ class ListPlans(Message, frozen=True):
 
 
 class PlansListed(Message, frozen=True):
-    """All deployed plans; `revision` grows with every change."""
+    """All deployed plans; `revision` grows with every change. Plans that are `kept` are deployed, too, and cannot run
+    now: workers do nothing for them, and keep what they have accepted for them."""
 
     TYPE = "plans-listed"
     revision: int
     plans: tuple[DeployedPlan, ...]
+    kept: tuple[PlanKey, ...] = ()

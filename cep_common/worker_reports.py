@@ -26,7 +26,7 @@ class SpoolReport(msgspec.Struct, frozen=True):
     """The log of an imported stream: `size_bytes` of at most `maximum_bytes` in `segments` files. The oldest event that
     the topology may ask for again has been there for `oldest_ms` (0: there is none). `lost_events` turned out to be
     unreadable; `problem` says why nothing more can be stored, empty when it can. Damaged files that were set aside take
-    `set_aside_bytes`."""
+    `set_aside_bytes`. With `secured` the topology will ask for none of its events again."""
 
     stream: str
     size_bytes: int
@@ -36,17 +36,20 @@ class SpoolReport(msgspec.Struct, frozen=True):
     lost_events: int = 0
     problem: str = ""
     set_aside_bytes: int = 0
+    secured: bool = True
 
 
 class HeldReport(msgspec.Struct, frozen=True):
     """Results that wait on disk, for their checkpoint or for sinks; the oldest for `oldest_ms`. `lost_events` turned
-    out to be unreadable; damaged files that were set aside take `set_aside_bytes`."""
+    out to be unreadable; damaged files that were set aside take `set_aside_bytes`. `released_events` wait for sinks
+    alone: their checkpoint is complete."""
 
     events: int
     size_bytes: int
     oldest_ms: int
     lost_events: int = 0
     set_aside_bytes: int = 0
+    released_events: int = 0
 
 
 class ConnectorReport(msgspec.Struct, frozen=True):

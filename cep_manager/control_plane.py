@@ -125,7 +125,10 @@ class ControlPlane:
         record = self._deployments.plans[message.key]
         samples = self._samples.orders(message.key, now_ms)
         order, sources = hand_over.order(record, message.epoch, self._members.tasks[message.key])
-        heartbeat_ms = self._heartbeat_ms if record.trial is None else min(CHANGING_HEARTBEAT_MS, self._heartbeat_ms)
+        if record.rests:  # nothing more comes: it is to be seen when all of it has been worked off
+            order = "pause"
+        changes = record.trial is not None or record.rests
+        heartbeat_ms = min(CHANGING_HEARTBEAT_MS, self._heartbeat_ms) if changes else self._heartbeat_ms
         level = record.statistics_level()
         return TaskRegistered(heartbeat_ms, self._lease_ms, order, sources, samples=samples, statistics=level), notes
 
@@ -166,7 +169,8 @@ class ControlPlane:
     def _list_plans(self) -> PlansListed:
         records = (self._deployments.plans[key] for key in sorted(self._deployments.plans))
         plans = tuple(_deployed(record, record.compiled) for record in records if record.compiled is not None)
-        return PlansListed(revision=self._revision, plans=plans)
+        kept = tuple(key for key, record in sorted(self._deployments.plans.items()) if record.compiled is None)
+        return PlansListed(revision=self._revision, plans=plans, kept=kept)
 
     # ---- commands --------------------------------------------------------------------------------------------------
 
@@ -185,6 +189,17 @@ class ControlPlane:
         instructions = self._deployments.remove(key, self._members.live_driver(now_ms), now_ms, drain=drain)
         self._keep_epochs(key)
         return instructions
+
+    def drain_plan(self, key: PlanKey, workers: tuple[str, ...] | None, now_ms: int) -> list[Instruction]:
+        """The plan takes nothing in any more and goes when nothing of it is left; with None it goes on after all."""
+        self._revision += 1
+        instructions = self._deployments.drain(key, workers, self._members.live_driver(now_ms))
+        self._keep_epochs(key)
+        return instructions
+
+    def not_removed(self, key: PlanKey, reason: str) -> list[Instruction]:
+        """The plan store could not do what a `RemoveDrained` asked for."""
+        return self._deployments.not_removed(key, reason)
 
     def set_intake(self, key: PlanKey, intake: bool) -> list[Instruction]:
         """Workers take events in for the plan, or do not."""
@@ -270,6 +285,7 @@ class ControlPlane:
                 self._process_lost("driver-lost", text, latest_driver.host, latest_driver.process_id, now_ms)
         self._driver_lost = lost
         before = {key: record.epochs() for key, record in self._deployments.plans.items()}
+        instructions += self._deployments.step_drains(self._members, now_ms)
         missing, served = self._driver_missing(now_ms), self._members.served_plans(now_ms)
         instructions += self._deployments.reconcile(driver, self._members.tasks, served, missing, now_ms)
         for key, record in self._deployments.plans.items():
@@ -299,6 +315,7 @@ class ControlPlane:
             errors=self._errors.groups(),
             checkpoints=self._checkpoints.known(),
             samples=self._samples.snapshot(),
+            away_workers=tuple(self._members.away_workers[name] for name in sorted(self._members.away_workers)),
         )
 
     def _process_lost(self, code: str, text: str, host: str, process_id: int, now_ms: int) -> None:
@@ -339,7 +356,7 @@ def _deployed(record: PlanRecord, compiled: CompiledPlan) -> DeployedPlan:
         playback=compiled.playback,
         sources=compiled.sources,
         sinks=compiled.sinks,
-        intake=record.intake,
+        intake=record.takes_in(),
         trace=record.traced(),
         delivery=compiled.delivery,
         deployed_ms=record.created_ms,

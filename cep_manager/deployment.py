@@ -19,10 +19,20 @@ from cep_common.task_messages import RegisterTask, StatisticsLevel
 from cep_manager import hand_over, plan_change
 from cep_manager.compiled_plan import CompiledPlan
 from cep_manager.config import QuotasConfig
+from cep_manager.draining import drain
 from cep_manager.hand_over import Tasks
 from cep_manager.instructions import Instruction, LogLine, NoteBegun, PushToDriver, RaiseEpoch
-from cep_manager.members import Member
-from cep_manager.plan_record import PlanRecord, PlanToRun, PlanVersion, Submission, Trial, new_record, with_version
+from cep_manager.members import Member, Members
+from cep_manager.plan_record import (
+    DRAIN_BEGINS,
+    PlanRecord,
+    PlanToRun,
+    PlanVersion,
+    Submission,
+    Trial,
+    new_record,
+    with_version,
+)
 from cep_manager.plan_state import MOVES, ChangeKind, Observation, PlanState, Signal, read_signal, signal_of
 from cep_manager.quotas import held_back, room_for_change
 from cep_manager.used_epochs import least_epoch
@@ -39,6 +49,8 @@ class Deployments:
         self._quotas = quotas
         self._default_workers = default_workers
         self.plans: dict[PlanKey, PlanRecord] = {}
+        self._since_ms: int | None = None
+        """When this process began to look after them."""
 
     def put(self, plan: PlanToRun, driver: Member[RegisterDriver] | None, now_ms: int) -> list[Instruction]:
         """The plan should run, in place of any other of its key; when it is a change, then as soon as it can."""
@@ -79,6 +91,42 @@ class Deployments:
         if driver is not None:
             killed = KillTopology(key, drain=drain, forget=max(record.epochs()), deployed_ms=record.created_ms)
             instructions.append(PushToDriver(driver.peer, killed))
+        return instructions
+
+    def drain(
+        self, key: PlanKey, workers: tuple[str, ...] | None, driver: Member[RegisterDriver] | None
+    ) -> list[Instruction]:
+        """The plan takes nothing in any more, and goes once nothing of it is left at `workers` and in its topology;
+        None: it goes on after all."""
+        record = self.plans.get(key)
+        if record is None:
+            return []
+        instructions: list[Instruction] = []
+        if workers is not None and record.trial is not None:
+            record, instructions = plan_change.reject(record, record.trial, driver, "the plan is being undeployed")
+            self.plans[key] = record
+        reason = DRAIN_BEGINS if workers is not None else ""
+        self._change(record, draining=workers, drain_reason=reason, rests=False, goes=False)
+        what = "is drained before it goes" if workers is not None else "goes on, it is not undeployed"
+        return [*instructions, LogLine("info", f"plan {what} plan={key.topology()}")]
+
+    def not_removed(self, key: PlanKey, reason: str) -> list[Instruction]:
+        """The plan store could not remove a plan that is drained; it is asked again."""
+        if key in self.plans:
+            self._change(self.plans[key], goes=False)
+        return [LogLine("error", f"drained plan not removed plan={key.topology()} reason={reason!r}")]
+
+    def step_drains(self, members: Members, now_ms: int) -> list[Instruction]:
+        """Plans that are being undeployed get on; those of which nothing is left are removed."""
+        if self._since_ms is None:
+            self._since_ms = now_ms
+        instructions: list[Instruction] = []
+        for record in list(self.plans.values()):
+            if record.draining is not None and not record.goes:
+                knows_all = record.first_epoch > 0 or now_ms - self._since_ms >= LOST_AFTER_LEASES * self._lease_ms
+                drained, done = drain(record, members, now_ms, knows_all=knows_all)
+                self.plans[record.key] = drained
+                instructions += done
         return instructions
 
     def speaks_of_plan(self, report: TopologyReport | WorkerPlanReport) -> bool:
@@ -302,6 +350,7 @@ class Deployments:
             tasks_required=record.workers,
             silent_tasks=tuple(describe_task(task) for task in mine if not task.live(now_ms, self._lease_ms)),
             intake=record.intake,
+            draining=record.drain_reason if record.draining is not None else "",
             change=trial.kind if trial is not None else None,
             held_back=self._held_back(record) if record.submission is Submission.NEW else "",
             change_reason=f"epoch {trial.version.epoch} is to take over: {trial.reason}" if trial is not None else "",
@@ -324,7 +373,7 @@ class Deployments:
         """A change that was made in place has come about, or is taken back."""
         instructions: list[Instruction] = []
         in_vain = signal is Signal.RESTARTED and current is not None and current.restarts >= plan_change.TRIES
-        if signal in (Signal.COMPLETE, Signal.PAUSED):
+        if signal in (Signal.COMPLETE, Signal.PAUSED, Signal.DRAINS):
             self.plans[record.key], instructions = plan_change.settle(record)
         elif signal is Signal.GIVEN_UP or in_vain:
             self.plans[record.key], instructions = plan_change.go_back(record, reason, now_ms)
@@ -351,7 +400,7 @@ class Deployments:
         self.plans[record.key] = msgspec.structs.replace(record, **changes)
 
 
-RUNS = (PlanState.ACTIVE, PlanState.INACTIVE, PlanState.UPDATING, PlanState.REBALANCING)
+RUNS = (PlanState.ACTIVE, PlanState.INACTIVE, PlanState.UPDATING, PlanState.REBALANCING, PlanState.DRAINING)
 """States in which a topology of the plan works, but for moments of a change that must be made in place."""
 
 

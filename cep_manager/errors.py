@@ -8,6 +8,7 @@ CepError
     ├── UnknownWorkerError      no such worker
     ├── NoDriverError           no driver lives that could do what was asked for
     ├── ChangeUnderWayError     the plan is being changed, and that must come to its end first
+    ├── CannotDrainError        nothing can work off what workers accepted for the plan
     ├── QuotaError              the tenant may not use so much
     ├── PlanInvalidError        a plan's text has problems; carries all of them
     ├── QueryInvalidError       an on-demand query cannot be answered; carries its problems
@@ -84,6 +85,12 @@ class ChangeUnderWayError(ManagerError):
     """The plan is being changed; what was asked for must wait until that has come about or to nothing."""
 
     code = "change-under-way"
+
+
+class CannotDrainError(ManagerError):
+    """Nothing can work off what workers accepted for the plan."""
+
+    code = "cannot-drain"
 
 
 class QuotaError(ManagerError):

@@ -26,7 +26,7 @@ _SOURCES, _IMPORTED, _PLANS, _EXPORTED, _SINKS = range(5)
 _DEPTH_LAYERS = 5
 """All that belongs to a plan stands in front of what belongs to those that it feeds."""
 _IN_MEMORY = "inMemory"
-_RUNNING = (PlanState.ACTIVE, PlanState.INACTIVE, PlanState.UPDATING, PlanState.REBALANCING)
+_RUNNING = (PlanState.ACTIVE, PlanState.INACTIVE, PlanState.UPDATING, PlanState.REBALANCING, PlanState.DRAINING)
 
 
 class FlowNode(msgspec.Struct, frozen=True):

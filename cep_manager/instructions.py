@@ -60,4 +60,11 @@ class NoteBegun(msgspec.Struct, frozen=True):
     epoch: int
 
 
-Instruction = LogLine | PushToDriver | RaiseEpoch | SettleChange | NoteBegun
+class RemoveDrained(msgspec.Struct, frozen=True):
+    """Remove the plan from the plan store, as nothing of it is left to be worked off, then report it with
+    `remove_plan`, or with `not_removed`."""
+
+    key: PlanKey
+
+
+Instruction = LogLine | PushToDriver | RaiseEpoch | SettleChange | NoteBegun | RemoveDrained

@@ -75,6 +75,18 @@ class Outcome(msgspec.Struct, frozen=True):
     message: str
 
 
+class Undeployed(msgspec.Struct, frozen=True):
+    """What undeploying a plan did: one that is `draining` goes when its `waiting_events`, which workers accepted, and
+    what comes of them are worked off; of another one `discarded_events` were dropped."""
+
+    plan: str
+    tenant: int
+    draining: bool
+    waiting_events: int
+    discarded_events: int
+    message: str
+
+
 class Validation(msgspec.Struct, frozen=True):
     """`problems` forbid deployment, `warnings` do not. `plan` is its name, empty when it cannot be read. `scope` are
     the names that the text defines, as far as they can be told."""
@@ -325,9 +337,10 @@ class ManagerView(Protocol):
         """The plan should run on `workers` topology workers. Raises UnknownPlanError, ChangeUnderWayError, and
         BadRequestError for a number that cannot be."""
 
-    def undeploy(self, key: PlanKey, drain: bool = False) -> None:
-        """The plan is not stored and should not run; its checkpoints go, its savepoints stay. When it is to `drain`,
-        its topology delivers what it has taken in before it ends. Raises UnknownPlanError."""
+    def undeploy(self, key: PlanKey, discard: bool = False) -> Undeployed:
+        """Remove the plan, its topology and its checkpoints; its savepoints stay. It takes no events in from now on,
+        and goes once all that was accepted is worked off and delivered; with `discard` it goes at once, and what waits
+        in workers is dropped and counted. Raises UnknownPlanError, CannotDrainError."""
 
     def checkpoints(self, key: PlanKey) -> CheckpointList:
         """The newest checkpoints of the plan's topology. Raises UnknownPlanError."""

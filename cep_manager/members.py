@@ -27,6 +27,22 @@ MAXIMUM_REPORTS = 16
 """Reports kept for each member, however fast it beats."""
 
 
+def waiting_events(report: WorkerPlanReport) -> int:
+    """Events that the worker accepted and the topology has not taken over."""
+    return sum(inflow.waiting_events + inflow.under_way_rows for inflow in report.inflow)
+
+
+def has_left(report: WorkerPlanReport) -> bool:
+    """Return whether the worker may have to send events of the plan, or has results of it."""
+    held = report.held is not None and report.held.events > 0
+    return waiting_events(report) > 0 or held or not is_secured(report)
+
+
+def is_secured(report: WorkerPlanReport) -> bool:
+    """Return whether the topology will ask for none of the worker's events again."""
+    return all(spool.secured for spool in report.spools)
+
+
 class Timed(msgspec.Struct, Generic[Report], frozen=True):
     """A report and when it came (monotonic)."""
 
@@ -73,6 +89,8 @@ class Members:
         self.driver: Member[RegisterDriver] | None = None
         self.workers: dict[str, Member[RegisterWorker]] = {}
         self.lost_workers: dict[str, Member[RegisterWorker]] = {}
+        self.away_workers: dict[str, Member[RegisterWorker]] = {}
+        """All that are gone, lost or not, and may still have events of a plan; until they come back."""
         self.tasks: dict[PlanKey, dict[tuple[int, int], Member[RegisterTask]]] = {}
 
     def live_driver(self, now_ms: int) -> Member[RegisterDriver] | None:
@@ -84,6 +102,10 @@ class Members:
     def live_workers(self, now_ms: int) -> int:
         """How many workers are not silent."""
         return sum(worker.live(now_ms, self._lease_ms) for worker in self.workers.values())
+
+    def live_by_name(self, now_ms: int) -> dict[str, Member[RegisterWorker]]:
+        """Return the workers that are not silent."""
+        return {name: one for name, one in self.workers.items() if one.live(now_ms, self._lease_ms)}
 
     def served_plans(self, now_ms: int) -> list[WorkerPlanReport]:
         """What workers that are not silent do for plans."""
@@ -113,6 +135,7 @@ class Members:
         """The worker is alive; True when it is new or another process than before."""
         before = self.workers.get(report.worker)
         self.lost_workers.pop(report.worker, None)
+        self.away_workers.pop(report.worker, None)
         self.workers[report.worker] = heard(before, report, peer, now_ms)
         return before is None or not same_process(before.latest, report)
 
@@ -137,6 +160,7 @@ class Members:
         silent = [name for name, worker in self.workers.items() if not worker.live(now_ms, self._lease_ms)]
         gone = {name: self.workers.pop(name) for name in sorted(silent)}
         self.lost_workers |= {name: worker for name, worker in gone.items() if not worker.latest.leaving}
+        self.away_workers |= {name: worker for name, worker in gone.items() if _may_have_events(worker.latest)}
         return list(gone.values())
 
     def forget_tasks(self, key: PlanKey, epochs: Collection[int]) -> None:
@@ -150,3 +174,7 @@ class Members:
     def keep_tasks(self, key: PlanKey, epochs: Collection[int]) -> None:
         """The plan has tasks of `epochs` only."""
         self.forget_tasks(key, {epoch for epoch, _ in self.tasks.get(key, {})} - set(epochs))
+
+
+def _may_have_events(report: RegisterWorker) -> bool:
+    return any(map(has_left, report.plans))

@@ -160,6 +160,8 @@ def _undeployment(snapshot: Snapshot, asked: OperationId) -> Operation:
     if record is not None:
         if record.created_ms >= asked.begun_ms:
             return _told(asked, "succeeded", "it was ended; a plan of that name was deployed since")
+        if record.draining is not None:
+            return _told(asked, "running", record.drain_reason)
         return _told(asked, "superseded", f"{asked.key.plan} is deployed")
     if snapshot.driver is None or snapshot.driver_missing:
         return _told(asked, "pending", snapshot.driver_missing or "there is no driver to tell of it")

@@ -185,10 +185,7 @@ def step(
             trial = msgspec.structs.replace(trial, submission=Submission.SENT, sent_to=process)
         return msgspec.structs.replace(record, trial=trial), []
     if verdict is Verdict.REJECT:
-        notes: list[Instruction] = [LogLine("error", f"change failed {what} reason={reason!r}")]
-        kept = msgspec.structs.replace(record, trial=None, change_error=reason)
-        killed = _kill(record, trial.version.epoch, driver)
-        return kept, [*notes, *killed, *_settled(record.key, trial.version.epoch, record.version())]
+        return reject(record, trial, driver, reason)
     sent = Submission.SENT if own is not None else Submission.UNKNOWN
     taken = msgspec.structs.replace(
         with_version(record, trial.version), submission=sent, sent_to=process, sent_ms=now_ms, fallback=record.version()
@@ -201,6 +198,17 @@ def step(
     taken, settled_now = settle(taken)
     state = "moved" if progress.restored >= trial.version.workers else "empty"
     return taken, [LogLine("info", f"new topology takes over {what} state={state}"), *settled_now, *killed]
+
+
+def reject(
+    record: PlanRecord, trial: Trial, driver: Member[RegisterDriver] | None, reason: str
+) -> tuple[PlanRecord, list[Instruction]]:
+    """End the trial: what runs goes on as it is."""
+    epoch = trial.version.epoch
+    what = f"plan={record.key.topology()} epoch={epoch} former={record.epoch}"
+    notes: list[Instruction] = [LogLine("error", f"change failed {what} reason={reason!r}")]
+    kept = msgspec.structs.replace(record, trial=None, change_error=reason)
+    return kept, [*notes, *_kill(record, epoch, driver), *_settled(record.key, epoch, record.version())]
 
 
 def settle(record: PlanRecord) -> tuple[PlanRecord, list[Instruction]]:

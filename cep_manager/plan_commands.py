@@ -14,15 +14,17 @@ from cep_manager.checkpoint_view import require_savepoint
 from cep_manager.compiled_plan import CompiledPlan
 from cep_manager.compiler import compile_plan, with_name
 from cep_manager.config import ManagerConfig
+from cep_manager.draining import Unprocessed, awaited_workers, unprocessed
 from cep_manager.errors import (
     BadRequestError,
+    CannotDrainError,
     ChangeUnderWayError,
     ManagerUnavailableError,
     NotLeaderError,
     PlanExistsError,
     UnknownPlanError,
 )
-from cep_manager.manager_view import Outcome
+from cep_manager.manager_view import Outcome, Undeployed
 from cep_manager.plan_change import former_of, runs
 from cep_manager.plan_folder import Origin, parse_origin
 from cep_manager.plan_record import PlanRecord, PlanToRun, PlanVersion
@@ -88,6 +90,7 @@ class PlanCommands:
             before = self._live_snapshot().plans.get(key)
             if before is None:
                 return self._add(key, text, compiled, restore)
+            _refuse_draining(before)
             if before.target()[0] != text and not replace:
                 raise PlanExistsError(
                     f"a plan named {key.plan} is deployed with another text; replace it, or choose another name"
@@ -109,6 +112,7 @@ class PlanCommands:
             if before is not None and former != key:
                 _refuse_other_source(before, origins[key], text, files)
             if before is not None:
+                _refuse_draining(before)
                 if former not in (None, key):
                     self._undeploy(former)
                 self._deploy_over(before, text, compiled)
@@ -129,17 +133,20 @@ class PlanCommands:
             compiled = compile_plan(text, self._scripts)
             return self._rename(key, text, compiled)
 
-    def undeploy(self, key: PlanKey, drain: bool = False) -> None:
+    def undeploy(self, key: PlanKey, discard: bool = False) -> Undeployed:
         """See `ManagerView.undeploy`."""
         with self._one_at_a_time:
-            self._undeploy(key, drain)
+            return self._undeploy(key, discard)
 
     def set_intake(self, key: PlanKey, intake: bool) -> Outcome:
         """See `ManagerView.set_intake`."""
         with self._one_at_a_time:
             record = self._record(key)
             done = "activated" if intake else "deactivated"
-            if record.intake is intake:
+            if intake and record.draining is not None:
+                self._store.set_draining(key, None)
+                self._service.drain_plan(key, None)
+            elif record.intake is intake:
                 return outcome_of(key, record.epoch, f"{key.plan} is {done} already; nothing was changed")
             self._store.set_intake(key, intake)
             self._service.set_intake(key, intake)
@@ -190,12 +197,26 @@ class PlanCommands:
             compiled = compile_plan(text, self._scripts)
             return self._change(record, "rebalance", text, compiled, workers)
 
-    def _undeploy(self, key: PlanKey, drain: bool = False) -> None:
-        known = key in self._live_snapshot().plans
-        stored = self._store.remove(key)
-        if not (known or stored):
-            raise unknown_plan(key)
-        self._service.remove_plan(key, drain)
+    def _undeploy(self, key: PlanKey, discard: bool = False) -> Undeployed:
+        snapshot = self._live_snapshot()
+        record = snapshot.plans.get(key)
+        live, away = snapshot.live_workers(), snapshot.away_workers
+        left = unprocessed(key, live, away)
+        awaited = awaited_workers(key, live, away)
+        if discard or record is None or (not awaited and record.first_epoch):
+            if not self._store.remove(key) and record is None:
+                raise unknown_plan(key)
+            self._service.remove_plan(key, drain=True)
+            return _undeployed(key, left, draining=False)
+        if record.compiled is None:
+            raise CannotDrainError(
+                f"{key.plan} cannot run ({record.unusable}), so nothing can work off what workers accepted for it: "
+                "deploy a text that can run in its place, or undeploy it with discard to drop those events"
+            )
+        if record.draining is None:
+            self._store.set_draining(key, awaited)
+            self._service.drain_plan(key, awaited)
+        return _undeployed(key, left, draining=True)
 
     def _check_restore(self, key: PlanKey, restore: str) -> None:
         if restore and restore != BEGIN_ANEW:
@@ -271,6 +292,7 @@ class PlanCommands:
     def _rename(self, key: PlanKey, text: str, compiled: CompiledPlan) -> Outcome:
         to = PlanKey(key.tenant, compiled.name)
         before = self._record(key)
+        _refuse_draining(before)
         workers = _workers_after_edit(before, compiled)
         self._check_workers(to, workers or compiled.workers, compiled.cores)
         stored = self._store.rename(key, to, text, workers, self._clock.now_ms(), BEGIN_ANEW)
@@ -280,7 +302,8 @@ class PlanCommands:
         return outcome_of(to, stored.epoch, f"{key.plan} was renamed to {to.plan}; {STARTS_EMPTY}", changed=True)
 
     def _restart(self, record: PlanRecord, message: str, restore: str = "") -> Outcome:
-        _refuse_during(record, "update", "rebalance")
+        if record.draining is None:
+            _refuse_during(record, "update", "rebalance")
         carries = record.state is not PlanState.FAILED or record.restore == BEGIN_ANEW
         # A savepoint from which it could not begin is not tried again: its own checkpoints still count.
         stored = self._store.restart(record.key, *(_order(record, restore) if restore or carries else ("", 0)))
@@ -326,6 +349,7 @@ def plan_to_run(stored: StoredPlan, compiled: CompiledPlan | str, sent_before: b
         restore=stored.restore,
         restore_epoch=stored.restore_epoch,
         counted=stored.counted,
+        draining=stored.draining,
     )
 
 
@@ -368,7 +392,16 @@ def _refuse_other_source(record: PlanRecord, source: Origin | None, text: str, f
         )
 
 
+def _refuse_draining(record: PlanRecord) -> None:
+    if record.draining is not None:
+        raise ChangeUnderWayError(
+            f"{record.key.plan} is being undeployed and works off what it has ({record.drain_reason}); wait until it "
+            "is gone, activate it to keep it, or undeploy it with discard"
+        )
+
+
 def _refuse_during(record: PlanRecord, *changes: ChangeKind) -> None:
+    _refuse_draining(record)
     change = record.change()
     if change in changes:
         doing = "updated" if change == "update" else "rebalanced"
@@ -384,6 +417,26 @@ def _workers_after_edit(record: PlanRecord, compiled: CompiledPlan) -> int | Non
 
 def _stored_version(version: PlanVersion) -> StoredVersion:
     return StoredVersion(version.text, version.updated_ms, version.epoch, version.workers_asked)
+
+
+def _undeployed(key: PlanKey, left: Unprocessed, *, draining: bool) -> Undeployed:
+    events = f"{left.events:,} accepted events" if left.events != 1 else "1 accepted event"
+    away = f" ({left.away_events:,} of them at {', '.join(left.away)}, which is away)" if left.away_events else ""
+    dropped = 0 if draining else left.events
+    if draining and left.events:
+        what = f"is being undeployed: it takes nothing in, and goes when {events}{away} are worked off"
+    elif draining:
+        what = "is being undeployed: it takes nothing in, and goes when its stages have finished"
+    else:
+        what = "was undeployed" + (f"; {events}{away} had not been worked off and were dropped" if dropped else "")
+    return Undeployed(
+        plan=key.plan,
+        tenant=key.tenant,
+        draining=draining,
+        waiting_events=left.events - dropped,
+        discarded_events=dropped,
+        message=f"{key.plan} {what}",
+    )
 
 
 def outcome_of(key: PlanKey, epoch: int, message: str, created: bool = False, changed: bool = False) -> Outcome:

@@ -32,8 +32,8 @@ class FilePlans(Protocol):
         """The plan in `text` is deployed in place of what came from its file before, or from one that is not among the
         `files` of the folder any more. Raises PlanExistsError when a plan of its name has come otherwise."""
 
-    def undeploy(self, key: PlanKey) -> None:
-        """The plan is not deployed any more."""
+    def undeploy(self, key: PlanKey) -> object:
+        """The plan takes nothing in any more, and goes when what was accepted is worked off."""
 
 
 class PlanFolderWatch:
@@ -123,7 +123,7 @@ class PlanFolderWatch:
 
 _PASSING = frozenset({"plan-store", "manager-unavailable", "not-leader"})
 """Errors that have nothing to do with the file: it is tried again."""
-_IN_ITS_WAY = frozenset({"plan-exists", "over-quota"})
+_IN_ITS_WAY = frozenset({"plan-exists", "over-quota", "change-under-way"})
 """Errors that end when other plans or files have gone."""
 
 

@@ -12,6 +12,8 @@ from cep_common.task_messages import StatisticsLevel
 from cep_manager.compiled_plan import CompiledPlan
 from cep_manager.plan_state import ChangeKind, PlanState
 
+DRAIN_BEGINS = "workers are told to stop its intake"
+
 
 class Submission(Enum):
     """How far an epoch of a plan has got on its way to the driver."""
@@ -34,7 +36,8 @@ class PlanToRun(msgspec.Struct, frozen=True):
     manager process may have submitted it under this epoch. `change` says that the plan was deployed before and that
     the plan store keeps what it was: that runs on until this runs. `former` is what the store kept, when the manager
     has only just started. `restore` and `restore_epoch` say what its topology begins from (see `submit-topology` in
-    the protocol). The plan store has `counted` epochs of its name so far, at least `epoch`.
+    the protocol). The plan store has `counted` epochs of its name so far, at least `epoch`. `draining` names the
+    workers that may have had events of it when it was undeployed; None: it is not being undeployed.
     """
 
     key: PlanKey
@@ -54,6 +57,7 @@ class PlanToRun(msgspec.Struct, frozen=True):
     restore: str = ""
     restore_epoch: int = 0
     counted: int = 0
+    draining: tuple[str, ...] | None = None
 
 
 class PlanVersion(msgspec.Struct, frozen=True):
@@ -97,6 +101,10 @@ class PlanRecord(msgspec.Struct, frozen=True):
     checkpoint. It was deployed under `first_epoch`, 0: by an earlier manager process; topologies of earlier epochs are
     of another plan of its name. Epochs of its name are `counted` so far: higher ones were never given out by this
     database.
+
+    A plan that is being undeployed is `draining`: of the workers that are named there it is not known yet that they
+    have none of its events; `drain_reason` says what it waits for, and while it `rests` its stages take nothing in.
+    It `goes` once the plan store is told to remove it.
     """
 
     key: PlanKey
@@ -130,6 +138,10 @@ class PlanRecord(msgspec.Struct, frozen=True):
     restore_epoch: int = 0
     first_epoch: int = 0
     counted: int = 0
+    draining: tuple[str, ...] | None = None
+    drain_reason: str = ""
+    rests: bool = False
+    goes: bool = False
 
     @property
     def slots(self) -> int:
@@ -185,6 +197,10 @@ class PlanRecord(msgspec.Struct, frozen=True):
             return self.statistics
         return self.compiled.statistics if self.compiled is not None else "basic"
 
+    def takes_in(self) -> bool:
+        """Return whether workers take events in for the plan."""
+        return self.intake and self.draining is None
+
     def change(self) -> ChangeKind | None:
         """The kind of the change that is under way."""
         if self.trial is not None:
@@ -221,6 +237,8 @@ def new_record(plan: PlanToRun, default_workers: int, now_ms: int) -> PlanRecord
         restore_epoch=plan.restore_epoch,
         first_epoch=0 if plan.sent_before else plan.epoch,
         counted=max(plan.epoch, plan.counted),
+        draining=plan.draining,
+        drain_reason=DRAIN_BEGINS if plan.draining is not None else "",
     )
 
 

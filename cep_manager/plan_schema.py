@@ -7,7 +7,7 @@ from sqlalchemy import BigInteger, Boolean, Column, Connection, Integer, MetaDat
 
 from cep_manager.accounts.account_schema import ACCOUNTS
 
-SCHEMA_VERSION = 7
+SCHEMA_VERSION = 8
 
 METADATA = MetaData()
 VERSION = Table("cep_schema", METADATA, Column("version", Integer, primary_key=True, autoincrement=False))
@@ -32,6 +32,8 @@ PLANS = Table(
     Column("restore", String(64), nullable=False, server_default=""),
     # The epoch under which it was told so; 0 when it was not.
     Column("restore_epoch", BigInteger, nullable=False, server_default="0"),
+    # While it is being undeployed: the workers that may have had events of it then, as a JSON list.
+    Column("draining", Text),
 )
 
 # What a plan was before a change, for as long as it is not certain that the change works.
@@ -107,7 +109,7 @@ def bring_up_to_date(connection: Connection) -> int:
         connection.execute(LEADER.insert().values(NOBODY))
         connection.execute(VERSION.insert().values(version=SCHEMA_VERSION))
         return SCHEMA_VERSION
-    if version not in (1, 2, 3, 4, 5, 6):
+    if version not in (1, 2, 3, 4, 5, 6, 7):
         return int(version)
     if version == 1:
         for statement in _FROM_1_TO_2:
@@ -121,8 +123,10 @@ def bring_up_to_date(connection: Connection) -> int:
         connection.execute(text(_FROM_3_TO_4))
     if version in (3, 4, 5):  # before that there were no managers in it
         connection.execute(text(_FROM_5_TO_6))
-    for statement in _FROM_6_TO_7:
-        connection.execute(text(statement))
+    if version < 7:
+        for statement in _FROM_6_TO_7:
+            connection.execute(text(statement))
+    connection.execute(text(_FROM_7_TO_8))
     ACCOUNTS.create_all(connection)
     connection.execute(VERSION.update().values(version=SCHEMA_VERSION))
     return SCHEMA_VERSION
@@ -145,4 +149,5 @@ _FROM_6_TO_7 = (
     "ALTER TABLE cep_plans ADD COLUMN restore VARCHAR(64) NOT NULL DEFAULT ''",
     "ALTER TABLE cep_plans ADD COLUMN restore_epoch BIGINT NOT NULL DEFAULT 0",
 )
+_FROM_7_TO_8 = "ALTER TABLE cep_plans ADD COLUMN draining TEXT"
 _FROM_3_TO_4 = "ALTER TABLE cep_plans ADD COLUMN statistics VARCHAR(16)"

@@ -41,7 +41,8 @@ class StoredVersion(msgspec.Struct, frozen=True):
 class StoredPlan(msgspec.Struct, frozen=True):
     """A plan in the store; times are milliseconds since 1970. While a change of it is not settled, `change` says which
     kind it is and `former` what the plan was before. `restore` says what it begins from, until it has run, and
-    `restore_epoch` the epoch under which it was told so, 0 when it was not. Epochs of its name are `counted` so far."""
+    `restore_epoch` the epoch under which it was told so, 0 when it was not. Epochs of its name are `counted` so far.
+    While it is being undeployed, `draining` names the workers that may have had events of it."""
 
     key: PlanKey
     text: str
@@ -58,6 +59,7 @@ class StoredPlan(msgspec.Struct, frozen=True):
     restore: str = ""
     restore_epoch: int = 0
     counted: int = 0
+    draining: tuple[str, ...] | None = None
 
 
 class PlanStore:
@@ -146,6 +148,12 @@ class PlanStore:
         """Workers take events in for the plan, or do not."""
         with self._writing() as connection:
             connection.execute(PLANS.update().where(_is(PLANS, key)).values(intake=intake))
+
+    def set_draining(self, key: PlanKey, workers: tuple[str, ...] | None) -> None:
+        """Mark the plan as being undeployed, with the workers that may have events of it; None: it is not any more."""
+        told = None if workers is None else msgspec.json.encode(workers).decode()
+        with self._writing() as connection:
+            connection.execute(PLANS.update().where(_is(PLANS, key)).values(draining=told))
 
     def set_trace(self, key: PlanKey, trace: bool) -> None:
         """Workers write the plan's events to their logs, or do not, whatever its text says."""
@@ -310,6 +318,7 @@ def _stored(row: sqlalchemy.Row[Any], former: sqlalchemy.Row[Any] | None, counte
         restore=row.restore,
         restore_epoch=row.restore_epoch,
         counted=counted,
+        draining=None if row.draining is None else msgspec.json.decode(row.draining, type=tuple[str, ...]),
         change=former.change if former is not None else None,
         former=StoredVersion(former.text, former.updated_ms, former.epoch, former.workers)
         if former is not None

@@ -40,6 +40,7 @@ from cep_manager.instructions import (
     NoteBegun,
     PushToDriver,
     RaiseEpoch,
+    RemoveDrained,
     SettleChange,
 )
 from cep_manager.leadership import Leadership, Led, Resigned, Standing
@@ -159,6 +160,11 @@ class ManagerService:
         """The plan should not run, and snapshots do not show it. When it is to `drain`, its topology works off what it
         has taken in before it ends. Raises ManagerUnavailableError."""
         self._commands.do(lambda now_ms: self._plane.remove_plan(key, now_ms, drain=drain))
+
+    def drain_plan(self, key: PlanKey, workers: tuple[str, ...] | None) -> None:
+        """The plan takes nothing in any more, and goes by itself when nothing of it is left in its topology and at
+        `workers`; None: it goes on after all. Raises ManagerUnavailableError."""
+        self._commands.do(lambda now_ms: self._plane.drain_plan(key, workers, now_ms))
 
     def rename_plan(self, key: PlanKey, plan: PlanToRun) -> None:
         """The stored plan should run, the one of `key` should not; nothing happens between the two. Raises
@@ -329,6 +335,8 @@ class ManagerService:
                     self._store_thread.submit(self._settle, instruction)
                 case NoteBegun(key, epoch):
                     self._store_thread.submit(self._note_begun, key, epoch)
+                case RemoveDrained(key):
+                    self._store_thread.submit(self._remove_drained, key)
 
     def _push(self, peer: bytes, message: DriverOrder) -> None:
         """An order goes to the driver, as long as this manager may give any."""
@@ -370,6 +378,19 @@ class ManagerService:
         except Exception:
             # The border of this thread. A manager that comes to lead sees the plan run, and notes it then.
             logger.exception("beginning not noted plan=%s epoch=%d", key.topology(), epoch)
+
+    def _remove_drained(self, key: PlanKey) -> None:
+        try:
+            self._store.remove(key)
+        except (StoreError, NotLeaderError) as error:
+            reason = error.message
+            self._commands.post(lambda _: self._plane.not_removed(key, reason))
+        except Exception:
+            # The border of this thread: the plan is asked for again.
+            logger.exception("drained plan not removed plan=%s", key.topology())
+            self._commands.post(lambda _: self._plane.not_removed(key, "the manager failed; see its log"))
+        else:
+            self._commands.post(lambda now_ms: self._plane.remove_plan(key, now_ms, drain=True))
 
     def _report_failure(self, key: PlanKey, reason: str) -> None:
         self._commands.post(lambda now_ms: self._plane.epoch_not_raised(key, reason, now_ms))

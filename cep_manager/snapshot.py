@@ -43,3 +43,9 @@ class Snapshot(msgspec.Struct, frozen=True):
     checkpoints: dict[PlanKey, tuple[KnownCheckpoint, ...]] = {}
     """The checkpoints of each plan that are remembered, oldest first."""
     samples: dict[PlanKey, PlanSamples] = {}
+    away_workers: tuple[Member[RegisterWorker], ...] = ()
+    """Workers that are gone, lately or not, and may still have events of a plan."""
+
+    def live_workers(self) -> tuple[Member[RegisterWorker], ...]:
+        """Return the workers that are heard."""
+        return tuple(one for one in self.workers if one.live(self.now_ms, self.lease_ms))

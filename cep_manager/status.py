@@ -14,6 +14,7 @@ from cep_common.ids import PlanKey
 from cep_common.messages import RegisterWorker, WorkerPlanReport
 from cep_common.task_messages import HeldState, RegisterTask, StatisticsLevel
 from cep_manager.compiled_plan import CompiledPlan
+from cep_manager.draining import Unprocessed, unprocessed
 from cep_manager.members import Member
 from cep_manager.plan_state import ChangeKind, PlanState
 from cep_manager.snapshot import Snapshot
@@ -30,7 +31,8 @@ class TopologyStatus(msgspec.Struct, frozen=True):
 
     `interruption` says why it last stopped being active, `interrupted_ms` how long ago (empty and 0: never since it was
     deployed). `last_error` is the latest error of any stage or worker of the plan, empty when there was none.
-    `state_left` names what the topology could not take over from an earlier form of the plan.
+    `state_left` names what the topology could not take over from an earlier form of the plan. `undeploying` says what a
+    plan that is being undeployed waits for; empty: it is not.
     """
 
     state: PlanState
@@ -48,6 +50,7 @@ class TopologyStatus(msgspec.Struct, frozen=True):
     statistics: StatisticsLevel
     last_error: str
     state_left: tuple[str, ...] = ()
+    undeploying: str = ""
 
 
 class InflowStatus(msgspec.Struct, frozen=True):
@@ -89,7 +92,8 @@ class TaskStatus(msgspec.Struct, frozen=True):
 
 class PlanStatus(msgspec.Struct, frozen=True):
     """`connected` is True when every connection of the live workers, in and out, is established. `state` is what
-    the plan's stages hold in memory, parallel instances added up; `tasks` tells where each of them runs."""
+    the plan's stages hold in memory, parallel instances added up; `tasks` tells where each of them runs. `unprocessed`
+    is what workers have of it: events that its topology has not taken over, and results."""
 
     topology: TopologyStatus
     inflow: tuple[InflowStatus, ...]
@@ -98,6 +102,7 @@ class PlanStatus(msgspec.Struct, frozen=True):
     lost_workers: tuple[LostWorker, ...] = ()
     state: tuple[HeldState, ...] = ()
     tasks: tuple[TaskStatus, ...] = ()
+    unprocessed: Unprocessed = Unprocessed()
 
 
 def plan_status(snapshot: Snapshot, key: PlanKey) -> PlanStatus:
@@ -124,6 +129,7 @@ def plan_status(snapshot: Snapshot, key: PlanKey) -> PlanStatus:
             change_error=record.change_error,
             last_error=_last_error(tasks, reports),
             state_left=tuple(text for task in tasks for text in task.latest.left),
+            undeploying=record.drain_reason if record.draining is not None else "",
         ),
         inflow=inflow,
         outflow=outflow,
@@ -146,6 +152,7 @@ def plan_status(snapshot: Snapshot, key: PlanKey) -> PlanStatus:
             )
             for task in tasks
         ),
+        unprocessed=unprocessed(key, snapshot.live_workers(), snapshot.away_workers),
     )
 
 

@@ -49,8 +49,8 @@ NO_REVISION = -1
 class Flows(Protocol):
     """The data plane as the control thread sees it; every method returns at once."""
 
-    def apply(self, plans: tuple[DeployedPlan, ...]) -> None:
-        """Exactly these plans are to be served."""
+    def apply(self, plans: tuple[DeployedPlan, ...], kept: tuple[PlanKey, ...] = ()) -> None:
+        """Exactly these plans are to be served; what others have that are `kept` stays on the disk."""
 
     def limit(self, limits: tuple[TenantLimit, ...]) -> None:
         """Exactly these tenants are limited."""
@@ -185,7 +185,7 @@ class ControlLoop:
         answer = self._ask(ListPlans())
         if isinstance(answer, PlansListed):
             self._revision = answer.revision
-            self._flows.apply(answer.plans)
+            self._flows.apply(answer.plans, answer.kept)
 
     def _register_outflows(self) -> None:
         for snapshot in self._flows.snapshots():

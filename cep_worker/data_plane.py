@@ -132,9 +132,9 @@ class DataPlane:
 
     # ---- any thread -------------------------------------------------------------------------------------------------
 
-    def apply(self, plans: tuple[DeployedPlan, ...]) -> None:
-        """Exactly `plans` will be served."""
-        self._reactor.post(lambda: self._apply(plans))
+    def apply(self, plans: tuple[DeployedPlan, ...], kept: tuple[PlanKey, ...] = ()) -> None:
+        """Exactly `plans` will be served; what others have that are `kept` stays on the disk."""
+        self._reactor.post(lambda: self._apply(plans, kept))
 
     def limit(self, limits: tuple[TenantLimit, ...]) -> None:
         """Exactly these tenants may not send as much as they like."""
@@ -207,7 +207,7 @@ class DataPlane:
         self._ingress.tick(now_ms)
         self._sources.tick(now_ms)
         if self._served.tick(now_ms):
-            self._errors.keep_only(self._served.keys())
+            self._errors.keep_only(self._served.kept_keys())
             self._reroute(now_ms)
         self._sinks.tick(now_ms)
         self._egress.tick(now_ms)
@@ -220,14 +220,14 @@ class DataPlane:
             give_back_freed_memory()
             pa.default_memory_pool().release_unused()  # of Arrow's memory only what belongs to this thread goes back
 
-    def _apply(self, plans: tuple[DeployedPlan, ...]) -> None:
+    def _apply(self, plans: tuple[DeployedPlan, ...], kept: tuple[PlanKey, ...]) -> None:
         if self._leaving:
             return
         now_ms = self._clock.monotonic_ms()
-        self._served.apply(plans, now_ms)
+        self._served.apply(plans, now_ms, kept)
         self._imported = StreamDirectory(PlanStream(plan.key, b) for plan in plans for b in plan.imported)
         self._standing.keep(self._served.keys())
-        self._errors.keep_only(self._served.keys())
+        self._errors.keep_only(self._served.kept_keys())
         self._reroute(now_ms)
         self._changed()
 

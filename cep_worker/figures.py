@@ -49,17 +49,20 @@ class ConnectorFigures:
 class HeldFigures:
     """Results of a plan that wait on disk, for their checkpoint or for sinks: events, the bytes of their files, and for
     how long the oldest have waited. `lost_events` turned out to be unreadable; damaged files that were set aside take
-    `set_aside_bytes`."""
+    `set_aside_bytes`. `released_events` wait for sinks alone."""
 
     events: int = 0
     size_bytes: int = 0
     oldest_ms: int = 0
     lost_events: int = 0
     set_aside_bytes: int = 0
+    released_events: int = 0
 
     def report(self) -> HeldReport:
         """What managers are told of it."""
-        return HeldReport(self.events, self.size_bytes, self.oldest_ms, self.lost_events, self.set_aside_bytes)
+        return HeldReport(
+            self.events, self.size_bytes, self.oldest_ms, self.lost_events, self.set_aside_bytes, self.released_events
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +82,8 @@ class SpoolFigures:
     problem: str = ""
     spare_bytes: int = 0
     set_aside_bytes: int = 0
+    secured: bool = True
+    """The topology will ask for none of its events again."""
 
     def report(self) -> SpoolReport:
         """What managers are told of it."""
@@ -91,6 +96,7 @@ class SpoolFigures:
             lost_events=self.lost_events,
             problem=self.problem,
             set_aside_bytes=self.set_aside_bytes,
+            secured=self.secured,
         )
 
 

@@ -218,6 +218,7 @@ class Inflow:
             problem=log.problem,
             spare_bytes=log.spare_bytes,
             set_aside_bytes=log.set_aside_bytes,
+            secured=log.secured >= log.last_position,
         )
 
     def drained(self) -> bool:

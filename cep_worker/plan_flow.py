@@ -103,6 +103,7 @@ class PlanFlow:
             held=held.report() if held is not None else None,
             errors=errors,
             needs_epoch=self.outflows.needs_epoch(),
+            takes_in=self.plan.intake,
         )
         unconnected = tuple(
             Unconnected(stream, inflow.former) for stream, inflow in self.inflows.items() if inflow.asks

@@ -30,10 +30,19 @@ class ServedPlans:
         self._ending: dict[PlanKey, PlanFlow] = {}
         """Of plans that are not deployed any more: results that their topologies still give are delivered."""
         self._told: dict[PlanKey, tuple[PlanCheckpoints, ...]] = {}
+        self._kept: frozenset[PlanKey] = frozenset()
+        """Deployed, and cannot run now."""
 
-    def apply(self, plans: tuple[DeployedPlan, ...], now_ms: int) -> None:
-        """Exactly `plans` are deployed."""
+    def apply(self, plans: tuple[DeployedPlan, ...], now_ms: int, kept: tuple[PlanKey, ...] = ()) -> None:
+        """Exactly `plans` are to be served; what others have that are `kept`, as they cannot run now, stays as it is on
+        the disk."""
+        self._kept = frozenset(kept)
         wanted = {plan.key: plan for plan in plans}
+        for key in [key for key in self.flows if key in self._kept]:
+            logger.info("plan cannot run, what it has is kept: plan=%s", key.topology())
+            flow = self.flows.pop(key)
+            flow.close_inflows()
+            flow.outflows.close()
         for key in [key for key, flow in self.flows.items() if not _goes_on(flow.plan, wanted.get(key))]:
             logger.info("plan ended: plan=%s", key.topology())
             ending = self._ending[key] = self.flows.pop(key)
@@ -47,7 +56,7 @@ class ServedPlans:
         }
         self._keep_logs(plans)
         self._finish_ended(now_ms)
-        self._around.held.keep_only(self.keys())
+        self._around.held.keep_only(self.kept_keys())
 
     def judge(self, told: tuple[PlanCheckpoints, ...]) -> None:
         """Results of these plans stand, and were undone, as they tell; several may have one name."""
@@ -68,6 +77,10 @@ class ServedPlans:
     def keys(self) -> set[PlanKey]:
         """All plans that have something here."""
         return {*self.flows, *self._ending}
+
+    def kept_keys(self) -> set[PlanKey]:
+        """All plans whose files stay on the disk."""
+        return self.keys() | self._kept
 
     def plans(self) -> list[DeployedPlan]:
         """Those that are deployed."""
@@ -107,6 +120,7 @@ class ServedPlans:
         self._around.spool.keep_only(
             [(plan.key, binding.stream) for plan in plans if keeps_logs(plan) for binding in plan.imported],
             self._around.upkeep,
+            self._kept,
         )
 
     def _finish_ended(self, now_ms: int) -> bool:

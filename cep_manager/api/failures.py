@@ -23,6 +23,7 @@ from cep_manager.accounts.errors import (
 from cep_manager.accounts.next_page import is_page
 from cep_manager.errors import (
     BadRequestError,
+    CannotDrainError,
     ChangeUnderWayError,
     EventFileError,
     EventsRefusedError,
@@ -67,6 +68,7 @@ HTTP_STATUS: dict[type[CepError], int] = {
     QuotaError: 403,
     PlanExistsError: 409,
     ChangeUnderWayError: 409,
+    CannotDrainError: 409,
     PlanInvalidError: 422,
     QueryInvalidError: 422,
     PlanNotRunningError: 409,

@@ -14,7 +14,7 @@ from cep_manager.api.calls import JSON, Api
 from cep_manager.api.requests import read_tenant
 from cep_manager.checkpoint_view import SavepointView
 from cep_manager.errors import UnknownOperationError
-from cep_manager.manager_view import ManagerView, Outcome
+from cep_manager.manager_view import ManagerView, Outcome, Undeployed
 from cep_manager.operations import (
     Operation,
     OperationId,
@@ -47,13 +47,10 @@ class RemovalBegun(msgspec.Struct, frozen=True):
     operation: str
 
 
-class UndeploymentBegun(msgspec.Struct, frozen=True):
-    """A plan that is not deployed any more and whose topology delivers what it has taken in; the `operation` to watch
-    tells when that is done."""
+class UndeploymentBegun(Undeployed, frozen=True):
+    """See `Undeployed`; the `operation` to watch tells when the plan and its topology are gone."""
 
-    plan: str
-    tenant: int
-    operation: str
+    operation: str = ""
 
 
 class OperationList(msgspec.Struct, frozen=True):
@@ -103,12 +100,11 @@ def restart_begun(view: ManagerView, outcome: Outcome) -> Response:
     return _answer(Begun(**msgspec.structs.asdict(outcome), operation=begun.text()), begun, 200)
 
 
-def undeployment_begun(view: ManagerView, key: PlanKey, drain: bool) -> Response:
-    """The answer to undeploying: there is something to watch, and to tell, when the plan is drained."""
-    begun = OperationId("undeploy", view.overview().now_ms, key)
-    if drain:
-        return _answer(UndeploymentBegun(key.plan, key.tenant, begun.text()), begun, 202)
-    return Response(status=204, headers={"Location": _address(begun)})
+def undeployment_begun(view: ManagerView, done: Undeployed) -> Response:
+    """The answer to undeploying: 202 while the plan is drained, 200 when it is gone."""
+    begun = OperationId("undeploy", view.overview().now_ms, PlanKey(done.tenant, done.plan))
+    told = UndeploymentBegun(**msgspec.structs.asdict(done), operation=begun.text())
+    return _answer(told, begun, 202 if done.draining else 200)
 
 
 def savepoint_begun(view: ManagerView, taking: SavepointView) -> Response:

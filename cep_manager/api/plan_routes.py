@@ -18,6 +18,7 @@ from cep_manager.api.operation_routes import (
 )
 from cep_manager.api.requests import read_tenant
 from cep_manager.errors import (
+    CannotDrainError,
     ChangeUnderWayError,
     PlanExistsError,
     PlanInvalidError,
@@ -65,7 +66,7 @@ class Restarting(msgspec.Struct, frozen=True):
 class Undeploying(msgspec.Struct, frozen=True):
     """How a plan is undeployed."""
 
-    drain: Annotated[bool, Meta(description="It delivers what it has taken in first")] = False
+    discard: Annotated[bool, Meta(description="Drop what was accepted and is not worked off yet")] = False
 
 
 class Rebalancing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -134,15 +135,13 @@ def _store_routes(api: Api, view: ManagerView) -> None:
 
     @api.delete(
         "/plans/<name>",
-        "Undeploys the plan",
-        answers={204: None, 202: UndeploymentBegun},
+        "Undeploys the plan, once what was accepted is worked off",
+        answers={202: UndeploymentBegun, 200: UndeploymentBegun},
         query=Undeploying,
-        fails=_CHANGE,
+        fails=(*_CHANGE, CannotDrainError),
     )
     def undeploy_plan(name: str, query: Undeploying) -> Response:
-        key = plan_key(name)
-        view.undeploy(key, drain=query.drain)
-        return undeployment_begun(view, key, query.drain)
+        return undeployment_begun(view, view.undeploy(plan_key(name), discard=query.discard))
 
 
 def _deployed(view: ManagerView, deployed: Outcome, kind: OperationKind) -> Response:

@@ -21,6 +21,8 @@ NOTICES = {
     "redeployed": "{plan} is being updated; what ran before runs on until the new topology does.",
     "unchanged": "{plan} is deployed with the same text; nothing was changed.",
     "undeployed": "{plan} was undeployed.",
+    "draining": "{plan} is being undeployed: it takes no events in, and goes when what was accepted is worked off.",
+    "discarded": "{plan} was undeployed; {events} accepted events had not been worked off and were dropped.",
     "activate": "{plan} was activated: workers take events in for it.",
     "deactivate": "{plan} was deactivated: workers take no events in for it, its state is kept.",
     "restart": "{plan} is restarted.",
@@ -67,7 +69,9 @@ def fragment(show: Callable[..., Page]) -> Callable[..., Page]:
 def notice_of_deed(plan: str = "") -> str:
     """What the deed that led to this page did to `plan` (else the plan that the address names); empty without one."""
     text = NOTICES.get(request.args.get("notice", ""), "")
-    return text.format(plan=plan or request.args.get("plan", ""))
+    events = request.args.get("events", "")
+    counted = f"{int(events[:18]):,}" if events.isascii() and events.isdigit() else "Some"
+    return text.format(plan=plan or request.args.get("plan", ""), events=counted)
 
 
 def link(endpoint: str, **values: Any) -> str:

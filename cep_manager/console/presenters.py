@@ -30,6 +30,7 @@ STATE_TONES = {
     PlanState.REBALANCING: "busy",
     PlanState.UPDATING: "busy",
     PlanState.FAILED: "bad",
+    PlanState.DRAINING: "busy",
     PlanState.KILLED: "idle",
 }
 

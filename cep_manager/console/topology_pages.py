@@ -109,13 +109,17 @@ def _undeploying(console: Blueprint, view: ManagerView) -> None:
     @console.get("/plans/<name>/undeploy")
     @page
     def undeploy_form(name: str) -> Page:
-        return render_template("undeploy.html", plan=present_plan(view.plan(_key(name))))
+        plan = view.plan(_key(name))
+        return render_template("undeploy.html", plan=present_plan(plan), waiting=plan.status.unprocessed)
 
     @console.post("/plans/<name>/undeploy")
     @page
     def undeploy_plan(name: str) -> Page:
-        view.undeploy(_key(name), drain=request.form.get("drain") == "yes")
-        return redirect(link("console.list_plans", notice="undeployed", plan=name), code=303)
+        done = view.undeploy(_key(name), discard=request.form.get("discard") == "yes")
+        if done.draining:
+            return redirect(link("console.list_plans", notice="draining", plan=name), code=303)
+        notice = "discarded" if done.discarded_events else "undeployed"
+        return redirect(link("console.list_plans", notice=notice, plan=name, events=done.discarded_events), code=303)
 
 
 def _told(view: ManagerView, name: str) -> TopologyView:

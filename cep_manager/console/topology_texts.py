@@ -134,10 +134,11 @@ def actions(status: PlanStatus, stages: bool) -> dict[str, Action]:
     """What can be done now, and if not, why. `stages`: the plan's text can be compiled."""
     topology = status.topology
     running = topology.state in (PlanState.ACTIVE, PlanState.INACTIVE)
-    changing = f"The plan is {topology.state.value}: wait until that has come to its end." if topology.change else ""
+    goes = "It is being undeployed: activate it to keep it." if topology.undeploying else ""
+    changing = f"The plan is {topology.state.value}: wait until that has come to its end." if topology.change else goes
     idle = "" if running else f"The plan is {topology.state.value}: nothing runs that this could be done to."
     return {
-        "activate": Action("Activate", "OPERATE", "It is active." if topology.intake else ""),
+        "activate": Action("Activate", "OPERATE", "It is active." if topology.intake and not goes else ""),
         "deactivate": Action("Deactivate", "OPERATE", "" if topology.intake else "It is deactivated."),
         "rebalance": Action("Rebalance", "OPERATE", changing or ("" if stages else "Its text cannot be compiled.")),
         "restart": Action("Restart", "OPERATE", changing),

@@ -29,6 +29,7 @@ STATUS = {
     PlanState.INACTIVE: "INACTIVE",
     PlanState.REBALANCING: "REBALANCING",
     PlanState.UPDATING: "REBALANCING",
+    PlanState.DRAINING: "KILLED",
 }
 """Whatever does not run now is inactive to Storm's clients: `schedulerInfo` says what it really is, and why."""
 

@@ -175,7 +175,11 @@ class HeldResults:
             oldest_ms=now_ms - since_ms,
             lost_events=self._losses.rows,
             set_aside_bytes=self._aside.size_bytes,
-        )
+            released_events=sum(
+                group.rows for log in logs for group in log.groups
+                if not log.is_written(group) and self._verdict(group) is Verdict.RELEASE
+            ),
+        )  # fmt: skip
 
     def figures(self) -> HeldFigures:
         """How much is held, as of the last tick."""

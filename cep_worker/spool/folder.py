@@ -8,7 +8,7 @@ import logging
 import os
 import secrets
 import socket
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from urllib.parse import quote
 
@@ -60,12 +60,14 @@ class Spool:
         except OSError as error:
             raise ConfigError(f"spool.path: {folder} cannot be used: {error.strerror}") from error
 
-    def keep_only(self, wanted: Iterable[tuple[PlanKey, str]], upkeep: Upkeep) -> None:
-        """Logs of other streams than `wanted` are deleted; what was not processed of their events is counted."""
+    def keep_only(self, wanted: Iterable[tuple[PlanKey, str]], upkeep: Upkeep, whole: Collection[PlanKey] = ()) -> None:
+        """Logs of other streams than `wanted`, and of other plans than those that are kept as a `whole`, are deleted;
+        what was not processed of their events is counted."""
         kept = {self._folder_of(key, stream) for key, stream in wanted}
+        plans = {self._plan_folder(key) for key in whole}
         tenants = [path for path in self._folder.iterdir() if path.is_dir() and not path.name.startswith(".")]
         for folder in (folder for tenant in tenants for folder in tenant.glob("*/*")):
-            if folder not in kept:
+            if folder not in kept and folder.parent not in plans:
                 try:
                     self._give_up(folder, upkeep, "no plan takes the stream any more")
                 except OSError as error:  # tried again when plans change
@@ -78,7 +80,10 @@ class Spool:
         os.close(self._lock)
 
     def _folder_of(self, key: PlanKey, stream: str) -> Path:
-        return self._folder / str(key.tenant) / safe_component(key.plan) / safe_component(stream)
+        return self._plan_folder(key) / safe_component(stream)
+
+    def _plan_folder(self, key: PlanKey) -> Path:
+        return self._folder / str(key.tenant) / safe_component(key.plan)
 
     def _give_up(self, folder: Path, upkeep: Upkeep, reason: str) -> None:
         if not folder.is_dir():

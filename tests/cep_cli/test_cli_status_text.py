@@ -18,6 +18,7 @@ def plan(**changes: Any) -> dict[str, Any]:
         "change": "",
         "change_error": "",
         "state_left": [],
+        "undeploying": "",
         "trace": False,
         "last_error": "",
     } | changes.pop("topology", {})

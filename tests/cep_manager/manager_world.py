@@ -60,6 +60,7 @@ from cep_manager.manager_view import (
     Overview,
     PlanDetails,
     PlanSummary,
+    Undeployed,
     Validation,
 )
 from cep_manager.metric_tables.history import PlanHistory, Wanted, from_points
@@ -496,11 +497,20 @@ class FakeView:
     def rebalance(self, key: PlanKey, workers: int) -> Outcome:
         return self._done(key, f"rebalance to {workers}")
 
-    def undeploy(self, key: PlanKey, drain: bool = False) -> None:
+    def undeploy(self, key: PlanKey, discard: bool = False) -> Undeployed:
         self._record(key)
         self.undeployed.append(key)
-        if drain:
-            self.done.append((key, "drain"))
+        if discard:
+            self.done.append((key, "discard"))
+        waiting, dropped = (0, 1_234) if discard else (1_234, 0)
+        return Undeployed(
+            plan=key.plan,
+            tenant=key.tenant,
+            draining=not discard,
+            waiting_events=waiting,
+            discarded_events=dropped,
+            message=f"{key.plan} is being undeployed",
+        )
 
     def sample(self, key: PlanKey, component: str, percent: float, for_s: int) -> SampleReport:
         components = sampled_components(self._record(key), component, percent, for_s)

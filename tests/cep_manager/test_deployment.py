@@ -344,7 +344,7 @@ def test_a_plan_whose_stored_text_does_not_compile_fails_and_is_never_submitted(
     world.hear(driver())
     assert state(world) == (PlanState.FAILED, "no such function")
     assert pushed(world) == []
-    assert world.hear(ListPlans()) == PlansListed(revision=1_001, plans=())
+    assert world.hear(ListPlans()) == PlansListed(revision=1_001, plans=(), kept=(KEY,))
 
 
 # ---- replacing and removing -----------------------------------------------------------------------------------------

@@ -178,7 +178,7 @@ def client(world: World) -> FlaskClient:
         ("POST", "/plans/Storms/rebalance", b'{"workers": 2}', "rebalance"),
         ("POST", "/plans/Storms/restart", b"", "restart"),
         ("POST", "/plans/Storms/savepoints", b'{"name": "x"}', "savepoint"),
-        ("DELETE", "/plans/Storms?drain=true", b"", "undeploy"),
+        ("DELETE", "/plans/Storms", b"", "undeploy"),
     ],
 )
 def test_what_takes_long_says_where_to_watch_it(

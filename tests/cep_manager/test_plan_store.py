@@ -210,6 +210,7 @@ WRITES = {
     "change": lambda store: store.change(KEY, "update", "other", None, None, now_ms=1),
     "settle": lambda store: store.settle(KEY, 1, FIRST),
     "set_intake": lambda store: store.set_intake(KEY, intake=False),
+    "set_draining": lambda store: store.set_draining(KEY, ("w1",)),
     "set_trace": lambda store: store.set_trace(KEY, trace=True),
     "set_statistics": lambda store: store.set_statistics(KEY, "off"),
     "set_origin": lambda store: store.set_origin(KEY, "file"),

@@ -1,4 +1,4 @@
-"""Flags among the parameters of requests: `?drain`, `?drain=true`."""
+"""Flags among the parameters of requests: `?discard`, `?discard=true`."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def test_a_flag_that_is_named_alone_is_true(client: FlaskClient, view: FakeView,
     assert [replace for *_, replace in view.deployed] == [meant]
 
 
-def test_a_plan_is_drained_by_a_flag_alone(client: FlaskClient, view: FakeView) -> None:
-    assert client.delete("/api/v1/plans/Storms?drain").status_code < 300
-    assert view.done == [(KEY, "drain")]
+def test_what_waits_is_dropped_by_a_flag_alone(client: FlaskClient, view: FakeView) -> None:
+    assert client.delete("/api/v1/plans/Storms?discard").status_code < 300
+    assert view.done == [(KEY, "discard")]
 
 
 def test_what_is_no_flag_is_refused_with_what_it_may_be(client: FlaskClient) -> None:
-    answer = client.delete("/api/v1/plans/Storms?drain=perhaps")
-    assert (answer.status_code, answer.get_json()["message"]) == (400, "drain must be true or false, not 'perhaps'")
+    answer = client.delete("/api/v1/plans/Storms?discard=perhaps")
+    assert (answer.status_code, answer.get_json()["message"]) == (400, "discard must be true or false, not 'perhaps'")

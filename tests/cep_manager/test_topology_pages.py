@@ -126,11 +126,13 @@ def test_an_error_is_escaped_placed_and_marked_as_recent(client: FlaskClient, vi
     assert page.count('class="stage-error recent"') == 1
 
 
-def test_a_plan_is_undeployed_with_or_without_draining(client: FlaskClient, view: FakeView) -> None:
-    client.post("/plans/Storms/undeploy", data={"drain": "yes"})
+def test_a_plan_is_drained_or_what_waits_is_dropped_and_counted(client: FlaskClient, view: FakeView) -> None:
     client.post("/plans/Storms/undeploy", data={})
+    answer = client.post("/plans/Storms/undeploy", data={"discard": "yes"})
     assert view.undeployed == [KEY, KEY]
-    assert view.done == [(KEY, "drain")]
+    assert view.done == [(KEY, "discard")]
+    page = client.get(answer.headers["Location"]).get_data(as_text=True)
+    assert "Storms was undeployed; 1,234 accepted events had not been worked off and were dropped." in page
 
 
 def test_a_plan_is_restarted_from_the_savepoint_that_was_chosen(client: FlaskClient, view: FakeView) -> None:

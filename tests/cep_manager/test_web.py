@@ -199,10 +199,15 @@ def test_events_are_handed_to_a_worker_with_the_senders_own_authorisation(client
     assert refused.get_json()["details"]["problems"][0]["problem"] == "must be a number"
 
 
-def test_undeploying_answers_without_a_body(client: FlaskClient, view: FakeView) -> None:
+def test_undeploying_answers_how_many_events_wait_or_were_dropped(client: FlaskClient, view: FakeView) -> None:
     answer = client.delete("/api/v1/plans/Storms")
-    assert (answer.status_code, answer.data) == (204, b"")
-    assert view.undeployed == [KEY]
+    told = answer.get_json()
+    assert (answer.status_code, told["draining"], told["waiting_events"]) == (202, True, 1_234)
+    answer = client.delete("/api/v1/plans/Storms?discard=true")
+    told = answer.get_json()
+    assert (answer.status_code, told["draining"], told["discarded_events"]) == (200, False, 1_234)
+    assert view.undeployed == [KEY, KEY]
+    assert view.done == [(KEY, "discard")]
 
 
 @pytest.mark.parametrize(
@@ -378,10 +383,11 @@ def test_undeploying_asks_once_and_says_what_is_lost(client: FlaskClient, view: 
     page = client.get("/plans/Storms/undeploy").get_data(as_text=True)
     assert "what its windows and patterns remember is lost" in page
     assert "its checkpoints. Its savepoints stay." in page
-    assert re.search(r'<input type="checkbox" name="drain" value="yes" checked>', page)
+    assert re.search(r'<input type="checkbox" name="discard" value="yes">', page)
+    assert "At this moment 3 accepted events wait." in page
     assert view.undeployed == []
     answer = client.post("/plans/Storms/undeploy")
-    assert answer.headers["Location"] == "/plans?notice=undeployed&plan=Storms"
+    assert answer.headers["Location"] == "/plans?notice=draining&plan=Storms"
     assert view.undeployed == [KEY]
 
 

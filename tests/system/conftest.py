@@ -32,7 +32,7 @@ def system(running_system: LocalSystem) -> Iterator[LocalSystem]:
 
 def _undeploy_all(system: LocalSystem) -> None:
     for plan in system.client.plans():
-        system.client.undeploy(plan["plan"])
+        system.client.undeploy(plan["plan"], discard=True)
 
 
 @pytest.fixture(scope="session")

@@ -94,7 +94,7 @@ def test_each_change_is_in_the_database_once_whatever_dies(system: LocalSystem, 
         send(system, 15)
         late_until(listener, 15)
     send(system, 90)
-    system.client.undeploy(PLAN, drain=True)
+    system.client.undeploy(PLAN)
     assert database.seen_until(6) == [10, 15, 20, 70, 80, 90]
     time.sleep(2.0)
     assert database.seen_until(6) == [10, 15, 20, 70, 80, 90]

@@ -1,0 +1,202 @@
+"""A plan that is undeployed works off what was accepted, whatever dies meanwhile, and only then goes."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from manager_world import COMPILED, KEY, LEASE_MS, World, driver, plan, serves, task, topology, worker
+
+from cep_common.driver_messages import KillTopology
+from cep_common.messages import PlansListed, WorkerPlanReport
+from cep_common.task_messages import TaskRegistered
+from cep_common.worker_reports import HeldReport, SpoolReport
+from cep_manager.instructions import PushToDriver, RemoveDrained
+from cep_manager.plan_record import PlanRecord, PlanToRun
+from cep_manager.plan_state import PlanState
+from cep_manager.status import plan_status
+
+
+def has(events: int, takes_in: bool = False, secured: bool = True, held: HeldReport | None = None) -> WorkerPlanReport:
+    """A worker with so many waiting events."""
+    report = serves()
+    first, *others = (msgspec.structs.replace(one, waiting_events=0) for one in report.inflow)
+    inflow = (msgspec.structs.replace(first, waiting_events=events // 2, under_way_rows=events - events // 2), *others)
+    spools = (SpoolReport("Arrivals", 100, 1_000, 1, secured=secured),)
+    return msgspec.structs.replace(report, inflow=inflow, takes_in=takes_in, spools=spools, held=held)
+
+
+def hear(world: World, report: WorkerPlanReport, name: str = "worker-1") -> None:
+    world.hear(worker(report, name=name, revision=world.snapshot().revision))
+
+
+def record(world: World) -> PlanRecord:
+    return world.snapshot().plans[KEY]
+
+
+def keep_alive(world: World, after_ms: int = 500, step: str = "") -> object:
+    world.tick(after_ms)
+    world.hear(driver(topology("running")), peer=b"driver")
+    return world.hear(task(step=step))  # type: ignore[arg-type]
+
+
+def drained(to_run: PlanToRun | None = None) -> World:
+    """The plan runs, worker-1 has 100 of its events, and it is being undeployed."""
+    world = World()
+    world.active()
+    if to_run is not None:
+        world.put(to_run)
+        world.hear(driver(topology("running")), task())
+    hear(world, has(100, takes_in=True))
+    world.instructions += world.plane.drain_plan(KEY, ("worker-1",), world.now_ms)
+    world.tick()
+    world.taken(PushToDriver)
+    return world
+
+
+def test_it_stays_in_the_list_takes_nothing_in_and_says_what_waits() -> None:
+    world = drained()
+    listed = world.plane._list_plans()
+    assert isinstance(listed, PlansListed)
+    assert [(one.key, one.intake) for one in listed.plans] == [(KEY, False)]
+    hear(world, has(100))
+    status = plan_status(world.snapshot(), KEY)
+    assert (status.topology.state, status.topology.undeploying) == (
+        PlanState.DRAINING, "100 accepted events wait for its topology",
+    )  # fmt: skip
+    assert status.unprocessed.events == 100
+    assert world.taken(RemoveDrained) == []
+
+
+def test_it_goes_when_nothing_waits_and_its_stages_are_at_rest() -> None:
+    world = drained()
+    hear(world, has(0))
+    answer = keep_alive(world)
+    assert isinstance(answer, TaskRegistered)
+    assert (answer.order, world.taken(RemoveDrained)) == ("pause", [])
+    hear(world, has(0))
+    keep_alive(world, step="quiet")
+    assert world.taken(RemoveDrained) == [RemoveDrained(KEY)]
+    world.tick()
+    assert world.taken(RemoveDrained) == [], "it is asked for once"
+    world.plane.not_removed(KEY, "disk full")
+    world.tick()
+    assert world.taken(RemoveDrained) == [RemoveDrained(KEY)]
+    world.instructions += world.plane.remove_plan(KEY, world.now_ms, drain=True)
+    (kill,) = (one.message for one in world.taken(PushToDriver))  # type: ignore[attr-defined]
+    assert isinstance(kill, KillTopology)
+    assert kill.drain
+
+
+def test_stages_work_again_when_a_worker_comes_back_with_events() -> None:
+    world = drained()
+    hear(world, has(0))
+    assert keep_alive(world).order == "pause"  # type: ignore[attr-defined]
+    hear(world, has(7), name="worker-2")
+    assert keep_alive(world, step="quiet").order == "work"  # type: ignore[attr-defined]
+    assert world.taken(RemoveDrained) == []
+
+
+def test_a_killed_worker_is_waited_for_until_it_has_handed_over_what_it_accepted() -> None:
+    world = drained()
+    hear(world, has(40))
+    for _ in range(200):
+        keep_alive(world, step="quiet")
+    assert "worker-1" not in {one.latest.worker for one in world.snapshot().workers}
+    found = plan_status(world.snapshot(), KEY)
+    assert found.topology.undeploying == (
+        "worker worker-1 is away with 40 accepted events: start it again, or undeploy with discard to drop them"
+    )
+    assert (found.unprocessed.away_events, found.unprocessed.away) == (40, ("worker-1",))
+    assert world.taken(RemoveDrained) == []
+    world.hear(worker(process_id=301, revision=world.snapshot().revision))
+    assert world.taken(RemoveDrained) == [], "it has not looked into its log yet"
+    hear(world, has(0))
+    keep_alive(world, step="quiet")
+    assert world.taken(RemoveDrained) == [RemoveDrained(KEY)]
+
+
+def test_a_worker_that_was_killed_before_is_waited_for_too() -> None:
+    world = World()
+    world.active()
+    hear(world, has(5, takes_in=True), name="worker-2")
+    for _ in range(150):
+        keep_alive(world)
+        hear(world, has(0, takes_in=True))
+    assert [one.latest.worker for one in world.snapshot().away_workers] == ["worker-2"]
+    assert [one.latest.worker for one in world.snapshot().lost_workers] == []
+
+
+def test_a_worker_that_has_not_stopped_the_intake_may_still_accept_events() -> None:
+    world = drained()
+    hear(world, has(0, takes_in=True))
+    keep_alive(world, step="quiet")
+    assert world.taken(RemoveDrained) == []
+    assert record(world).drain_reason == "its intake at worker worker-1 is about to stop"
+
+
+def test_exactly_once_results_are_with_their_sinks_before_it_goes() -> None:
+    compiled = msgspec.structs.replace(COMPILED, delivery="exactly-once")
+    world = drained(plan(epoch=2, compiled=compiled))
+
+    def told(*, secured: bool, held: HeldReport) -> str:
+        report = msgspec.structs.replace(has(0, secured=secured, held=held), epoch=2)
+        hear(world, report)
+        world.tick(100)
+        return record(world).drain_reason
+
+    assert told(secured=False, held=HeldReport(9, 90, 1)) == "the last events wait for their checkpoint"
+    assert told(secured=True, held=HeldReport(9, 90, 1, released_events=4)) == "4 results wait for their sinks"
+    assert world.taken(RemoveDrained) == []
+    told(secured=True, held=HeldReport(5, 50, 1))
+    assert world.taken(RemoveDrained) == [RemoveDrained(KEY)]
+
+
+@pytest.mark.parametrize("secured", [True, False])
+def test_a_plan_that_does_not_run_goes_when_its_topology_has_left_nothing(secured: bool) -> None:
+    world = drained()
+    world.tick(2 * LEASE_MS)
+    world.hear(driver(topology("failed", reason="it broke")), peer=b"driver")
+    world.plane._members.forget_tasks(KEY, (1,))
+    hear(world, has(0, secured=secured))
+    assert (world.taken(RemoveDrained) == [RemoveDrained(KEY)]) is secured
+
+
+def test_a_manager_that_comes_to_lead_goes_on_and_hears_all_workers_first() -> None:
+    world = World()
+    world.put(msgspec.structs.replace(plan(sent_before=True), draining=("worker-1",)))
+    world.hear(driver(topology("running")), peer=b"driver")
+    assert record(world).takes_in() is False
+    hear(world, has(0))
+    keep_alive(world, step="quiet")
+    assert world.taken(RemoveDrained) == []
+    assert record(world).drain_reason == "workers have not all been heard yet"
+    for _ in range(2 * LEASE_MS // 500):
+        hear(world, has(0))
+        keep_alive(world, step="quiet")
+    assert world.taken(RemoveDrained) == [RemoveDrained(KEY)]
+
+
+def test_it_is_kept_after_all_when_it_is_activated() -> None:
+    world = drained()
+    world.instructions += world.plane.drain_plan(KEY, None, world.now_ms)
+    hear(world, has(0, takes_in=True))
+    keep_alive(world)
+    assert (record(world).state, record(world).takes_in()) == (PlanState.ACTIVE, True)
+    assert world.taken(RemoveDrained) == []
+
+
+def test_a_change_under_way_ends_when_the_plan_is_undeployed() -> None:
+    world = World()
+    world.active()
+    world.put(msgspec.structs.replace(plan(epoch=2, text="other"), change="update"))
+    world.tick()
+    world.instructions += world.plane.drain_plan(KEY, ("worker-1",), world.now_ms)
+    assert (record(world).trial, record(world).change_error) == (None, "the plan is being undeployed")
+
+
+def test_plans_that_cannot_run_are_listed_so_that_workers_keep_what_they_accepted() -> None:
+    world = World()
+    world.put(plan(compiled="it cannot be compiled any more"))
+    listed = world.plane._list_plans()
+    assert isinstance(listed, PlansListed)
+    assert (listed.plans, listed.kept) == ((), (KEY,))
