@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
+from collections.abc import Iterable
+from contextlib import nullcontext
 from pathlib import Path
 
 import click
@@ -54,42 +56,86 @@ def query_plan_command(file: Path, explained: bool, values: dict[str, str]) -> N
 
 
 @click.command("simulate")
-@click.argument("cases", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("cases", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
 @click.option(
     "--out", type=click.Path(dir_okay=False, path_type=Path), help="Write one JSON result a line to this file."
 )
 @click.option("--json", "as_json", is_flag=True, help="End with one line of JSON that sums up.")
 @click.option("--batch-rows", type=click.IntRange(min=1), help="Send at most so many single events at once.")
 @with_readable_errors
-def simulate_command(cases: Path, out: Path | None, as_json: bool, batch_rows: int | None) -> None:
-    """Run the cases in CASES (JSON lines) on the engine, in this process, and compare with what they expect."""
+def simulate_command(cases: tuple[Path, ...], out: Path | None, as_json: bool, batch_rows: int | None) -> None:
+    """Run cases on the engine, in this process, and compare with what they expect.
+
+    CASES are files of JSON lines (.jsonl, also compressed as .jsonl.gz or .jsonl.xz), or folders with such files.
+    A case that is malformed, or on which the engine fails, counts as failed, and the next one runs. Exit with 1 when
+    a case failed.
+    """
     from siddhi.testing import load_cases, run_case  # noqa: PLC0415 - the engine loads for a while
 
-    passed: Counter[str] = Counter()
-    total: Counter[str] = Counter()
-    failed: list[str] = []
-    lines: list[str] = []
-    for case in load_cases(cases):
-        result = run_case(case, batch_rows)
-        total[case.feature] += 1
-        passed[case.feature] += result.passed
-        if not result.passed:
-            failed.append(case.id)
-            click.echo(f"{case.id}: {'not supported' if result.unsupported else 'differs'}")
-            for difference in result.differences:
-                click.echo(f"  {difference}")
-        if out is not None:
-            lines.append(json.dumps({"id": case.id, "passed": result.passed, "differences": result.differences}))
-    if out is not None:
-        out.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    for feature in sorted(total):
-        click.echo(f"{feature:<40} {passed[feature]:>5} of {total[feature]:>5} pass")
-    count = sum(total.values())
-    click.echo(f"{'all':<40} {count - len(failed):>5} of {count:>5} pass")
-    if as_json:
-        click.echo(json.dumps({"cases": count, "passed": count - len(failed), "failed": failed}))
-    if failed:
+    files = case_files(cases)
+    tally = _Tally()
+    with out.open("w", encoding="utf-8") if out is not None else nullcontext() as results:
+        for file in files:
+            before = tally.total.total()
+            for case in load_cases(file):
+                result = run_case(case, batch_rows)
+                tally.add(case.feature, case.id, passed=result.passed)
+                if not result.passed:
+                    where = f"{file}: " if len(files) > 1 and not case.id.startswith(str(file)) else ""
+                    click.echo(f"{where}{case.id}: {result.verdict}")
+                    for difference in result.differences:
+                        click.echo(f"  {difference}")
+                if case.fault:
+                    click.echo(f"no case: {case.fault}", err=True)
+                if results is not None:
+                    line = {"id": case.id, "passed": result.passed, "differences": result.differences}
+                    results.write(json.dumps({**line, "verdict": result.verdict, "file": str(file)}) + "\n")
+            if tally.total.total() == before:
+                click.echo(f"{file}: there is no case in it", err=True)
+    tally.tell(as_json=as_json)
+    if tally.failed:
         sys.exit(FAILED)
+
+
+class _Tally:
+    """Counts cases, and those that passed, by feature."""
+
+    def __init__(self) -> None:
+        self.passed: Counter[str] = Counter()
+        self.total: Counter[str] = Counter()
+        self.failed: list[str] = []
+
+    def add(self, feature: str, case_id: str, *, passed: bool) -> None:
+        self.total[feature] += 1
+        self.passed[feature] += passed
+        if not passed:
+            self.failed.append(case_id)
+
+    def tell(self, *, as_json: bool) -> None:
+        for feature in sorted(self.total):
+            click.echo(f"{feature:<40} {self.passed[feature]:>5} of {self.total[feature]:>5} pass")
+        count = self.total.total()
+        passed = count - len(self.failed)
+        click.echo(f"{'all':<40} {passed:>5} of {count:>5} pass")
+        if as_json:
+            click.echo(json.dumps({"cases": count, "passed": passed, "failed": self.failed}))
+
+
+def case_files(paths: Iterable[Path]) -> list[Path]:
+    """Return the files of cases among `paths`, and those in the folders among them, each once; ClickException when a
+    folder has none."""
+    from siddhi.case_reading import CASE_FILES  # noqa: PLC0415 - the language loads for a while
+
+    files: dict[Path, None] = {}
+    for path in paths:
+        if not path.is_dir():
+            files[path] = None
+            continue
+        found = sorted(file for file in path.rglob("*") if file.is_file() and file.name.endswith(CASE_FILES))
+        if not found:
+            raise click.ClickException(f"{path}: no file in this folder is called *{', *'.join(CASE_FILES)}")
+        files.update(dict.fromkeys(found))
+    return list(files)
 
 
 def _count(number: int, what: str) -> str:

@@ -6,13 +6,11 @@ A case is one JSON object: an app, events in order, and what each stream and que
 
 from __future__ import annotations
 
-import gzip
 import json
-import lzma
 import math
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,13 +19,16 @@ import pyarrow as pa
 from siddhi.analysis.analyser import analyse
 from siddhi.analysis.model import AnalysedApp, Schema
 from siddhi.analysis.on_demand import analyse_on_demand_query
+from siddhi.case_reading import Case, MalformedCaseError, check_events, is_number, load_cases, schema_of
 from siddhi.column_names import KIND, TIMESTAMP, column_name
 from siddhi.engine.column import ARROW_TYPES
 from siddhi.engine.kinds import CURRENT
 from siddhi.engine.runtime import AppRuntime
-from siddhi.errors import Problem, SiddhiError, SiddhiRuntimeError
+from siddhi.errors import SiddhiError
 from siddhi.language.ast import AttributeType
 from siddhi.language.parser import parse, parse_on_demand_query
+
+__all__ = ["Between", "Case", "CaseResult", "load_cases", "record_batch", "restored", "run_case"]
 
 NOT_SUPPORTED = "not-supported"
 """The code of the error with which the engine refuses what it cannot run yet."""
@@ -36,32 +37,30 @@ Row = list[Any]
 """`[timestamp, [values]]`."""
 
 _TOLERANCE = {AttributeType.DOUBLE: 1e-9, AttributeType.FLOAT: 1e-6}
-_OPENERS: Mapping[str, Any] = {".gz": gzip.open, ".xz": lzma.open}
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """One case as its file says; `document` is the whole JSON object."""
-
-    id: str
-    feature: str
-    app: str
-    document: Mapping[str, Any] = field(repr=False)
-
-    @property
-    def tags(self) -> frozenset[str]:
-        return frozenset(self.document.get("tags", ()))
 
 
 @dataclass(frozen=True, slots=True)
 class CaseResult:
-    """How a case went: `passed`, or `unsupported` when the engine refused the app as not supported, else `differences`
-    tell."""
+    """How a case went: `passed`, `unsupported` when the engine refused the app as not supported, `malformed` when the
+    case could not be played, `crashed` when the engine failed on it, else `differences` tell."""
 
     case: Case
     passed: bool
     unsupported: bool = False
     differences: tuple[str, ...] = ()
+    malformed: bool = False
+    crashed: bool = False
+
+    @property
+    def verdict(self) -> str:
+        """How it went, in a word or two."""
+        if self.passed:
+            return "passes"
+        if self.malformed:
+            return "malformed"
+        if self.crashed:
+            return "the engine failed"
+        return "not supported" if self.unsupported else "differs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,32 +83,6 @@ class _Recorder:
     answers: dict[int, _Answer] = field(default_factory=dict)
 
 
-def load_cases(path: str | Path) -> Iterator[Case]:
-    """The cases of a JSON-lines file, plain or compressed as `.gz` or `.xz`, in order.
-
-    SiddhiRuntimeError (code `bad-case`) names the line that is no case.
-    """
-    opener = _OPENERS.get(Path(path).suffix, open)
-    with opener(path, "rt", encoding="utf-8") as lines:
-        for number, line in enumerate(lines, 1):
-            if line.strip():
-                yield _read_case(line, f"{path}: line {number}")
-
-
-def _read_case(line: str, where: str) -> Case:
-    try:
-        document = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise SiddhiRuntimeError(Problem("bad-case", f"{where}: is not JSON: {error}")) from error
-    missing = [key for key in ("id", "app", "events") if not isinstance(document, dict) or key not in document]
-    if missing:
-        raise SiddhiRuntimeError(Problem("bad-case", f"{where}: is no case, it has no {' and no '.join(missing)}"))
-    if "error" not in document and not isinstance(document.get("listen"), dict):
-        hint = 'such as {"streams": ["Out"], "queries": []}'
-        raise SiddhiRuntimeError(Problem("bad-case", f"{where}: listen must say what to listen to, {hint}"))
-    return Case(document["id"], document.get("feature", ""), document["app"], document)
-
-
 Between = Callable[[AppRuntime], AppRuntime]
 """Gives for the app that runs the one that goes on: itself, or one restored from its snapshot."""
 
@@ -126,12 +99,34 @@ def run_case(case: Case, batch_rows: int | None = None, between: Between | None 
     """Runs `case` and compares every listened stream and query with what it expects.
 
     Events that the case sends alone go in batches of up to `batch_rows` rows (None: as many as come in a row), which
-    changes no answer. `between` is called between any two batches.
+    changes no answer. `between` is called between any two batches. Whatever is wrong with the case or with the engine
+    is told in the result.
     """
+    if case.fault:
+        return CaseResult(case, passed=False, malformed=True, differences=(case.fault,))
+    try:
+        return _judged(case, batch_rows, between)
+    except MalformedCaseError as error:
+        return CaseResult(case, passed=False, malformed=True, differences=(error.problems[0].message,))
+    except Exception as error:  # noqa: BLE001 - the next case must run, whatever the engine died of in this one
+        return CaseResult(case, passed=False, crashed=True, differences=(_told(error),))
+
+
+def _told(error: Exception) -> str:
+    """The exception, and where it was raised."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}: {error} ({frame.filename}, line {frame.lineno}, in {frame.name})"
+
+
+def _judged(case: Case, batch_rows: int | None, between: Between | None) -> CaseResult:
     refusal_expected = "error" in case.document
     try:
         app = analyse(parse(case.app))
+        if not refusal_expected:
+            check_events(case.document, app)
         recorder = _play(case, app, batch_rows, between)
+    except MalformedCaseError:
+        raise
     except SiddhiError as error:
         if any(problem.code == NOT_SUPPORTED for problem in error.problems):
             return CaseResult(case, passed=False, unsupported=True, differences=(str(error),))
@@ -176,8 +171,10 @@ def _play(case: Case, app: AnalysedApp, batch_rows: int | None, between: Between
 
 
 def _schema(app: AnalysedApp, source: str) -> Schema:
-    """The schema of a stream, or of a named window, which takes events as well."""
-    return app.streams[source].schema if source in app.streams else app.windows[source].schema
+    schema = schema_of(app, source)
+    if schema is None:
+        raise MalformedCaseError(f"'{source}' is no stream of the app that takes events")
+    return schema
 
 
 def _answer(app: AnalysedApp, runtime: AppRuntime, text: str) -> _Answer:
@@ -327,7 +324,7 @@ def _same_value(wanted: Any, got: Any, type_: AttributeType) -> bool:
     if wanted is None or got is None:
         return wanted is got
     if type_ in _TOLERANCE:
-        return _same_number(float(wanted), float(got), _TOLERANCE[type_])
+        return is_number(str(wanted)) and _same_number(float(wanted), float(got), _TOLERANCE[type_])
     if type_ is AttributeType.OBJECT and isinstance(wanted, list) and isinstance(got, list):
         return sorted(map(json.dumps, wanted)) == sorted(map(json.dumps, got)) or wanted == got
     return bool(wanted == got) and isinstance(wanted, bool) == isinstance(got, bool)

@@ -129,7 +129,6 @@ class Selector(Operator):
         self._may_stop = any(node.can_fail for node in nodes) and any(node.stateful for node in nodes)
         # What fails by its row alone is known first, then what fails by an aggregate.
         self._in_turn = sorted(range(len(nodes)), key=lambda place: (nodes[place].stateful, not nodes[place].can_fail))
-        self._several = compiler.several
         self.groups = Groups(selection.group_by, context, several=compiler.several, counts=empties)
         self.grouped = bool(selection.group_by)
         self.limiter = limiter
@@ -268,11 +267,11 @@ class Selector(Operator):
         return np.flatnonzero(passed)
 
     def _condition(self, having: Node, evaluation: Evaluation, wanted: BoolArray) -> BoolArray:
-        """Where `having` is true. Aggregates of its own know no resets, and groups only inside a partition; in joins
-        and for snapshots they see the `wanted` rows alone. All as in Siddhi."""
+        """Where `having` is true. Aggregates of its own know no resets, and groups only inside a partition; for
+        snapshots they see the `wanted` rows alone. All as in Siddhi."""
         if self._asks_aggregates:
             evaluation.fresh = None
-            if self._several or not self.collapse:
+            if not self.collapse:
                 evaluation.active = wanted if evaluation.active is None else evaluation.active & wanted
             if not self.groups.partitioned:
                 evaluation.groups, evaluation.group_count = None, 1

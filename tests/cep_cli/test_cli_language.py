@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import lzma
 from pathlib import Path
 from typing import Any
 
@@ -229,15 +230,114 @@ def test_the_size_of_batches_changes_no_answer(tmp_path: Path, rows: str) -> Non
 @pytest.mark.parametrize(
     "line", ["{nonsense", '"text"', '{"id": "no app"}', '{"id": "x", "app": "", "events": [], "listen": ["O"]}']
 )
-def test_a_line_that_is_no_case_is_named(tmp_path: Path, line: str) -> None:
+def test_a_line_that_is_no_case_is_named_and_the_others_run(tmp_path: Path, line: str) -> None:
     file = tmp_path / "cases.jsonl"
-    file.write_text(f"{json.dumps(RIGHT)}\n{line}\n", encoding="utf-8")
+    file.write_text(f"{line}\n{json.dumps(RIGHT)}\n", encoding="utf-8")
 
     result = run("simulate", str(file))
 
     assert result.exit_code == 1
     assert isinstance(result.exception, SystemExit), "no traceback"
-    assert f"{file}: line 2" in result.stderr
+    assert f"{file}: line 1" in result.stderr
+    assert "malformed" in result.stdout
+    assert result.stdout.splitlines()[-1].split() == ["all", "1", "of", "2", "pass"]
+
+
+def changed(name: str, **changes: Any) -> dict[str, Any]:
+    return {**case(name, "broken", []), **changes}
+
+
+def event(**changes: Any) -> list[dict[str, Any]]:
+    return [{"stream": "S", "timestamp": 1, "data": [1], **changes}]
+
+
+BROKEN = [
+    (changed("few", events=event(data=[])), "event 1: has 0 values, but 'S' has 1 (a int)"),
+    (changed("many", events=event(data=[1, 2])), "event 1: has 2 values, but 'S' has 1 (a int)"),
+    (changed("text", events=event(data=["x"])), 'event 1: a: "x" is no int'),
+    (changed("large", events=event(data=[2**31])), "event 1: a: 2147483648 is no int"),
+    (changed("true", events=event(data=[True])), "event 1: a: true is no int"),
+    (changed("fraction", events=event(data=[1.5])), "event 1: a: 1.5 is no int"),
+    (changed("stream", events=event(stream="T")), 'event 1: stream "T" is no stream of the app'),
+    (changed("no-stream", events=[{"timestamp": 1, "data": [1]}]), "event 1: stream null is no stream of the app"),
+    (changed("no-time", events=[{"stream": "S", "data": [1]}]), "event 1: has no timestamp"),
+    (changed("time", events=event(timestamp="now")), "event 1: timestamp must be a whole number"),
+    (changed("nothing", events=[{}]), "event 1: has neither stream and data"),
+    (changed("number", events=[7]), "event 1: must be a JSON object"),
+    (
+        changed("batch", events=[{"stream": "S", "batch": [{"timestamp": 1, "data": []}]}]),
+        "event 1: batch, row 1: has 0",
+    ),
+    (changed("empty-batch", events=[{"stream": "S", "batch": []}]), "event 1: batch must be a list of events"),
+    (changed("advance", events=[{"advance_time": "1 sec"}]), "event 1: advance_time must be a whole number"),
+    (changed("query", listen={"streams": [], "queries": ["p"]}), "no query is called 'p'"),
+    (changed("expect", expect=None), "expect must say what comes out"),
+    (changed("rows", expect={"streams": {"O": [[1]]}}), "expect.streams.O must be a list of rows"),
+    (changed("unheard", expect={"queries": {"q": {"in": [], "removed": []}}}), "listen.queries does not"),
+    (changed("events", events={}), "events must be a list"),
+    (changed("app", app=None), "app must be a text"),
+]
+
+
+@pytest.mark.parametrize(("broken", "reason"), BROKEN, ids=[one["id"] for one, _ in BROKEN])
+def test_a_malformed_case_fails_with_its_reason_and_the_others_run(
+    tmp_path: Path, broken: dict[str, Any], reason: str
+) -> None:
+    result = run("simulate", "--json", write_cases(tmp_path, broken, RIGHT))
+
+    assert result.exit_code == 1
+    lines = result.stdout.splitlines()
+    assert lines[0] == f"{broken['id']}: malformed"
+    assert reason in lines[1]
+    assert json.loads(lines[-1]) == {"cases": 2, "passed": 1, "failed": [broken["id"]]}
+
+
+def test_a_failure_of_the_engine_is_that_of_its_case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from siddhi.engine.runtime import AppRuntime  # noqa: PLC0415 - the engine loads for a while
+
+    advance = AppRuntime.advance_time
+
+    def fail_at_seven(runtime: AppRuntime, clock: int) -> None:
+        if clock == 7:
+            raise KeyError("t")
+        advance(runtime, clock)
+
+    monkeypatch.setattr(AppRuntime, "advance_time", fail_at_seven)
+
+    result = run("simulate", write_cases(tmp_path, changed("crash", events=[{"advance_time": 7}]), RIGHT))
+
+    assert result.exit_code == 1
+    lines = result.stdout.splitlines()
+    assert lines[0] == "crash: the engine failed"
+    assert lines[1].startswith("  KeyError: 't' (")
+    assert lines[-1].split() == ["all", "1", "of", "2", "pass"]
+
+
+def test_several_files_and_folders_are_run(tmp_path: Path) -> None:
+    inner = tmp_path / "folder" / "inner"
+    inner.mkdir(parents=True)
+    (tmp_path / "folder" / "notes.txt").write_text("not a case", encoding="utf-8")
+    write_cases(tmp_path / "folder", RIGHT)
+    packed = lzma.compress(f"{json.dumps(MISSING)}\n".encode())
+    (inner / "packed.jsonl.xz").write_bytes(packed)
+    (inner / "torn.jsonl.xz").write_bytes(packed[:-20])
+    single = write_cases(tmp_path, RIGHT)
+
+    result = run("simulate", "--json", single, str(tmp_path / "folder"))
+
+    assert result.exit_code == 1
+    counts = json.loads(result.stdout.splitlines()[-1])
+    assert (counts["cases"], counts["passed"]) == (5, 2), "the torn file gives the case in front of the tear"
+    assert counts["failed"][0] == "missing"
+    assert f"{inner / 'torn.jsonl.xz'}: line 2: the file cannot be read" in result.stdout
+    assert f"{inner / 'packed.jsonl.xz'}: missing: differs" in result.stdout
+
+
+def test_a_folder_without_cases_is_refused(tmp_path: Path) -> None:
+    result = run("simulate", str(tmp_path))
+
+    assert result.exit_code == 1
+    assert "no file in this folder is called *.jsonl" in result.stderr
 
 
 # ---- help

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from siddhi.analysis import model
 from siddhi.engine.aggregation.reader import AggregationReader
 from siddhi.engine.arrays import NO_POSITIONS, Int64Array
+from siddhi.engine.batch import empty_batch
 from siddhi.engine.chain import build_chain
 from siddhi.engine.column import Column
 from siddhi.engine.environment import Environment
@@ -97,7 +98,8 @@ def _side(slot: int, source: model.SourceInput, held: Held | None, parts: _Parts
         held = _held_table(slot, source, parts)
     if held is not None:
         held = PresentRows(held, context.pool) if asked else held
-        return Side(slot, None, [], None, held, types, selected, False, keeps_unmatched, context.pool)  # noqa: FBT003
+        nothing = empty_batch(tuple(types.items()), context.pool)
+        return Side(slot, None, [], None, held, types, selected, False, keeps_unmatched, context.pool, nothing)  # noqa: FBT003
     in_table, shows_expired = parts.environment.in_table, parts.shows_expired
     chain = build_chain(
         source, types, context, expired=True, selected=(), in_table=in_table, shows_expired=shows_expired
@@ -123,6 +125,7 @@ def _side(slot: int, source: model.SourceInput, held: Held | None, parts: _Parts
         parts.join.triggers[slot],
         keeps_unmatched,
         context.pool,
+        empty_batch(tuple({**dict(source.output.attributes), **asked}.items()), context.pool),
         bare=shown is None,
         hides_expired=(shown is None or (window is not None and window.expires_if_wanted)) and not shows_expired,
     )

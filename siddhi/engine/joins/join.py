@@ -44,7 +44,7 @@ class JoinOperator(MergingOperator):
         selected = {column: side.types[name] for side in sides for column, name in side.selected}
         self._places = [None if side.source is None else self.sources.index(side.source) for side in sides]
         self._nothing = empty_batch(tuple(selected.items()), pool)
-        self._empty = [empty_batch(tuple(side.types.items()), pool) for side in sides]
+        self._empty = [side.nothing for side in sides]
         self.only_current = only_current
         sliding = all(side.bare or isinstance(side.window, SlidingWindow) for side in sides)
         in_turn = condition.careful and len(self.sources) == 1  # where the left fails the right does not get the event

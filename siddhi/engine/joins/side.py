@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from siddhi.engine.arrays import BoolArray, Int64Array
-from siddhi.engine.batch import EventBatch, empty_batch
+from siddhi.engine.batch import EventBatch
 from siddhi.engine.column import Column
 from siddhi.engine.expressions.aggregation import AggregateNode
 from siddhi.engine.kinds import EXPIRED
@@ -52,7 +52,8 @@ class Side:
     that the query reads of the side, `selected` those that it reads once the pairs are found, each with the column as
     which it goes on. `keeps_unmatched` says that an event of this side that meets nothing gives a row with nulls,
     `hides_expired` that the window holds its last batch only for the other side, or that nobody asks for what a stream
-    without window expires. `held` is what the other side's events meet.
+    without window expires. `held` is what the other side's events meet. `nothing` has no rows and all attributes that
+    come to the window, which may read more of them than the query does.
     """
 
     slot: int
@@ -65,6 +66,7 @@ class Side:
     triggers: bool
     keeps_unmatched: bool
     pool: StringPool
+    nothing: EventBatch
     bare: bool = False
     hides_expired: bool = False
 
@@ -77,7 +79,7 @@ class Side:
         """What the handlers before the window leave of `batch`, also of none, with all that is read of it."""
         for operator in self.chain:
             if not batch.size:
-                return empty_batch(tuple(self.types.items()), self.pool)
+                return self.nothing
             batch = operator.process(batch, step)
         return batch
 
