@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from siddhi.engine.state import Buffer
 from siddhi.errors import Problem, SnapshotError
 
-FORMAT_VERSION = 10
+FORMAT_VERSION = 11
 """Must grow with every change of what operators save."""
 
 _MAGIC = b"CEPS"

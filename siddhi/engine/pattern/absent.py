@@ -100,7 +100,7 @@ class AbsentElement(Element):
         passed: list[Partial] = []
         kept: list[Partial] = []
         for partial in self.pending:
-            if self.is_expired(partial, due):
+            if self.is_over(partial, due):
                 if self.scope_head is not None and self.rearms is not None and self.rearms is not self:
                     self.rearms.rearm(partial)
             elif self._silent_until(partial, due):
@@ -270,7 +270,7 @@ class AbsentLogicalElement(LogicalElement):
         for partial in self.pending:
             chain = partial.slots[self.slot]
             since = partial.timestamp if chain is None else chain[0].timestamp
-            if self.is_expired(partial, due):
+            if self.is_over(partial, due):
                 expired = partial
             elif due < since + waiting:
                 kept.append(partial)

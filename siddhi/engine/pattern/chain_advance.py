@@ -25,6 +25,7 @@ from siddhi.engine.pattern.chain_memory import (
     INDEXED,
     INSTANCE,
     IS_SEQUENCE,
+    LATEST,
     LIST_WIDTH,
     LIVE,
     MATCH_CAUSE,
@@ -33,6 +34,7 @@ from siddhi.engine.pattern.chain_memory import (
     MATCHES,
     NONE,
     NUMBER,
+    REACHED,
     REFERENCES,
     ROWS,
     SCOPE_END,
@@ -40,6 +42,7 @@ from siddhi.engine.pattern.chain_memory import (
     START,
     TAIL,
     TIME,
+    WITHIN,
 )
 
 _MANY_LISTS = 16_384
@@ -142,9 +145,19 @@ def start_attempts(cursor, row, time, instance, state, rules, events):  # type: 
             state.partials[partial, INSTANCE] = instance
             state.partials[partial, TIME] = time
             state.partials[partial, START] = time
+            state.partials[partial, REACHED] = state.lists[own, LATEST]
             state.partials[partial, ENTERED] = number
             fill(partial, np.int64(0), row, state, rules, events)
             link(partial, state, rules)
+
+
+@kernel_part
+def in_time(partial, time, state, rules):  # type: ignore[no-untyped-def]
+    """Whether an event at `time` is no more than `within` newer than the first of `partial`, if that began late: the
+    others are given up in time."""
+    start = state.partials[partial, START]
+    within = rules.settings[WITHIN]
+    return within < 0 or start == state.partials[partial, REACHED] or time - start <= within
 
 
 @kernel_part

@@ -49,11 +49,11 @@ from siddhi.engine.pattern.chain_memory import (
     NUMBER,
     PLACE,
     PREVIOUS,
+    REACHED,
     REFERENCES,
     REGISTER,
     REGISTERS,
     SEEDS,
-    START,
     TAIL,
     TIME,
     TOUCHED,
@@ -152,7 +152,7 @@ def link(partial, state, rules):  # type: ignore[no-untyped-def]
         before = state.partials[before, PREVIOUS]
     _hook_in(partial, before, after, PREVIOUS, NEXT, state.partials, state.lists[entry])
     if rules.settings[IS_SEQUENCE] == 0:
-        fresh, earliest = state.lists[entry, FRESH], state.partials[partial, START]
+        fresh, earliest = state.lists[entry, FRESH], state.partials[partial, REACHED]
         if fresh != NONE:
             earliest = min(earliest, state.partials[fresh, EARLIEST])
         if fresh == after:

@@ -24,13 +24,15 @@ LONG_AGO = -(2**62)
 
 # columns of a partial's row, of which snapshots have all but the last; behind them one row reference for each slot but
 # the last, then the whole-number registers. What expiry looks at comes first, in one line of the processor's cache.
-# `EARLIEST` is a time before which no fresh partial of its list began, told by the first of these
-NEXT, PREVIOUS, CHAIN_NEXT, CHAIN_PREVIOUS, PLACE, ELEMENT, TIME, START, ENTERED, INSTANCE, KEY, NULLS, TOUCHED = range(
-    13
+# `START` is the time of the first event, `REACHED` the latest time of the instance when that event came: the two differ
+# when it was late. `EARLIEST` is a time before which no fresh partial of its list came, told by the first of these
+NEXT, PREVIOUS, CHAIN_NEXT, CHAIN_PREVIOUS, PLACE, ELEMENT, TIME, REACHED, ENTERED, INSTANCE, KEY, NULLS, TOUCHED = (
+    range(13)
 )
-SAVED_COLUMNS = 13
-EARLIEST = 13
-REFERENCES = 14
+START = 13
+SAVED_COLUMNS = 14
+EARLIEST = 14
+REFERENCES = 15
 
 # columns of a list: its ends, the number of the event that last fed the element while a partial was there, and the
 # first partial that is fresh: it came since then; in an empty list only the head counts

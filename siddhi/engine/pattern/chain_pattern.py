@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from siddhi.engine.kernels import kernel_part, seldom_part, state_kernel
-from siddhi.engine.pattern.chain_advance import advance, begin_batch, bring_near, has_room, start_attempts
+from siddhi.engine.pattern.chain_advance import advance, begin_batch, bring_near, has_room, in_time, start_attempts
 from siddhi.engine.pattern.chain_conditions import beats_bound, key_of, meets, passes, tightened
 from siddhi.engine.pattern.chain_lists import fill_table, free, place_of, unlink
 from siddhi.engine.pattern.chain_memory import (
@@ -40,6 +40,7 @@ from siddhi.engine.pattern.chain_memory import (
     NONE,
     NUMBER,
     OPERATOR,
+    REACHED,
     ROWS,
     SCOPE_END,
     SEEDS,
@@ -53,23 +54,24 @@ from siddhi.engine.pattern.chain_memory import (
 
 
 @seldom_part
-def _expire_fresh(element, entry, time, in_order, state, rules):  # type: ignore[no-untyped-def]
-    """Frees every partial that came to a list since its element was last fed and began too far from `time`; says
-    whether there was one. Behind the first element these are in the order in which they began."""
+def _expire_fresh(element, entry, latest, state, rules):  # type: ignore[no-untyped-def]
+    """Frees every partial that came to a list since its element was last fed and whose time is over at `latest`; says
+    whether there was one. Behind the first element these are sorted by `START`: all behind one that was not late have
+    at least as much time as it."""
     within = rules.settings[WITHIN]
     lost = False
     earliest = np.int64(NEVER)
     partial = state.lists[entry, FRESH]
     while partial != NONE:
         following = state.partials[partial, NEXT]
-        start = state.partials[partial, START]
-        if abs(start - time) > within:
+        reached = state.partials[partial, REACHED]
+        if latest - reached > within:
             unlink(partial, element, entry, state, rules)
             free(partial, state.partials, state.counters)
             lost = True
         else:
-            earliest = min(earliest, start)
-            if element == 1 and in_order:
+            earliest = min(earliest, reached)
+            if element == 1 and state.partials[partial, START] == reached:
                 break
         partial = following
     fresh = state.lists[entry, FRESH]
@@ -79,12 +81,12 @@ def _expire_fresh(element, entry, time, in_order, state, rules):  # type: ignore
 
 
 @kernel_part
-def _expire(instance, time, state, rules):  # type: ignore[no-untyped-def]
-    """Frees partials that began more than `within` before or after `time`: of those that wait, from the oldest until
-    one is live, and all that came since the element was last fed. An `every` scope that lost one starts again."""
+def _expire(instance, latest, state, rules):  # type: ignore[no-untyped-def]
+    """Frees partials whose time is over: the instance's time has moved on to `latest`, by more than `within` since
+    their first event came. Of those that wait these are the first until one is live, and of those that came since the
+    element was last fed all. An `every` scope that lost one starts again."""
     within = rules.settings[WITHIN]
     own = instance * rules.settings[ELEMENTS]
-    in_order = time + within >= state.lists[own, LATEST]
     for element in range(1, rules.settings[ELEMENTS]):
         entry = own + element
         lost = False
@@ -94,15 +96,15 @@ def _expire(instance, time, state, rules):  # type: ignore[no-untyped-def]
         while (
             partial != NONE
             and partial != state.lists[entry, FRESH]
-            and abs(state.partials[partial, START] - time) > within
+            and latest - state.partials[partial, REACHED] > within
         ):
             unlink(partial, element, entry, state, rules)
             free(partial, state.partials, state.counters)
             lost = True
             partial = state.lists[entry, HEAD]
         fresh = state.lists[entry, FRESH]
-        if fresh != NONE and not (in_order and time - state.partials[fresh, EARLIEST] <= within):
-            lost = _expire_fresh(element, entry, time, in_order, state, rules) or lost
+        if fresh != NONE and latest - state.partials[fresh, EARLIEST] > within:
+            lost = _expire_fresh(element, entry, latest, state, rules) or lost
         if lost and element <= rules.settings[SCOPE_END]:
             state.lists[own, SEEDS] += state.lists[own, FRESH_SEEDS] + 1
             state.lists[own, FRESH_SEEDS] = 0
@@ -115,8 +117,8 @@ def _begin_event(source, time, instance, state, rules):  # type: ignore[no-untyp
     own = instance * rules.settings[ELEMENTS]
     state.lists[own, NUMBER] += 1
     if rules.settings[WITHIN] >= 0:
-        _expire(instance, time, state, rules)
-        state.lists[own, LATEST] = max(state.lists[own, LATEST], time)
+        latest = state.lists[own, LATEST] = max(state.lists[own, LATEST], time)
+        _expire(instance, latest, state, rules)
     for position in range(rules.offers.shape[1]):
         element = rules.offers[source, position]
         if element == NONE:
@@ -156,7 +158,7 @@ def _offer(element, cursor, row, time, instance, state, rules, events):  # type:
             and state.partials[partial, KEY] == key
             and (state.partials[partial, INSTANCE] == instance)
         )
-        if candidate and meets(element, row, partial, state, rules, events):
+        if candidate and in_time(partial, time, state, rules) and meets(element, row, partial, state, rules, events):
             advance(partial, element, cursor, row, time, instance, state, rules, events)
         elif bounded != NONE:
             bound = tightened(bound, partial, bounded, state, rules)

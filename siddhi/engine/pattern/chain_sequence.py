@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from siddhi.engine.kernels import kernel_part, seldom_part, state_kernel
-from siddhi.engine.pattern.chain_advance import advance, begin_batch, bring_near, has_room, start_attempts
+from siddhi.engine.pattern.chain_advance import advance, begin_batch, bring_near, has_room, in_time, start_attempts
 from siddhi.engine.pattern.chain_conditions import meets, passes
 from siddhi.engine.pattern.chain_lists import free, unlink
 from siddhi.engine.pattern.chain_memory import (
@@ -24,14 +24,15 @@ from siddhi.engine.pattern.chain_memory import (
     EVENT_TIME,
     FRESH_SEEDS,
     HEAD,
+    LATEST,
     LIVE,
     NEXT,
     NONE,
     NUMBER,
+    REACHED,
     ROWS,
     SCOPE_END,
     SEEDS,
-    START,
     WITHIN,
     ChainEvents,
     ChainRules,
@@ -40,14 +41,14 @@ from siddhi.engine.pattern.chain_memory import (
 
 
 @seldom_part
-def _expire(instance, time, state, rules):  # type: ignore[no-untyped-def]
-    """Frees every partial of a sequence that began more than `within` before or after `time`."""
+def _expire(instance, latest, state, rules):  # type: ignore[no-untyped-def]
+    """Frees every partial of a sequence whose time is over, as `siddhi.engine.pattern.chain_pattern` does."""
     for element in range(1, rules.settings[ELEMENTS]):
         entry = instance * rules.settings[ELEMENTS] + element
         partial = state.lists[entry, HEAD]
         while partial != NONE:
             following = state.partials[partial, NEXT]
-            if abs(state.partials[partial, START] - time) > rules.settings[WITHIN]:
+            if latest - state.partials[partial, REACHED] > rules.settings[WITHIN]:
                 unlink(partial, element, entry, state, rules)
                 free(partial, state.partials, state.counters)
             partial = following
@@ -74,9 +75,10 @@ def _begin_event(time, instance, state, rules):  # type: ignore[no-untyped-def]
     element waits once, or again under `every`."""
     own = instance * rules.settings[ELEMENTS]
     state.lists[own, NUMBER] += 1
+    latest = state.lists[own, LATEST] = max(state.lists[own, LATEST], time)
     if state.counters[LIVE] > 0:
         if rules.settings[WITHIN] >= 0:
-            _expire(instance, time, state, rules)
+            _expire(instance, latest, state, rules)
         if rules.offers.shape[0] > 1:  # of a single stream every event took all partials on, or away
             _leave_behind(instance, state, rules)
     seeds = state.lists[own, FRESH_SEEDS]
@@ -94,7 +96,7 @@ def _offer(element, passed, cursor, row, time, instance, state, rules, events): 
     while partial != NONE:
         following = state.partials[partial, NEXT]
         if state.partials[partial, ENTERED] != state.lists[own, NUMBER]:
-            if passed and meets(element, row, partial, state, rules, events):
+            if passed and in_time(partial, time, state, rules) and meets(element, row, partial, state, rules, events):
                 advance(partial, element, cursor, row, time, instance, state, rules, events)
             else:
                 unlink(partial, element, own + element, state, rules)

@@ -15,7 +15,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from siddhi.engine.pattern.horizon import Horizon, Limits, is_expired
+from siddhi.engine.pattern.horizon import Horizon, Limits, is_expired, is_too_old
 from siddhi.engine.pattern.partial import UNSET_TIME, Match, Partial, PatternEvent, matches_of
 
 Condition = Callable[[Sequence[Partial], PatternEvent], Sequence[bool]]
@@ -118,16 +118,19 @@ class Element:
         self.fresh.clear()
         self._horizon.clear()
 
-    def is_expired(self, partial: Partial, time: int) -> bool:
-        """Whether `partial` began more than `within` from `time`, before or after."""
-        return is_expired(partial, self.settings.limits, time)
+    def is_over(self, partial: Partial, time: int) -> bool:
+        """Whether the time of `partial` is over at `time`."""
+        limits = self.settings.limits
+        return is_expired(partial, limits, time) or is_too_old(partial, limits, time)
 
-    def expire(self, time: int) -> None:
-        """Partial matches too far from `time` are gone; the last of them restarts the `every` scope that it was in."""
-        if not self.settings.limits:
+    def expire(self, latest: int) -> None:
+        """Partial matches whose time is over at `latest` are gone; the last of them restarts the `every` scope that it
+        was in."""
+        limits = self.settings.limits
+        if not limits:
             return
-        gone = list(itertools.takewhile(lambda partial: self.is_expired(partial, time), self.pending))
-        gone.extend(self._horizon.take_expired(self.fresh, time))
+        gone = list(itertools.takewhile(lambda partial: is_expired(partial, limits, latest), self.pending))
+        gone.extend(self._horizon.take_expired(self.fresh, latest))
         if not gone:
             return
         if self.pending:
@@ -188,7 +191,19 @@ class Element:
         """Puts `event` into each candidate; which of them it passes."""
         for partial in candidates:
             partial.put(self.slot, event)
-        return self.settings.condition(candidates, event) if passes and candidates else [False] * len(candidates)
+        return self._judged(candidates, event, passes=passes)
+
+    def _judged(self, candidates: list[Partial], event: PatternEvent, *, passes: bool) -> Sequence[bool]:
+        """Which of `candidates`, in whose slot `event` stands, it passes."""
+        if not (passes and candidates):
+            return [False] * len(candidates)
+        verdicts = self.settings.condition(candidates, event)
+        if not self.settings.limits:
+            return verdicts
+        return [
+            verdict and not is_too_old(partial, self.settings.limits, event.timestamp)
+            for partial, verdict in zip(candidates, verdicts, strict=True)
+        ]
 
     def _settle(self, partial: Partial, complete: list[Partial], *, accepted: bool) -> None:
         self.changed = False
@@ -273,7 +288,7 @@ class CountedElement(Element):
     def _verdicts(self, candidates: list[Partial], event: PatternEvent, *, passes: bool) -> Sequence[bool]:
         for partial in candidates:
             partial.append(self.slot, event)
-        return self.settings.condition(candidates, event) if passes and candidates else [False] * len(candidates)
+        return self._judged(candidates, event, passes=passes)
 
     def accept(self, partial: Partial) -> None:
         chain = partial.events(self.slot)

@@ -1,4 +1,9 @@
-"""When the first of many partial matches that have just come to an element grows too old, without a look at each."""
+"""When the first of many partial matches that have just come to an element grows too old, without a look at each.
+
+A partial match is given up once the time of its machine has moved on by more than `within` since its first event came
+(`is_expired`). A late event moves no time on, so it ends nothing, and what begins with a late event has its full
+`within` from there on. But then it takes no event that is more than `within` newer than the first (`is_too_old`).
+"""
 
 from __future__ import annotations
 
@@ -10,21 +15,31 @@ from siddhi.engine.pattern.partial import Partial
 NEVER = sys.maxsize
 
 Limits = tuple[tuple[tuple[int, ...], int], ...]
-"""Slots whose first events may be no further than so many milliseconds from any event that comes."""
+"""Slots whose first events a match may not outlast by more than so many milliseconds."""
 
 
-def is_expired(partial: Partial, limits: Limits, time: int) -> bool:
-    """Whether `partial` began more than `within` from `time`, before or after."""
+def is_expired(partial: Partial, limits: Limits, latest: int) -> bool:
+    """Whether the time of the machine, now `latest`, has moved on by more than `within` since `partial` began."""
     for slots, within in limits:
         for slot in slots:
             chain = partial.slots[slot]
-            if chain is not None and abs(chain[0].timestamp - time) > within:
+            if chain is not None and latest - chain[0].reached > within:
+                return True
+    return False
+
+
+def is_too_old(partial: Partial, limits: Limits, time: int) -> bool:
+    """Whether `partial` began with a late event and `time` is more than `within` after that."""
+    for slots, within in limits:
+        for slot in slots:
+            chain = partial.slots[slot]
+            if chain is not None and chain[0].late and time - chain[0].timestamp > within:
                 return True
     return False
 
 
 class Horizon:
-    """Knows of a growing list of partial matches between which times none of them is expired.
+    """Knows of a growing list of partial matches until which time none of them is expired.
 
     They mostly come in the order in which they began, and then those that are too old stand in front. `begin_later`:
     a partial match may get its first event while it stands in the list, so that only a look at each tells.
@@ -38,40 +53,38 @@ class Horizon:
     def clear(self) -> None:
         """The list is empty."""
         self._ordered = True
-        self._since = self._newest = -NEVER
+        self._newest = -NEVER
         self._until = NEVER
 
     def note(self, partial: Partial) -> None:
         """`partial` is the last of the list now."""
-        since, until = self._span(partial)
+        until = self._end(partial)
         self._ordered = self._ordered and until >= self._newest
         self._newest = until
-        self._since = max(self._since, since)
         self._until = min(self._until, until)
 
-    def _span(self, partial: Partial) -> tuple[int, int]:
-        """From when to when `partial` is not expired."""
-        since, until = -NEVER, NEVER
+    def _end(self, partial: Partial) -> int:
+        """Until when `partial` is not expired."""
+        until = NEVER
         for slots, within in self._limits:
             for slot in slots:
                 chain = partial.slots[slot]
                 if chain is not None:
-                    since = max(since, chain[0].timestamp - within)
-                    until = min(until, chain[0].timestamp + within)
-        return since, until
+                    until = min(until, chain[0].reached + within)
+        return until
 
-    def take_expired(self, partials: list[Partial], time: int) -> list[Partial]:
-        """Those of `partials`, all that are in the list, that are expired at `time`; they leave it."""
+    def take_expired(self, partials: list[Partial], latest: int) -> list[Partial]:
+        """Those of `partials`, all that are in the list, that are expired at `latest`; they leave it."""
         if not self._begin_later:
-            if self._since <= time <= self._until:
+            if latest <= self._until:
                 return []
-            if self._ordered and time >= self._since:
-                return self._take_front(partials, time)
+            if self._ordered:
+                return self._take_front(partials, latest)
         gone = []
         kept = []
         self.clear()
         for partial in partials:
-            if is_expired(partial, self._limits, time):
+            if is_expired(partial, self._limits, latest):
                 gone.append(partial)
             else:
                 kept.append(partial)
@@ -79,8 +92,8 @@ class Horizon:
         partials[:] = kept
         return gone
 
-    def _take_front(self, partials: list[Partial], time: int) -> list[Partial]:
-        gone = list(itertools.takewhile(lambda partial: is_expired(partial, self._limits, time), partials))
+    def _take_front(self, partials: list[Partial], latest: int) -> list[Partial]:
+        gone = list(itertools.takewhile(lambda partial: is_expired(partial, self._limits, latest), partials))
         del partials[: len(gone)]
-        self._until = self._span(partials[0])[1] if partials else NEVER
+        self._until = self._end(partials[0]) if partials else NEVER
         return gone

@@ -72,13 +72,14 @@ def joined_machines(states: Sequence[State], ids: Sequence[Int64Array], slot_of_
             [timestamp, expired, [chain if chain == NO_CHAIN else chain + first_chain for chain in of_places]]
             for timestamp, expired, of_places in state["partials"]
         ]
-        for key, elements in state["instances"]:
+        for key, elements, latest in state["instances"]:
             moved = [_numbered_on(element, first_partial) for element in elements]
-            instances.append([int(numbers[key]), moved])
+            instances.append([int(numbers[key]), moved, latest])
         events = [count + len(table["timestamps"]) for count, table in zip(events, state["events"], strict=True)]
     tables = [
         {
             "timestamps": np.concatenate([table["timestamps"] for table in of_slot]),
+            "late": np.concatenate([table["late"] for table in of_slot]),
             "columns": [end_to_end(parts) for parts in zip(*(table["columns"] for table in of_slot), strict=True)],
         }
         for of_slot in zip(*(state["events"] for state in states), strict=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from siddhi.analysis import model
@@ -11,7 +11,7 @@ from siddhi.engine.pattern.absent import AbsentElement, AbsentLogicalElement, Al
 from siddhi.engine.pattern.elements import Condition, CountedElement, Element, ElementSettings
 from siddhi.engine.pattern.horizon import Limits
 from siddhi.engine.pattern.logical import LogicalElement
-from siddhi.engine.pattern.partial import Match, Partial, PatternEvent
+from siddhi.engine.pattern.partial import LONG_AGO, Match, Partial, PatternEvent
 
 Made = TypeVar("Made", bound=Element)
 TimedElement = AbsentElement | AbsentLogicalElement
@@ -50,11 +50,13 @@ class MachinePlan:
 
 
 class Machine:
-    """One running state machine. `progress` is shared by all machines of an operator."""
+    """One running state machine. `progress` is shared by all machines of an operator; `latest` is the latest time of an
+    event that came."""
 
     def __init__(self, plan: MachinePlan, progress: Progress) -> None:
         self.elements: dict[int, Element] = {}
         self.progress = progress
+        self.latest = LONG_AGO
         self._parsed: list[Element] = []
         self._resettable: list[Element] = []
         self._timed: list[TimedElement] = []
@@ -71,8 +73,9 @@ class Machine:
     def prepare(self, slots: Sequence[int], time: int) -> None:
         """Everything is settled for an event with timestamp `time` that feeds `slots` (last first): old partials are
         gone, new ones pending."""
+        self.latest = max(self.latest, time)
         for element in self._parsed:
-            element.expire(time)
+            element.expire(self.latest)
         if self._sequence:
             for element in reversed(self._resettable):
                 element.reset()
@@ -84,6 +87,8 @@ class Machine:
 
     def offer(self, slot: int, event: PatternEvent, *, passes: bool) -> list[Match]:
         """The matches that `event` completes at `slot` (text order); `passes`: it meets the filters on itself alone."""
+        if event.timestamp < self.latest:
+            event = replace(event, late=self.latest - event.timestamp)
         return self.elements[slot].offer(event, passes=passes)
 
     def partial_count(self) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+LONG_AGO = -(2**62)
 UNSET_TIME = -1
 """The time of a partial match that no event has entered yet."""
 
@@ -13,10 +14,16 @@ UNSET_TIME = -1
 @dataclass(frozen=True, slots=True)
 class PatternEvent:
     """One event that stands, or may come to stand, in a slot. `values` are the attributes that the query needs, None
-    for null."""
+    for null; `late` is by how much the machine's time was ahead of the event when it came."""
 
     timestamp: int
     values: tuple[Any, ...]
+    late: int = 0
+
+    @property
+    def reached(self) -> int:
+        """The time of the machine once the event had come."""
+        return self.timestamp + self.late
 
 
 EventChain = list[PatternEvent]

@@ -78,7 +78,11 @@ def _event_table(layout: Layout, events: Sequence[PatternEvent]) -> State:
             columns.append(Codes(np.array([-1 if item is None else item for item in items], dtype=np.int64)))
         else:
             columns.append(items)
-    return {"timestamps": np.array([event.timestamp for event in events], dtype=np.int64), "columns": columns}
+    return {
+        "timestamps": np.array([event.timestamp for event in events], dtype=np.int64),
+        "late": np.array([event.late for event in events], dtype=np.int64),
+        "columns": columns,
+    }
 
 
 def _events_of(table: State) -> list[PatternEvent]:
@@ -90,14 +94,15 @@ def _events_of(table: State) -> list[PatternEvent]:
             columns.append(column)
     timestamps = table["timestamps"].tolist()
     rows = zip(*columns, strict=True) if columns else [()] * len(timestamps)
-    return [PatternEvent(timestamp, values) for timestamp, values in zip(timestamps, rows, strict=True)]
+    late = table["late"].tolist()
+    return [PatternEvent(*event) for event in zip(timestamps, rows, late, strict=True)]
 
 
 def snapshot_machines(machines: Mapping[int, Machine], layouts: Sequence[Layout], places: Sequence[int]) -> State:
     """The state of `machines` by key; `layouts` and `places` are per slot in text order."""
     writer = _Writer(layouts, places)
     instances = [
-        [key, [_element_state(machine.elements[slot], writer) for slot in range(len(places))]]
+        [key, [_element_state(machine.elements[slot], writer) for slot in range(len(places))], machine.latest]
         for key, machine in machines.items()
     ]
     return {"instances": instances, **writer.tables()}
@@ -134,8 +139,9 @@ def restore_machines(state: State, plan: MachinePlan, progress: Progress) -> dic
             slots.append(None if number == NO_CHAIN else chains[number])
         partials.append(Partial(slots, timestamp, expired))
     machines: dict[int, Machine] = {}
-    for key, elements in state["instances"]:
+    for key, elements, latest in state["instances"]:
         machines[key] = Machine(plan, progress)
+        machines[key].latest = latest
         for slot, element in enumerate(elements):
             _restore_element(machines[key].elements[slot], element, partials)
     return machines

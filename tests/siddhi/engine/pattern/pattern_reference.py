@@ -28,28 +28,40 @@ class Part:
 @dataclass(eq=False)
 class Attempt:
     """A partial match: the events of each element so far; `waits` is the element that it waits at, `fresh` says that no
-    event of that element's stream has come since."""
+    event of that element's stream has come since; `reached` is the latest time of all events when its first came."""
 
     held: Held = field(default_factory=list)
     waits: int = 0
     fresh: bool = True
+    reached: int = 0
+
+    def is_too_old(self, event: Event, within: int | None) -> bool:
+        """Whether it began late, and `event` is more than `within` newer than its first event."""
+        return within is not None and is_too_old(event, self.held, self.reached, within)
+
+
+def is_too_old(event: Event, held: Held, reached: int, within: int) -> bool:
+    return bool(held) and reached > held[0][0].time and event.time - held[0][0].time > within
 
 
 def pattern(parts: Sequence[Part], events: Sequence[Event], *, every: bool, within: int | None = None) -> list[Held]:
     """The matches of `[every] parts[0] -> parts[1] -> …` of plain parts, in the order in which they complete."""
     attempts = [Attempt()]
     matches: list[Held] = []
+    latest = events[0].time
     for event in events:
-        attempts = live(attempts, event.time, within)
-        for attempt in attempts:
-            attempt.fresh = attempt.fresh and parts[attempt.waits].stream != event.stream
+        latest = max(latest, event.time)
+        attempts = live(attempts, latest, within)
+        attempts = settled(attempts, {at for at, part in enumerate(parts) if part.stream == event.stream})
         born: list[Attempt] = []
         for at in reversed(range(len(parts))):
             if parts[at].stream != event.stream:
                 continue
             for attempt in [a for a in attempts if a.waits == at]:
-                if not parts[at].condition(event, attempt.held):
+                if attempt.is_too_old(event, within) or not parts[at].condition(event, attempt.held):
                     continue
+                if not attempt.held:
+                    attempt.reached = latest
                 attempt.held.append([event])
                 attempt.waits += 1
                 attempt.fresh = True
@@ -64,13 +76,24 @@ def pattern(parts: Sequence[Part], events: Sequence[Event], *, every: bool, with
     return matches
 
 
-def live(attempts: Sequence[Attempt], time: int, within: int | None) -> list[Attempt]:
-    """The attempts left at `time`: at each element the old ones in front of the first that is not too old are gone, and
-    all fresh ones that are too old."""
+def settled(attempts: Sequence[Attempt], fed: set[int]) -> list[Attempt]:
+    """The attempts in the order in which an event meets them that feeds the elements `fed`: what came there since the
+    last one waits from now on, behind the others, the oldest last event first."""
+    newcomers = [attempt for attempt in attempts if attempt.fresh and attempt.waits in fed]
+    others = [attempt for attempt in attempts if attempt not in newcomers]
+    newcomers.sort(key=lambda attempt: (not attempt.held, attempt.held[-1][0].time if attempt.held else 0))
+    for attempt in newcomers:
+        attempt.fresh = False
+    return [*(a for a in others if not a.fresh), *newcomers, *(a for a in others if a.fresh)]
+
+
+def live(attempts: Sequence[Attempt], latest: int, within: int | None) -> list[Attempt]:
+    """The attempts left at `latest`: at each element the old ones in front of the first that is not too old are gone,
+    and all fresh ones that are too old."""
     kept: list[Attempt] = []
     shielded: set[int] = set()
     for attempt in attempts:
-        old = within is not None and bool(attempt.held) and abs(time - attempt.held[0][0].time) > within
+        old = within is not None and bool(attempt.held) and latest - attempt.reached > within
         if old and (attempt.fresh or attempt.waits not in shielded):
             continue
         kept.append(attempt)
@@ -84,11 +107,15 @@ def rounds(parts: Sequence[Part], events: Sequence[Event], *, within: int | None
     old."""
     held: Held = []
     matches: list[Held] = []
+    latest = reached = events[0].time
     for event in events:
-        if held and within is not None and abs(event.time - held[0][0].time) > within:
+        latest = max(latest, event.time)
+        if held and within is not None and latest - reached > within:
             held = []
         part = parts[len(held)]
-        if part.stream == event.stream and part.condition(event, held):
+        late = within is not None and is_too_old(event, held, reached, within)
+        if part.stream == event.stream and not late and part.condition(event, held):
+            reached = reached if held else latest
             held.append([event])
             if len(held) == len(parts):
                 matches.append(held)
@@ -104,8 +131,10 @@ def sequence(parts: Sequence[Part], events: Sequence[Event], *, every: bool, wit
     for start in starts:
         run = events[start : start + len(parts)]
         held: Held = []
+        reached = latest = max(event.time for event in events[: start + 1])
         for part, event in zip(parts, run, strict=False):
-            too_late = within is not None and bool(held) and event.time - held[0][0].time > within
+            latest = max(latest, event.time)
+            too_late = within is not None and (latest - reached > within or is_too_old(event, held, reached, within))
             if too_late or part.stream != event.stream or not part.condition(event, held):
                 break
             held.append([event])

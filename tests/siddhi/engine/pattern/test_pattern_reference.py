@@ -105,11 +105,12 @@ CHAINS: dict[str, tuple[str, Callable[[list[Event]], list[Held]]]] = {
 }
 
 
+@pytest.mark.parametrize("late", [0.0, 0.3])
 @pytest.mark.parametrize("seed", SOON)
 @pytest.mark.parametrize("name", CHAINS)
-def test_a_chain_answers_as_the_reference_however_it_is_cut_and_restored(name: str, seed: int) -> None:
+def test_a_chain_answers_as_the_reference_however_it_is_cut_and_restored(name: str, seed: int, late: float) -> None:
     query, reference = CHAINS[name]
-    events = random_events(seed)
+    events = random_events(seed, late=late)
     expected = [(held[-1][0].time, values(held)) for held in reference(events)]
     cuts = random_cuts(seed)
     assert answers(query, events) == expected
