@@ -65,13 +65,13 @@ def _build(plan: Survey) -> QueryPlan:
 def _processor(plan: Survey, group: Group) -> ProcessingStage:
     app = plan.app
     inputs, outputs, errors = plan.inputs(group), plan.outputs(group), plan.errors(group)
-    touched = group.streams_read | group.streams_written
-    used = {name for member in group.members for name in member.state}
+    touched = group.streams_read | group.streams_written | _key_streams(group)
+    used = {*group.idle_state, *(name for member in group.members for name in member.state)}
     functions = {name for member in group.members for name in member.functions}
     return ProcessingStage(
         name=group.name,
         parallel=group.parallel,
-        enforce_parallel=any(True for _ in obstacles(plan, group)),
+        enforce_parallel=bool(group.idle_state) or any(True for _ in obstacles(plan, group)),
         inputs=tuple(StageInput(definition_of(app, name), grouping_of(group, name)) for name in inputs),
         outputs=(*(definition_of(app, name) for name in outputs), *(one.stream for one in errors)),
         elements=(
@@ -94,13 +94,21 @@ def _processor(plan: Survey, group: Group) -> ProcessingStage:
     )
 
 
+def _key_streams(group: Group) -> frozenset[str]:
+    """The streams that give keys to partitions of `group`, whether their queries read them or not."""
+    partitions = (one.element for one in group.members if isinstance(one.element, model.AnalysedPartition))
+    return frozenset(key.stream for partition in partitions for key in partition.keys)
+
+
 def _with_name(member: Member, element: model.AnalysedQuery | model.AnalysedPartition) -> ast.ExecutionElement:
     """The member's syntax, in which it and every query in it have the names that they have in the whole plan."""
     if isinstance(element, model.AnalysedQuery):
         return replace(element.syntax, annotations=_named(element.syntax.annotations, member.name))
     syntax = syntax_of(element)
+    read = {one.stream for one in member.reads} | set(member.state)
     return replace(
         syntax,
+        keys=tuple(key for key in syntax.keys if key.stream in read) or syntax.keys,
         annotations=_named(syntax.annotations, member.name),
         queries=tuple(
             replace(query, annotations=_named(query.annotations, name))

@@ -9,7 +9,7 @@ the same private stream (`#S`, `!S`), and with those that they form a loop with.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from query_plan.members import Member, Read
 
@@ -17,14 +17,16 @@ from query_plan.members import Member, Read
 @dataclass(frozen=True, slots=True)
 class Group:
     """`members` stand in text order. `name` is the execGroup, else the name of the first member that has one from the
-    plan, else that of the first."""
+    plan, else that of the first. `idle_state` are tables and named windows that no member uses, kept for on-demand
+    queries."""
 
     name: str
     members: tuple[Member, ...]
+    idle_state: tuple[str, ...] = ()
 
     @property
     def parallel(self) -> int:
-        return self.members[0].parallel
+        return self.members[0].parallel if self.members else 1
 
     @property
     def reads(self) -> tuple[Read, ...]:
@@ -39,8 +41,36 @@ class Group:
         return frozenset(stream for member in self.members for stream in member.writes)
 
 
-def execution_groups(plan_name: str, members: tuple[Member, ...]) -> tuple[Group, ...]:
-    """The groups of a plan in the order of their first members."""
+def execution_groups(plan_name: str, members: tuple[Member, ...], state: Iterable[str] = ()) -> tuple[Group, ...]:
+    """The groups of a plan in the order of their first members. What of `state` (the plan's tables and named windows)
+    no member uses is kept by the only group of an undistributed plan, by the first that keeps such state anyway, or by
+    a group of its own, so that it stops no other from running in parallel."""
+    groups = _groups_of(plan_name, members)
+    used = {name for member in members for name in member.state}
+    idle = tuple(name for name in state if name not in used)
+    if not idle:
+        return groups
+    distributed = any(member.distribution.present for member in members)
+    keepers = (
+        position
+        for position, group in enumerate(groups)
+        if group.parallel == 1 and (not distributed or any(member.state for member in group.members))
+    )
+    keeper = next(keepers, None)
+    if keeper is None:
+        return (*groups, Group(_free_name(plan_name, {group.name for group in groups}), (), idle))
+    return tuple(
+        replace(group, idle_state=idle) if position == keeper else group for position, group in enumerate(groups)
+    )
+
+
+def _free_name(wanted: str, taken: set[str]) -> str:
+    while wanted in taken:
+        wanted += "_"
+    return wanted
+
+
+def _groups_of(plan_name: str, members: tuple[Member, ...]) -> tuple[Group, ...]:
     if not members:
         return ()
     if not any(member.distribution.present for member in members):

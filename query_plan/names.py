@@ -4,6 +4,9 @@ A query is called after what it takes in and gives out (`Clicks_to_Busy`), a par
 (`Clicks_Logins_by_user_id`), a query inside a partition after both (`sessions.Clicks_to_Busy`). The second of the same
 place is `…_2`. So neither an edit inside a query nor a new query elsewhere renames the others; only a new one in front
 of another with the same streams does.
+
+A name that a plan gives to a query in a partition need only be unique there. Where an element elsewhere has it, too,
+the query is called `partition.name`.
 """
 
 from __future__ import annotations
@@ -33,7 +36,7 @@ class ElementName:
 
 def element_names(app: model.AnalysedApp) -> tuple[ElementName, ...]:
     """The names of `app.elements`, in their order. No name that is made here equals a name that the plan gives."""
-    free = _Free(given_names(app))
+    free = _Free(given_names(app), _names_outside(app))
     return tuple(
         _partition_name(element, free) if isinstance(element, model.AnalysedPartition) else _query_name(element, free)
         for element in app.elements
@@ -41,10 +44,18 @@ def element_names(app: model.AnalysedApp) -> tuple[ElementName, ...]:
 
 
 class _Free:
-    """Hands names out, each once."""
+    """Hands names out, each once. `used` are the written names that belong to somebody already."""
 
-    def __init__(self, taken: Iterable[str]) -> None:
+    def __init__(self, taken: Iterable[str], used: Iterable[str]) -> None:
         self._taken = set(taken)
+        self._used = set(used)
+
+    def own(self, written: str, partition: str) -> str:
+        """The name of a query in `partition`: as it is written, unless an element elsewhere has that name."""
+        if written in self._used:
+            return self.take(f"{partition}.{written}")
+        self._used.add(written)
+        return written
 
     def take(self, wanted: str) -> str:
         """`wanted`, or `wanted_2` and so on when it is taken."""
@@ -66,6 +77,13 @@ def given_names(app: model.AnalysedApp) -> Iterator[str]:
         yield from (name.text for name in (group, *names) if name is not None)
 
 
+def _names_outside(app: model.AnalysedApp) -> Iterator[str]:
+    """The written names of groups, partitions and the queries outside of partitions."""
+    for element in app.syntax.elements:
+        names = (read_distribution(element.annotations).group, written_name(element.annotations))
+        yield from (name.text for name in names if name is not None)
+
+
 def _query_name(query: model.AnalysedQuery, free: _Free) -> ElementName:
     written = written_name(query.syntax.annotations)
     return ElementName(written.text if written else free.take(_query_place(query)), written is not None)
@@ -75,7 +93,9 @@ def _partition_name(partition: model.AnalysedPartition, free: _Free) -> ElementN
     written = written_name(syntax_of(partition).annotations)
     name = written.text if written else free.take(_partition_place(partition))
     inside = tuple(
-        own.text if (own := written_name(query.syntax.annotations)) else free.take(f"{name}.{_query_place(query)}")
+        free.own(own.text, name)
+        if (own := written_name(query.syntax.annotations))
+        else free.take(f"{name}.{_query_place(query)}")
         for query in partition.queries
     )
     return ElementName(name, written is not None, inside)

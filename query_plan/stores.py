@@ -96,7 +96,7 @@ def _rdbms(table: model.AnalysedTable, annotation: ast.Annotation, *, legacy: bo
         password=password,
         password_file=annotation.value("password.file") or "",
         datasource="" if url else datasource,
-        field_lengths=_field_lengths(annotation),
+        field_lengths=_field_lengths(annotation, table.schema),
         refresh_ms=_refresh_ms(annotation),
         creates=_truth(annotation, "create"),
     )
@@ -117,8 +117,9 @@ def _address(annotation: ast.Annotation, username: str, password: str) -> tuple[
     return found.url, username or found.username, password or found.password
 
 
-def _field_lengths(annotation: ast.Annotation) -> dict[str, int]:
-    """By attribute, from a text such as `symbol:100, name:500`."""
+def _field_lengths(annotation: ast.Annotation, schema: model.Schema) -> dict[str, int]:
+    """By attribute, which may be written in any case, from a text such as `symbol:100, name:500`."""
+    attributes = {name.casefold(): name for name in schema.names()}
     lengths: dict[str, int] = {}
     for part in (annotation.value("field.length") or "").split(","):
         name, _, length = (piece.strip() for piece in part.partition(":"))
@@ -127,7 +128,7 @@ def _field_lengths(annotation: ast.Annotation) -> dict[str, int]:
         if not name or not (length.isascii() and length.isdigit()) or not 0 < int(length[:9]) < 10**8:
             message = f"field.length: '{part.strip()}' is not an attribute and the length of its text"
             raise StoreError(message, "write field.length='symbol:100, name:500'", annotation.span)
-        lengths[name] = int(length)
+        lengths[name if name in schema else attributes.get(name.casefold(), name)] = int(length)
     return lengths
 
 

@@ -71,6 +71,7 @@ CHECKS: tuple[SyntaxCheck | PlanCheck, ...] = (
     PlanCheck(groups.groups_agree_on_parallel, (groups.PARALLEL_DIFFERS,)),
     PlanCheck(groups.parallel_groups_can_be_parallel, OBSTACLES),
     PlanCheck(groups.partition_keys_have_texts, (groups.OBJECT_KEY,)),
+    PlanCheck(groups.partition_keys_have_streams, (groups.KEY_WITHOUT_STREAM,)),
     PlanCheck(groups.state_stays_in_one_group, (groups.SHARED_STATE, groups.SHARED_PRIVATE)),
     PlanCheck(groups.received_streams_are_not_handed_on, (groups.HANDED_ON,)),
     PlanCheck(groups.groups_form_no_loop, (groups.LOOP,)),

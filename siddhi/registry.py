@@ -87,7 +87,8 @@ class Declaration:
     `result` gives the type of a function's or an aggregator's call, `appends` the attributes that a stream function
     adds behind those of its input; both and `check` may raise `CallError`. `in_patterns` False keeps a stream function
     out of patterns, whose elements take one event after the other. `spelling_3x` is the name of the same thing,
-    without a namespace, in execution plans of the 3.x dialect.
+    without a namespace, in execution plans of the 3.x dialect. `script_language` is what a function runs texts of; it
+    can be called where plans may use that language.
     """
 
     kind: Kind
@@ -101,6 +102,7 @@ class Declaration:
     check: Callable[[Arguments], None] | None = None
     in_patterns: bool = True
     spelling_3x: str | None = None
+    script_language: str = ""
 
     @property
     def key(self) -> tuple[Kind, str, str]:
@@ -170,9 +172,13 @@ class Registry:
             self._by_3x_spelling.setdefault((declaration.kind, "", declaration.spelling_3x), declaration)
 
     def find(self, kind: Kind, namespace: str, name: str, *, dialect_3x: bool = False) -> Declaration | None:
-        """The declaration of that name, or None."""
+        """The declaration of that name, or None. Siddhi 3 looks for the class of a built-in by its name with a capital
+        in front, so that its first letter may have any case there."""
         key = (kind, namespace, name)
-        return self._by_key.get(key) or (self._by_3x_spelling.get(key) if dialect_3x else None)
+        found = self._by_key.get(key) or (self._by_3x_spelling.get(key) if dialect_3x else None)
+        if found is None and dialect_3x and not namespace and name[:1].isupper():
+            return self.find(kind, namespace, f"{name[0].lower()}{name[1:]}", dialect_3x=True)
+        return found
 
     def names(self, kind: Kind, namespace: str = "") -> tuple[str, ...]:
         """All names of one kind in one namespace."""

@@ -27,21 +27,23 @@ EXPORT_MALFORMED = error_rule(
     "`@Export` does not say `name:version`",
     "write `@Export('Name:1.0.0')`; a name has letters, digits, `_`, `-`, `.`",
 )
-ARBITRARY_DATA = error_rule(
+ARBITRARY_DATA = warning_rule(
     "arbitrary-data-unsupported",
-    "a stream asks for attributes that no definition names",
+    "a stream asks for attributes that no definition names; its events go without them",
     "define every attribute that the plan uses",
 )
 IMPORTED_AND_EXPORTED = error_rule(
     "imported-and-exported", "the plan would feed itself from outside", "export another stream, filled by a query"
 )
-WITHOUT_QUERIES = error_rule("plan-without-queries", "there is nothing to run", "add a query")
+WITHOUT_QUERIES = warning_rule(
+    "plan-without-queries", "the plan has no query; it only keeps what it defines", "add a query"
+)
 READ_UNPRODUCED = error_rule(
     "stream-without-producer",
     "a stream is read that is neither imported nor written",
     "import it, or let a query insert into it",
 )
-EXPORTED_UNPRODUCED = error_rule(
+EXPORTED_UNPRODUCED = warning_rule(
     "exported-stream-not-produced", "a stream is exported that nobody writes", "let a query insert into it"
 )
 IMPORTED_UNREAD = warning_rule(
@@ -85,7 +87,7 @@ def no_arbitrary_data(app: ast.App) -> Iterator[Finding]:
         for element in annotation.elements:
             if (element.key or "").casefold() == "arbitrary.data" and element.value.strip().casefold() == "true":
                 yield ARBITRARY_DATA.broken(
-                    f"{definition.id} asks for arbitrary data, attributes that its definition does not name",
+                    f"arbitrary.data has no effect: events of {definition.id} have the attributes of its definition",
                     "define every attribute that the plan uses and leave arbitrary.data out",
                     element.span,
                 )
@@ -135,8 +137,11 @@ def default_bindings_are_announced(plan: Survey) -> Iterator[Finding]:
 
 
 def plan_does_something(plan: Survey) -> Iterator[Finding]:
+    """Definitions alone are kept for on-demand queries."""
+    hint = "add one: from A select * insert into B"
     if not plan.members and not plan.imported & plan.exported:
-        yield WITHOUT_QUERIES.broken("the plan has no query", "add one: from A select * insert into B", None)
+        kept = ", ".join((*plan.app.tables, *plan.app.windows)) or "nothing"
+        yield WITHOUT_QUERIES.broken(f"the plan has no query; it keeps {kept} for on-demand queries", hint, None)
 
 
 def exported_streams_are_produced(plan: Survey) -> Iterator[Finding]:
@@ -146,7 +151,7 @@ def exported_streams_are_produced(plan: Survey) -> Iterator[Finding]:
     for name in plan.app.streams:
         if name in plan.exported - produced:
             yield EXPORTED_UNPRODUCED.broken(
-                f"{name} is exported, but no query inserts into it",
+                f"{name} is exported, but no query inserts into it: nothing will come out",
                 f"add a query that ends with insert into {name}, or remove {_annotated(plan, name, EXPORTING)}",
                 _binding_span(plan, name, EXPORTING),
             )

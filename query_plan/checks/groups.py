@@ -12,6 +12,7 @@ from query_plan.groups import Group, loops
 from query_plan.model import PUBLISHER_NAME, RECEIVER_NAME
 from query_plan.survey import Survey
 from siddhi.analysis import model
+from siddhi.errors import did_you_mean
 from siddhi.language import ast
 
 RESERVED_NAME = error_rule(
@@ -26,6 +27,11 @@ PARALLEL_DIFFERS = error_rule(
     "parallel-differs-in-group",
     "members of one `execGroup` have different `parallel`",
     "write the same number on each of them",
+)
+KEY_WITHOUT_STREAM = warning_rule(
+    "partition-key-unknown-stream",
+    "a partition of an execution plan gives a key to a stream that nobody defines; the key has no effect",
+    "take the key out, or define the stream",
 )
 OBJECT_KEY = error_rule(
     "partition-key-object",
@@ -72,7 +78,7 @@ IDLE_WORKERS = warning_rule(
 
 def names_are_not_reserved(plan: Survey) -> Iterator[Finding]:
     """Two stages have names of their own."""
-    named = [(group.name, _group_span(group)) for group in plan.groups]
+    named = [(group.name, _group_span(group)) for group in plan.groups if group.members]
     named += [(name, definition.span) for name, definition in plan.app.triggers.items()]
     for name, span in named:
         if name in (RECEIVER_NAME, PUBLISHER_NAME):
@@ -81,27 +87,36 @@ def names_are_not_reserved(plan: Survey) -> Iterator[Finding]:
 
 
 def element_names_are_unique(plan: Survey) -> Iterator[Finding]:
-    """CEP 4.0 merged elements of one name without a word; whoever wants that says execGroup."""
+    """CEP 4.0 merged elements of one name without a word; whoever wants that says execGroup. As in Siddhi, the names in
+    a partition are a matter of that partition alone."""
     seen: set[str] = set()
     for member in plan.members:
         if isinstance(member.element, model.AnalysedAggregation):
             continue
-        elements = (member.element, *(queries_of(member.element) if member.inside else ()))
-        for name, one in zip((member.name, *member.inside), elements, strict=True):
-            if name in seen:
-                yield DUPLICATE_NAME.broken(
-                    f"{name} is already the name of another query or partition",
-                    "choose another name; to run both in one stage give them the same execGroup",
-                    _name_span(one),
-                )
-            seen.add(name)
+        if member.name in seen:
+            yield _duplicate(member.name, member.element)
+        seen.add(member.name)
+        inside: set[str] = set()
+        for query in queries_of(member.element) if member.inside else ():
+            own = written_name(query.syntax.annotations)
+            if own is not None and own.text in inside:
+                yield _duplicate(own.text, query)
+            inside |= {own.text} if own is not None else set()
+
+
+def _duplicate(name: str, element: model.AnalysedQuery | model.AnalysedPartition) -> Finding:
+    return DUPLICATE_NAME.broken(
+        f"{name} is already the name of another query or partition",
+        "choose another name; to run both in one stage give them the same execGroup",
+        _name_span(element),
+    )
 
 
 def stage_names_are_unique(plan: Survey) -> Iterator[Finding]:
     """A group that is named by its query, a group that execGroup names and a trigger are different stages."""
     by_exec_group = {member.group for member in plan.members if member.group is not None}
     for group in plan.groups:
-        if group.name in by_exec_group and all(member.group is None for member in group.members):
+        if group.members and group.name in by_exec_group and all(member.group is None for member in group.members):
             yield DUPLICATE_NAME.broken(
                 f"{group.name} is already the name of an execution group",
                 f"choose another name, or write @dist(execGroup='{group.name}') to join the group",
@@ -125,7 +140,8 @@ def groups_agree_on_parallel(plan: Survey) -> Iterator[Finding]:
                     f"write parallel='{named[0].parallel}' on both, or give them different execGroups",
                     member.parallel_span,
                 )
-        yield from _brought_together(group)
+        if group.members:
+            yield from _brought_together(group)
 
 
 def _brought_together(group: Group) -> Iterator[Finding]:
@@ -159,6 +175,19 @@ def partition_keys_have_texts(plan: Survey) -> Iterator[Finding]:
                         f"{element.name} is partitioned by an object of {key.stream}",
                         "partition by an attribute of another type, made by a query before if need be",
                         syntax.span,
+                    )
+
+
+def partition_keys_have_streams(plan: Survey) -> Iterator[Finding]:
+    """Siddhi 3 accepts a key of a stream that there is not, which is probably misspelt."""
+    for written, element in zip(plan.app.syntax.elements, plan.app.elements, strict=True):
+        if isinstance(written, ast.Partition) and isinstance(element, model.AnalysedPartition):
+            for key in written.keys:
+                if key not in syntax_of(element).keys:
+                    yield KEY_WITHOUT_STREAM.broken(
+                        f"the key of {key.stream} has no effect: there is no such stream",
+                        did_you_mean(key.stream, plan.app.streams) or "take it out, or define the stream",
+                        key.span,
                     )
 
 

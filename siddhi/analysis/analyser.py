@@ -10,7 +10,7 @@ from siddhi.analysis.catalogue import builtin_registry
 from siddhi.analysis.context import Context
 from siddhi.analysis.definitions import analyse_definitions
 from siddhi.analysis.model import AnalysedApp, AnalysedPartition, AnalysedQuery
-from siddhi.analysis.partitions import analyse_keys, finish_partition
+from siddhi.analysis.partitions import analyse_keys, finish_partition, keyed_partition
 from siddhi.analysis.problems import Problems
 from siddhi.analysis.queries import analyse_query
 from siddhi.analysis.symbols import Symbols
@@ -108,6 +108,7 @@ class _ElementAnalyser:
     def _partition(self, partition: ast.Partition) -> AnalysedPartition:
         self._partitions += 1
         context, symbols = self._context, self._context.symbols
+        partition = keyed_partition(context, partition)
         keys = analyse_keys(context, partition)
         written = _written_name(partition, context.problems)
         if written is not None:

@@ -12,6 +12,7 @@ from siddhi.analysis.model import (
     TypedExpression,
 )
 from siddhi.analysis.problems import Problems
+from siddhi.analysis.script_languages import usable_language
 from siddhi.errors import did_you_mean
 from siddhi.language import ast
 from siddhi.registry import Argument, Arguments, CallError, Declaration, Kind, Overload, Parameter, Registry
@@ -52,6 +53,9 @@ class CallChecker:
             self._problems.add("aggregate-not-here", message, call.span)
             return None
         if arguments is None or not self.fits(declaration, call, arguments):
+            return None
+        language = declaration.script_language
+        if language and usable_language(self._registry, language, call.span, self._problems) is None:
             return None
         result = declaration.result
         try:

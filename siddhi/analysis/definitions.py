@@ -97,11 +97,12 @@ def _define_table(context: Context, definition: ast.TableDefinition) -> None:
     schema = _schema(definition)
     key = find_only(definition.annotations, "PrimaryKey", context.problems)
     key_names: list[str] = []
+    stored = find(definition.annotations, "store") is not None
     if key is not None:
-        key_names = list(dict.fromkeys(_existing(context, schema, key)))
+        in_database = stored or stored_in(definition.annotations) == "rdbms"
+        key_names = list(dict.fromkeys(_existing(context, schema, key, any_case=in_database)))
         if not key.elements:
             context.problems.add("missing-option", "@PrimaryKey needs at least one attribute", key.span)
-    stored = find(definition.annotations, "store") is not None
     indexes = _store_indexes(definition, schema) if stored else _indexes(context, definition, schema)
     replaced, looked_up = ([], []) if stored else _keys_3x(context, schema, definition.annotations)
     replaces = key is None and bool(replaced)
@@ -150,15 +151,25 @@ def _store_indexes(definition: ast.TableDefinition, schema: Schema) -> list[str]
     """The attributes that a table with `@store` is indexed by. What `@Index` and `@IndexBy` may say there is the
     store's own affair (several attributes, an order, options); here only whole names of attributes mean anything."""
     indexes = [*find_all(definition.annotations, "Index"), *find_all(definition.annotations, "IndexBy")]
-    names = (name for index in indexes for name, _ in key_attributes(index) if name in schema)
-    return list(dict.fromkeys(names))
+    names = (_attribute(schema, name, any_case=True) for index in indexes for name, _ in key_attributes(index))
+    return list(dict.fromkeys(name for name in names if name is not None))
 
 
-def _existing(context: Context, schema: Schema, annotation: ast.Annotation) -> list[str]:
+def _attribute(schema: Schema, name: str, *, any_case: bool) -> str | None:
+    """The attribute that an annotation calls `name`. Names of a database's columns may be written in any case, unless
+    attributes differ by nothing else."""
+    if name in schema:
+        return name
+    alike = [one for one in schema.names() if any_case and one.casefold() == name.casefold()]
+    return alike[0] if len(alike) == 1 else None
+
+
+def _existing(context: Context, schema: Schema, annotation: ast.Annotation, *, any_case: bool = False) -> list[str]:
     names: list[str] = []
     for name, span in key_attributes(annotation):
-        if name in schema:
-            names.append(name)
+        found = _attribute(schema, name, any_case=any_case)
+        if found is not None:
+            names.append(found)
         else:
             message = f"@{annotation.name}: table '{schema.id}' has no attribute '{name}'"
             context.problems.add("unknown-attribute", message, span, did_you_mean(name, schema.names()))

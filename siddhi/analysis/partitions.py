@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from siddhi.analysis.annotations import partition_purge
 from siddhi.analysis.context import Context
 from siddhi.analysis.model import AnalysedPartition, AnalysedQuery, PartitionKey, Schema, SourceKind
@@ -20,6 +22,16 @@ def analyse_keys(context: Context, partition: ast.Partition) -> tuple[PartitionK
         elif typed is not None:
             keys[key.stream] = typed
     return tuple(keys.values())
+
+
+def keyed_partition(context: Context, partition: ast.Partition) -> ast.Partition:
+    """The partition with those of its keys whose streams there are. Siddhi 3 does not look at the other ones as long as
+    one is left."""
+    symbols = context.symbols
+    known = tuple(
+        key for key in partition.keys if key.stream in symbols.broken or symbols.kind_of(key.stream) is not None
+    )
+    return replace(partition, keys=known) if context.dialect_3x and known else partition
 
 
 def _analyse_key(context: Context, key: ast.ValuePartition | ast.RangePartition) -> PartitionKey | None:

@@ -6,27 +6,17 @@ from functools import partial
 
 from siddhi.analysis.context import Context
 from siddhi.analysis.model import AnalysedFunction
-from siddhi.errors import did_you_mean
+from siddhi.analysis.script_languages import usable_language
 from siddhi.language import ast
 from siddhi.language.ast import Span
-from siddhi.scripts.language import ENGINES, ScriptError
+from siddhi.scripts.language import ScriptError
 
 
 def analyse_function(context: Context, definition: ast.FunctionDefinition) -> AnalysedFunction | None:
     """The function; None when its language or its text is refused."""
-    name, problems, registry = definition.language.casefold(), context.problems, context.registry
-    language = registry.script_language(name)
+    problems = context.problems
+    language = usable_language(context.registry, definition.language, definition.span, problems)
     if language is None:
-        known = registry.script_languages()
-        engine = f"`{ENGINES[name]}` brings it" if name in ENGINES else "an extension can add a language"
-        hint = did_you_mean(name, known) or f"known here: {', '.join(known) or 'none'}; {engine}"
-        message = f"functions cannot be written in '{definition.language}': no engine for it is installed"
-        problems.add("unknown-script-language", message, definition.span, hint)
-        return None
-    if not registry.scripts.allows(name):
-        message = f"functions in '{definition.language}' are switched off here"
-        hint = f"{registry.scripts.way_out(name)} allows them, and trusts whoever deploys plans with its machines"
-        problems.add("script-language-off", message, definition.span, hint)
         return None
     try:
         language.compile(definition.body)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from siddhi.extensions.extension import Extension
+from siddhi.extensions.js.declarations import JS
 from siddhi.extensions.json.declarations import JSON
 from siddhi.extensions.list.declarations import LIST
 from siddhi.extensions.map.declarations import MAP
@@ -14,4 +15,4 @@ from siddhi.extensions.time.declarations import TIME
 from siddhi.extensions.unique.declarations import UNIQUE
 from siddhi.extensions.unitconversion.declarations import UNITCONVERSION
 
-PACKS: tuple[Extension, ...] = (MATH, STR, TIME, REGEX, UNITCONVERSION, UNIQUE, JSON, MAP, LIST, REORDER)
+PACKS: tuple[Extension, ...] = (MATH, STR, TIME, REGEX, UNITCONVERSION, UNIQUE, JS, JSON, MAP, LIST, REORDER)

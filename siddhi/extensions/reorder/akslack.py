@@ -38,7 +38,8 @@ class AlphaKSlack(KSlack):
     def __init__(self, call: model.HandlerCall, compiler: ExpressionCompiler) -> None:
         self.sample_nodes = [compiler.compile(call.arguments[1])]
         super().__init__(call, compiler)
-        self.batch_size = int(str(self.constants[2])) if len(self.constants) > 2 else BATCH_SIZE
+        batch_size = self.constants[2] if len(self.constants) > 2 else True
+        self.batch_size = BATCH_SIZE if isinstance(batch_size, bool) else int(str(batch_size))
         threshold, confidence = self.constants[6:] or (ERROR_THRESHOLD, CONFIDENCE_LEVEL)
         self.threshold = float(str(threshold))
         self.critical = abs(NormalDist().inv_cdf((1 - float(str(confidence))) / 2))
@@ -50,6 +51,8 @@ class AlphaKSlack(KSlack):
 
     def options(self, context: WindowContext) -> list[object]:
         self.constants = context.constants()
+        if len(self.constants) == 3 and isinstance(self.constants[2], bool):
+            return self.constants[2:]
         return self.constants[3:6]
 
     def prepare(self, batch: EventBatch) -> None:

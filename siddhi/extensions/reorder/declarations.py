@@ -20,7 +20,8 @@ _CONFIDENCE = constant("confidence.level", DOUBLE, "how surely it shall be no fu
 
 def _check_akslack(arguments: Arguments) -> None:
     constants = [argument.value for argument in arguments]
-    if len(constants) > 2 and isinstance(constants[2], int) and constants[2] < 1:
+    batch = constants[2] if len(constants) > 2 else None
+    if isinstance(batch, int) and not isinstance(batch, bool) and batch < 1:
         raise CallError("the batch size must be above 0", 2)
     if len(constants) == 8 and not (isinstance(constants[7], float) and 0 < constants[7] < 1):
         raise CallError("the confidence level must lie between 0 and 1", 7)
@@ -37,7 +38,9 @@ REORDER = Extension(
             "lets events out in the order of an attribute, held back as long as the latest came late so far",
             (),
             takes(_TIME),
+            takes(_TIME, _DISCARD),
             takes(_TIME, _TIMEOUT),
+            takes(_TIME, _TIMEOUT, _DISCARD),
             takes(_TIME, _TIMEOUT, _MAXIMUM),
             takes(_TIME, _TIMEOUT, _MAXIMUM, _DISCARD),
             in_patterns=False,
@@ -48,8 +51,11 @@ REORDER = Extension(
             "like kslack, but held back only as long as the accuracy of what is calculated over a value asks for",
             (),
             takes(_TIME, _CORRELATED),
+            takes(_TIME, _CORRELATED, _DISCARD),
             takes(_TIME, _CORRELATED, _BATCH),
+            takes(_TIME, _CORRELATED, _BATCH, _DISCARD),
             takes(_TIME, _CORRELATED, _BATCH, _TIMEOUT),
+            takes(_TIME, _CORRELATED, _BATCH, _TIMEOUT, _DISCARD),
             takes(_TIME, _CORRELATED, _BATCH, _TIMEOUT, _MAXIMUM),
             takes(_TIME, _CORRELATED, _BATCH, _TIMEOUT, _MAXIMUM, _DISCARD),
             takes(_TIME, _CORRELATED, _BATCH, _TIMEOUT, _MAXIMUM, _DISCARD, _ERROR, _CONFIDENCE),

@@ -39,12 +39,14 @@ class KSlack(RowWindow):
         for name, type_ in columns.items():
             compiler.compile(model.AttributeValue(0, name, type_))
         self.value = context.arguments()[0]
-        timeout, maximum, discard = [*self.options(context), None, None, None][:3]
+        options = self.options(context)
+        discard = options.pop() if options and isinstance(options[-1], bool) else False
+        timeout, maximum = [*options, None, None][:2]
         every = _given(timeout)
         self.timeout = None if every is None else max(every, 1)
         limit = _given(maximum)
         self.maximum = _UNLIMITED if limit is None else limit
-        self.discard = bool(discard)
+        self.discard = discard
         self.origin = 0
         self.armed = False
         self.slack = 0
@@ -56,7 +58,8 @@ class KSlack(RowWindow):
         self.values: list[int] = []
 
     def options(self, context: WindowContext) -> list[object]:
-        """The constants for timeout, greatest K and whether late events are dropped, as far as they are given."""
+        """The constants for timeout, greatest K and whether late events are dropped, as far as they are given. The last
+        one is known by its type, so that it may follow any of the others."""
         return context.constants()[1:]
 
     def start(self, clock_ms: int) -> None:

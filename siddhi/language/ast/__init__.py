@@ -23,6 +23,7 @@ from siddhi.language.ast.app import (
     ValuePartition,
 )
 from siddhi.language.ast.definitions import (
+    CONNECTOR_ANNOTATIONS,
     Annotation,
     AnnotationElement,
     AttributeDefinition,
@@ -84,6 +85,7 @@ from siddhi.language.ast.queries import (
 )
 
 __all__ = [
+    "CONNECTOR_ANNOTATIONS",
     "NOWHERE",
     "AbsentElement",
     "AggregationDefinition",

@@ -18,6 +18,10 @@ class AnnotationElement:
     span: Span = span_field()
 
 
+CONNECTOR_ANNOTATIONS = frozenset({"source", "sink", "map", "attributes", "payload", "store", "cache"})
+"""The annotations in which a key may be given twice, as in Siddhi: the last one counts."""
+
+
 @dataclass(frozen=True, slots=True)
 class Annotation:
     """`@name(...)`, or `@namespace:name(...)` in front of an app (`@app:playback`, `@Plan:name`). Names keep their
@@ -30,8 +34,8 @@ class Annotation:
     span: Span = span_field()
 
     def value(self, key: str | None = None, default: str | None = None) -> str | None:
-        """The value of element `key` (any case), or of the first unnamed element when `key` is None."""
-        for element in self.elements:
+        """The value of the last element `key` (any case), or of the first unnamed element when `key` is None."""
+        for element in self.elements if key is None else reversed(self.elements):
             if (element.key or "").casefold() == (key or "").casefold():
                 return element.value
         return default

@@ -33,7 +33,7 @@ class DefinitionTransformer(TransformerBase):
         seen: set[str] = set()
         for element in elements:
             key = (element.key or "").casefold()
-            if key and key in seen:
+            if key and key in seen and name.casefold() not in ast.CONNECTOR_ANNOTATIONS:
                 self.problems.append(
                     Problem("duplicate-annotation-key", f"'{element.key}' is given twice", None, element.span)
                 )

@@ -62,7 +62,7 @@ def refusal(text: str) -> SiddhiAnalysisError:
         ("from S#length(5) insert into O", "unknown-stream-function", "#window.length(…)"),
         ("from S#unique:length(b, 5) insert into O", "unknown-stream-function", "#window.unique:length(…)"),
         ("from S#priority:time(b, 5) insert into O", "unknown-stream-function", "there is no extension 'priority'"),
-        ("from S select js:eval(b, 'bool') as x insert into O", "unknown-function", "there is no extension 'js'"),
+        ("from S select geo:where(b) as x insert into O", "unknown-function", "there is no extension 'geo'"),
         ("from S#math:sin(b) insert into O", "unknown-stream-function", "the extension 'math' has none"),
         ("from S#window.math:length(5) insert into O", "unknown-window", "the extension 'math' has none"),
         ("from S select math:sim(b) as x insert into O", "unknown-function", "did you mean 'math:sin'?"),

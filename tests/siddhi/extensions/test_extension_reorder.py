@@ -46,6 +46,15 @@ def test_events_older_than_one_let_out_are_dropped_if_wished() -> None:
     assert run.taken() == ["+10,a", "+11,d"]
 
 
+@pytest.mark.parametrize("arguments", ["t, true", "t, 1000L, true", "t, 1 hour, true"])
+def test_whether_old_events_are_dropped_may_follow_any_argument(arguments: str) -> None:
+    events = ((0, [10, "a"]), (1, [9, "b"]), (2, [20, "c"]), (3, [8, "d"]), (4, [40, "e"]))
+    for written, late in ((arguments, False), (arguments.replace("true", "false"), True)):
+        run = reordered(written)
+        run.send(*events)
+        assert ("+8,d" in run.taken()) is late
+
+
 def test_a_timer_lets_out_what_is_held_back() -> None:
     run = reordered("t, 100")
     run.send((0, [10, "a"]), (1, [12, "b"]), (2, [11, "c"]), (3, [13, "d"]))
@@ -93,6 +102,12 @@ def test_akslack_holds_less_back_where_the_value_hardly_differs() -> None:
         out = [int(row[1:]) for row in run.taken()]
         held[name] = len(events) - len(out)
     assert held["akslack"] < held["kslack"]
+
+
+@pytest.mark.parametrize("arguments", ["t, v, true", "t, v, 20L, true", "t, v, 20L, 1 hour, true"])
+def test_akslack_takes_that_flag_behind_any_argument_too(arguments: str) -> None:
+    text = f"define stream In (t long, v double); from In#reorder:akslack({arguments}) select t insert into Out;"
+    assert analyse(parse(text)).elements
 
 
 def test_the_limits_of_akslack_are_those_of_kslack() -> None:

@@ -1,0 +1,28 @@
+"""`js:eval` runs where functions in JavaScript do, with their limits."""
+
+from __future__ import annotations
+
+from siddhi.analysis import model
+from siddhi.engine.expressions.compiler import FUNCTIONS
+from siddhi.engine.expressions.evaluation import Node
+from siddhi.engine.functions.script import returned
+from siddhi.engine.strings import StringPool
+from siddhi.extensions.rows import Nulls, RowError, RowFunction
+from siddhi.scripts.javascript import JavaScriptError, compile_javascript
+
+_EVALUATE = '"use strict"; return eval(data[0]);'
+"""Strict, so that no text leaves variables behind for the next one."""
+
+
+@FUNCTIONS.register(name="eval", namespace="js")
+def eval_node(call: model.Call, arguments: tuple[Node, ...], pool: StringPool) -> Node:
+    """The node that evaluates the text of each row; null gives null."""
+    run = compile_javascript(_EVALUATE)
+
+    def compute(text: object, _type: object) -> object:
+        try:
+            return returned(run([text]), call.type)
+        except JavaScriptError as error:
+            raise RowError(str(error)) from error
+
+    return RowFunction(call, arguments, pool, compute=compute, nulls=Nulls.NULL)
