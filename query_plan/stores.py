@@ -23,8 +23,15 @@ STORE_OPTIONS = (
     "refresh.interval", "create",
 )  # fmt: skip
 """What a store of the type `rdbms` takes."""
-UNHEEDED = ("jdbc.driver.name", "pool.properties", "jndi.resource", "use.collation", "allow.null.values", "on.error")
-"""Options of Siddhi's store that have no meaning here, and change no result."""
+UNHEEDED = {
+    "jdbc.driver.name": "the URL says which driver is used",
+    "pool.properties": "a table has one connection",
+    "jndi.resource": "there is no JNDI; name a datasource of the driver's configuration",
+    "use.collation": "conditions are judged in memory",
+    "allow.null.values": "null is always allowed",
+    "on.error": "a database that does not answer is tried again until it does",
+}
+"""Options of Siddhi's store that have no meaning here and change no result, and why."""
 REFRESH_MS = 1_000
 LONGEST_REFRESH_MS = 24 * 3_600_000
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from query_plan.checks import (
+    annotation_names,
     bindings,
     connector_options,
     connectors,
@@ -61,6 +62,8 @@ CHECKS: tuple[SyntaxCheck | PlanCheck, ...] = (
         connectors.connectors_are_known, (connectors.WITHOUT_TYPE, connectors.UNKNOWN_TYPE, connectors.UNKNOWN_MAPPER)
     ),
     SyntaxCheck(connector_options.connector_options_are_known, (connector_options.UNKNOWN_OPTION,)),
+    SyntaxCheck(annotation_names.annotations_are_known, (annotation_names.UNKNOWN, annotation_names.WITHOUT_EFFECT)),
+    SyntaxCheck(annotation_names.keys_are_given_once, (annotation_names.REPEATED,)),
     SyntaxCheck(joins.filters_of_joins_are_looked_at, (joins.FILTER_IGNORED,)),
     PlanCheck(bindings.plan_does_something, (bindings.WITHOUT_QUERIES,)),
     PlanCheck(bindings.read_streams_are_produced, (bindings.READ_UNPRODUCED,)),
@@ -80,7 +83,7 @@ CHECKS: tuple[SyntaxCheck | PlanCheck, ...] = (
     PlanCheck(crossings.chunks_end_at_their_group, (crossings.CHUNK_NEEDED, crossings.CHUNK_COUNTED)),
     PlanCheck(stores.stores_are_usable, (stores.STORE_UNUSABLE,)),
     PlanCheck(stores.tables_are_kept_in_memory, (stores.STORE_UNUSED,)),
-    PlanCheck(stores.store_options_are_known, (stores.UNKNOWN_STORE_OPTION,)),
+    PlanCheck(stores.store_options_are_known, (stores.UNKNOWN_STORE_OPTION, stores.STORE_OPTION_IDLE)),
     PlanCheck(groups.ranges_keep_instances_busy, (groups.FEW_LABELS,)),
     PlanCheck(groups.triggers_are_read, (groups.TRIGGER_UNREAD,)),
     PlanCheck(groups.triggers_follow_the_system_clock, (groups.TRIGGER_CLOCK,)),

@@ -28,6 +28,10 @@ UNKNOWN_STORE_OPTION = warning_rule(
     "take it out, or use one that there is",
 )
 
+STORE_OPTION_IDLE = warning_rule(
+    "store-option-without-effect", "an option of Siddhi's stores has no effect here", "take it out"
+)
+
 _ADVICE = {"table.check.query": "create='false' leaves a table alone that is missing"}
 """What Siddhi has, and what to do instead."""
 _LEGACY = ("eventtable", "datasource.name", "driver.name")
@@ -58,7 +62,7 @@ def tables_are_kept_in_memory(plan: Survey) -> Iterator[Finding]:
 
 def store_options_are_known(plan: Survey) -> Iterator[Finding]:
     """Each option of a store of the type `rdbms` is one that it takes, or one of Siddhi's that changes no result."""
-    known = (*STORE_OPTIONS, *UNHEEDED, "type")
+    known = (*STORE_OPTIONS, *UNHEEDED, "type", "ref")
     for name, table in plan.app.tables.items():
         for annotation in named(table.syntax.annotations, "store", "from"):
             type_ = annotation.value("type") or annotation.value("eventtable") or ""
@@ -68,6 +72,15 @@ def store_options_are_known(plan: Survey) -> Iterator[Finding]:
             for element in annotation.elements:
                 if element.key is not None and element.key.casefold() not in (*known, *legacy):
                     yield _unknown(name, element)
+                elif element.key is not None and element.key.casefold() in UNHEEDED:
+                    message = f"{element.key} of the store of {name} has no effect: {UNHEEDED[element.key.casefold()]}"
+                    yield STORE_OPTION_IDLE.broken(message, "take it out", element.span)
+            for nested in annotation.annotations:
+                reason = (
+                    "all rows of the table are in memory" if nested.name.casefold() == "cache" else "no store knows it"
+                )
+                message = f"@{nested.name} of the store of {name} has no effect: {reason}"
+                yield STORE_OPTION_IDLE.broken(message, "take it out", nested.span)
     yield from _lengths_of_nothing(plan)
 
 

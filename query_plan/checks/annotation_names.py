@@ -1,0 +1,196 @@
+"""Rules about annotations: those that nobody knows, and what of the known ones has no effect."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from query_plan.findings import Finding, warning_rule
+from siddhi.language import ast
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """An annotation that means something at some place: its named `options`, and those that are accepted and have no
+    effect, with the reason. `judged` says that other rules look at its options. `idle` says why the annotation as a
+    whole has no effect."""
+
+    name: str
+    options: tuple[str, ...] = ()
+    without_effect: Mapping[str, str] = field(default_factory=dict)
+    nested: tuple[Known, ...] = ()
+    judged: bool = False
+    idle: str = ""
+
+
+UNKNOWN = warning_rule(
+    "annotation-unknown",
+    "nobody knows such an annotation, or such an option of it, at its place; it has no effect",
+    "write the name that is meant, or take it out",
+)
+WITHOUT_EFFECT = warning_rule(
+    "annotation-without-effect",
+    "an annotation or option of Siddhi has no effect here",
+    "take it out, or do what the message says instead",
+)
+REPEATED = warning_rule(
+    "annotation-key-repeated", "a source, sink, mapper or store has an option twice; the last one counts", "keep one"
+)
+
+_IN_ORDER = "events are processed in the order in which they come in any case"
+_NO_BUFFER = "streams need no buffers of their own; @dist(parallel='…') on a query runs it in parallel"
+_REPORTER = "statistics go to the manager, which shows and exports them"
+_DIST = Known("dist", judged=True)
+
+_HEADER = (
+    Known("name"),
+    Known("description"),
+    Known("playback", judged=True),
+    Known("statistics", ("enable",), dict.fromkeys(("reporter", "interval", "include"), _REPORTER)),
+    Known("trace"),
+    Known("delivery"),
+    Known("resources", judged=True),
+    _DIST,
+    Known("async", idle=_NO_BUFFER),
+    Known("config", idle=_NO_BUFFER),
+    Known("enforceOrder", idle=_IN_ORDER),
+    Known("transportChannelCreationEnabled", idle="sources and sinks are always opened by the worker"),
+)
+_STREAM = (
+    Known("Import", judged=True),
+    Known("Export", judged=True),
+    Known("source", judged=True),
+    Known("sink", judged=True),
+    Known("OnError", ("action",)),
+    Known("async", idle=_NO_BUFFER),
+    Known("config", idle=_NO_BUFFER),
+    _DIST,
+)
+_TABLE = (
+    Known("PrimaryKey", judged=True),
+    Known("Index", judged=True),
+    Known("IndexBy", judged=True),
+    Known("store", judged=True),
+    Known("From", judged=True),
+    _DIST,
+)
+_AGGREGATION = (
+    Known("store", judged=True),
+    Known("purge", ("enable", "interval"), nested=(Known("retentionPeriod", judged=True),)),
+    Known("PrimaryKey", judged=True),
+    Known("PartitionById", idle="one instance keeps the whole aggregation"),
+    _DIST,
+)
+_QUERY = (Known("info", ("name",)), Known("name"), _DIST, Known("synchronized", idle=_IN_ORDER))
+_PARTITION = (*_QUERY, Known("purge", ("enable", "interval", "idle.period")))
+_PLACES: dict[str, tuple[Known, ...]] = {
+    "an app": _HEADER,
+    "a stream": _STREAM,
+    "a table": _TABLE,
+    "a named window": (_DIST,),
+    "a trigger": (_DIST,),
+    "an aggregation": _AGGREGATION,
+    "a query": _QUERY,
+    "a partition": _PARTITION,
+}
+_DEFINITIONS = {
+    ast.StreamDefinition: "a stream",
+    ast.TableDefinition: "a table",
+    ast.WindowDefinition: "a named window",
+    ast.TriggerDefinition: "a trigger",
+    ast.AggregationDefinition: "an aggregation",
+}
+
+
+def annotations_are_known(app: ast.App) -> Iterator[Finding]:
+    """Siddhi ignores an annotation that it does not know, and so does the language; its author should know."""
+    for place, annotation in _annotations(app):
+        yield from _judged(annotation, place, _PLACES[place], "")
+
+
+def keys_are_given_once(app: ast.App) -> Iterator[Finding]:
+    """Of a connector's options the last one counts, as in Siddhi."""
+    for _, annotation in _annotations(app):
+        yield from _repeated(annotation)
+
+
+def _annotations(app: ast.App) -> Iterator[tuple[str, ast.Annotation]]:
+    """Every annotation with what it belongs to."""
+    yield from (("an app", one) for one in app.annotations)
+    for definition in app.definitions:
+        place = _DEFINITIONS.get(type(definition))
+        if place is not None and not isinstance(definition, ast.FunctionDefinition):
+            yield from ((place, one) for one in definition.annotations)
+    for element in app.elements:
+        yield from (
+            ("a partition" if isinstance(element, ast.Partition) else "a query", one) for one in element.annotations
+        )
+        for query in element.queries if isinstance(element, ast.Partition) else ():
+            yield from (("a query", one) for one in query.annotations)
+
+
+def _judged(annotation: ast.Annotation, place: str, there: tuple[Known, ...], owner: str) -> Iterator[Finding]:
+    known = next((one for one in there if one.name.casefold() == annotation.name.casefold()), None)
+    written = f"@{annotation.namespace}:{annotation.name}" if annotation.namespace else f"@{annotation.name}"
+    if known is None:
+        hint = _meant(annotation, there)
+        yield UNKNOWN.broken(f"{written} of {owner or place} is not known and has no effect", hint, annotation.span)
+        return
+    if known.idle:
+        yield WITHOUT_EFFECT.broken(f"{written} has no effect: {known.idle}", "take it out", annotation.span)
+        return
+    if known.judged:
+        return
+    without_effect = {name.casefold(): reason for name, reason in known.without_effect.items()}
+    options = {name.casefold() for name in known.options}
+    for element in annotation.elements:
+        key = (element.key or "").casefold()
+        if key in without_effect:
+            message = f"{element.key} of {written} has no effect: {without_effect[key]}"
+            yield WITHOUT_EFFECT.broken(message, "take it out", element.span)
+        elif element.key is not None and key not in options:
+            yield UNKNOWN.broken(
+                f"{written} has no option '{element.key}'; it has no effect", _option(known, element.key), element.span
+            )
+    for nested in annotation.annotations:
+        yield from _judged(nested, place, known.nested, written)
+
+
+def _option(known: Known, key: str) -> str:
+    near = difflib.get_close_matches(key, known.options, n=1)
+    if near:
+        return f"did you mean '{near[0]}'?"
+    return f"known options: {', '.join(known.options)}" if known.options else f"write @{known.name}('…')"
+
+
+def _meant(annotation: ast.Annotation, there: tuple[Known, ...]) -> str:
+    """The nearest name at the same place, else where the annotation belongs, else all names of the place."""
+    names = {one.name.casefold(): one.name for one in there}
+    prefix = f"@{annotation.namespace}:" if annotation.namespace else "@"
+    near = difflib.get_close_matches(annotation.name.casefold(), names, n=1)
+    if near:
+        return f"did you mean {prefix}{names[near[0]]}?"
+    places = (
+        place for place, known in _PLACES.items() for one in known if one.name.casefold() == annotation.name.casefold()
+    )
+    elsewhere = next(places, None)
+    if elsewhere is not None:
+        return (
+            f"it belongs in front of {elsewhere}"
+            if elsewhere != "an app"
+            else f"write @app:{annotation.name} in front of the app"
+        )
+    return f"known here: {', '.join(prefix + one.name for one in there) or 'none'}"
+
+
+def _repeated(annotation: ast.Annotation) -> Iterator[Finding]:
+    seen: set[str] = set()
+    for element in reversed(annotation.elements):
+        key = (element.key or "").casefold()
+        if key and key in seen:
+            message = f"'{element.key}' is given again further on in @{annotation.name}; this value has no effect"
+            yield REPEATED.broken(message, "keep one of them", element.span)
+        seen.add(key)
+    for nested in annotation.annotations:
+        yield from _repeated(nested)
