@@ -103,10 +103,13 @@ class InflowReport(msgspec.Struct, frozen=True):
 
 
 class OutflowReport(msgspec.Struct, frozen=True):
-    """Events of one exported stream that a worker got from publisher stages."""
+    """Events of one exported stream that a worker got from publisher stages, and those of them that sinks and listeners
+    have delivered; `waiting_events` wait for these in memory, besides what `HeldReport` tells of the disk."""
 
     stream: str
     received_events: int = 0
+    delivered_events: int = 0
+    waiting_events: int = 0
 
 
 class WorkerPlanReport(msgspec.Struct, frozen=True):

@@ -42,7 +42,8 @@ class SpoolReport(msgspec.Struct, frozen=True):
 class HeldReport(msgspec.Struct, frozen=True):
     """Results that wait on disk, for their checkpoint or for sinks; the oldest for `oldest_ms`. `lost_events` turned
     out to be unreadable; damaged files that were set aside take `set_aside_bytes`. `released_events` wait for sinks
-    alone: their checkpoint is complete."""
+    alone: their checkpoint is complete, or their plan delivers at least once. It is `full` when those take
+    `maximum_bytes`: publishers wait then."""
 
     events: int
     size_bytes: int
@@ -50,11 +51,14 @@ class HeldReport(msgspec.Struct, frozen=True):
     lost_events: int = 0
     set_aside_bytes: int = 0
     released_events: int = 0
+    maximum_bytes: int = 0
+    full: bool = False
 
 
 class ConnectorReport(msgspec.Struct, frozen=True):
     """A source or sink of a worker: the plan that declares it (empty: a file does), its stream, and what is wrong with
-    it now (`error`; empty: nothing)."""
+    it now (`error`; empty: nothing) since the time of day `since_ms`. Of its events `waiting_events` are in its queue,
+    `delivered_events` have gone on."""
 
     direction: Literal["source", "sink"]
     type: str
@@ -64,6 +68,8 @@ class ConnectorReport(msgspec.Struct, frozen=True):
     error: str = ""
     waiting_events: int = 0
     dropped_events: int = 0
+    delivered_events: int = 0
+    since_ms: int = 0
 
 
 class ListenerReport(msgspec.Struct, frozen=True):

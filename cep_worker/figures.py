@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Literal
 
@@ -25,6 +26,8 @@ class ConnectorFigures:
     error: str
     waiting_events: int
     dropped_events: int
+    delivered_events: int = 0
+    since_ms: int = 0
 
     @property
     def failing(self) -> bool:
@@ -42,6 +45,8 @@ class ConnectorFigures:
             error=self.error[:LONGEST_TEXT],
             waiting_events=self.waiting_events,
             dropped_events=self.dropped_events,
+            delivered_events=self.delivered_events,
+            since_ms=self.since_ms,
         )
 
 
@@ -49,7 +54,8 @@ class ConnectorFigures:
 class HeldFigures:
     """Results of a plan that wait on disk, for their checkpoint or for sinks: events, the bytes of their files, and for
     how long the oldest have waited. `lost_events` turned out to be unreadable; damaged files that were set aside take
-    `set_aside_bytes`. `released_events` wait for sinks alone."""
+    `set_aside_bytes`. `released_events` wait for sinks alone, in `maximum_bytes` at most; it is `full` when they take
+    these."""
 
     events: int = 0
     size_bytes: int = 0
@@ -57,12 +63,12 @@ class HeldFigures:
     lost_events: int = 0
     set_aside_bytes: int = 0
     released_events: int = 0
+    maximum_bytes: int = 0
+    full: bool = False
 
     def report(self) -> HeldReport:
         """What managers are told of it."""
-        return HeldReport(
-            self.events, self.size_bytes, self.oldest_ms, self.lost_events, self.set_aside_bytes, self.released_events
-        )
+        return HeldReport(**dataclasses.asdict(self))
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +135,7 @@ def figures_of(
     error: str,
     waiting_events: int = 0,
     dropped_events: int = 0,
+    delivered_events: int = 0,
 ) -> ConnectorFigures:
     """The figures of what is declared; `error` is empty when all is well."""
     return ConnectorFigures(
@@ -140,4 +147,5 @@ def figures_of(
         error=error,
         waiting_events=waiting_events,
         dropped_events=dropped_events,
+        delivered_events=delivered_events,
     )

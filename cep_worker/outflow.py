@@ -1,48 +1,107 @@
 """The outflow service of a plan: publisher stages send exported streams to it, and it hands them to sinks and
-listeners."""
+listeners.
+
+Of a plan that delivers at least once results go straight to consumers. What these do not take or deliver in time goes
+to the disk and is acknowledged, so that a sink that is away holds up neither checkpoints nor the topology:
+
+    frame ──room──▶ consumers ──delivered──▶ acknowledged
+      └──no room, or not delivered for SPILL_MS──▶ log on the disk ──▶ acknowledged
+                                                      └──room──▶ consumers ──delivered──▶ deleted
+"""
 
 from __future__ import annotations
 
 import logging
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Protocol
 
 import pyarrow as pa
 import zmq
 
+from cep_common.errors import ConfigError
 from cep_common.ids import Endpoint
 from cep_common.link_messages import RESULTS_MISSING, STALE_ATTEMPT, Data, MarkCheckpoint, MarkIdle, OpenLink
 from cep_common.messages import DeployedPlan, OutflowReport, Rejected
+from cep_common.paced_log import PacedLog
 from cep_common.security.roles import Door
 from cep_common.transport import readable
 from cep_common.worker_reports import PublisherReport
 from cep_worker.config import OutflowConfig
-from cep_worker.consumers import Consumers
+from cep_worker.consumers import Consumer, Consumers
 from cep_worker.event_trace import EventTrace
 from cep_worker.held.held_results import HeldResults
+from cep_worker.held.release import Offered
 from cep_worker.reactor import Reactor
 from cep_worker.receipts import InOrder, Receipt
+from cep_worker.stream_counts import StreamCounts
 from topology.link_server import FrameArrived, Link, LinkArrived, LinkGone, LinkServer
 
 logger = logging.getLogger(__name__)
+paced_logger = PacedLog(logger)
+
+
+SPILL_MS = 1_000
+"""Results go to the disk when consumers have delivered none of a publisher's for so long."""
+SLOW_MS = 5_000
+"""So do results that have waited for so long, though others are delivered: a checkpoint waits behind them."""
+
+
+@dataclass(slots=True, eq=False)
+class _Offered:
+    """A frame that consumers have and have not delivered; `kept` is where it is kept on the disk."""
+
+    frame: FrameArrived
+    since_ms: int
+    kept: Offered | None = None
 
 
 @dataclass(slots=True, eq=False)
 class _Publisher:
-    """What is under way of a publisher's link: frames that wait for room, and those that are not delivered."""
+    """What is under way of a publisher's link: frames that wait for room, those that consumers have, by number, and
+    those that are not acknowledged. `moved_ms` is when consumers last delivered or took some, as far as was looked."""
 
     parked: deque[FrameArrived] = field(default_factory=deque)
+    offered: dict[int, _Offered] = field(default_factory=dict)
     taken: InOrder = field(default_factory=InOrder)
+    moves: int = 0
+    seen_moves: int = 0
+    moved_ms: int = 0
+    parked_ms: int = 0
+
+    def waits(self, now_ms: int) -> bool:
+        """Return whether its results have waited for consumers for too long."""
+        if self.moves != self.seen_moves:
+            self.seen_moves, self.moved_ms = self.moves, now_ms
+        first = next((one for one in self.offered.values() if one.kept is None), None)
+        waits = [one for one in (first.since_ms if first else None, self.parked_ms if self.parked else None) if one]
+        if not waits:
+            return False
+        waited_ms = now_ms - min(waits)
+        return waited_ms >= SLOW_MS or (waited_ms >= SPILL_MS and now_ms - self.moved_ms >= SPILL_MS)
+
+
+class ResultLogs(Protocol):
+    """Where the results of a plan are kept on the disk."""
+
+    counts: StreamCounts
+
+    def kept(self) -> HeldResults | None:
+        """Return what is kept; None when nothing ever was."""
+
+    def keep(self) -> HeldResults:
+        """Return where to keep results. Raises ConfigError when the folder cannot be used."""
 
 
 class Outflow:
     """One service for all exported streams of a plan under one epoch, for publishers of the newest attempt alone.
     Belongs to the reactor's thread.
 
-    A frame is acknowledged when every consumer has delivered it; for a plan that may lose results, has taken it; for
-    one that delivers exactly once, when it is `held`. A slow sink slows the plan.
+    A frame is acknowledged when every consumer has delivered it, or it is kept in `logs`; for a plan that may lose
+    results, when consumers have taken it; for one that delivers exactly once, when it is kept in `logs`. A slow sink
+    slows the plan when the log is full.
     """
 
     def __init__(
@@ -53,18 +112,21 @@ class Outflow:
         config: OutflowConfig,
         advertised_host: str,
         consumers: Consumers,
-        held: HeldResults | None,
+        logs: ResultLogs,
         changed: Callable[[], None],
     ) -> None:
         self._reactor = reactor
+        self._logs = logs
+        self._counts = logs.counts
         self._plan = plan
         self._schemas = {binding.stream: binding.attributes for binding in plan.exported}
-        self._received = {binding.stream: 0 for binding in plan.exported}
+        self._undelivered = {binding.stream: 0 for binding in plan.exported}
+        """Events that consumers have, or that wait for them in memory."""
         self.traces = {binding.stream: EventTrace(plan.key, binding, "after") for binding in plan.exported}
         self._consumers = consumers
         self._nowhere: frozenset[str] = frozenset()
         """Streams whose results have nowhere to go any more."""
-        self._held = held
+        self._held = logs.kept() if plan.delivery == "exactly-once" else None
         self.problem = ""
         """Why results cannot be stored now, or nothing."""
         self._changed = changed
@@ -123,8 +185,13 @@ class Outflow:
         return not any(link.attachment.taken for link in self._server.links.values())
 
     def report(self) -> tuple[OutflowReport, ...]:
-        """Events that came, by stream."""
-        return tuple(OutflowReport(stream, count) for stream, count in self._received.items())
+        """Events that came and were delivered, and those that wait in memory, by stream."""
+        waiting = Counter(self._undelivered)
+        for link in self._parked:
+            for frame in link.attachment.parked:
+                if isinstance(frame.message, Data):
+                    waiting[frame.message.stream] += frame.message.rows
+        return tuple(OutflowReport(stream, *self._counts.of(stream), waiting[stream]) for stream in self._schemas)
 
     def retry(self, now_ms: int) -> None:
         """Frames that waited are taken as far as there is room now."""
@@ -134,6 +201,8 @@ class Outflow:
             parked = link.attachment.parked
             while parked and self._take(parked[0], now_ms):
                 parked.popleft()
+                link.attachment.moves += 1
+                link.attachment.parked_ms = now_ms
             if not parked:
                 del self._parked[link]
 
@@ -142,8 +211,12 @@ class Outflow:
         return bool(self._parked)
 
     def tick(self, now_ms: int) -> None:
-        """Forgets publishers that have fallen silent."""
+        """Forgets publishers that have fallen silent; results that wait for consumers go to the disk."""
         self._handle(now_ms)
+        if self._plan.delivery == "at-least-once" and not self._leaving:
+            for link in list(self._server.links.values()):
+                if link.attachment.waits(now_ms):
+                    self._spill(link, now_ms)
         if not readable(self._server.socket):
             for gone in self._server.expire(now_ms):
                 self._gone(gone)
@@ -181,12 +254,14 @@ class Outflow:
         for event in self._server.receive(now_ms):
             match event:
                 case LinkArrived(link=link):
-                    link.attachment = _Publisher()
+                    link.attachment = _Publisher(moved_ms=now_ms)
                     self._end_older(link.opening.attempt)
                     self._changed()
                 case FrameArrived(link=link):
                     publisher = link.attachment
                     if publisher.parked or self._leaving or not self._take(event, now_ms):
+                        if not publisher.parked:
+                            publisher.parked_ms = now_ms
                         publisher.parked.append(event)
                         self._parked[link] = None
                 case LinkGone():
@@ -229,11 +304,21 @@ class Outflow:
             self._server.refuse_frame(frame.link, "unexpected", f"a {message.TYPE} does not belong here")
         elif self._held is not None and not isinstance(message, MarkIdle):
             return self._hold(self._held, frame, message, now_ms)
+        elif (behind := self._kept_before(frame.link)) is not None and not isinstance(message, MarkIdle):
+            return self._hold(behind, frame, message, now_ms)
         elif isinstance(message, Data) and frame.batch is not None and message.rows:
             return self._offer(frame, frame.batch, message, now_ms)
         frame.link.attachment.taken.took(frame.sequence)
-        self._delivered(frame)
+        self._acknowledge(frame)
         return True
+
+    def _kept_before(self, link: Link) -> HeldResults | None:
+        """Where results of the publisher wait on the disk already, which came before those that come now."""
+        kept = self._logs.kept()
+        return kept if kept is not None and self._spills() and kept.holds(link.opening) else None
+
+    def _spills(self) -> bool:
+        return self._plan.delivery == "at-least-once"
 
     def _offer(self, frame: FrameArrived, batch: pa.RecordBatch, message: Data, now_ms: int) -> bool:
         consumers = () if message.stream in self._nowhere else tuple(self._consumers(message.stream))
@@ -243,50 +328,112 @@ class Outflow:
         if message.stream in self._nowhere:
             logger.error("results have nowhere to go, the plan has changed: plan=%s stream=%s events=%d",
                          self._plan.key.topology(), message.stream, message.rows)  # fmt: skip
-        frame.link.attachment.taken.took(frame.sequence)
-        at_once = not consumers or self._plan.delivery == "at-most-once"
-        if at_once:
-            self._delivered(frame)
-        receipt = Receipt(len(consumers), _ignore if at_once else partial(self._delivered, frame))
-        for consumer in consumers:
-            consumer.offer(batch, frame.bodies[0], receipt)
+        publisher = frame.link.attachment
+        publisher.taken.took(frame.sequence)
+        self._undelivered[message.stream] += message.rows
+        if self._spills():
+            publisher.offered[frame.sequence] = _Offered(frame, now_ms)
+        else:
+            self._acknowledge(frame)
+        self._give(frame, batch, message, consumers)
         return True
 
+    def _give(self, frame: FrameArrived, batch: pa.RecordBatch, message: Data, consumers: tuple[Consumer, ...]) -> None:
+        """Give the frame to `consumers`."""
+        if not consumers:
+            self._delivered(frame, message, 0)
+            return
+
+        def delivered() -> None:
+            self._delivered(frame, message, receipt.lost_rows)
+
+        receipt = Receipt(len(consumers), delivered)
+        for consumer in consumers:
+            consumer.offer(batch, frame.bodies[0], receipt)
+
+    def _spill(self, link: Link, now_ms: int) -> None:
+        """Put the publisher's results that wait for consumers on the disk."""
+        publisher = link.attachment
+        fresh = [one for one in publisher.offered.values() if one.kept is None]
+        try:
+            logs = self._logs.keep()
+            if not logs.has_room() or logs.holds(link.opening):
+                return
+            logger.warning("consumers do not take results, they are kept on the disk: plan=%s publisher=%s",
+                           self._plan.key.topology(), link.opening.sender)  # fmt: skip
+            if fresh:
+                frames = [(one.frame.message, one.frame.batch, one.frame.bodies[0]) for one in fresh]
+                durable = partial(self._kept, [one.frame for one in fresh])
+                kept = logs.keep_offered(link.opening, frames, durable)
+                for one in fresh:
+                    one.kept = kept
+                    self._undelivered[one.frame.message.stream] -= one.frame.message.rows
+            elif publisher.parked and self._hold(logs, publisher.parked[0], publisher.parked[0].message, now_ms):
+                publisher.parked.popleft()
+        except (OSError, ConfigError) as error:
+            self._note_problem(error)
+        else:
+            self.retry(now_ms)
+
+    def _kept(self, frames: list[FrameArrived]) -> None:
+        for frame in frames:
+            self._acknowledge(frame)
+
+    def _note_problem(self, error: OSError | ConfigError) -> None:
+        reason = (error.strerror or str(error)) if isinstance(error, OSError) else error.message
+        self.problem = f"results cannot be stored: {reason}"
+        text = "results cannot be stored: plan=%s reason=%s"
+        paced_logger.problem(self._plan.key.topology(), text, self._plan.key.topology(), reason, level=logging.ERROR)
+
     def _hold(self, held: HeldResults, frame: FrameArrived, message: Data | MarkCheckpoint, now_ms: int) -> bool:
+        """Keep the frame on the disk; False when there is no room, or the disk fails."""
         taken = frame.link.attachment.taken
         try:
             if isinstance(message, MarkCheckpoint):
-                held.mark(frame.link.opening, message.checkpoint, partial(self._delivered, frame))
+                held.mark(frame.link.opening, message.checkpoint, partial(self._acknowledge, frame))
                 taken.took(frame.sequence)
             elif not held.has_room():
                 return False
+            elif self._spills():
+                rows = message.rows
+                if rows:
+                    held.append_at_once(frame.link.opening, message, frame.batch, frame.bodies[0])
+                taken.took(frame.sequence)
+                self._acknowledge(frame)
+                self._note(message.stream, rows, frame.batch, now_ms)
             else:
                 rows = held.append(frame.link.opening, message, frame.batch, frame.bodies[0])
                 taken.took(frame.sequence)
-                self._delivered(frame)
+                self._acknowledge(frame)
                 self._note(message.stream, rows, frame.batch, now_ms)
         except OSError as error:
-            problem = f"results cannot be stored: {error.strerror or error}"
-            if problem != self.problem:
-                logger.error("%s: plan=%s", problem, self._plan.key.topology())  # noqa: TRY400 - the text says it all
-            self.problem = problem
+            self._note_problem(error)
             return False
         self.problem = ""
         return True
 
     def _note(self, stream: str, rows: int, batch: pa.RecordBatch, now_ms: int) -> None:
-        self._received[stream] += rows
+        self._counts.received(stream, rows)
         trace = self.traces[stream]
         if trace.on and rows:
             trace.note(batch, now_ms)
 
-    def _delivered(self, frame: FrameArrived) -> None:
+    def _delivered(self, frame: FrameArrived, message: Data, lost_rows: int) -> None:
+        """All consumers have delivered the frame, but for `lost_rows` events."""
+        publisher = frame.link.attachment
+        publisher.moves += 1
+        self._counts.delivered(message.stream, message.rows - lost_rows)
+        offered = publisher.offered.pop(frame.sequence, None)
+        if offered is not None and offered.kept is not None:
+            offered.kept.settle()
+            return
+        self._undelivered[message.stream] -= message.rows
+        if offered is not None:
+            self._acknowledge(frame)
+
+    def _acknowledge(self, frame: FrameArrived) -> None:
         """The frame is acknowledged as soon as those before it are."""
         newest = frame.link.attachment.taken.settle(frame.sequence)
         if newest is not None and not self._server.socket.closed:
             self._server.done(frame.link, newest)
             self._reactor.defer(self._flush)
-
-
-def _ignore() -> None:
-    """Nobody waits for the delivery of results that may be lost."""

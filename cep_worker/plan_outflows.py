@@ -11,6 +11,7 @@ from cep_worker.consumers import Consumers
 from cep_worker.figures import HeldFigures
 from cep_worker.held.held_results import HeldResults
 from cep_worker.outflow import Outflow
+from cep_worker.stream_counts import StreamCounts
 from cep_worker.surroundings import Surroundings
 
 logger = logging.getLogger(__name__)
@@ -38,6 +39,7 @@ class PlanOutflows:
         self._plan = plan
         self._consumers = consumers
         self._held: HeldResults | None = None
+        self.counts = StreamCounts()
         self._told: tuple[PlanCheckpoints, ...] = ()
         self._former: list[_Former] = []
         self._ending_since_ms: int | None = None
@@ -60,6 +62,18 @@ class PlanOutflows:
             self.present = None
         self._open()
         self._close_epochs()
+
+    def kept(self) -> HeldResults | None:
+        """Return what is kept on the disk; None when nothing ever was."""
+        return self._held
+
+    def keep(self) -> HeldResults:
+        """Return where to keep results. Raises ConfigError when the folder cannot be used."""
+        if self._held is None:
+            self._held = self._around.held.open(self._plan, self._consumers, self.counts)
+            self._held.learn(self._told)
+            self._close_epochs()
+        return self._held
 
     def trace(self, on: bool) -> None:
         """Results are written to the log from now on, or not any more."""
@@ -186,7 +200,7 @@ class PlanOutflows:
                 return
             self.present = Outflow(
                 around.reactor, around.context, self._plan, around.config.outflow, around.config.host,
-                self._consumers, self._held if self._plan.delivery == "exactly-once" else None, around.changed,
+                self._consumers, self, around.changed,
             )  # fmt: skip
         except (PortInUseError, ConfigError) as error:
             if error.message != before:
@@ -207,8 +221,5 @@ class PlanOutflows:
 
     def _open_held(self) -> None:
         """What was held is found again. Raises ConfigError."""
-        store = self._around.held
-        if self._held is None and store.wanted(self._plan):
-            self._held = store.open(self._plan, self._consumers)
-            self._held.learn(self._told)
-            self._close_epochs()
+        if self._around.held.wanted(self._plan):
+            self.keep()

@@ -9,21 +9,45 @@ from dataclasses import dataclass, field
 
 class Receipt:
     """What each consumer of a frame settles once, when it has delivered the frame or, by its own policy, given it up.
-    `delivered` is called when all have. Belongs to the reactor's thread."""
+    `delivered` is called when all have, or `returned` when one of them has ended and given the frame back. Belongs to
+    the reactor's thread."""
 
-    __slots__ = ("_delivered", "_unsettled")
+    __slots__ = ("_delivered", "_given_back", "_returned", "_unsettled", "lost_rows")
 
-    def __init__(self, consumers: int, delivered: Callable[[], None]) -> None:
+    def __init__(
+        self, consumers: int, delivered: Callable[[], None], returned: Callable[[], None] | None = None
+    ) -> None:
+        """Without `returned` a consumer that ends must count the frame as lost."""
         self._unsettled = consumers
         self._delivered = delivered
+        self._returned = returned
+        self._given_back = False
+        self.lost_rows = 0
+        """So many of the frame's events a consumer could not deliver; of several consumers the most."""
 
-    def settle(self) -> None:
-        """One more consumer has done its part. ValueError when all had."""
+    @property
+    def takes_back(self) -> bool:
+        """Return whether a consumer that ends may give the frame back; for any thread."""
+        return self._returned is not None
+
+    def settle(self, lost_rows: int = 0) -> None:
+        """One more consumer has done its part, but for `lost_rows` events. ValueError when all had."""
         if self._unsettled < 1:
             raise ValueError("a receipt was settled more often than there are consumers")
         self._unsettled -= 1
-        if not self._unsettled:
+        self.lost_rows = max(self.lost_rows, lost_rows)
+        if self._unsettled:
+            return
+        if self._given_back and self._returned is not None:
+            self._returned()
+        else:
             self._delivered()
+
+    def give_back(self) -> bool:
+        """Settle for a consumer that has ended without delivering. Return False when the frame is lost with it."""
+        self._given_back = self.takes_back
+        self.settle()
+        return self.takes_back
 
 
 @dataclass(slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
@@ -42,6 +43,8 @@ class Standing:
         self._errors = errors
         self._troubles = Troubles()
         self._connectors: tuple[ConnectorFigures, ...] = ()
+        self._since: dict[tuple[str, ...], int] = {}
+        """When each connector with an error began to fail, in time of day."""
         self._listeners: tuple[ListenerReport, ...] = ()
         self._taken: tuple[tuple[int, int], ...] = ()
         self.plans: tuple[PlanSnapshot, ...] = ()
@@ -54,7 +57,7 @@ class Standing:
     def look(self, problems: Mapping[PlanKey, str], now_ms: int, day_ms: int) -> None:
         """All parts are looked at. `problems` are those of plans' declarations (empty: none), `now_ms` is monotonic,
         `day_ms` the time of day."""
-        self._connectors = (*self._sources.figures(), *self._sinks.figures())
+        self._connectors = self._with_since((*self._sources.figures(), *self._sinks.figures()), day_ms)
         self._listeners = self._egress.reports(now_ms)
         self._taken = self._limits.taken()
         self._troubles.look(self._found_troubles(problems), day_ms)
@@ -97,6 +100,22 @@ class Standing:
             }
             for plan in self.plans
         ]
+
+    def _with_since(self, found: tuple[ConnectorFigures, ...], day_ms: int) -> tuple[ConnectorFigures, ...]:
+        """The same, with the time since which something is wrong with them."""
+        before, self._since = self._since, {}
+        alike: Counter[tuple[str, ...]] = Counter()
+        noted = []
+        for one in found:
+            kind = (one.direction, one.type, str(one.tenant), one.plan, one.stream)
+            alike[kind] += 1
+            if one.error:
+                name = (*kind, str(alike[kind]))
+                self._since[name] = before.get(name, day_ms)
+                noted.append(dataclasses.replace(one, since_ms=self._since[name]))
+            else:
+                noted.append(one)
+        return tuple(noted)
 
     def _found_troubles(self, problems: Mapping[PlanKey, str]) -> Iterator[Trouble]:
         yield from self._sources.troubles()

@@ -49,6 +49,7 @@ class Header(msgspec.Struct, frozen=True, tag="header"):
     earlier version wrote this. The file before this one ends with the mark of checkpoint `after`; 0: it is of another
     run, or without a mark; None: an earlier version wrote this. `former` tells of the newest mark of an earlier run, of
     which no other file would tell. `run_log` is the identity that the publisher drew for this run; empty: it told none.
+    With `at_once` the results wait for consumers alone, not for a checkpoint: their plan delivers at least once.
     """
 
     log: str
@@ -62,6 +63,7 @@ class Header(msgspec.Struct, frozen=True, tag="header"):
     after: int | None = None
     former: Told | None = None
     run_log: str = ""
+    at_once: bool = False
 
     def run(self) -> Attempt:
         return self.epoch, self.attempt

@@ -20,18 +20,22 @@ from cep_worker.held.decisions import Attempt, Verdict, verdict
 from cep_worker.held.deployments import Deployments
 from cep_worker.held.group_file import Group
 from cep_worker.held.publisher_log import PublisherLog, place_of
-from cep_worker.held.release import Release
+from cep_worker.held.release import Offered, Release
 from cep_worker.held.syncing import FileSync
 from cep_worker.reactor import Reactor
 from cep_worker.spool.aside import SUFFIX as ASIDE
 from cep_worker.spool.aside import SetAside
 from cep_worker.spool.folder import safe_component
 from cep_worker.spool.losses import Losses
+from cep_worker.stream_counts import StreamCounts
 
 logger = logging.getLogger(__name__)
 paced_logger = PacedLog(logger)
 
 TRY_AGAIN_MS = 1_000
+CUT_BYTES = 16 * 2**20
+"""Results that wait for consumers alone go into files of about this size: each is delivered again as a whole after a
+restart."""
 LAST_CHECKPOINT = 2**63 - 1
 """What a topology that is gone for good gave behind its last marker belongs to this."""
 
@@ -47,16 +51,24 @@ class HeldResults:
     """
 
     def __init__(
-        self, folder: Path, plan: DeployedPlan, reactor: Reactor, sync: FileSync, consumers: Consumers, most_bytes: int
+        self,
+        folder: Path,
+        plan: DeployedPlan,
+        reactor: Reactor,
+        sync: FileSync,
+        consumers: Consumers,
+        most_bytes: int,
+        counts: StreamCounts | None = None,
     ) -> None:
         """Finds again what is in `folder`. Raises OSError when that cannot be read. While more than `most_bytes` stand
-        and wait for consumers, there is no room for more."""
+        and wait for consumers, there is no room for more. `counts` learns what consumers have delivered."""
         self._folder = folder
         self._key = plan.key
         self._reactor = reactor
         self._sync = sync
         self._consumers = consumers
         self._most_bytes = most_bytes
+        self._counts = counts if counts is not None else StreamCounts()
         self._exported: dict[str, tuple[tuple[str, str], ...]] = {}
         self._spans: tuple[CheckpointSpan, ...] = ()
         self._last_runs: tuple[CheckpointSpan, ...] = ()
@@ -68,7 +80,7 @@ class HeldResults:
         self._gone = 0
         """So many of the first deployments are gone for good."""
         self._logs: dict[tuple[int, str], PublisherLog] = {}
-        self._releases: dict[PublisherLog, Release] = {}
+        self._releases: dict[PublisherLog, Release | Offered] = {}
         self._standing_bytes = 0
         self._first_epoch = 0
         self.needs_epoch = 0
@@ -116,6 +128,37 @@ class HeldResults:
         """The frame's events outlive this process, those that are held already are left out; gives the number of new
         ones. Raises OSError, and nothing has changed."""
         return self._log(opening).append(message, batch, body)
+
+    def holds(self, opening: OpenLink) -> bool:
+        """Return whether results of the publisher wait here: what it sends now must wait behind them."""
+        log = self._logs.get((opening.epoch, opening.sender))
+        return log is not None and log.held_rows() > 0
+
+    def append_at_once(self, opening: OpenLink, message: Data, batch: pa.RecordBatch, body: Any) -> None:
+        """Keep a frame that goes to consumers as soon as these have room, whatever checkpoints say. Raises OSError, and
+        nothing has changed."""
+        log = self._log(opening, at_once=True)
+        log.append(message, batch, body)
+        if log.groups[-1].size_bytes >= CUT_BYTES:
+            log.cut()
+        self._pump_later()
+
+    def keep_offered(
+        self,
+        opening: OpenLink,
+        frames: Sequence[tuple[Data, pa.RecordBatch, Any]],
+        durable: Callable[[], None],
+    ) -> Offered:
+        """Keep `frames` of a publisher that has nothing here until consumers, who have them already, have delivered
+        them. `durable` is called when they are on the disk. Raises OSError: some may then be delivered twice."""
+        log = self._log(opening, at_once=True)
+        for message, batch, body in frames:
+            log.append(message, batch, body)
+        log.cut()
+        self._sync.when_done(durable)
+        offered = self._releases[log] = Offered(len(frames), partial(self._delivered, log))
+        self._pump_later()
+        return offered
 
     def mark(self, opening: OpenLink, checkpoint: int, durable: Callable[[], None]) -> None:
         """What the publisher has sent so far belongs to `checkpoint` or earlier ones; `durable` is called when it is
@@ -177,8 +220,10 @@ class HeldResults:
             set_aside_bytes=self._aside.size_bytes,
             released_events=sum(
                 group.rows for log in logs for group in log.groups
-                if not log.is_written(group) and self._verdict(group) is Verdict.RELEASE
+                if self._verdict(group) is Verdict.RELEASE and (group.header.at_once or not log.is_written(group))
             ),
+            maximum_bytes=self._most_bytes,
+            full=not self.has_room(),
         )  # fmt: skip
 
     def figures(self) -> HeldFigures:
@@ -202,14 +247,14 @@ class HeldResults:
             logger.warning("results lost with their plan: plan=%s events=%d", self._key.topology(), rows)
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _log(self, opening: OpenLink) -> PublisherLog:
+    def _log(self, opening: OpenLink, at_once: bool = False) -> PublisherLog:
         name = (opening.epoch, opening.sender)
         log = self._logs.get(name)
         if log is None:
             folder = self._folder / str(opening.epoch) / safe_component(opening.sender)
             log = self._logs[name] = PublisherLog(folder, self._key, self._sync)
         lost = len(log.lost)
-        log.begin(opening, self._deployments.deployed_ms(opening.epoch))
+        log.begin(opening, self._deployments.deployed_ms(opening.epoch), at_once)
         if len(log.lost) > lost:
             self._note_lost(log)
             self._aside.look()
@@ -282,13 +327,13 @@ class HeldResults:
                 self._reactor.call_at(now_ms + TRY_AGAIN_MS, self._pump)
         self._standing_bytes = sum(
             group.size_bytes for log in self._logs.values() for group in log.groups
-            if not log.is_written(group) and self._verdict(group) is Verdict.RELEASE
+            if self._verdict(group) is Verdict.RELEASE and (group.header.at_once or not log.is_written(group))
         )  # fmt: skip
         if self.has_room() and not had_room:
-            logger.info("results are taken again: plan=%s", self._key.topology())
+            paced_logger.over("room", "results are taken again: plan=%s", self._key.topology())
         elif had_room and not self.has_room():
-            logger.warning("sinks are behind, publishers wait: plan=%s bytes=%d", self._key.topology(),
-                           self._standing_bytes)  # fmt: skip
+            text = "sinks are behind, publishers wait: plan=%s bytes=%d"
+            paced_logger.problem("room", text, self._key.topology(), self._standing_bytes)
 
     def _mark_last(self, log: PublisherLog) -> None:
         """What a last run gave behind its last marker is complete."""
@@ -319,11 +364,15 @@ class HeldResults:
             self._note_undone(group)
             log.drop_oldest()
             return True
+        if found is Verdict.RELEASE and group.header.at_once and group.frames and log.is_written(group):
+            log.cut()
         if found is Verdict.RELEASE and not log.is_written(group):
             self._losses.note(group.lost_rows, place_of(group.path))
-            done = partial(self._delivered, log)
+            done, again = partial(self._delivered, log), partial(self._release_again, log)
             lost = partial(self._losses.note, place=f"{place_of(group.path)} released")
-            self._releases[log] = Release(log.group_id(group), group, self._exported, self._consumers, done, lost)
+            self._releases[log] = Release(
+                log.group_id(group), group, self._exported, self._consumers, done, again, lost, self._counts
+            )
         return False
 
     def _delivered(self, log: PublisherLog) -> None:
@@ -333,7 +382,15 @@ class HeldResults:
             log.drop_oldest()
             self._pump_later()
 
+    def _release_again(self, log: PublisherLog) -> None:
+        """A consumer ended before it had delivered the log's oldest group: those that there are now get it."""
+        if not self._closed:
+            del self._releases[log]
+            self._pump_later()
+
     def _verdict(self, group: Group) -> Verdict:
+        if group.header.at_once:
+            return Verdict.RELEASE
         run = group.header.run()
         return verdict(run, group.checkpoint, self._standing[self._deployments.of(run[0])])
 

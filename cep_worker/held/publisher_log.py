@@ -87,7 +87,7 @@ class PublisherLog:
         header = group.header
         return GroupId(self._key, header.publisher, header.epoch, header.attempt, group.checkpoint or 0, header.log)
 
-    def begin(self, opening: OpenLink, deployed_ms: int) -> None:
+    def begin(self, opening: OpenLink, deployed_ms: int, at_once: bool = False) -> None:
         """What follows is of the publisher's run that `opening` tells of, of the plan that was deployed at
         `deployed_ms`; that of a former run is complete as it is. If that had the same epoch and attempt, what has no
         mark is set aside: nobody will tell any more whether it stands. Raises OSError."""
@@ -106,7 +106,7 @@ class PublisherLog:
             return
         header = Header(
             log, opening.sender, *run, opening.streams, number, 0, deployed_ms,
-            after=0, former=former, run_log=opening.log,
+            after=0, former=former, run_log=opening.log, at_once=at_once,
         )  # fmt: skip
         self._begin_group(header)
         self._marked = 0
@@ -255,7 +255,7 @@ class PublisherLog:
     def _give_up_unmarked(self, group: Group) -> None:
         """What was written last is of another run with the epoch and attempt of the one that begins now, for whose
         checkpoints it would wait. Raises OSError."""
-        if group.frames and group.checkpoint is None and group in self.groups:
+        if group.frames and group.checkpoint is None and group in self.groups and not group.header.at_once:
             logger.error("held results lost, their epoch was given out again before their checkpoint, set aside: "
                          "file=%s events=%d", set_aside(group.path), group.rows)  # fmt: skip
             self.groups.remove(group)

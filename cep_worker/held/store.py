@@ -19,6 +19,7 @@ from cep_worker.held.held_results import HeldResults
 from cep_worker.held.syncing import FileSync
 from cep_worker.reactor import Reactor
 from cep_worker.spool.folder import safe_component
+from cep_worker.stream_counts import StreamCounts
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +40,7 @@ class HeldStore:
         """The plan's results are held, or some of a former deployment still are."""
         return plan.delivery == "exactly-once" or self._folder_of(plan.key).is_dir()
 
-    def open(self, plan: DeployedPlan, consumers: Consumers) -> HeldResults:
+    def open(self, plan: DeployedPlan, consumers: Consumers, counts: StreamCounts | None = None) -> HeldResults:
         """What is held of the plan's results. Raises ConfigError when the folder cannot be used, or another process
         uses it."""
         try:
@@ -47,7 +48,9 @@ class HeldStore:
             if self._sync is None:
                 self._sync = FileSync(self._reactor.post)
             most_bytes = self._config.undelivered_bytes
-            return HeldResults(self._folder_of(plan.key), plan, self._reactor, self._sync, consumers, most_bytes)
+            return HeldResults(
+                self._folder_of(plan.key), plan, self._reactor, self._sync, consumers, most_bytes, counts
+            )
         except OSError as error:
             raise ConfigError(f"results.path: {self._folder} cannot be used: {error.strerror or error}") from error
 

@@ -20,9 +20,15 @@ from cep_worker.topics import Topics
 
 class Sink(Consumer, Protocol):
     """Takes the events of one exported stream. All methods are called on the reactor's thread and none blocks.
-    `dropped_events` counts those that could not be delivered for good."""
+    `dropped_events` counts those that could not be delivered for good. `passes_on` says whether a successor gets what
+    the sink cannot deliver."""
 
     dropped_events: int
+    passes_on: bool
+
+    @property
+    def delivered_events(self) -> int:
+        """How many events have been delivered since the sink started."""
 
     def tick(self, now_ms: int) -> None:
         """Time passes."""
@@ -34,10 +40,11 @@ class Sink(Consumer, Protocol):
         """How many events have been offered and not been delivered yet."""
 
     def last_error(self) -> str:
-        """What went wrong last, or nothing while all is well."""
+        """What is wrong now, or nothing while all is well."""
 
-    def close(self) -> None:
-        """The sink ends at once. What it still has, and whatever is offered later, is given up and settled."""
+    def close(self, successor: Sink | None = None) -> None:
+        """The sink ends at once. What it still has, and whatever is offered later, goes to `successor`, groups to it
+        from their beginning; without one it is given up and settled."""
 
 
 @dataclass(frozen=True, slots=True)

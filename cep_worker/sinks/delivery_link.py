@@ -6,6 +6,7 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -65,6 +66,7 @@ class DeliveryLink:
         self._reported_open = False
         self.rows = 0
         """Rows that were offered and are not delivered."""
+        self.delivered_rows = 0
         self.last_error = ""
 
     def offer(self, batch: pa.RecordBatch, body: Any, receipt: Receipt, position: int = 0) -> None:
@@ -85,10 +87,17 @@ class DeliveryLink:
             for socket in link.sockets:
                 self._reactor.watch(socket, self._handle)
 
-    def close(self) -> None:
-        """The link is closed; what is not delivered is given up."""
+    def close(self, pass_on: Callable[[pa.RecordBatch, Any, Receipt, bool], None]) -> None:
+        """Close the link. `pass_on` gets what is not delivered: batch, body, receipt, whether it has a position."""
         self._leave()
-        self._settle([self._waiting.popleft() for _ in range(len(self._waiting))])
+        while self._waiting:
+            waiting = self._waiting.popleft()
+            self.rows -= waiting.batch.num_rows
+            receipt = waiting.receipts[0]
+            if len(waiting.receipts) > 1:
+                receipt = Receipt(1, partial(_settle_all, waiting.receipts))
+            pass_on(waiting.batch, waiting.body, receipt, bool(waiting.position))
+        self._room()
 
     def _handle(self, now_ms: int) -> None:
         link = self._link
@@ -167,7 +176,9 @@ class DeliveryLink:
     def _settle(self, delivered: list[_Waiting]) -> None:
         if not delivered:
             return
-        self.rows -= sum(waiting.batch.num_rows for waiting in delivered)
+        rows = sum(waiting.batch.num_rows for waiting in delivered)
+        self.rows -= rows
+        self.delivered_rows += rows
         for waiting in delivered:
             for receipt in waiting.receipts:
                 receipt.settle()
@@ -185,3 +196,8 @@ class DeliveryLink:
         for socket in link.sockets:
             self._reactor.unwatch(socket)
         link.close()
+
+
+def _settle_all(receipts: tuple[Receipt, ...]) -> None:
+    for receipt in receipts:
+        receipt.settle()

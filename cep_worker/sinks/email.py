@@ -213,6 +213,7 @@ class _MailServer:
 class _EmailWriter:
     def __init__(self, options: EmailOptions, letters: _Letters, server: _MailServer, mapper: SinkMapper) -> None:
         self.problem = ""
+        self.steps = 0
         self._options = options
         self._letters = letters
         self._server = server

@@ -33,6 +33,7 @@ class _ErrorStoreWriter:
 
     def __init__(self, store: ErrorStore, origin: Origin) -> None:
         self.problem = ""
+        self.steps = 0
         self._store = store
         self._origin = origin
 

@@ -48,6 +48,7 @@ class _FileWriter:
 
     def __init__(self, path: Path, mapper: SinkMapper) -> None:
         self.problem = ""
+        self.steps = 0
         self._path = path
         self._mapper = mapper
         self._file: BinaryIO = open_for_append(path)

@@ -74,6 +74,7 @@ class HttpOptions(msgspec.Struct, frozen=True, rename=_OPTION_NAMES):
 class _HttpWriter:
     def __init__(self, options: HttpOptions, headers: dict[str, str], mapper: SinkMapper) -> None:
         self.problem = ""
+        self.steps = 0
         self._options = options
         self._mapper = mapper
         self._log = PacedLog(logger)
@@ -89,6 +90,7 @@ class _HttpWriter:
             part = batch.slice(start, self._options.batch_rows)
             try:
                 self._deliver(self._mapper.joined(part), headers, stopping)
+                self.steps += 1
             except WriteError as error:
                 unwanted.append(Failed(part, error.message))
                 self.problem = ""

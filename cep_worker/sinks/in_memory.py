@@ -23,6 +23,8 @@ logger = logging.getLogger(__name__)
 class InMemorySink:
     """A publisher of a topic."""
 
+    passes_on = False
+
     def __init__(
         self, topics: Topics, publisher: Publisher, schema: StreamSchema, picking: Picking | None, where: str
     ) -> None:
@@ -33,7 +35,9 @@ class InMemorySink:
         self._schema = arrow_schema(schema)
         self._closed = False
         self._given_up = 0
+        self._offered = 0
         self.dropped_events = 0
+        self.delivered_events = 0
 
     def has_room(self) -> bool:
         return self._closed or self._publisher.has_room()
@@ -42,6 +46,7 @@ class InMemorySink:
         if not self._closed and batch.schema.equals(self._schema):
             if self._picking is not None:
                 batch, body = self._picking.batch(batch), None  # it is written anew
+            self._offered += batch.num_rows
             self._publisher.offer(batch, body, receipt, frame)
             return
         why = "their sink has ended" if self._closed else "the attributes of their stream have changed"
@@ -54,6 +59,8 @@ class InMemorySink:
 
     def tick(self, now_ms: int) -> None:
         self.dropped_events = self._publisher.dropped_events + self._given_up
+        open_events = self._publisher.waiting_events() + self._publisher.dropped_events
+        self.delivered_events = max(self.delivered_events, self._offered - open_events)
 
     def drained(self) -> bool:
         return not self._publisher.waiting_events()
@@ -64,7 +71,7 @@ class InMemorySink:
     def last_error(self) -> str:
         return self._publisher.stall
 
-    def close(self) -> None:
+    def close(self, successor: Sink | None = None) -> None:
         self._closed = True
         self._topics.end_publisher(self._publisher)
 

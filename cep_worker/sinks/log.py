@@ -31,6 +31,7 @@ class LogOptions(msgspec.Struct, frozen=True):
 class _LogWriter:
     def __init__(self, options: LogOptions, prefix: str, mapper: SinkMapper) -> None:
         self.problem = ""
+        self.steps = 0
         self._level = LOG_LEVELS[options.priority]
         self._prefix = prefix
         self._mapper = mapper

@@ -89,6 +89,7 @@ class _RdbmsWriter:
 
     def __init__(self, engine: Engine, table: sqlalchemy.Table, stream: StreamSchema, options: RdbmsOptions) -> None:
         self.problem = ""
+        self.steps = 0
         self._engine = engine
         self._table = table
         self._stream = stream.stream

@@ -31,7 +31,8 @@ from cep_worker.troubles import Trouble
 logger = logging.getLogger(__name__)
 
 ENDING_MS = 30_000
-"""For how long a sink that is not declared any more may go on delivering what it has."""
+"""For how long a sink that is not declared any more may go on delivering what it has, unless that fails: then its
+successor gets it at once."""
 
 
 class _Tap:
@@ -77,6 +78,15 @@ class _Running:
         return (declared.tenant(), declared.plan_name(), declared.connector.stream) == (key.tenant, key.plan, stream)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Ending:
+    """A sink that is not declared any more, since when, and the one that gets what it cannot deliver."""
+
+    sink: Sink
+    since_ms: int
+    successor: Sink | None
+
+
 class RunningSinks:
     """Starts and ends sinks. One that cannot be made is reported and left out; the rest of its plan runs."""
 
@@ -98,7 +108,7 @@ class RunningSinks:
         self._topics = topics
         self._errors = errors
         self._running: list[_Running] = []
-        self._ending: list[tuple[Sink, int]] = []
+        self._ending: list[_Ending] = []
         self._taps: dict[tuple[PlanKey, str], list[_Tap]] = {}
 
     def apply(self, wanted: list[Declared], now_ms: int) -> None:
@@ -118,8 +128,17 @@ class RunningSinks:
         self._running = in_order
         for running in before:
             if running.sink is not None:
-                self._ending.append((running.sink, now_ms))
+                self._ending.append(_Ending(running.sink, now_ms, self._successor(running.declared, kept)))
         self._tap()
+
+    def _successor(self, declared: Declared, kept: list[_Running | None]) -> Sink | None:
+        """The sink that was started now in place of the one that was `declared` so: of its type and stream."""
+        for running in self._running:
+            one = running.declared
+            same = (one.connector.type, one.connector.stream) == (declared.connector.type, declared.connector.stream)
+            if running not in kept and same and one.key == declared.key and one.stream.schema == declared.stream.schema:
+                return running.sink
+        return None
 
     def taps(self, key: PlanKey, stream: str) -> list[_Tap]:
         """The sinks of an exported stream."""
@@ -169,7 +188,12 @@ class RunningSinks:
             figures_of("sink", one.declared, one.error)
             if one.sink is None
             else figures_of(
-                "sink", one.declared, one.sink.last_error(), one.sink.waiting_events(), one.sink.dropped_events
+                "sink",
+                one.declared,
+                one.sink.last_error(),
+                one.sink.waiting_events(),
+                one.sink.dropped_events,
+                one.sink.delivered_events,
             )
             for one in self._running
         )
@@ -179,9 +203,10 @@ class RunningSinks:
         for sink in self._sinks():
             sink.tick(now_ms)
         for ending in list(self._ending):
-            sink, since_ms = ending
-            if sink.drained() or now_ms - since_ms >= ENDING_MS:
-                sink.close()
+            sink = ending.sink
+            passes_on = ending.successor is not None and sink.passes_on and bool(sink.last_error())
+            if sink.drained() or passes_on or now_ms - ending.since_ms >= ENDING_MS:
+                sink.close(ending.successor)
                 self._ending.remove(ending)
 
     def drained(self) -> bool:
@@ -196,7 +221,7 @@ class RunningSinks:
 
     def _sinks(self) -> list[Sink]:
         running = [running.sink for running in self._running if running.sink is not None]
-        return running + [sink for sink, _ in self._ending]
+        return running + [ending.sink for ending in self._ending]
 
     def _label(self, declaration: Declared) -> str:
         """What tells the sink from others of its stream, the same after an edit of its options."""

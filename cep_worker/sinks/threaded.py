@@ -6,7 +6,8 @@ import logging
 import queue
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -15,10 +16,15 @@ from cep_common.errors import CepError
 from cep_worker.consumers import FrameId, GroupId
 from cep_worker.error_store.entries import Failed, Origin
 from cep_worker.receipts import Receipt
-from cep_worker.sinks.base import SinkContext
+from cep_worker.sinks.base import Sink, SinkContext
+from topology.frames import concatenate
 
 logger = logging.getLogger(__name__)
 
+BLOCKED_MS = 10_000
+"""A sink that has events and delivers none of them for so long is blocked."""
+FAILED_MS = 60_000
+"""Events that were dropped or kept in the error store are told as what is wrong now for so long."""
 KEPT_AT_ONCE = 10_000
 """Events, about, that go into the error store in one go."""
 
@@ -34,9 +40,11 @@ class WriteError(CepError):
 
 
 class Writer(Protocol):
-    """Delivers batches; lives on the sink's thread. `problem` says why it tries again now, or nothing."""
+    """Delivers batches; lives on the sink's thread. `problem` says why it tries again now, or nothing; `steps` rises
+    with each part of a batch that is done."""
 
     problem: str
+    steps: int
 
     def write(self, batch: pa.RecordBatch, frame: FrameId | None, stopping: threading.Event) -> None:
         """`batch` is delivered or, as part of a group, ready for its `commit`. May take long, and tries again as it
@@ -77,6 +85,8 @@ class _Work:
 class ThreadedSink:
     """Batches in a queue of at most `waiting_rows` rows (and one batch), written by a thread."""
 
+    passes_on = True
+
     def __init__(self, context: SinkContext, writer: Writer, on_error: str = "LOG") -> None:
         """Events that `writer` cannot deliver are dropped, or, with `on_error` STORE, kept in the error store as far as
         it has room."""
@@ -93,11 +103,22 @@ class ThreadedSink:
         self._unsettled = 0
         self._ended = False
         self._stopping = threading.Event()
+        self._successor: Sink | None = None
         self._group_rows: dict[str, tuple[FrameId, int]] = {}
         """By log, of the group that was begun and not committed: its last frame, and the rows that were written."""
         self._error = ""
         self._stored_events = 0
+        self._lost = 0
+        """Events of the work at hand that were dropped or kept in the error store."""
         self.dropped_events = 0
+        self.delivered_events = 0
+        self._works = 0
+        self._moved = (-1, -1)
+        self._moved_ms = 0
+        """How much was done when it was looked last, and when that was first seen."""
+        self._failures = self._seen_failures = 0
+        self._failed_ms = 0
+        self._blocked = False
         self._thread = threading.Thread(target=self._run, name=f"sink {self._name}", daemon=True)
         self._thread.start()
 
@@ -119,7 +140,15 @@ class ThreadedSink:
         self._origin = origin
 
     def tick(self, now_ms: int) -> None:
-        """Nothing to do: the thread keeps its own time."""
+        """Notice a write that hangs, and forget what failed long ago."""
+        moved = (self._works, self._writer.steps)
+        if moved != self._moved or not self._unsettled:
+            self._moved, self._moved_ms = moved, now_ms
+        self._blocked = now_ms - self._moved_ms >= BLOCKED_MS
+        if self._failures != self._seen_failures:
+            self._seen_failures, self._failed_ms = self._failures, now_ms
+        elif self._error and now_ms - self._failed_ms >= FAILED_MS:
+            self._error = ""
 
     def drained(self) -> bool:
         return self._unsettled == 0
@@ -128,9 +157,12 @@ class ThreadedSink:
         return self._rows
 
     def last_error(self) -> str:
-        return self._error or (f"{self._name}: {self._writer.problem}" if self._writer.problem else "")
+        if self._error or self._writer.problem:
+            return self._error or f"{self._name}: {self._writer.problem}"
+        return f"{self._name}: it has delivered nothing for more than {BLOCKED_MS // 1_000} s" if self._blocked else ""
 
-    def close(self) -> None:
+    def close(self, successor: Sink | None = None) -> None:
+        self._successor = successor
         self._stopping.set()
         self._queue.put(None)
 
@@ -145,8 +177,11 @@ class ThreadedSink:
 
     def _run(self) -> None:
         while (work := self._queue.get()) is not None:
-            self._do(work)
-            self._done(work)
+            left = self._do(work)
+            if left is None:
+                self._done(work)
+            else:
+                self._give_up(left)
             if self._stopping.is_set():
                 break
         self._writer.close()
@@ -158,24 +193,47 @@ class ThreadedSink:
                 self._give_up(left)
 
     def _done(self, work: _Work) -> None:
+        self._leave(work)
+        lost, self._lost = self._lost, 0
+        self._works += 1
+        self.delivered_events += max(0, work.rows - lost)
+        self._post(partial(work.receipt.settle, lost))
+
+    def _leave(self, work: _Work) -> None:
         with self._lock:
             was_full = self._rows >= self._most_rows
             self._rows -= work.rows
             self._unsettled -= 1
-        self._post(work.receipt.settle)
         if was_full and self._rows < self._most_rows:
             self._room()
 
     def _give_up(self, work: _Work) -> None:
         """On the sink's thread, or, of what comes after its end, on the reactor's: better it waits than events go."""
+        if self._passes_on(work):
+            self._leave(work)
+            self._post(partial(self._pass_on, work))
+            return
         if work.batch is not None:
             self._lose(work, None, work.rows, "the sink has ended")
         if work.attempt is not None:
             work.attempt.end()
         self._done(work)
 
-    def _do(self, work: _Work) -> None:
-        """Writes; what fails for good is lost, a whole group when its commit does."""
+    def _passes_on(self, work: _Work) -> bool:
+        """Return whether the sink has a successor that can take `work`."""
+        grouped = work.frame is not None or work.group is not None
+        return self._successor is not None and work.attempt is None and (not grouped or work.receipt.takes_back)
+
+    def _pass_on(self, work: _Work) -> None:
+        """On the reactor's thread. Of a group the successor gets all again, for it may not have its beginning."""
+        if work.frame is not None or work.group is not None:
+            work.receipt.give_back()
+        elif self._successor is not None and work.batch is not None:
+            self._successor.offer(work.batch, None, work.receipt)
+
+    def _do(self, work: _Work) -> _Work | None:
+        """Writes; what fails for good is lost, a whole group when its commit does. Return what another sink must do
+        when this one ends before it is delivered."""
         rows = work.rows if work.group is None else self._group_rows.pop(work.group.log, (None, 0))[1]
         try:
             if work.batch is not None:
@@ -183,6 +241,9 @@ class ThreadedSink:
             elif work.group is not None:
                 self._writer.commit(work.group, self._stopping)
         except WriteError as error:
+            if self._stopping.is_set() and self._passes_on(work):
+                failed = [one.events for one in error.failed or ()] if work.frame is None else []
+                return replace(work, batch=concatenate(failed)) if failed else work
             self._lose(work, error.failed, rows, error.message)
         except Exception as error:  # noqa: BLE001 - the sink's own message loop: one bad batch does not end it
             self._lose(work, None, rows, f"{type(error).__name__}: {error}")
@@ -194,9 +255,18 @@ class ThreadedSink:
                 self._group_rows[work.frame.group.log] = work.frame, before + rows
         if work.attempt is not None:
             work.attempt.end()
+        return None
 
     def _lose(self, work: _Work, failed: Iterable[Failed] | None, rows: int, reason: str) -> None:
         """The events that `failed` (None: all `rows` of them) are kept where they shall be, or dropped."""
+        self._failures += 1
+        failures = self._stored_events + self.dropped_events
+        try:
+            self._deal_with(work, failed, rows, reason)
+        finally:
+            self._lost += self._stored_events + self.dropped_events - failures
+
+    def _deal_with(self, work: _Work, failed: Iterable[Failed] | None, rows: int, reason: str) -> None:
         if failed is None and work.batch is not None:
             failed = (Failed(work.batch, reason),)
         if work.attempt is not None:

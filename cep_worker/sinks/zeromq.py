@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import msgspec
@@ -16,6 +17,8 @@ from cep_worker.receipts import Receipt
 from cep_worker.sinks.base import Sink, SinkContext
 from cep_worker.sinks.delivery_link import DeliveryLink
 
+logger = logging.getLogger(__name__)
+
 
 class ZeromqOptions(msgspec.Struct, frozen=True):
     """`endpoint` is `tcp://host:port` of a server of links; `stream` is the stream's name there."""
@@ -28,12 +31,15 @@ class ZeromqSink:
     """A link for batches that come once, and one for the groups of each log, by whose positions the server knows what
     it has."""
 
+    passes_on = True
+
     def __init__(self, context: SinkContext, options: ZeromqOptions) -> None:
         self._context = context
         self._endpoint = parse_endpoint(options.endpoint.removeprefix("tcp://"))
         self._schema = StreamSchema(options.stream or context.event_stream, context.schema.attributes)
         self._links: dict[str, DeliveryLink] = {}
         self._closed = False
+        self._successor: Sink | None = None
         self.dropped_events = 0
         self._link("")
 
@@ -42,11 +48,16 @@ class ZeromqSink:
 
     def offer(self, batch: pa.RecordBatch, body: Any, receipt: Receipt, frame: FrameId | None = None) -> None:
         if self._closed:
-            receipt.settle()
+            self._pass_on(batch, body, receipt, frame is not None)
         elif frame is None:
             self._link("").offer(batch, body, receipt)
         else:
             self._link(frame.group.log).offer(batch, body, receipt, frame.number)
+
+    @property
+    def delivered_events(self) -> int:
+        """Those that the server has taken over."""
+        return sum(link.delivered_rows for link in self._links.values())
 
     def commit(self, group: GroupId, receipt: Receipt) -> None:
         """Each frame stands by itself; its position tells whether it came before."""
@@ -66,10 +77,22 @@ class ZeromqSink:
         error = next((link.last_error for link in self._links.values() if link.last_error), "")
         return f"{self._context.where()}: {error}" if error else ""
 
-    def close(self) -> None:
-        self._closed = True
+    def close(self, successor: Sink | None = None) -> None:
+        self._closed, self._successor = True, successor
         for link in self._links.values():
-            link.close()
+            link.close(self._pass_on)
+
+    def _pass_on(self, batch: pa.RecordBatch, body: Any, receipt: Receipt, grouped: bool) -> None:
+        """What the sink cannot deliver any more goes to its successor, or back to where its group is kept."""
+        if self._successor is not None and not grouped:
+            self._successor.offer(batch, body, receipt)
+        elif self._successor is None or not receipt.takes_back:
+            self.dropped_events += batch.num_rows
+            logger.error("sink dropped events: sink=%s events=%d reason=the sink has ended",
+                         self._context.where(), batch.num_rows)  # fmt: skip
+            receipt.settle(batch.num_rows)
+        else:
+            receipt.give_back()
 
     def _link(self, log: str) -> DeliveryLink:
         link = self._links.get(log)

@@ -15,6 +15,11 @@ class Hook:
         self.bodies: list[bytes] = []
         self.headers: list[dict[str, str]] = []
         self.status = 200
+        self.taken: list[bytes] = []
+        """The bodies that were answered with 200."""
+        self.free = threading.Event()
+        """No request is answered while it is not set."""
+        self.free.set()
         hook = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -22,7 +27,11 @@ class Hook:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 hook.bodies.append(body)
                 hook.headers.append(dict(self.headers))
-                self.send_response(hook.status)
+                hook.free.wait()
+                status = hook.status
+                if status == 200:
+                    hook.taken.append(body)
+                self.send_response(status)
                 self.send_header("Content-Length", "0")
                 self.end_headers()
 
@@ -34,14 +43,15 @@ class Hook:
         self._thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.02})
         self._thread.start()
 
-    def events(self) -> list[Any]:
+    def events(self, bodies: list[bytes] | None = None) -> list[Any]:
         found: list[Any] = []
-        for body in self.bodies:
+        for body in self.bodies if bodies is None else bodies:
             value = json.loads(body)
             found += value if isinstance(value, list) else [value]
         return found
 
     def close(self) -> None:
+        self.free.set()
         self.server.shutdown()
         self._thread.join()
         self.server.server_close()

@@ -111,7 +111,8 @@ class Running:
         for event in self.outflow.receive(0):
             if isinstance(event, FrameArrived) and isinstance(event.message, MarkCheckpoint):
                 self.marks.append(event.message.checkpoint)
-                self.outflow.done(event.link, event.sequence)
+                if self.acknowledging:
+                    self.outflow.done(event.link, event.sequence)
             elif isinstance(event, FrameArrived) and event.batch is not None:
                 self.out += rows_of(event.batch)
                 self.positions.append(event.message.position)  # type: ignore[union-attr]

@@ -127,7 +127,7 @@ class Instances(Mapping[str, StageInstance]):
                 resequencer = Resequencer(topology.paths(component))
                 publisher = Publisher(
                     name, topology, around.context, settings.publisher_queue_rows, resequencer, around.lost,
-                    plan.delivery == "exactly-once",
+                    plan.delivery == "exactly-once", plan.delivery == "at-least-once",
                 )  # fmt: skip
                 self.publishers.append(publisher)
                 return publisher

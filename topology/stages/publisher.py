@@ -65,8 +65,11 @@ class Publisher:
         resequencer: Resequencer,
         lost: Callable[[], None],
         exactly_once: bool = False,
+        keeps: bool = False,
     ) -> None:
-        """`lost` is called when a link that stood is no more: another worker must be asked for at once."""
+        """`lost` is called when a link that stood is no more: another worker must be asked for at once. With `keeps`
+        the worker keeps on its disk what its sinks do not deliver, and acknowledges the marker of a checkpoint when all
+        before it is there or delivered."""
         self.name = name
         self.statistics = Statistics(topology.plan.publisher.name, PUBLISHER)
         self.link: LinkSender | None = None
@@ -79,6 +82,7 @@ class Publisher:
         self._resequencer = resequencer
         self._lost = lost
         self._exactly_once = exactly_once
+        self._tells = exactly_once or keeps
         self._log = uuid.uuid4().hex
         """Tells the worker this run's results from those of any other, whatever epoch that had."""
         self.former = ""
@@ -251,7 +255,7 @@ class Publisher:
         """The place of `checkpoint` among the frames is known, to the worker too if it must know; False while it cannot
         be told."""
         link = self.link
-        if not self._exactly_once:
+        if not self._tells or (link is None and not self._exactly_once):
             self._marks.append((link.outbox.next_sequence - 1 if link is not None else 0, checkpoint, self._sent))
             return True
         if link is None or not link.has_room():

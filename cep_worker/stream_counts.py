@@ -1,0 +1,26 @@
+"""How many results of each exported stream of a plan came to a worker, and how many of them consumers have."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+
+class StreamCounts:
+    """Counters that never fall while the worker serves the plan, whatever epoch it is in. Belongs to the reactor's
+    thread."""
+
+    def __init__(self) -> None:
+        self._received: Counter[str] = Counter()
+        self._delivered: Counter[str] = Counter()
+
+    def received(self, stream: str, rows: int) -> None:
+        """Count events that came from publishers."""
+        self._received[stream] += rows
+
+    def delivered(self, stream: str, rows: int) -> None:
+        """Count events that all consumers of the stream have delivered."""
+        self._delivered[stream] += rows
+
+    def of(self, stream: str) -> tuple[int, int]:
+        """Return how many events came, and how many were delivered."""
+        return self._received[stream], self._delivered[stream]
