@@ -17,7 +17,7 @@ from cep_common.messages import RegisterWorker, WorkerPlanReport
 from cep_common.task_messages import RegisterTask
 from cep_manager.hand_over import AT_REST, Tasks
 from cep_manager.instructions import Instruction, RemoveDrained
-from cep_manager.members import Member, Members, has_left, is_secured, waiting_events
+from cep_manager.members import Member, Members, has_left, is_secured, undelivered_results, waiting_events
 from cep_manager.plan_record import PlanRecord
 
 Worker = Member[RegisterWorker]
@@ -52,7 +52,7 @@ def unprocessed(key: PlanKey, live: Iterable[Worker], away: Iterable[Worker]) ->
     away_events = sum(events for _, events in left)
     return Unprocessed(
         events=sum(map(waiting_events, here)) + away_events,
-        results=sum(report.held.events for report in here if report.held is not None),
+        results=sum(map(undelivered_results, here)),
         away_events=away_events,
         away=tuple(name for name, _ in left),
     )
@@ -101,9 +101,15 @@ def drain_step(record: PlanRecord, live: Mapping[str, Worker], away: Mapping[str
     heard = [task.latest for number, task in sorted(tasks.items()) if number[0] == record.epoch]
     if len(heard) < record.workers:
         if all(map(is_secured, said)):
-            return DrainStep("through")
+            return _deliver(said)
         return DrainStep("work", "its topology does not run, and must work off events that it had taken over")
-    return DrainStep("through") if _at_rest(heard) else DrainStep("rest", "its stages work off what they have taken in")
+    return _deliver(said) if _at_rest(heard) else DrainStep("rest", "its stages work off what they have taken in")
+
+
+def _deliver(said: Collection[WorkerPlanReport]) -> DrainStep:
+    """Sinks have all results, or these wait for them."""
+    results = sum(map(undelivered_results, said))
+    return DrainStep("rest", f"{results:,} results wait for their sinks") if results else DrainStep("through")
 
 
 def _exactly_once(said: Collection[WorkerPlanReport]) -> DrainStep:

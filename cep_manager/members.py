@@ -32,10 +32,15 @@ def waiting_events(report: WorkerPlanReport) -> int:
     return sum(inflow.waiting_events + inflow.under_way_rows for inflow in report.inflow)
 
 
+def undelivered_results(report: WorkerPlanReport) -> int:
+    """Return how many results wait at the worker: on its disk for their checkpoint or sinks, in memory for sinks."""
+    held = report.held.events if report.held is not None else 0
+    return held + sum(outflow.waiting_events for outflow in report.outflow)
+
+
 def has_left(report: WorkerPlanReport) -> bool:
     """Return whether the worker may have to send events of the plan, or has results of it."""
-    held = report.held is not None and report.held.events > 0
-    return waiting_events(report) > 0 or held or not is_secured(report)
+    return waiting_events(report) > 0 or undelivered_results(report) > 0 or not is_secured(report)
 
 
 def is_secured(report: WorkerPlanReport) -> bool:

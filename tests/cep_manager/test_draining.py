@@ -151,6 +151,23 @@ def test_exactly_once_results_are_with_their_sinks_before_it_goes() -> None:
     assert world.taken(RemoveDrained) == [RemoveDrained(KEY)]
 
 
+def test_results_that_sinks_do_not_take_are_waited_for_at_least_once_too() -> None:
+    world = drained()
+    hear(world, has(0, held=HeldReport(9, 90, 1, released_events=9)))
+    keep_alive(world, step="quiet")
+    keep_alive(world, step="quiet")
+    assert record(world).drain_reason == "9 results wait for their sinks"
+    waiting = has(0)
+    first, *others = waiting.outflow
+    first = msgspec.structs.replace(first, waiting_events=5)
+    hear(world, msgspec.structs.replace(waiting, outflow=(first, *others)))
+    keep_alive(world, step="quiet")
+    assert record(world).drain_reason == "5 results wait for their sinks"
+    hear(world, has(0))
+    keep_alive(world, step="quiet")
+    assert world.taken(RemoveDrained)
+
+
 @pytest.mark.parametrize("secured", [True, False])
 def test_a_plan_that_does_not_run_goes_when_its_topology_has_left_nothing(secured: bool) -> None:
     world = drained()
