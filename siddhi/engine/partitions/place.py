@@ -34,11 +34,15 @@ class PartitionPlace:
         return f"{self.name}{key}" if key in self._inner else key
 
     def entrances(self, queries: Sequence[Node], context: OperatorContext, environment: Environment) -> list[Node]:
-        """The nodes through which outer streams come in."""
+        """Return the nodes through which outer streams come in.
+
+        A stream of `partition with` that no query inside reads has none, so its events make no instances, as in Siddhi.
+        """
         prefix = keyed_stream(self.name, "")
-        read = dict.fromkeys(source for query in queries for source in query.sources if source.startswith(prefix))
+        sources = [source for query in queries for source in query.sources if source.startswith(prefix)]
+        read = dict.fromkeys(source.removeprefix(prefix) for source in sources)
         keys = {key.stream: key for key in self.analysed.keys}
-        streams = dict.fromkeys([*keys, *(source.removeprefix(prefix) for source in read)])
+        streams = dict.fromkeys([*(stream for stream in keys if stream in read), *read])
         shared = any(stream not in keys for stream in streams)
         nodes: list[Node] = []
         for stream in streams:

@@ -83,9 +83,13 @@ class Element:
     waits_for_silence = False
 
     def enter(self, partial: Partial) -> None:
-        """`partial` has come here from the element before. A sequence has room for one."""
-        if not (self.settings.sequence and self.fresh):
+        """`partial` has come here from the element before."""
+        if self._has_room():
             self.welcome(partial)
+
+    def _has_room(self) -> bool:
+        """Return whether one more partial may come here. An element of a sequence has room for one an event."""
+        return not (self.settings.sequence and self.fresh)
 
     def welcome(self, partial: Partial) -> None:
         """`partial` is the newest that waits here."""
@@ -236,6 +240,13 @@ class CountedElement(Element):
 
     From the minimum on a partial waits here and at the next element at once: it is one object in two lists, and is
     dropped here once a later slot is filled.
+
+    In a sequence `A<3>` means what `A, A, A` means, so runs that are still below a minimum of 2 or more collect side by
+    side, each begun by another event. One event brings one of them on, the one that began first:
+
+        every A<2>, B    a1      a2        a3              b
+                         [a1]    [a1 a2]   ✗ (a3 is no B)
+                                 [a2]      [a2 a3]         match (a2 a3, b)
     """
 
     def __init__(self, settings: ElementSettings, minimum: int, maximum: int) -> None:
@@ -243,11 +254,32 @@ class CountedElement(Element):
         self.minimum = minimum
         self.maximum = maximum
         self.restart_due = False
+        self._side_by_side = settings.sequence and minimum > 1
+        self._has_passed_on = False
 
     def enter(self, partial: Partial) -> None:
         super().enter(partial)
         if self.minimum == 0 and partial.slots[self.slot] is None:
             self._reach_minimum(partial)
+
+    def _has_room(self) -> bool:
+        if not self._side_by_side:
+            return super()._has_room()
+        if any(partial.slots[self.slot] is None for partial in self.fresh):
+            return False
+        return self.settings.starts or not self._outlasts_newcomers()
+
+    def _outlasts_newcomers(self) -> bool:
+        """Return whether the oldest run waits for the next element already and may grow on: whatever brings a younger
+        run on brings this one on."""
+        return self.maximum < 0 and bool(self.fresh) and len(self.fresh[0].events(self.slot)) >= self.minimum
+
+    def reset(self) -> None:
+        if self._side_by_side and self.settings.starts and self.rearms is not None:
+            self.pending.clear()
+            self.initialise()
+        else:
+            super().reset()
 
     def update(self) -> None:
         if self.restart_due:
@@ -262,6 +294,7 @@ class CountedElement(Element):
             return []
         kept: list[Partial] = []
         complete: list[Partial] = []
+        self._has_passed_on = False
         for turn in self._turns(candidates):
             for partial, accepted in zip(turn, self._verdicts(turn, event, passes=passes), strict=True):
                 self._settle(partial, complete, accepted=accepted)
@@ -270,6 +303,8 @@ class CountedElement(Element):
                 if not self.changed and (accepted or not self.settings.sequence):
                     kept.append(partial)
         self.pending[:] = kept
+        if self._side_by_side and self._outlasts_newcomers():
+            del self.fresh[1:]
         return matches_of(complete)
 
     def _candidates(self) -> list[Partial]:
@@ -294,17 +329,25 @@ class CountedElement(Element):
         chain = partial.events(self.slot)
         partial.timestamp = chain[-1].timestamp
         count = len(chain)
-        if count < self.minimum:
-            return
         if self.settings.sequence:
-            if self.following is not None:
-                self.following.enter(partial)
-            if count != self.maximum:
-                self.enter(partial)
+            self._accept_in_sequence(partial, count)
         elif count == self.minimum:
             self._reach_minimum(partial)
-        if count == self.maximum:
+        if count >= self.minimum and count == self.maximum:
             self.changed = True
+
+    def _accept_in_sequence(self, partial: Partial, count: int) -> None:
+        if self.delivers and count == self.minimum:
+            self.changed = True
+            self.emitted = True
+            return
+        if self.following is not None and count >= self.minimum and not (self._side_by_side and self._has_passed_on):
+            self._has_passed_on = True
+            self.following.enter(partial)
+        if count < self.minimum:
+            self.welcome(partial)
+        elif count != self.maximum:
+            self.enter(partial)
 
     def _reach_minimum(self, partial: Partial) -> None:
         if self.delivers:

@@ -219,6 +219,7 @@ class EventMachineOperator(MergingOperator):
             slots = self._offered[source]
             self._progress.order = order
             machine.prepare(slots, events[slots[0]][row].timestamp)
+            first_match = len(output.matches)
             for slot in slots:
                 condition = self._conditions[slot]
                 condition.clock, condition.partition = clock, key
@@ -226,6 +227,8 @@ class EventMachineOperator(MergingOperator):
                 if matches and machine.hands_out(slots):
                     output.add(matches, order, clock, key, together=len(slots) > 1)
                 self._book_failure(slot, order, step)
+            for match in output.matches[first_match:]:
+                match.take_time()
             self._note_alarm(key)
 
     def _prepare(self, inputs: MergedRows, step: Step) -> tuple[dict[int, list[PatternEvent]], dict[int, list[bool]]]:

@@ -8,9 +8,15 @@ from siddhi.engine.pattern.partial import Match, Partial, PatternEvent, matches_
 
 class LogicalElement(Element):
     """One side of a logical pair. A partial waits at both; `and` needs both slots filled, `or` is done with the
-    first."""
+    first.
+
+    `neighbours`: the pair is an `and` in a sequence, and one stream feeds both sides. Its events are offered to one
+    side after the other, so an event that one side refuses may still fill the other. A partial that is filled on one
+    side arrives at the other for the next event, which has to fill it.
+    """
 
     partner: LogicalElement
+    neighbours = False
 
     def __init__(self, settings: ElementSettings, operator: str) -> None:
         super().__init__(settings)
@@ -19,8 +25,13 @@ class LogicalElement(Element):
     def enter(self, partial: Partial) -> None:
         one_at_a_time = self.settings.starts or self.settings.sequence
         for side in (self, self.partner):
-            if not (one_at_a_time and side.fresh):
+            if not (one_at_a_time and side._has_newcomer()):
                 side.welcome(partial)
+
+    def _has_newcomer(self) -> bool:
+        if not self.neighbours:
+            return bool(self.fresh)
+        return any(partial.slots[self.partner.slot] is None for partial in self.fresh)
 
     def rearm(self, partial: Partial) -> None:
         again = partial.copy_up_to(self.slot)
@@ -29,11 +40,15 @@ class LogicalElement(Element):
         self.partner.welcome(again)
 
     def reset(self) -> None:
-        """A half-filled `and` outlives the next event; everything else is given up."""
-        if self.conjunction and len(self.pending) != len(self.partner.pending):
+        """Give up what waits, but for a half-filled `and` of two streams, which outlives the next event."""
+        if self.conjunction and not self.neighbours and len(self.pending) != len(self.partner.pending):
             return
         self.partner.pending.clear()
-        super().reset()
+        if self.neighbours and self.settings.starts and self.rearms is not None:
+            self.pending.clear()
+            self.initialise()
+        else:
+            super().reset()
 
     def update(self) -> None:
         super().update()
@@ -46,7 +61,12 @@ class LogicalElement(Element):
             return []
         kept: list[Partial] = []
         complete: list[Partial] = []
+        filled: set[int] = set()
         for partial, accepted in zip(candidates, self._verdicts(candidates, event, passes=passes), strict=True):
+            if id(partial) in filled:  # it waits here twice: a counted element in front sent it on with each event
+                continue
+            if accepted:
+                filled.add(id(partial))
             self._settle(partial, complete, accepted=accepted)
             if self.changed:
                 continue
@@ -64,10 +84,12 @@ class LogicalElement(Element):
     def accept(self, partial: Partial) -> None:
         if self.conjunction and not self.partner.lets_partner_complete(partial):
             self.changed = True
+            if self.neighbours:
+                self.partner.welcome(partial)
             return
+        if self.neighbours and partial in self.fresh:  # the other side was filled by the same event
+            self.fresh.remove(partial)
         super().accept(partial)
-        if not self.conjunction and self.partner.delivers and self.emitter is self.partner:
-            self.partner.emitted = True
 
     def lets_partner_complete(self, partial: Partial) -> bool:
         """Whether the other side of an `and`, whose event has just come, completes the pair."""

@@ -12,6 +12,7 @@ from siddhi.engine.pattern.elements import Condition, CountedElement, Element, E
 from siddhi.engine.pattern.horizon import Limits
 from siddhi.engine.pattern.logical import LogicalElement
 from siddhi.engine.pattern.partial import LONG_AGO, Match, Partial, PatternEvent
+from siddhi.engine.scope import source_key
 
 Made = TypeVar("Made", bound=Element)
 TimedElement = AbsentElement | AbsentLogicalElement
@@ -150,7 +151,8 @@ class _Builder:
         first, last = self._bound(machine.steps, machine.within_ms, starts=True)
         for element in _both_sides(last):
             element.delivers = True
-        first.emitter = last
+        if first not in _both_sides(last) or first.waits_for_silence:
+            first.emitter = last
         parsed = self._machine._parsed
         # A round that begins at a `not` beside an event keeps what stood behind the pair, as in Siddhi.
         kept = any(isinstance(element.scope_head, AbsentLogicalElement) for element in parsed)
@@ -206,6 +208,11 @@ class _Builder:
         left = self._side(pair.left, pair.operator, starts=starts)
         self._machine._timed[timed_before:] = reversed(self._machine._timed[timed_before:])
         left.partner, right.partner = right, left
+        one_stream = source_key(pair.left.input) == source_key(pair.right.input)
+        awaited = not (pair.left.absent or pair.right.absent)
+        left.neighbours = right.neighbours = (
+            self._plan.machine.sequence and pair.operator == "and" and one_stream and awaited
+        )
         self._machine._resettable.append(right)
         return left, right
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 LONG_AGO = -(2**62)
@@ -75,17 +75,27 @@ class Partial:
             chain.pop()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Match:
-    """A complete match as it was when it was found. `slots` are in the machine's own order."""
+    """A complete match with the events that it had when it was found. `slots` are in the machine's own order."""
 
+    partial: Partial
     timestamp: int
-    slots: tuple[tuple[PatternEvent, ...] | None, ...] = field(default=())
+    slots: tuple[tuple[PatternEvent, ...] | None, ...]
 
     @classmethod
     def of(cls, partial: Partial) -> Match:
-        """The match that `partial` stands for now; later changes to `partial` do not reach it."""
-        return cls(partial.timestamp, tuple(None if chain is None else tuple(chain) for chain in partial.slots))
+        """Return the match that `partial` stands for now."""
+        slots = tuple(None if chain is None else tuple(chain) for chain in partial.slots)
+        return cls(partial, partial.timestamp, slots)
+
+    def take_time(self) -> None:
+        """Take the time that the partial match has by now.
+
+        A match leaves when its event was offered to all elements of the stream: where an optional last element lets it
+        out early, the event may still have entered an element in front.
+        """
+        self.timestamp = self.partial.timestamp
 
 
 def matches_of(complete: Iterable[Partial]) -> list[Match]:
