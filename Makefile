@@ -9,7 +9,7 @@ SPREAD := -n 3 --dist loadfile --no-loadscope-reorder
 # pytest rewrites the asserts of every test file; kept as bytecode, that is done once and not by each process again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo up test check lint unit programs tour chaos soak simulate lock clean
+.PHONY: help demo up test check lint unit programs tour chaos soak simulate fuzz-differential lock clean
 
 help:            ## say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## / — /'
@@ -48,6 +48,9 @@ programs: # what tests start and Debian has: installed when it is missing, each 
 
 simulate: $(READY) ## many seeded schedules under virtual time: make simulate SEEDS=10000 FIRST=0
 	$(BIN)/python tests/simulation/simulate.py --schedules $(or $(SEEDS),10000) --first $(or $(FIRST),0)
+
+fuzz-differential: $(READY) ## random plans and events against the real Siddhi: make fuzz-differential SEED=1 CASES=10000 FIRST=0
+	$(BIN)/python -m tools.differential.run --seed $(or $(SEED),1) --cases $(or $(CASES),10000) --first $(or $(FIRST),0)
 
 lock:            ## choose the newest versions that fit pyproject.toml and write them down
 	./tools/lock.sh

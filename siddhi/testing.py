@@ -11,6 +11,7 @@ import math
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ from siddhi.errors import SiddhiError
 from siddhi.language.ast import AttributeType
 from siddhi.language.parser import parse, parse_on_demand_query
 
-__all__ = ["Between", "Case", "CaseResult", "load_cases", "record_batch", "restored", "run_case"]
+__all__ = ["Between", "Case", "CaseResult", "load_cases", "record_answers", "record_batch", "restored", "run_case"]
 
 NOT_SUPPORTED = "not-supported"
 """The code of the error with which the engine refuses what it cannot run yet."""
@@ -83,6 +84,12 @@ class _Recorder:
     answers: dict[int, _Answer] = field(default_factory=dict)
 
 
+@lru_cache(maxsize=8)
+def _analysed(text: str) -> AnalysedApp:
+    """The app of `text`; several cases in a row often have one app."""
+    return analyse(parse(text))
+
+
 Between = Callable[[AppRuntime], AppRuntime]
 """Gives for the app that runs the one that goes on: itself, or one restored from its snapshot."""
 
@@ -112,6 +119,20 @@ def run_case(case: Case, batch_rows: int | None = None, between: Between | None 
         return CaseResult(case, passed=False, crashed=True, differences=(_told(error),))
 
 
+def record_answers(case: Case, batch_rows: int | None = None, between: Between | None = None) -> dict[str, Any]:
+    """Return what the engine answers to `case`, in the form of a case's `expect`.
+
+    `batch_rows` and `between` as in `run_case`. Raises what the engine raises, also when it refuses the app.
+    """
+    recorder = _play(case, _analysed(case.app), batch_rows, between)
+    results: list[dict[str, Any]] = []
+    for step, answer in recorder.answers.items():
+        told = {"rows": answer.rows} if answer.error is None else {"error": answer.error}
+        results.append({"step": step, **told})
+    queries = {query: {"in": rows, "removed": recorder.expired[query]} for query, rows in recorder.currents.items()}
+    return {"streams": recorder.streams, "queries": queries, **({"results": results} if results else {})}
+
+
 def _told(error: Exception) -> str:
     """The exception, and where it was raised."""
     frame = traceback.extract_tb(error.__traceback__)[-1]
@@ -121,7 +142,7 @@ def _told(error: Exception) -> str:
 def _judged(case: Case, batch_rows: int | None, between: Between | None) -> CaseResult:
     refusal_expected = "error" in case.document
     try:
-        app = analyse(parse(case.app))
+        app = _analysed(case.app)
         if not refusal_expected:
             check_events(case.document, app)
         recorder = _play(case, app, batch_rows, between)

@@ -1,0 +1,122 @@
+"""Random apps and events: the same for the same seed, a planted fault is found and made small, and no way of playing
+them changes the engine's answers."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections import Counter
+from collections.abc import Iterator
+from unittest.mock import patch
+
+import pytest
+
+from siddhi.analysis.analyser import analyse
+from siddhi.engine.pattern.chain import ChainOperator
+from siddhi.engine.shortcuts.short_cut import ShortCut
+from siddhi.errors import SiddhiError
+from siddhi.language.parser import parse
+from siddhi.testing import Case, run_case
+from tools.differential.cases import RandomCase, random_case
+from tools.differential.draw import optional, optional_parts, plain
+from tools.differential.minimise import minimise
+from tools.differential.reference import slow_forms
+from tools.differential.run import Run
+from tools.differential.variants import VARIANTS, as_case, changed_answers, own_answers, told
+
+SEED = 28
+CASES = [*range(40), *(pytest.param(number, marks=pytest.mark.cluster) for number in range(40, 200))]
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    """Failing events are part of the apps, and not worth a line of the log each."""
+    logging.disable(logging.ERROR)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+@pytest.mark.parametrize("number", CASES)
+def test_no_way_of_playing_a_random_case_changes_the_answers(number: int) -> None:
+    found = list(Run(SEED, None, shrink=1).play(number))
+    assert [(one.against, one.differences, told(one.document())) for one in found] == []
+
+
+def test_a_seed_gives_the_same_cases_everywhere() -> None:
+    cases = [random_case(1, number, peer=True) for number in range(40)]
+    assert cases == [random_case(1, number, peer=True) for number in range(40)]
+    assert len({case.template for case in cases}) == 10, "each app serves four cases"
+    assert len({json.dumps(case.events) for case in cases}) == 40
+
+
+def test_most_apps_are_accepted_and_all_kinds_are_among_them() -> None:
+    cases = [random_case(2, 4 * number, peer=False) for number in range(150)]
+    kinds: Counter[str] = Counter()
+    for case in cases:
+        try:
+            analyse(parse(case.document()["app"]))
+        except SiddhiError:
+            kinds["refused"] += 1
+        else:
+            kinds.update(kind.split(".")[0] for kind in case.kinds)
+    assert kinds["refused"] < 30
+    expected = {"filter", "window", "join", "table", "named-window", "pattern", "sequence", "partition", "aggregation"}
+    assert expected | {"trigger", "failing"} <= set(kinds)
+
+
+def test_parts_may_be_left_out_and_leave_no_marks() -> None:
+    inside = optional(" and b")
+    template = f"from S{optional(f'[i > 1{inside}]')} select i"
+    (outer, inner) = optional_parts(template)
+    assert plain(template) == "from S[i > 1 and b] select i"
+    assert plain(template[: outer[0]] + template[outer[1] :]) == "from S select i"
+    assert plain(template[: inner[0]] + template[inner[1] :]) == "from S[i > 1] select i"
+
+
+def test_the_reference_uses_neither_compiled_patterns_nor_fast_paths() -> None:
+    document = _case(
+        "from every e1=S -> e2=S[i > e1.i] select e1.i as a, e2.i as b insert into O;", [1, 2, 3]
+    ).document()
+    with patch.object(ChainOperator, "process", side_effect=AssertionError), slow_forms():
+        answers = own_answers(document)
+    assert answers == own_answers(document)
+    with patch.object(ShortCut, "run", side_effect=AssertionError), slow_forms():
+        assert run_case(as_case(document, answers), 1).passed
+
+
+def _case(query: str, values: list[int]) -> RandomCase:
+    events = [{"stream": "S", "timestamp": 1000 + place, "data": [value]} for place, value in enumerate(values)]
+    template = f"@app:playback\ndefine stream S (i int);\n{query}"
+    kinds = frozenset({"filter"})
+    return RandomCase("planted", template, events, ("O", "P"), (), 1000, failing=False, late=False, kinds=kinds)
+
+
+def test_a_planted_fault_is_found_and_made_small() -> None:
+    queries = (
+        optional("from S select i as x insert into P;") + f"from S{optional('[i > 0]')} select i{optional(' + 0')} as x"
+    )
+    case = _case(f"{queries} insert into O;", [1, 2, 3, 7, 4, 5, 6, 8])
+
+    def faulty(played: Case, rows: int | None, between: object = None) -> list[str]:
+        """Loses sevens when events come one by one."""
+        expected = played.document["expect"]["streams"].get("O", [])
+        return (
+            ["a seven is lost"]
+            if rows == 1 and between is None and any(values == [7] for _, values in expected)
+            else []
+        )
+
+    with patch("tools.differential.variants._played", faulty):
+        found = {name for name, _ in changed_answers(case.document(), list(VARIANTS))}
+        assert found == {"one event a batch", "no fast paths", "slow reference, one event a batch"}
+        small = minimise(case, lambda one: any(changed_answers(one.document(), ["one event a batch"])))
+    assert plain(small.template).splitlines()[-1] == "from S select i as x insert into O;"
+    assert [event["data"] for event in small.events] == [[7]]
+
+
+def test_what_is_found_is_a_case_that_can_be_played() -> None:
+    case = _case("from S select convert('NaN', 'double') + i as x insert into O;", [1])
+    line = told({**case.document(), "expect": own_answers(case.document())})
+    document = json.loads(line)
+    assert document["expect"]["streams"] == {"O": [[1000, ["NaN"]]]}
+    assert run_case(Case(document["id"], document["feature"], document["app"], document)).passed

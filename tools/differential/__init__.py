@@ -1,0 +1,1 @@
+"""Random apps and events, played in several ways that must give the same answers: see `differential.run`."""

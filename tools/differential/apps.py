@@ -1,0 +1,82 @@
+"""Random apps: the inputs, then one to four parts of all kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tools.differential.draw import Draw, optional
+from tools.differential.patterns import pattern
+from tools.differential.queries import (
+    aggregation,
+    failing,
+    filtered,
+    inner_chain,
+    join,
+    named,
+    single,
+    table,
+    trigger,
+)
+from tools.differential.schema import INPUT, INPUTS, App, attributes
+
+Part = Callable[[Draw, App], list[str]]
+
+
+def random_app(draw: Draw, *, peer: bool) -> App:
+    """Return an app.
+
+    Args:
+        peer: only with what the released Siddhi has, too.
+    """
+    app = App(streams=dict.fromkeys(INPUTS, INPUT))
+    app.definitions.append("@app:playback" if draw.chance(0.92 if peer else 0.8) else "")
+    app.definitions += [f"define stream {name} ({attributes(INPUT)});" for name in INPUTS]
+    for number in range(draw.weighted([(1, 5), (2, 3), (3, 1.5), (4, 0.5)])):
+        part = draw.weighted(_parts(peer=peer))
+        elements = part(draw, app)
+        app.elements += elements if number == 0 else [optional(element) for element in elements]
+    app.elements = [element.replace("\n", " ") for element in app.elements]
+    return app
+
+
+def _parts(*, peer: bool) -> list[tuple[Part, float]]:
+    return [
+        (lambda draw, app: [filtered(draw, app)], 1),
+        (lambda draw, app: [single(draw, app, unique=not peer)], 5),
+        (lambda draw, app: [join(draw, app)], 3),
+        (table, 2),
+        (named, 1.5),
+        (lambda draw, app: [pattern(draw, app, sequence=False)], 4),
+        (lambda draw, app: [pattern(draw, app, sequence=True)], 3),
+        (partition, 2),
+        (aggregation, 0.8),
+        (trigger, 0.4),
+        (failing, 1),
+    ]
+
+
+def partition(draw: Draw, app: App) -> list[str]:
+    """Return a partition by value or range, with one to three queries inside."""
+    app.kinds.add("partition")
+    keyed = draw.some(INPUTS, 1, 3)
+    if draw.chance(0.7):
+        key = draw.weighted([("k", 6), ("i", 1), ("b", 1)])
+        keys = ", ".join(f"{key} of {stream}" for stream in keyed)
+    else:
+        ranges = draw.one(["i < 3 as 'low' or i >= 3 as 'high'", "p > 2.0 as 'x' or p > 0.0 as 'y' or i == 1 as 'x'"])
+        keys = ", ".join(f"{ranges} of {stream}" for stream in keyed)
+    body: list[str] = []
+    for number in range(draw.number(1, 2)):
+        known = dict(app.streams)
+        app.streams = {name: schema for name, schema in known.items() if name in INPUTS}
+        kind = draw.weighted([("single", 4), ("join", 1.5), ("pattern", 3), ("sequence", 2), ("inner", 1.5)])
+        queries = {
+            "single": lambda: [single(draw, app, inside=True)],
+            "join": lambda: [join(draw, app, inside=True)],
+            "pattern": lambda: [pattern(draw, app, sequence=False, inside=True)],
+            "sequence": lambda: [pattern(draw, app, sequence=True, inside=True)],
+            "inner": lambda number=number: inner_chain(draw, app, number),
+        }[kind]()
+        app.streams = {**known, **app.streams}
+        body.append(" ".join(queries) if number == 0 else optional(" ".join(queries)))
+    return [f"partition with ({keys}) begin {' '.join(body)} end;"]

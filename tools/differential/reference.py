@@ -1,0 +1,30 @@
+"""The engine without its compiled forms and fast paths: slower, and plain enough to be the reference for these."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from unittest.mock import patch
+
+from siddhi.engine.upkeep import Upkeep
+
+
+@contextmanager
+def slow_forms() -> Iterator[None]:
+    """Build apps with the pattern machine that goes event by event, windows and selections apart, and no fast paths."""
+    with ExitStack() as patches:
+        patches.enter_context(patch("siddhi.engine.pattern.state_machine.plan_chain", _nothing))
+        patches.enter_context(patch("siddhi.engine.query.fused_selection", _nothing))
+        patches.enter_context(no_fast_paths())
+        yield
+
+
+@contextmanager
+def no_fast_paths() -> Iterator[None]:
+    """Build apps in which few events go the same way as many."""
+    with patch.object(Upkeep, "short_cut", _nothing):
+        yield
+
+
+def _nothing(*_arguments: object, **_named: object) -> None:
+    return None
