@@ -79,7 +79,7 @@ def _deployment(system: LocalSystem, name: str) -> tuple[float, float]:
         if after_s > SETTLE_S:
             raise SystemExit(f"{name} is not connected after {SETTLE_S:.0f} s: {status}")
         time.sleep(POLL_S)
-    system.client.undeploy(name)
+    system.client.undeploy(name, discard=True)
     while system.client.cluster()["driver"]["slots_free"] < system.client.cluster()["driver"]["slots_total"]:
         time.sleep(POLL_S)
     return active_s, after_s

@@ -127,7 +127,7 @@ def _deployed(system: LocalSystem, text: str, name: str) -> Iterator[list[int]]:
         wait_until_connected(system.client, name, 120)
         yield [task["process_id"] for task in system.client.cluster()["tasks"] if task["live"]]
     finally:
-        system.client.undeploy(name)
+        system.client.undeploy(name, discard=True)
 
 
 def _pattern(system: LocalSystem, slots: int, events: int) -> Run:

@@ -11,6 +11,7 @@ import pyarrow as pa
 from cep_common.link_messages import Data
 from cep_worker.spool.records import Origin
 from cep_worker.waiting import ReadyFrame, WaitingBatch, WaitingQueue
+from topology.frames import decode_batch
 from topology.link import PendingFrame
 
 
@@ -65,6 +66,9 @@ class Backlog(Protocol):
     def give_back(self, frames: Iterable[PendingFrame]) -> None:
         """The link is gone; these frames went over it and were not acknowledged."""
 
+    def take_out(self) -> list[pa.RecordBatch]:
+        """Give all that was not taken over to the caller, in order, and keep nothing of it. No link is there."""
+
     def tick(self, now_ms: int) -> None:
         """Passes the time."""
 
@@ -78,8 +82,9 @@ class MemoryBacklog:
     log = ""
     problem = ""
 
-    def __init__(self, most_rows: int) -> None:
+    def __init__(self, most_rows: int, schema: pa.Schema) -> None:
         self._most_rows = most_rows
+        self._schema = schema
         self._waiting = WaitingQueue()
         self._again: deque[ReadyFrame] = deque()
 
@@ -121,6 +126,11 @@ class MemoryBacklog:
 
     def give_back(self, frames: Iterable[PendingFrame]) -> None:
         self._again.extendleft(reversed([frame_again(frame) for frame in frames if frame.bodies]))
+
+    def take_out(self) -> list[pa.RecordBatch]:
+        again = [decode_batch(frame.body, self._schema, frame.rows) for frame in self._again]
+        self._again.clear()
+        return [*again, *self._waiting.take_all()]
 
     def tick(self, now_ms: int) -> None:
         """Nothing changes with time."""

@@ -86,18 +86,19 @@ class DataPlane:
         self._tick_ms = 0
         self._given_back_ms = clock.monotonic_ms()
         self._held = HeldStore(config.results, worker, self._reactor)
+        self._errors = ErrorStore(config.errors, worker, clock.now_ms)
         surroundings = Surroundings(
-            worker, config, self._reactor, context, spool, self._upkeep, self._held, self._changed, self._room
-        )
+            worker, config, self._reactor, context, spool, self._upkeep, self._held, self._changed, self._room,
+            self._errors.keep_of_stream,
+        )  # fmt: skip
         self._served = ServedPlans(surroundings, self._consumers)
         self._intake = Intake(self._reactor, self._upkeep, self._make_route, clock.monotonic_ms)
         self._ingress = LinkIngress(self._reactor, self._upkeep, self._resolve, self._make_route, config.ingress.links)
         self._egress = Egress(self._reactor, config.egress, self._room)
         self._gate = Gate(config.security, config.http.host, clock)
         self._fronts = HttpFronts(config.http, config.security, self._gate)
-        self._topics = Topics(self._make_feed_route, self._upkeep, clock.monotonic_ms)
+        self._topics = Topics(self._make_feed_route, self._upkeep, clock.monotonic_ms, self._errors.keep_of_stream)
         self._plan_feeds = PlanFeeds(self._topics)
-        self._errors = ErrorStore(config.errors, worker, clock.now_ms)
         self._error_desk = ErrorDesk(self._errors, self)
         self._sinks = RunningSinks(
             self._reactor, context, worker, config.sinks.waiting_rows, self._room_from_anywhere, self._topics,

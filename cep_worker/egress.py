@@ -32,7 +32,7 @@ from cep_worker.config import EgressConfig
 from cep_worker.consumers import FrameId, GroupId
 from cep_worker.reactor import Reactor
 from cep_worker.receipts import Receipt
-from cep_worker.streams import EventStream, StreamDirectory, column_order, reordered
+from cep_worker.streams import EventStream, Fit, StreamDirectory
 from cep_worker.waiting import WaitingBatch, WaitingQueue
 from topology.link import NO_WATERMARK, Outbox, PendingFrame
 
@@ -119,21 +119,23 @@ class Listener:
 class _Tap:
     """A listener as the consumer of one plan's stream, whose columns may stand in another order."""
 
-    def __init__(self, egress: Egress, listener: Listener, order: list[str] | None) -> None:
+    def __init__(self, egress: Egress, listener: Listener) -> None:
         self._egress = egress
         self._listener = listener
-        self._order = order
+        self._fit = Fit(listener.stream.schema.attributes)
 
     def has_room(self) -> bool:
         return self._listener.has_room()
 
     def offer(self, batch: pa.RecordBatch, body: Any, receipt: Receipt, frame: FrameId | None = None) -> None:
-        if self._order is None:
+        if self._fit.is_whole(batch):
             self._listener.append(batch, body, receipt)
-        elif (ordered := reordered(batch, self._order)) is not None:
-            self._listener.append(ordered, None, receipt)
-        else:
+        elif problem := self._fit.problem(batch):
+            logger.error("results cannot go to a listener, their stream was edited: stream=%s events=%d reason=%s",
+                         self._listener.name, batch.num_rows, problem)  # fmt: skip
             receipt.settle()
+        else:
+            self._listener.append(self._fit.fitted(batch), None, receipt)
         self._egress.pump_later(self._listener)
 
     def commit(self, group: GroupId, receipt: Receipt) -> None:
@@ -285,9 +287,7 @@ class Egress:
         self._taps = {}
         for listener in self._listeners.values():
             for member in listener.stream.members:
-                order = column_order(member.binding.attributes, listener.stream.schema.attributes)
-                taps = self._taps.setdefault((member.key, member.binding.stream), [])
-                taps.append(_Tap(self, listener, order))
+                self._taps.setdefault((member.key, member.binding.stream), []).append(_Tap(self, listener))
 
     def _pump(self, now_ms: int) -> None:
         ready, self._ready = self._ready, {}

@@ -21,16 +21,19 @@ from cep_worker.backlog import MemoryBacklog
 from cep_worker.config import WorkerConfig
 from cep_worker.event_trace import EventTrace
 from cep_worker.figures import SpoolFigures
-from cep_worker.logged_backlog import LoggedBacklog
+from cep_worker.logged_backlog import KeepFailed, LoggedBacklog
 from cep_worker.outgoing import Outgoing, OutgoingLimits
 from cep_worker.reactor import Reactor
 from cep_worker.spool.age import OldestAge
+from cep_worker.spool.errors import BatchTooLargeError, SpoolFullError
 from cep_worker.spool.identity import Former
 from cep_worker.spool.log import Log
 from cep_worker.spool.records import Origin
 from cep_worker.watermarks import InflowWatermark
 from siddhi.column_names import TIMESTAMP
+from topology.conversion import attributes_of, conversion_problem, converted
 from topology.frames import arrow_schema
+from topology.link import NO_WATERMARK
 
 logger = logging.getLogger(__name__)
 
@@ -50,9 +53,10 @@ class Inflow:
         log: Log | None,
         changed: Callable[[], None],
         room: Callable[[], None],
+        failed: KeepFailed,
         now_ms: int,
     ) -> None:
-        """`log` is closed with the inflow."""
+        """`log` is closed with the inflow. Accepted events that cannot go on are given to `failed`."""
         self.key: PlanKey = plan.key
         self.epoch = plan.epoch
         self.binding = binding
@@ -72,7 +76,12 @@ class Inflow:
         limits = OutgoingLimits(config.inflow.batch_rows, config.inflow.frames_under_way, config.registry.connect_ms)
         self._worker = worker
         most_rows = config.inflow.waiting_rows
-        backlog = MemoryBacklog(most_rows) if log is None else LoggedBacklog(log, self._arrow_schema(), most_rows)
+        backlog = (
+            MemoryBacklog(most_rows, arrow_schema(self._schema()))
+            if log is None
+            else LoggedBacklog(log, most_rows, failed)
+        )
+        self._failed = failed
         self._tell = changed
         self._out = Outgoing(reactor, context, Door.RECEIVER, self._opening(), backlog, limits, self._changed, room)
 
@@ -225,6 +234,31 @@ class Inflow:
         """Everything was sent and acknowledged."""
         return self._out.drained()
 
+    def take_out(self) -> list[pa.RecordBatch]:
+        """End the link and give what it has not taken over to the caller, as far as it is in memory alone; a log
+        outlives the inflow."""
+        return self._out.take_out() if self._log is None else []
+
+    def give_up(self, reason: str) -> None:
+        """End the link and keep all that it has not taken over among the failed events: the stream is gone."""
+        for events in self._out.take_out():
+            if self._failed(events, reason) and self._log is not None:
+                self._log.note_lost(events.num_rows, "the stream is gone")
+
+    def adopt(self, events: pa.RecordBatch, now_ms: int) -> None:
+        """Take over events that were accepted for the stream when it had other attributes, or another delivery."""
+        problem = conversion_problem(attributes_of(events.schema), self.binding.attributes)
+        if problem:
+            self._failed(events, f"its stream was edited: {problem}")
+            return
+        batch = converted(events, self.binding.attributes)
+        try:
+            body = self.prepare(batch, None)
+        except (SpoolFullError, BatchTooLargeError) as error:
+            self._failed(events, error.message)
+        else:
+            self._out.offer(batch, body, NO_WATERMARK)
+
     def close(self) -> None:
         """The link and the log are closed; only what is in a log can still be sent one day."""
         self._out.close()
@@ -256,9 +290,6 @@ class Inflow:
 
     def _schema(self) -> StreamSchema:
         return StreamSchema(self.binding.stream, self.binding.attributes)
-
-    def _arrow_schema(self) -> pa.Schema:
-        return arrow_schema(self._schema())
 
 
 def newest_timestamp_ms(batch: pa.RecordBatch) -> int | None:

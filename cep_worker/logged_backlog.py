@@ -9,21 +9,28 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from itertools import groupby
 from typing import Any
 
 import pyarrow as pa
 
 from cep_common.errors import DecodeError
+from cep_common.link_messages import StreamSchema
 from cep_worker.backlog import frame_again
 from cep_worker.spool.log import Log
 from cep_worker.spool.reader import LogReader
-from cep_worker.spool.records import Origin
+from cep_worker.spool.records import Origin, Record
 from cep_worker.waiting import ReadyFrame, WaitingBatch, WaitingQueue
-from topology.frames import decode_batch, encode_batch
+from topology.conversion import Attributes, attributes_of, conversion_problem, converted
+from topology.frames import arrow_schema, concatenate, decode_batch, encode_batch
 from topology.link import PendingFrame
 
 logger = logging.getLogger(__name__)
+
+KeepFailed = Callable[[pa.RecordBatch, str], int]
+"""Keeps events for that reason where people find them; gives how many could not be kept."""
 
 ACCEPTED_SHARE = 2
 """While what waits on disk is being sent, one event is accepted for so many that leave: it becomes less and less, and
@@ -34,10 +41,12 @@ class LoggedBacklog:
     """A `Backlog` that outlives the process. At most `most_rows` rows wait in memory; as many as the log can hold wait
     on disk while no link stands. Belongs to the log's thread."""
 
-    def __init__(self, log: Log, schema: pa.Schema, most_rows: int) -> None:
+    def __init__(self, log: Log, most_rows: int, failed: KeepFailed) -> None:
+        """`failed` keeps events that were accepted with other attributes and cannot have those of the stream now."""
         self._log = log
-        self._schema = schema
         self._most_rows = most_rows
+        self._keep_failed = failed
+        self._failed_to = log.failed_to()
         self._again: deque[ReadyFrame] = deque()
         self._waiting = WaitingQueue()
         self._before = log.secured
@@ -146,6 +155,21 @@ class LoggedBacklog:
         self._sent.clear()
         self._before = self._taken_over
 
+    def take_out(self) -> list[pa.RecordBatch]:
+        self._go_to(max(self._taken_over, self._log.secured))
+        batches: list[pa.RecordBatch] = []
+        for record in self._reader.records() if self._reader is not None else ():
+            schema = _schema(self._log.identity.attributes_at(record.position))
+            try:
+                batches.append(decode_batch(record.body, schema, record.rows))
+            except DecodeError as error:
+                self._unreadable(record.rows, error.message, "records without sense", record.position)
+        self._stop_reading()
+        self._before = self._at_hand = self._log.last_position
+        self._disk_rows = 0
+        self._log.secure(self._log.last_position)
+        return batches
+
     def tick(self, now_ms: int) -> None:
         self._log.tick(now_ms)
 
@@ -174,15 +198,19 @@ class LoggedBacklog:
             if self._reader is None:
                 self._reader = self._log.reader(self._at_hand, self._missing)
             records = self._reader.read()
+            failed: list[pa.RecordBatch] = []
             for record in records:
                 self._disk_rows -= record.rows
                 try:
-                    batch = decode_batch(record.body, self._schema, record.rows)
+                    waiting = self._converted(record, failed)
                 except DecodeError as error:
                     self._unreadable(record.rows, error.message, "records without sense", record.position)
                     continue
-                self._waiting.append(WaitingBatch(batch, record.body, record.watermark_ms, record.position))
+                self._waiting.append(waiting)
             self._at_hand = records[-1].position if records else self._log.last_position
+            if failed:
+                self._fail(failed, self._at_hand)
+                break  # the store is a disk's: the next turn goes on
         if not self._behind():
             self._stop_reading()
             if self._disk_rows:
@@ -190,6 +218,32 @@ class LoggedBacklog:
                     self._disk_rows, "they are not in the files of the log", f"up to {self._log.last_position}"
                 )
                 self._disk_rows = 0
+
+    def _converted(self, record: Record, failed: list[pa.RecordBatch]) -> WaitingBatch:
+        """The record's events as the stream has them now. In place of those that cannot be so, which are added to
+        `failed`, a batch without rows goes on, so that their position is secured. Raises DecodeError."""
+        had, has = self._log.identity.attributes_at(record.position), self._log.identity.attributes
+        batch = decode_batch(record.body, _schema(had), record.rows)
+        if had == has:
+            return WaitingBatch(batch, record.body, record.watermark_ms, record.position)
+        problem = conversion_problem(had, has)
+        if not problem:
+            return WaitingBatch(converted(batch, has), None, record.watermark_ms, record.position)
+        if record.position > self._failed_to:
+            failed.append(batch)
+        empty = pa.RecordBatch.from_pylist([], schema=_schema(has))
+        return WaitingBatch(empty, None, record.watermark_ms, record.position)
+
+    def _fail(self, events: list[pa.RecordBatch], position: int) -> None:
+        """Keep events that cannot be converted as failed ones, those of the same attributes together."""
+        now = self._log.identity.attributes
+        for schema, alike in groupby(events, key=lambda batch: batch.schema):
+            batch = concatenate(list(alike))
+            lost = self._keep_failed(batch, f"its stream was edited: {conversion_problem(attributes_of(schema), now)}")
+            if lost:
+                self._log.note_lost(lost, f"failed before {position}")
+        self._failed_to = position
+        self._log.note_failed(position)
 
     def _unreadable(self, rows: int, reason: str, place: str, position: int = 0) -> None:
         self._log.note_lost(rows, place, position)
@@ -203,3 +257,8 @@ class LoggedBacklog:
 
     def _missing(self, rows: int) -> None:
         self._disk_rows = max(0, self._disk_rows - rows)
+
+
+@lru_cache(maxsize=64)
+def _schema(attributes: Attributes) -> pa.Schema:
+    return arrow_schema(StreamSchema("", attributes))

@@ -156,9 +156,8 @@ class Outflow:
 
     def followed_by(self, plan: DeployedPlan) -> None:
         """Another `plan` was deployed under the name, whose consumers take the results from now on: those of a stream
-        that it does not have, or with other attributes, have nowhere to go."""
-        following = {binding.stream: binding.attributes for binding in plan.exported}
-        self._nowhere = frozenset(stream for stream, had in self._schemas.items() if following.get(stream) != had)
+        that it does not have have nowhere to go."""
+        self._nowhere = frozenset(self._schemas.keys() - {binding.stream for binding in plan.exported})
 
     def publishers(self) -> tuple[str, ...]:
         """The publisher instances that are linked now."""

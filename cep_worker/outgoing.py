@@ -194,6 +194,11 @@ class Outgoing:
         """Everything was sent and acknowledged."""
         return not self._backlog and (self._link is None or not self._link.outbox.pending)
 
+    def take_out(self) -> list[pa.RecordBatch]:
+        """Leave the link and give what it has not taken over to the caller, in order."""
+        self._leave()
+        return self._backlog.take_out()
+
     def close(self) -> None:
         """The link is closed in order, and the backlog with it."""
         self._leave()

@@ -13,7 +13,7 @@ from cep_common.link_messages import StreamSchema
 from cep_common.messages import DeployedPlan, StreamBinding
 from cep_worker.consumers import FrameId, GroupId
 from cep_worker.receipts import Receipt
-from cep_worker.streams import EventStream, PlanStream
+from cep_worker.streams import EventStream, Fit, PlanStream
 from cep_worker.topic_feeds import Subscription, Topic
 from cep_worker.topics import Publisher, Topics
 from topology.frames import arrow_schema
@@ -46,6 +46,11 @@ class _Tap:
         for schema, publisher in self._ways:
             if batch.schema.equals(schema):
                 publisher.offer(batch, body, receipt, frame)
+                return
+        for _, publisher in self._ways:  # from before an edit of the stream
+            fit = Fit(publisher.offered.attributes)
+            if not fit.problem(batch):
+                publisher.offer(fit.fitted(batch), None, receipt, frame)
                 return
         logger.error("results have nowhere to go, the plan has changed: of=%s events=%d", self._name, batch.num_rows)
         receipt.settle()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from cep_common.error_records import ErrorRecord
 from cep_common.ids import Endpoint
@@ -122,7 +123,8 @@ class PlanFlow:
         self.inflows.clear()
 
     def _open_inflows(self, now_ms: int) -> None:
-        """An inflow for each imported stream; those of the same schema are taken over."""
+        """Open an inflow for each imported stream; those of the same schema are taken over. What waits for one that has
+        other attributes now goes on in the new one, what waits for one that is gone is kept among the failed events."""
         before, kept = self.inflows, {}
         for binding in self.plan.imported:
             inflow = before.get(binding.stream)
@@ -130,23 +132,34 @@ class PlanFlow:
                 kept[binding.stream] = before.pop(binding.stream)
                 if inflow.epoch != self.plan.epoch:
                     inflow.take_epoch(self.plan, now_ms)
-        for inflow in before.values():  # their logs must be closed before they are opened again
-            self._close_inflow(inflow)
+        bound = {binding.stream for binding in self.plan.imported}
+        waiting = {stream: inflow.take_out() for stream, inflow in before.items() if stream in bound}
+        for stream, inflow in before.items():  # their logs must be closed before they are opened again
+            if stream not in bound:
+                inflow.give_up(f"{stream} is not imported by {self.plan.key.plan} any more")
+            inflow.close()
         self.inflows = {
             binding.stream: kept.get(binding.stream) or self._open_inflow(binding, now_ms)
             for binding in self.plan.imported
         }
+        for stream, batches in waiting.items():
+            for events in batches:
+                self.inflows[stream].adopt(events, now_ms)
 
     def _is_served_by(self, inflow: Inflow, binding: StreamBinding) -> bool:
         plan = self.plan
-        return inflow.binding == binding and inflow.playback == plan.playback and inflow.logged == keeps_logs(plan)
+        # What a log has is worked off as it was accepted, also when the plan keeps no logs any more.
+        logged = inflow.logged == keeps_logs(plan) or (inflow.logged and not inflow.drained())
+        return inflow.binding == binding and inflow.playback == plan.playback and logged
 
     def _open_inflow(self, binding: StreamBinding, now_ms: int) -> Inflow:
         around = self._surroundings
-        log = around.spool.open_log(self.plan.key, binding, around.upkeep) if keeps_logs(self.plan) else None
+        key, spool = self.plan.key, around.spool
+        logged = keeps_logs(self.plan) or spool.has_waiting(key, binding.stream)
+        log = spool.open_log(key, binding, around.upkeep) if logged else None
         return Inflow(
             around.reactor, around.context, self.plan, binding, around.worker, around.config, log,
-            around.changed, around.room, now_ms,
+            around.changed, around.room, partial(around.failed, key, binding.stream), now_ms,
         )  # fmt: skip
 
     def _switch_traces(self) -> None:

@@ -7,10 +7,10 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 
 from cep_common.ids import PlanKey
-from cep_common.messages import DeployedPlan, PlanCheckpoints
+from cep_common.messages import DeployedPlan, PlanCheckpoints, StreamBinding
 from cep_worker.consumers import Consumers
 from cep_worker.inflow import Inflow
-from cep_worker.plan_flow import PlanFlow, keeps_logs
+from cep_worker.plan_flow import PlanFlow
 from cep_worker.plan_outflows import PlanOutflows
 from cep_worker.surroundings import Surroundings
 
@@ -48,13 +48,18 @@ class ServedPlans:
             ending = self._ending[key] = self.flows.pop(key)
             ending.close_inflows()
             ending.outflows.end(now_ms)
-        self._keep_logs(plan for plan in plans if plan.key in self.flows or plan.key not in self._ending)
+        self._keep_logs(
+            (plan.key, binding.stream)
+            for plan in plans
+            if plan.key in self.flows or plan.key not in self._ending
+            for binding in (*plan.imported, *self._imported(plan.key))
+        )
         for key, plan in wanted.items():
             self._serve(key, plan, now_ms)
         self.inflows = {
             (key, stream): inflow for key, flow in self.flows.items() for stream, inflow in flow.inflows.items()
         }
-        self._keep_logs(plans)
+        self._keep_logs(place for place, inflow in self.inflows.items() if inflow.logged)
         self._finish_ended(now_ms)
         self._around.held.keep_only(self.kept_keys())
 
@@ -116,12 +121,14 @@ class ServedPlans:
             flow.update(plan, now_ms)
         flow.outflows.judge(self._told.get(key, ()))
 
-    def _keep_logs(self, plans: Iterable[DeployedPlan]) -> None:
-        self._around.spool.keep_only(
-            [(plan.key, binding.stream) for plan in plans if keeps_logs(plan) for binding in plan.imported],
-            self._around.upkeep,
-            self._kept,
-        )
+    def _keep_logs(self, wanted: Iterable[tuple[PlanKey, str]]) -> None:
+        """Logs of other streams are deleted; what waits in one of a plan that goes on is kept as failed events."""
+        self._around.spool.keep_only(wanted, self._around.upkeep, self._kept, self._around.failed, set(self.flows))
+
+    def _imported(self, key: PlanKey) -> tuple[StreamBinding, ...]:
+        """What the plan imported until now: its inflows see to what waits there."""
+        flow = self.flows.get(key)
+        return flow.plan.imported if flow is not None else ()
 
     def _finish_ended(self, now_ms: int) -> bool:
         """Plans that are not deployed any more, and whose results are delivered, are gone; True when there were any."""

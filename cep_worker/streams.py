@@ -19,6 +19,8 @@ from cep_common.ids import PlanKey
 from cep_common.link_messages import StreamSchema
 from cep_common.messages import StreamBinding
 from siddhi.column_names import KIND, TIMESTAMP, column_name
+from topology.conversion import attributes_of, conversion_problem, converted
+from topology.frames import arrow_schema
 
 logger = logging.getLogger(__name__)
 
@@ -105,14 +107,24 @@ def column_order(offered: Attributes, wanted: Attributes) -> list[str] | None:
     return [TIMESTAMP, KIND, *(column_name(name) for name, _ in wanted)]
 
 
-def reordered(batch: pa.RecordBatch, order: list[str]) -> pa.RecordBatch | None:
-    """`batch` with its columns in `order`; None, and a word in the log, for one that lacks some of them: it is of a
-    topology whose plan has been edited since, and has nowhere to go."""
-    if set(order) <= set(batch.schema.names):
-        return batch.select(order)
-    logger.error("results have nowhere to go, their plan has changed: events=%d columns=%s", batch.num_rows,
-                 ",".join(batch.schema.names))  # fmt: skip
-    return None
+class Fit:
+    """Puts batches of a stream, from before or after an edit of its plan, into the form in which consumers know it."""
+
+    def __init__(self, attributes: Attributes) -> None:
+        self._attributes = attributes
+        self._schema = arrow_schema(StreamSchema("", attributes))
+
+    def is_whole(self, batch: pa.RecordBatch) -> bool:
+        """Return whether the batch is in that form already."""
+        return bool(batch.schema.equals(self._schema))
+
+    def problem(self, batch: pa.RecordBatch) -> str:
+        """Return why the batch cannot be put into that form; empty when it can."""
+        return conversion_problem(attributes_of(batch.schema), self._attributes)
+
+    def fitted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the batch, with which there is no `problem`, in that form."""
+        return converted(batch, self._attributes)
 
 
 def check_schema(offered: StreamSchema, defined: StreamSchema) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import pyarrow as pa
 import zmq
 
+from cep_common.ids import PlanKey
 from cep_worker.config import WorkerConfig
 from cep_worker.held.store import HeldStore
 from cep_worker.reactor import Reactor
@@ -16,7 +18,9 @@ from cep_worker.spool.upkeep import Upkeep
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """`changed` is called when a connection came to stand or broke, `room` when a full inflow has room again."""
+    """`changed` is called when a connection came to stand or broke, `room` when a full inflow has room again. `failed`
+    keeps accepted events of a plan's stream that cannot go on, for that reason, among the failed events, and gives how
+    many could not be kept."""
 
     worker: str
     config: WorkerConfig
@@ -27,3 +31,4 @@ class Surroundings:
     held: HeldStore
     changed: Callable[[], None]
     room: Callable[[], None]
+    failed: Callable[[PlanKey, str, pa.RecordBatch, str], int]

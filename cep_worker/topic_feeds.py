@@ -27,6 +27,7 @@ from topology.link import NO_WATERMARK
 
 logger = logging.getLogger(__name__)
 
+KeepFailed = Callable[[PlanKey, str, pa.RecordBatch, str], int]
 MakeRoute = Callable[[Hashable, StreamSchema, EventStream], Route]
 
 STALLED_MS = 5_000
@@ -74,8 +75,16 @@ class Feed:
     """The way of one publisher's events to one subscription."""
 
     def __init__(
-        self, source: Hashable, offered: StreamSchema, subscription: Subscription, make_route: MakeRoute, upkeep: Upkeep
+        self,
+        source: Hashable,
+        offered: StreamSchema,
+        subscription: Subscription,
+        make_route: MakeRoute,
+        upkeep: Upkeep,
+        failed: KeepFailed,
     ) -> None:
+        """Events that can wait no longer are given to `failed`."""
+        self._failed = failed
         self.subscription = subscription
         self.part = f"{subscription.topic.kind} {subscription.topic.name} from {offered.stream}"
         """What it is called among the parts of the plan that takes the events."""
@@ -181,11 +190,12 @@ class Feed:
             return None
 
     def _give_up(self) -> None:
-        if self._waiting:
-            logger.error("events lost, their way has ended: %s to=%s events=%d", self.part,
-                         self.subscription.stream.schema.stream, self.waiting_events())  # fmt: skip
+        reason = f"{self.part}: {self.problem or 'they waited for room when their way to the plan ended'}"
         while self._waiting:
-            self._waiting.popleft().receipt.settle()
+            offered = self._waiting.popleft()
+            for member in self.subscription.stream.members:
+                self._failed(member.key, member.binding.stream, offered.batch, reason)
+            offered.receipt.settle()
 
     def _origin(self, frame: FrameId) -> Origin:
         """Which batch the frame is of those that its log gives this way; by others its frames may come sooner."""

@@ -24,7 +24,7 @@ from cep_worker.mappers.key_values import Keys
 from cep_worker.receipts import Receipt
 from cep_worker.spool.upkeep import Upkeep
 from cep_worker.streams import EventStream
-from cep_worker.topic_feeds import Feed, MakeRoute, Subscription, Topic
+from cep_worker.topic_feeds import Feed, KeepFailed, MakeRoute, Subscription, Topic
 from cep_worker.troubles import Trouble
 
 logger = logging.getLogger(__name__)
@@ -85,7 +85,13 @@ class Publisher:
         return sum(feed.waiting_events() for feed in self.feeds)
 
     def tie(
-        self, subscriptions: list[Subscription], twin: int, make_route: MakeRoute, upkeep: Upkeep, now_ms: int
+        self,
+        subscriptions: list[Subscription],
+        twin: int,
+        make_route: MakeRoute,
+        upkeep: Upkeep,
+        failed: KeepFailed,
+        now_ms: int,
     ) -> None:
         """Exactly these take the events from now on. What waits for a stream that was defined anew goes to the new
         one. `twin` numbers the publishers of one topic that give it the same."""
@@ -95,7 +101,7 @@ class Publisher:
         for subscription in subscriptions:
             feed = next((feed for feed in before if feed.subscription is subscription), None)
             if feed is None:
-                feed = Feed(self.source, self.offered, subscription, make_route, upkeep)
+                feed = Feed(self.source, self.offered, subscription, make_route, upkeep, failed)
                 if not feed.problem:
                     logger.info("plan is fed: %s=%s from=%s to=%s", self.topic.kind, self.topic.name,
                                 self.offered.stream, subscription.stream.schema.stream)  # fmt: skip
@@ -129,9 +135,12 @@ class Publisher:
 
 class Topics:
     """Who publishes and who subscribes. `make_route` leads to the inflows of a stream; `upkeep` says when what they
-    took is safe."""
+    took is safe, `failed` keeps events that can wait no longer."""
 
-    def __init__(self, make_route: MakeRoute, upkeep: Upkeep, monotonic_ms: Callable[[], int]) -> None:
+    def __init__(
+        self, make_route: MakeRoute, upkeep: Upkeep, monotonic_ms: Callable[[], int], failed: KeepFailed
+    ) -> None:
+        self._failed = failed
         self.monotonic_ms = monotonic_ms
         self.leaving = False
         self._make_route = make_route
@@ -176,7 +185,9 @@ class Topics:
         twins: Counter[str] = Counter()
         for publisher in self._publishers:
             gives = publisher.gives()
-            publisher.tie(by_topic.get(publisher.topic, []), twins[gives], self._make_route, self._upkeep, now_ms)
+            publisher.tie(
+                by_topic.get(publisher.topic, []), twins[gives], self._make_route, self._upkeep, self._failed, now_ms
+            )
             twins[gives] += 1
 
     def retry(self, now_ms: int) -> None:

@@ -71,6 +71,12 @@ class WaitingQueue:
         while self._batches and self._batches[0].position <= position:
             self.rows -= self._batches.popleft().batch.num_rows
 
+    def take_all(self) -> list[pa.RecordBatch]:
+        """Give all batches, which do not wait any more."""
+        batches = [waiting.batch for waiting in self._batches if waiting.batch.num_rows]
+        self.clear()
+        return batches
+
     def clear(self) -> None:
         """Nothing waits any more."""
         self._batches.clear()

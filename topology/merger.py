@@ -22,10 +22,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from cep_common.link_messages import StreamSchema
 from siddhi.column_names import TIMESTAMP
 from topology.bundle import Bundle
+from topology.conversion import attributes_of, conversion_problem, converted
 from topology.errors import TopologyError
-from topology.frames import concatenate, decode_batch, encode_batch
+from topology.frames import arrow_schema, concatenate, decode_batch, encode_batch
 from topology.link import END_OF_TIME, NO_WATERMARK
 
 Order = npt.NDArray[np.int64]
@@ -86,9 +88,25 @@ class _HeldChannel(msgspec.Struct, frozen=True, array_like=True):
 
 
 class _HeldBatch(msgspec.Struct, frozen=True, array_like=True):
+    """`attributes` are those that the stream had; none: an earlier version did not tell."""
+
     stream: str
     rows: int
     body: bytes
+    attributes: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def of(cls, stream: str, batch: pa.RecordBatch) -> _HeldBatch:
+        return cls(stream, batch.num_rows, encode_batch(batch).to_pybytes(), attributes_of(batch.schema))
+
+    def batch(self, schema: pa.Schema) -> pa.RecordBatch | None:
+        """Return the rows as the stream, of that schema, has them now; None when they cannot be so. Raises
+        DecodeError."""
+        has = attributes_of(schema)
+        if not self.attributes or self.attributes == has:
+            return decode_batch(self.body, schema, self.rows)
+        had = decode_batch(self.body, arrow_schema(StreamSchema(self.stream, self.attributes)), self.rows)
+        return None if conversion_problem(self.attributes, has) else converted(had, has)
 
 
 class _HeldState(msgspec.Struct, frozen=True, array_like=True):
@@ -120,6 +138,8 @@ class EventTimeMerger:
         """Rows are held again of which nobody has looked yet for whom they wait."""
         self.held_rows = 0
         self.late_rows = 0
+        self.left: tuple[str, ...] = ()
+        """Rows that were held, and that an edit of their stream has made impossible, for people."""
 
     def push(self, bundle: Bundle, now_ms: int) -> None:
         """Takes in a bundle, whose batches are of the merged streams; it is held until its rows are released."""
@@ -187,9 +207,7 @@ class EventTimeMerger:
             self._released_ms,
             tuple(_HeldChannel(*key, one.watermark_ms, one.idle) for key, one in self._channels.items()),
             tuple(
-                _HeldBatch(stream, batch.num_rows, encode_batch(batch).to_pybytes())
-                for stream, pending in self._pending.items()
-                for batch in pending.batches
+                _HeldBatch.of(stream, batch) for stream, pending in self._pending.items() for batch in pending.batches
             ),
         )
         return msgspec.msgpack.encode(state)
@@ -209,7 +227,11 @@ class EventTimeMerger:
                 raise TopologyError(
                     "state-unreadable", f"rows of {one.stream} are held, which is no input of the stage"
                 )
-            batch = decode_batch(one.body, schemas[one.stream], one.rows)
+            batch = one.batch(schemas[one.stream])
+            if batch is None:
+                problem = conversion_problem(one.attributes, attributes_of(schemas[one.stream]))
+                self.left += (f"{one.rows} events of {one.stream} that waited for their turn: {problem}",)
+                continue
             pending = self._pending[one.stream]
             pending.batches.append(batch)
             pending.earliest_ms = min(pending.earliest_ms, int(batch.column(TIMESTAMP).to_numpy().min()))
@@ -314,9 +336,14 @@ def share_out(
     batches: list[list[_HeldBatch]] = [[] for _ in range(instances)]
     for number, one in enumerate(held):
         for batch in one.batches:
-            if number == 0 or batch.stream not in everywhere:
-                for index, part in share(batch.stream, decode_batch(batch.body, schemas[batch.stream], batch.rows)):
-                    batches[index].append(_HeldBatch(batch.stream, part.num_rows, encode_batch(part).to_pybytes()))
+            if number > 0 and batch.stream in everywhere:
+                continue
+            rows = batch.batch(schemas[batch.stream])
+            if rows is None:  # the instance that restores it tells why
+                batches[0].append(batch)
+                continue
+            for index, part in share(batch.stream, rows):
+                batches[index].append(_HeldBatch.of(batch.stream, part))
     released_ms = max(one.released_ms for one in held)
     return [msgspec.msgpack.encode(_HeldState(released_ms, held[0].channels, tuple(own))) for own in batches]
 

@@ -23,7 +23,7 @@ from cep_common.link_messages import StreamSchema
 from cep_worker.error_store.entries import Entry, Failed
 from cep_worker.error_store.store import ErrorStore
 from cep_worker.streams import EventStream, StreamDirectory
-from topology.frames import arrow_schema
+from topology.conversion import attributes_of, conversion_problem, converted
 
 MOST_IDS = 100
 MOST_REPLAYED = 1_000
@@ -213,14 +213,13 @@ class ErrorDesk:
 
 
 def fitting(events: pa.RecordBatch, schema: StreamSchema) -> pa.RecordBatch:
-    """The events as the stream has them now. Raises InputError `schema-mismatch`: an edited plan may have given it
-    other attributes since they failed."""
-    wanted = arrow_schema(schema)
-    if sorted(events.schema.names) == sorted(wanted.names):
-        ordered = events.select(wanted.names)
-        if ordered.schema.equals(wanted):
-            return ordered
-    raise InputError("schema-mismatch", f"the attributes of {schema.stream} are others than when the events failed")
+    """The events as the stream has them now: an edited plan may have given it other attributes since they failed.
+    Raises InputError `schema-mismatch` when they cannot be so."""
+    problem = conversion_problem(attributes_of(events.schema), schema.attributes)
+    if problem:
+        what = f"the attributes of {schema.stream} are others than when the events failed"
+        raise InputError("schema-mismatch", f"{what}: {problem}")
+    return converted(events, schema.attributes)
 
 
 def _inflow(imported: StreamDirectory, key: PlanKey, stream: str) -> EventStream:

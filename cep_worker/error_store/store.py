@@ -117,6 +117,21 @@ class ErrorStore:
         lost = _rows(parts) - _rows(taken)
         return Kept(_rows(taken), lost, self._why_lost(parts, room) if lost else "")
 
+    def keep_of_stream(self, key: PlanKey, stream: str, events: pa.RecordBatch, reason: str) -> int:
+        """Keep accepted events of the stream that cannot go on, for that reason; give how many could not be kept."""
+        return self._keep(Origin(key, stream, "stream"), events, reason)
+
+    def keep_of_sink(self, key: PlanKey, stream: str, sink: str, events: pa.RecordBatch, reason: str) -> int:
+        """Keep results that the stream's sink cannot take, for that reason; give how many could not be kept."""
+        return self._keep(Origin(key, stream, "sink", sink), events, reason)
+
+    def _keep(self, origin: Origin, events: pa.RecordBatch, reason: str) -> int:
+        kept = self.keep(origin, (Failed(events, reason),))
+        logger.error("events cannot go on: plan=%s stream=%s sink=%s reason=%s kept_as_failed=%d lost=%d %s",
+                     origin.key.topology(), origin.stream, origin.sink, reason, kept.events, kept.lost,
+                     kept.problem)  # fmt: skip
+        return kept.lost
+
     def entries(self, key: PlanKey, ids: Collection[str] | None, limit: int) -> list[Entry]:
         """The oldest `limit` entries of the plan, or of those with `ids`. Raises InputError `errors-unavailable`."""
         wanted = sqlalchemy.select(_ENTRIES).where(self._chosen(key, ids)).order_by(_ENTRIES.c.number).limit(limit)

@@ -39,7 +39,7 @@ class Release:
         self._id = group_id
         self._group = group
         self._schemas = {one.stream: arrow_schema(one) for one in group.header.streams}
-        self._known = {one.stream for one in group.header.streams if exported.get(one.stream) == one.attributes}
+        self._known = {one.stream for one in group.header.streams if one.stream in exported}
         self._find = consumers
         self._delivered = delivered
         self._again = again

@@ -6,6 +6,7 @@ import itertools
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -24,7 +25,7 @@ from cep_worker.receipts import Receipt
 from cep_worker.sinks.base import Sink, SinkContext
 from cep_worker.sinks.registry import make_sink
 from cep_worker.sinks.threaded import ThreadedSink
-from cep_worker.streams import column_order, reordered
+from cep_worker.streams import Attributes, Fit
 from cep_worker.topics import Topics
 from cep_worker.troubles import Trouble
 
@@ -36,22 +37,25 @@ successor gets it at once."""
 
 
 class _Tap:
-    """A sink as the consumer of one plan's stream whose columns may stand in another order."""
+    """A sink as the consumer of one plan's stream, whose columns may stand in another order. Results from before an
+    edit of the stream get its present attributes; those that cannot are given to `failed`, with the reason."""
 
-    def __init__(self, sink: Sink, order: list[str] | None) -> None:
+    def __init__(self, sink: Sink, attributes: Attributes, failed: Callable[[pa.RecordBatch, str], int]) -> None:
         self._sink = sink
-        self._order = order
+        self._fit = Fit(attributes)
+        self._failed = failed
 
     def has_room(self) -> bool:
         return self._sink.has_room()
 
     def offer(self, batch: pa.RecordBatch, body: Any, receipt: Receipt, frame: FrameId | None = None) -> None:
-        if self._order is None:
+        if self._fit.is_whole(batch):
             self._sink.offer(batch, body, receipt, frame)
-        elif (ordered := reordered(batch, self._order)) is not None:
-            self._sink.offer(ordered, None, receipt, frame)
-        else:
+        elif problem := self._fit.problem(batch):
+            self._failed(batch, f"its stream was edited: {problem}")
             receipt.settle()
+        else:
+            self._sink.offer(self._fit.fitted(batch), None, receipt, frame)
 
     def commit(self, group: GroupId, receipt: Receipt) -> None:
         self._sink.commit(group, receipt)
@@ -267,8 +271,9 @@ class RunningSinks:
                 continue
             stream = running.declared.stream
             for member in stream.members:
-                order = column_order(member.binding.attributes, stream.schema.attributes)
-                self._taps.setdefault((member.key, member.binding.stream), []).append(_Tap(running.sink, order))
+                failed = partial(self._errors.keep_of_sink, member.key, member.binding.stream, running.label)
+                tap = _Tap(running.sink, stream.schema.attributes, failed)
+                self._taps.setdefault((member.key, member.binding.stream), []).append(tap)
 
 
 def _alike(one: Declared, other: Declared) -> bool:

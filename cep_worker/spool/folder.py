@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import hashlib
 import logging
 import os
 import secrets
 import socket
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from urllib.parse import quote
 
-from cep_common.errors import ConfigError
+import pyarrow as pa
+
+from cep_common.errors import ConfigError, DecodeError
 from cep_common.ids import PlanKey
+from cep_common.link_messages import StreamSchema
 from cep_common.messages import StreamBinding
 from cep_worker.config import SpoolConfig
 from cep_worker.spool.identity import Identity, new_identity, read_identity
 from cep_worker.spool.log import Log, LogLimits
 from cep_worker.spool.upkeep import Upkeep
+from topology.frames import arrow_schema, decode_batch
 
 logger = logging.getLogger(__name__)
 
@@ -26,6 +31,9 @@ NAME_FILE = "name"
 LOCK_FILE = "lock"
 REMOVED = ".removed-"
 LONGEST_COMPONENT = 150
+
+KeepFailed = Callable[[PlanKey, str, pa.RecordBatch, str], int]
+"""Keeps events of a plan's stream, for that reason, where people find them; gives how many could not be kept."""
 
 
 class Spool:
@@ -48,27 +56,48 @@ class Spool:
             raise ConfigError(f"spool.path: {path} cannot be used: {error.strerror}") from error
 
     def open_log(self, key: PlanKey, binding: StreamBinding, upkeep: Upkeep) -> Log:
-        """The log of the plan's imported stream, with what it held before; events of other attributes are given up, and
-        counted. Raises ConfigError when it cannot be read."""
+        """The log of the plan's imported stream, with what it held before, also when the stream had other attributes
+        then. Raises ConfigError when it cannot be read."""
         folder = self._folder_of(key, binding.stream)
         try:
             identity = read_identity(folder)
-            if identity is None or identity.attributes != binding.attributes:
-                self._give_up(folder, upkeep, "the stream has other attributes now")
+            if identity is None:
+                self._give_up(folder, upkeep, "the log cannot be read")
                 identity = new_identity(key, binding)
-            return Log(folder, identity, self._limits, upkeep)
+            log = Log(folder, identity, self._limits, upkeep)
+            with contextlib.ExitStack() as opened:
+                opened.callback(log.close)
+                log.define(binding.attributes)
+                opened.pop_all()
         except OSError as error:
             raise ConfigError(f"spool.path: {folder} cannot be used: {error.strerror}") from error
+        return log
 
-    def keep_only(self, wanted: Iterable[tuple[PlanKey, str]], upkeep: Upkeep, whole: Collection[PlanKey] = ()) -> None:
-        """Logs of other streams than `wanted`, and of other plans than those that are kept as a `whole`, are deleted;
-        what was not processed of their events is counted."""
+    def has_waiting(self, key: PlanKey, stream: str) -> bool:
+        """Return whether there is a log of the stream that holds events which may not have been processed."""
+        folder = self._folder_of(key, stream)
+        identity = read_identity(folder)
+        return identity is not None and _rows_waiting(folder, identity, self._limits) > 0
+
+    def keep_only(
+        self,
+        wanted: Iterable[tuple[PlanKey, str]],
+        upkeep: Upkeep,
+        whole: Collection[PlanKey] = (),
+        failed: KeepFailed | None = None,
+        served: Collection[PlanKey] = (),
+    ) -> None:
+        """Logs of other streams than `wanted`, and of other plans than those that are kept as a `whole`, are deleted.
+        What was not processed of their events is given to `failed` when their plan is `served`, else counted."""
         kept = {self._folder_of(key, stream) for key, stream in wanted}
         plans = {self._plan_folder(key) for key in whole}
+        going_on = {self._plan_folder(key) for key in served}
         tenants = [path for path in self._folder.iterdir() if path.is_dir() and not path.name.startswith(".")]
         for folder in (folder for tenant in tenants for folder in tenant.glob("*/*")):
             if folder not in kept and folder.parent not in plans:
                 try:
+                    if failed is not None and folder.parent in going_on:
+                        self._fail(folder, failed)
                     self._give_up(folder, upkeep, "no plan takes the stream any more")
                 except OSError as error:  # tried again when plans change
                     logger.error("a log cannot be deleted: folder=%s reason=%s", folder, error.strerror)  # noqa: TRY400 - the text says it all
@@ -84,6 +113,25 @@ class Spool:
 
     def _plan_folder(self, key: PlanKey) -> Path:
         return self._folder / str(key.tenant) / safe_component(key.plan)
+
+    def _fail(self, folder: Path, failed: KeepFailed) -> None:
+        """Keep what waits in the log of a stream that is gone among the failed events of its plan."""
+        identity = read_identity(folder)
+        if identity is None:
+            return
+        key, reason = PlanKey(identity.tenant, identity.plan), f"{identity.plan} does not import {identity.stream} now"
+        log = Log(folder, identity, self._limits, Upkeep())
+        reader = log.reader(log.secured)
+        try:
+            for record in reader.records():
+                schema = arrow_schema(StreamSchema(identity.stream, identity.attributes_at(record.position)))
+                failed(key, identity.stream, decode_batch(record.body, schema, record.rows), reason)
+            log.secure(log.last_position)
+        except DecodeError as error:
+            logger.error("a log cannot be read: folder=%s reason=%s", folder, error)  # noqa: TRY400 - the text says it all
+        finally:
+            reader.close()
+            log.close()
 
     def _give_up(self, folder: Path, upkeep: Upkeep, reason: str) -> None:
         if not folder.is_dir():

@@ -17,13 +17,22 @@ IDENTITY_FILE = "log.json"
 FORMER_FILE = "receiver.json"
 BEGUN_FILE = "begun.json"
 LOST_FILE = "lost.json"
+FAILED_FILE = "failed.json"
 
 
 _Kind = TypeVar("_Kind", bound=msgspec.Struct)
 
 
+class Earlier(msgspec.Struct, frozen=True):
+    """Events up to position `last` that are not of an earlier part have these `attributes`."""
+
+    last: int
+    attributes: tuple[tuple[str, str], ...]
+
+
 class Identity(msgspec.Struct, frozen=True):
-    """`log` is drawn by chance when the log is made; `attributes` are those of its events, as (name, type)."""
+    """`log` is drawn by chance when the log is made; `attributes` are those of its newest events, as (name, type), and
+    `earlier` tells of those that came before the plan gave its stream others, oldest first."""
 
     log: str
     tenant: int
@@ -31,6 +40,11 @@ class Identity(msgspec.Struct, frozen=True):
     stream: str
     attributes: tuple[tuple[str, str], ...]
     format: int = 1
+    earlier: tuple[Earlier, ...] = ()
+
+    def attributes_at(self, position: int) -> tuple[tuple[str, str], ...]:
+        """Return the attributes of the events at that position."""
+        return next((one.attributes for one in self.earlier if position <= one.last), self.attributes)
 
 
 class Former(msgspec.Struct, frozen=True):
@@ -42,6 +56,12 @@ class Former(msgspec.Struct, frozen=True):
 
 class Begun(msgspec.Struct, frozen=True):
     """Positions from `position` on may have been given out."""
+
+    position: int
+
+
+class Failed(msgspec.Struct, frozen=True):
+    """Events up to `position` that cannot be converted are with the failed events."""
 
     position: int
 
@@ -90,6 +110,17 @@ def read_begun(folder: Path) -> int:
 def write_begun(folder: Path, position: int) -> None:
     """As `write_identity`, for the position at which the log begins now."""
     _write(folder / BEGUN_FILE, Begun(position))
+
+
+def read_failed(folder: Path) -> int:
+    """Up to where events that cannot be converted are with the failed events; 0 when none is."""
+    failed = _read(folder / FAILED_FILE, Failed)
+    return failed.position if failed is not None else 0
+
+
+def write_failed(folder: Path, position: int) -> None:
+    """As `write_identity`, for the position up to which events that cannot be converted were dealt with."""
+    _write(folder / FAILED_FILE, Failed(position))
 
 
 def read_lost(folder: Path) -> Lost:

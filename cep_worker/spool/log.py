@@ -15,16 +15,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from cep_worker.spool.aside import SetAside
 from cep_worker.spool.errors import BatchTooLargeError, SpoolFullError
 from cep_worker.spool.found import find_segments
 from cep_worker.spool.identity import (
+    Earlier,
     Former,
     Identity,
     read_begun,
+    read_failed,
     read_former,
     read_identity,
     write_begun,
+    write_failed,
     write_former,
     write_identity,
 )
@@ -48,6 +53,8 @@ from cep_worker.spool.spares import Spares, renamed
 from cep_worker.spool.upkeep import Upkeep
 
 logger = logging.getLogger(__name__)
+
+Attributes = tuple[tuple[str, str], ...]
 
 RESTART_GAP = 2**32
 """A log that is opened again goes on at the next multiple of this: positions that were given out, and whose events were
@@ -128,6 +135,29 @@ class Log:
     def maximum_bytes(self) -> int:
         """When it holds so much, nothing more is stored."""
         return self._limits.maximum_bytes
+
+    def define(self, attributes: Attributes) -> None:
+        """Events that are appended from now on have these attributes. Raises OSError."""
+        before = self.identity
+        if attributes == before.attributes:
+            return
+        earlier = tuple(one for one in before.earlier if one.last > self.secured)
+        if self.last_position > self.secured:
+            earlier += (Earlier(self.last_position, before.attributes),)
+        self.identity = msgspec.structs.replace(before, attributes=attributes, earlier=earlier)
+        if self._segments:  # else it is written with the first segment
+            write_identity(self.folder, self.identity)
+
+    def failed_to(self) -> int:
+        """Up to this position events that cannot be converted are with the failed events already."""
+        return read_failed(self.folder)
+
+    def note_failed(self, position: int) -> None:
+        """Events that cannot be converted are with the failed events up to `position`."""
+        try:
+            write_failed(self.folder, position)
+        except OSError as error:  # a full disk: they may come there twice
+            logger.warning("not noted which events have failed: folder=%s reason=%s", self.folder, error.strerror)
 
     def reserve(self, length: int, origin: Origin | None = None) -> None:
         """A body of `length` bytes, and its `origin`, can be appended for certain. Raises SpoolFullError when not now;

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from cep_worker.spool.records import RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES, Damage, Record, missing_bytes, scan
 from cep_worker.spool.segment import Segment
@@ -59,6 +59,11 @@ class LogReader:
             if records is None and not self._enter(self._following()):
                 break
         return []
+
+    def records(self) -> Iterator[Record]:
+        """All records that are to come."""
+        while records := self.read():
+            yield from records
 
     def close(self) -> None:
         """The file is closed; records that were read can still be used."""

@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,10 +17,11 @@ from cep_common.link_messages import Data, StreamSchema
 from cep_common.messages import StreamBinding
 from cep_worker.logged_backlog import LoggedBacklog
 from cep_worker.spool.errors import SpoolFullError
-from cep_worker.spool.identity import new_identity
+from cep_worker.spool.identity import new_identity, read_identity
 from cep_worker.spool.log import Log, LogLimits
 from cep_worker.spool.upkeep import Upkeep
 from cep_worker.waiting import ReadyFrame, WaitingBatch
+from topology.conversion import Attributes
 from topology.frames import arrow_schema, decode_batch
 from topology.link import PendingFrame
 
@@ -36,6 +38,7 @@ class Desk:
         self.folder = folder
         self.limits = LogLimits(maximum_bytes, 2_000)
         self.accepted: list[int] = []
+        self.failed: list[tuple[int, str]] = []
         self.ends: dict[int, int] = {0: 0}
         """For each position, how many rows were accepted up to there."""
         self.linked = False
@@ -43,8 +46,12 @@ class Desk:
 
     def open(self) -> None:
         self.log = Log(self.folder, IDENTITY, self.limits, Upkeep())
-        self.backlog = LoggedBacklog(self.log, SCHEMA, MOST_ROWS)
+        self.backlog = LoggedBacklog(self.log, MOST_ROWS, self.fail)
         self.break_link()
+
+    def fail(self, events: pa.RecordBatch, reason: str) -> int:
+        self.failed.append((events.num_rows, reason))
+        return 0
 
     def offer(self, rows: int) -> bool:
         """A source has something: accepted if there is room."""
@@ -236,3 +243,72 @@ def test_a_full_log_is_told_before_a_batch_is_accepted(tmp_path: Path) -> None:
     assert desk.offer(1)
     assert len(desk.accepted) == accepted + 1
     desk.backlog.close()
+
+
+def edited(desk: Desk, attributes: Attributes) -> None:
+    """The plan gives its stream other attributes, and the worker opens the log again."""
+    desk.backlog.close()
+    desk.log = Log(desk.folder, read_identity(desk.folder) or IDENTITY, desk.limits, Upkeep())
+    desk.log.define(attributes)
+    desk.backlog = LoggedBacklog(desk.log, MOST_ROWS, desk.fail)
+
+
+def taken(desk: Desk, position: int = 0) -> list[pa.RecordBatch]:
+    desk.backlog.resume(position, secures=True)
+    found = []
+    schema = arrow_schema(StreamSchema("Departures", desk.log.identity.attributes))
+    while (frame := desk.backlog.take(BATCH_ROWS)) is not None:
+        found.append((frame.position, decode_batch(frame.body, schema, frame.rows)))
+    return [batch for _, batch in sorted(found, key=lambda one: one[0])]
+
+
+def test_events_that_waited_when_their_stream_was_edited_go_on_with_its_new_attributes(tmp_path: Path) -> None:
+    desk = Desk(tmp_path / "log")
+    for _ in range(5):
+        desk.offer(2)
+    edited(desk, (("dep_delay", "long"), ("gate", "string")))
+    edited(desk, (("dep_delay", "double"), ("carrier", "string")))
+    found = pa.Table.from_batches(taken(desk))
+    assert found.column("dep_delay").to_pylist() == [float(number) for number in range(10)]
+    assert found.column("carrier").to_pylist() == ["UA"] * 10
+    assert (desk.failed, desk.log.lost_rows) == ([], 0)
+
+
+def test_what_the_topology_has_taken_is_not_sent_again_after_an_edit(tmp_path: Path) -> None:
+    desk = Desk(tmp_path / "log")
+    for _ in range(5):
+        desk.offer(2)
+    edited(desk, (*DEPARTURES, ("gate", "string")))
+    found = pa.Table.from_batches(taken(desk, position=3))
+    assert found.column("dep_delay").to_pylist() == [6, 7, 8, 9]
+    assert found.column("gate").to_pylist() == [None] * 4
+
+
+def test_events_that_cannot_have_the_new_attributes_are_kept_as_failed_once(tmp_path: Path) -> None:
+    desk = Desk(tmp_path / "log")
+    for _ in range(5):
+        desk.offer(2)
+    text = (("carrier", "string"), ("dep_delay", "string"), ("price", "double"))
+    for _ in range(2):
+        edited(desk, text)
+        desk.backlog.resume(1, secures=True)
+        positions = []
+        while desk.backlog:
+            frame = desk.backlog.take(BATCH_ROWS)
+            if frame is not None:
+                assert frame.rows == 0
+                positions.append(frame.position)
+        assert positions[-1] == 5, "a checkpoint secures what was dealt with"
+    assert sum(rows for rows, _ in desk.failed) == 8
+    assert {reason for _, reason in desk.failed} == {"its stream was edited: dep_delay was int and is string now"}
+
+
+def test_what_waits_for_a_stream_that_is_gone_is_given_out_whole(tmp_path: Path) -> None:
+    desk = Desk(tmp_path / "log")
+    for _ in range(5):
+        desk.offer(2)
+    edited(desk, (*DEPARTURES, ("gate", "string")))
+    desk.backlog.resume(2, secures=True)
+    found = desk.backlog.take_out()
+    assert sum(batch.num_rows for batch in found) == 6
+    assert (desk.backlog.rows, desk.log.rows_waiting()) == (0, 0)

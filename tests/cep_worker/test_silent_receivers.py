@@ -46,7 +46,17 @@ def inflow(monkeypatch: pytest.MonkeyPatch) -> Iterator[Inflow]:
     monkeypatch.setattr(outgoing, "LinkSender", FakeLink)
     reactor, now_ms = Reactor(), SystemClock().monotonic_ms()
     made = Inflow(
-        reactor, Any, PLAN, PLAN.imported[0], "worker-1", WorkerConfig(), None, lambda: None, lambda: None, now_ms
+        reactor,
+        Any,
+        PLAN,
+        PLAN.imported[0],
+        "worker-1",
+        WorkerConfig(),
+        None,
+        lambda: None,
+        lambda: None,
+        lambda *_: 0,
+        now_ms,
     )
     made.connect(EndpointAssigned(FIRST, "receiver#0", 1), now_ms)
     yield made

@@ -11,6 +11,7 @@ import pytest
 from worker_world import ALERTS, KEY, alerts
 
 from cep_common.errors import InputError
+from cep_common.ids import PlanKey
 from cep_common.link_messages import StreamSchema
 from cep_common.messages import StreamBinding
 from cep_worker.mappers.key_values import Keys
@@ -59,12 +60,17 @@ class Desk:
     def __init__(self) -> None:
         self.route: FakeRoute | None = FakeRoute()
         self.delivered = 0
-        self.topics = Topics(self._make, Upkeep(), lambda: 5)
+        self.failed: list[tuple[PlanKey, str, int, str]] = []
+        self.topics = Topics(self._make, Upkeep(), lambda: 5, self._fail)
         self.publisher: Publisher = self.topics.publish(TOPIC, OFFERED)
         binding = StreamBinding("In", "In", ALERTS)
         stream = EventStream(StreamSchema("Next/In", ALERTS), (PlanStream(KEY, binding),))
         self.subscription = self.topics.subscribe(TOPIC, stream)
         self.topics.reroute(0)
+
+    def _fail(self, key: PlanKey, stream: str, events: pa.RecordBatch, reason: str) -> int:
+        self.failed.append((key, stream, events.num_rows, reason))
+        return 0
 
     def give(self, rows: int = 1) -> None:
         batch = alerts(*[(number, "UA", number) for number in range(rows)])
@@ -153,9 +159,7 @@ def test_a_problem_is_over_when_events_go_their_way_again(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("end", ["subscription", "publisher", "activity"])
-def test_whoever_ends_leaves_and_what_waited_is_given_up(
-    desk: Desk, end: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_whoever_ends_leaves_and_what_waited_is_kept_as_failed(desk: Desk, end: str) -> None:
     route = desk.route
     assert route is not None
     route.refusal = SpoolFullError("full")
@@ -169,7 +173,8 @@ def test_whoever_ends_leaves_and_what_waited_is_given_up(
         desk.topics.end_subscription(desk.subscription)
         desk.topics.reroute(1)
     assert (desk.delivered, route.told, desk.publisher.has_room()) == (1, ["join", "leave"], True)
-    assert "events lost, their way has ended: topic late from Late/Alerts to=Next/In events=1" in caplog.text
+    reason = "topic late from Late/Alerts: they waited for room when their way to the plan ended"
+    assert desk.failed == [(KEY, "In", 1, reason)]
     desk.give()
     assert desk.delivered == 2
 

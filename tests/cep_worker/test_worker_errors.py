@@ -277,8 +277,19 @@ def test_events_of_a_stream_with_other_attributes_now_stay(world: World) -> None
     binding = StreamBinding("Departures", "Departures:1.0.0", ALERTS)
     world.manager.deploy(msgspec.structs.replace(storing(imported=(binding,)), epoch=PLAN.epoch + 1))
     until(lambda: world.reports()[0].epoch == PLAN.epoch + 1)
+    assert act(world, "replay", all=True)["replayed"] == 1, "the carrier is there still, what is new is null"
+
+
+def test_events_whose_attribute_has_another_type_now_stay(world: World) -> None:
+    world.start(storing())
+    world.publisher(storing()).open().send("Departures_errors", faults((5, "UA", 0, "division")))
+    until(lambda: listed(world)["found"])
+    binding = StreamBinding("Departures", "Departures:1.0.0", (("carrier", "int"), ("dep_delay", "long")))
+    world.manager.deploy(msgspec.structs.replace(storing(imported=(binding,)), epoch=PLAN.epoch + 1))
+    until(lambda: world.reports()[0].epoch == PLAN.epoch + 1)
     (refused,) = act(world, "replay", all=True)["refused"]
     assert refused["code"] == "schema-mismatch"
+    assert "carrier was string and is int now" in refused["reason"]
 
 
 def test_an_undeployed_plan_leaves_no_entries_behind(world: World, hook: Hook) -> None:

@@ -446,7 +446,7 @@ def test_results_of_a_former_epoch_that_a_slow_listener_holds_up_are_not_lost(
     assert came[:20] == list(range(20))
 
 
-def test_results_that_the_plan_deployed_anew_under_the_name_has_no_stream_for_are_dropped_and_told_of(
+def test_results_that_the_plan_deployed_anew_under_the_name_cannot_take_are_kept_as_failed(
     world: World, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = tmp_path / "alerts.ndjson"
@@ -460,5 +460,6 @@ def test_results_that_the_plan_deployed_anew_under_the_name_has_no_stream_for_ar
     former.send("Alerts", alerts((1, "UA", 1)))
     until(lambda: not former.link.unacknowledged(), former)
     assert file.read_text() == ""
-    assert "plan has changed: plan=KnockOnDelays[-1234] stream=Alerts events=1" in caplog.text
+    assert "stream=Alerts sink=file reason=its stream was edited: late was long and is string now" in caplog.text
+    assert "kept_as_failed=1 lost=0" in caplog.text
     assert world.health()["status"] == "ok"

@@ -84,7 +84,11 @@ def now_ms() -> int:
 
 def lonely_topics() -> Topics:
     """Topics whose subscribers have no inflows."""
-    return Topics(lambda source, offered, _: Route(source, offered.attributes, (), RateLimit()), Upkeep(), now_ms)
+
+    def route(source: Any, offered: StreamSchema, _: Any) -> Route:
+        return Route(source, offered.attributes, (), RateLimit())
+
+    return Topics(route, Upkeep(), now_ms, lambda *_: 0)
 
 
 def sink_context(

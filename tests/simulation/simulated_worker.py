@@ -175,7 +175,16 @@ class SimulatedWorker(Process):
         self._spool = Spool(self.config.spool, name)
         self._held = HeldStore(self.config.results, name, self._reactor)
         self._around = Surroundings(
-            name, self.config, self._reactor, self.context, self._spool, Upkeep(), self._held, self._changed, self.wake
+            name,
+            self.config,
+            self._reactor,
+            self.context,
+            self._spool,
+            Upkeep(),
+            self._held,
+            self._changed,
+            self.wake,
+            lambda *_: 0,
         )
         self.flow: PlanFlow | None = None
         self._revision = -1

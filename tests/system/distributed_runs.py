@@ -159,7 +159,7 @@ def on_a_cluster(
         look()
         return answers
     finally:
-        system.client.undeploy(name)
+        system.client.undeploy(name, discard=True)
 
 
 def _exchange(plan: DistributedPlan, system: LocalSystem, expected: Answers) -> Answers:

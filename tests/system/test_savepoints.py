@@ -112,7 +112,7 @@ def test_a_plan_begins_from_a_savepoint_which_outlives_it(system: LocalSystem, c
     wait_until_connected(system.client, PLAN, RECOVERED_S)
     assert 4 in counter.counts_until(4)
 
-    system.client.undeploy(PLAN)
+    cep(system, "undeploy", PLAN)
     assert "three" in cep(system, "savepoints", PLAN)
     system.client.deploy(COUNTING, replace=False, savepoint="three")
     wait_until_connected(system.client, PLAN, RECOVERED_S)

@@ -22,7 +22,7 @@ def test_every_row_is_found_when_the_stages_talk_between_two_executors(cluster_s
         tasks = [task for task in cluster_system.client.cluster()["tasks"] if task["plan"] == PLAN]
         executors = Counter(parent_of(parent_of(task["process_id"])) for task in tasks)
     finally:
-        cluster_system.client.undeploy(PLAN)
+        cluster_system.client.undeploy(PLAN, discard=True)
 
     assert_all_rows_equal(found)
     assert [task["live"] for task in tasks] == [True] * 4, "as many as the manager is told that plans have"

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from topology_builders import bundle, rows_of, schema_of
 
+from cep_common.link_messages import StreamSchema
 from topology.bundle import Bundle
 from topology.frames import arrow_schema
 from topology.link import END_OF_TIME, NO_WATERMARK
@@ -448,3 +449,24 @@ def test_a_stream_that_nobody_fed_is_not_waited_for_anew() -> None:
     merger = restored(merger, dict.fromkeys(("A", "B"), RECEIVERS))
     merger.push(bundle(("A", [(2, 2)]), channel="a", watermark_ms=2), 0)
     assert released(merger.release(0)) == [("A", 2, 2)]
+
+
+def test_rows_that_were_held_when_their_stream_was_edited_have_its_new_attributes_as_far_as_they_can() -> None:
+    merger = merger_of(["A", "B"])
+    merger.push(bundle(("A", [(20, 1), (21, 2)]), ("B", [(30, 3)]), streams=("A", "B")), 0)
+    had = schema_of("A").attributes
+    wider = StreamSchema("A", (*((name, "double") for name, _ in had), ("gate", "string")))
+    other = StreamSchema("B", tuple((name, "bool") for name, _ in had))
+    successor = merger_of(["A", "B"])
+    successor.restore(merger.snapshot(), {"A": arrow_schema(wider), "B": arrow_schema(other)}, 0)
+    assert successor.held_rows == 2
+    assert [part.startswith("1 events of B that waited for their turn: ") for part in successor.left] == [True]
+    successor.on_time(10 * IDLE_MS)
+    successor.release(0)
+    successor.on_time(10 * IDLE_MS)
+    step = successor.release(10 * IDLE_MS)
+    assert step is not None
+    ((stream, batch),) = step.batches
+    assert (stream, batch.schema) == ("A", arrow_schema(wider))
+    assert batch.column(2).to_pylist() == [1.0, 2.0]
+    assert batch.column("gate").to_pylist() == [None, None]

@@ -112,6 +112,7 @@ class Processor:
             self._merger = EventTimeMerger(self._origins, self._idle_ms, self._drop_late, now_ms)
             if HELD in state:
                 self._merger.restore(state[HELD], self._schemas, now_ms)
+                self.left += tuple(f"{self.name}: {part}" for part in self._merger.left)
         if ENGINE in state:
             self._restore(state[ENGINE])
         else:

@@ -8,18 +8,21 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cep_common.errors import ConfigError
 from cep_common.ids import PlanKey
+from cep_common.link_messages import StreamSchema
 from cep_common.messages import StreamBinding
 from cep_worker.config import SpoolConfig
 from cep_worker.spool import upkeep as upkeep_module
 from cep_worker.spool.folder import Spool, safe_component
 from cep_worker.spool.log import Log
 from cep_worker.spool.upkeep import BackgroundUpkeep, GroupCommit, Upkeep
+from topology.frames import arrow_schema, encode_batch
 
 KEY = PlanKey(-1234, "Delays")
 BINDING = StreamBinding("Departures", "Departures:1.0.0", (("carrier", "string"),))
@@ -67,18 +70,49 @@ def test_a_log_is_opened_again_with_its_identity_and_events(tmp_path: Path) -> N
     spool.close()
 
 
-def test_events_of_former_attributes_are_given_up_and_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_events_of_former_attributes_stay_in_the_log_which_knows_these(tmp_path: Path) -> None:
     spool = Spool(SpoolConfig(str(tmp_path)), "worker")
     log = spool.open_log(KEY, BINDING, Upkeep())
+    before = log.identity
     stored(log, rows=7)
     log.close()
-    other = StreamBinding("Departures", "Departures:1.0.0", (("carrier", "string"), ("price", "double")))
-    with caplog.at_level(logging.ERROR):
-        changed = spool.open_log(KEY, other, Upkeep())
-    assert changed.identity.log != log.identity.log
-    assert changed.rows_waiting() == 0
-    assert "events=7" in caplog.text
-    changed.close()
+    other = (("carrier", "string"), ("price", "double"))
+    for _ in range(2):
+        changed = spool.open_log(KEY, StreamBinding("Departures", "Departures:1.0.0", other), Upkeep())
+        assert (changed.identity.log, changed.rows_waiting()) == (before.log, 7)
+        assert changed.identity.attributes_at(log.last_position) == BINDING.attributes
+        assert changed.identity.attributes_at(log.last_position + 1) == other
+        changed.close()
+    again = spool.open_log(KEY, BINDING, Upkeep())
+    again.secure(again.last_position)
+    again.close()
+    again = spool.open_log(KEY, StreamBinding("Departures", "Departures:1.0.0", other), Upkeep())
+    assert again.identity.earlier == (), "nothing of it is needed any more"
+    again.close()
+    spool.close()
+
+
+def test_what_waits_for_a_stream_that_its_plan_does_not_import_any_more_is_kept_as_failed(tmp_path: Path) -> None:
+    spool = Spool(SpoolConfig(str(tmp_path)), "worker")
+    log = spool.open_log(KEY, BINDING, Upkeep())
+    schema = arrow_schema(StreamSchema("Departures", BINDING.attributes))
+    batch = pa.RecordBatch.from_pylist([{"_timestamp": 1, "_kind": 0}] * 3, schema=schema)
+    body = encode_batch(batch)
+    log.reserve(body.size)
+    log.append(body, body.size, 3, 0)
+    log.close()
+    failed: list[tuple[PlanKey, str, int, str]] = []
+
+    def fail(key: PlanKey, stream: str, events: pa.RecordBatch, reason: str) -> int:
+        failed.append((key, stream, events.num_rows, reason))
+        return 0
+
+    assert spool.has_waiting(KEY, "Departures")
+    spool.keep_only([], Upkeep(), whole=[KEY])
+    assert spool.has_waiting(KEY, "Departures"), "a plan that cannot run keeps what it has"
+    spool.keep_only([], Upkeep(), failed=fail, served=[KEY])
+    assert failed == [(KEY, "Departures", 3, f"{KEY.plan} does not import Departures now")]
+    assert not spool.has_waiting(KEY, "Departures")
     spool.close()
 
 
