@@ -11,7 +11,7 @@ from tools.differential.apps import random_app
 from tools.differential.draw import Draw, plain
 from tools.differential.events import Event, random_events
 
-EVENTS_OF_ONE_APP = 4
+EVENTS_OF_ONE_APP = 10
 """So many cases in a row have one app with other events: to build an app costs more than to run it."""
 
 

@@ -54,7 +54,68 @@ def _deletes_from_plain_table(document: Document) -> bool:
     return any(f"delete {table} " in document["app"] for table in plain)
 
 
+def _state_queries(document: Document) -> list[str]:
+    """Return the pattern or sequence of each query that has one."""
+    found = re.findall(r"from ((?:every )?\(?(?:e\d+=|not )[^;]*?) select ", document["app"])
+    return [str(text) for text in found]
+
+
+def _is_sequence(machine: str) -> bool:
+    return re.search(r", (e\d+=|not )", machine) is not None
+
+
+def _counts_in_sequence(document: Document) -> bool:
+    counted = re.compile(r"<[2-9]:?\d*>|(\+|\*|\?|<\d*:\d*>)( within .*)?$")
+    return any(_is_sequence(machine) and counted.search(machine) for machine in _state_queries(document))
+
+
+def _pairs(document: Document, *, sequence: bool) -> bool:
+    """Return whether a pair with `and` or `or` stands in a sequence, or is all that a pattern has."""
+    machines = [one for one in _state_queries(document) if re.search(r" (and|or) (e\d+=|not )", one)]
+    return any(_is_sequence(one) if sequence else "->" not in one and not _is_sequence(one) for one in machines)
+
+
+def _mixes_pair_with_its_stream(document: Document) -> bool:
+    """Return whether a stream stands in `not … and` and elsewhere in the same pattern."""
+    for machine in _state_queries(document):
+        for stream in re.findall(r"not (\w+)", machine):
+            if len(re.findall(rf"\b{stream}\b", machine)) > 1:
+                return True
+    return False
+
+
 KNOWN: tuple[Known, ...] = (
+    Known(
+        "sequences-count",
+        "counts with a minimum of 2 and more, and counted last elements, never match in Siddhi's sequences",
+        _counts_in_sequence,
+    ),
+    Known(
+        "and-takes-neighbours",
+        "`A and B` of one stream in a sequence",
+        lambda document: _pairs(document, sequence=True),
+    ),
+    Known(
+        "and-needs-no-order",
+        "a pattern of nothing but `A and B` loses its match in Siddhi when A comes last",
+        lambda document: _pairs(document, sequence=False),
+    ),
+    Known(
+        "late-events-end-nothing",
+        "an event that is older than a match by more than `within` ends it in Siddhi",
+        lambda document: is_late(document) and " within " in document["app"],
+    ),
+    Known(
+        "all-matches-are-told",
+        "a stream that completes a pattern and feeds a `not` of the same pattern: Siddhi loses matches",
+        _mixes_pair_with_its_stream,
+    ),
+    Known(
+        "float-as-text",
+        "the text of a float is the shortest that reads back, as in Java 19 and later; older ones add digits",
+        _text(r"'float'\), 'string'\)|convert\((\w+\.)?f, 'string'\)"),
+        in_table=False,
+    ),
     Known(
         "set-reads-keyed-tables",
         "Siddhi reads null where `set` of a table with a key or an index reads the stored value",

@@ -80,6 +80,8 @@ class Run:
         assert self.siddhi is not None  # noqa: S101 - for mypy
         compared = compare(case.document(), self.siddhi, failing=case.failing)
         self.outcomes[f"Siddhi: {compared.outcome}"] += 1
+        if compared.outcome == "Siddhi failed" and not compared.differences:
+            self.outcomes["Siddhi: did not end"] += 1
         answer = compared.answer
         if compared.outcome != "differs" or answer is None:
             return None
