@@ -14,6 +14,7 @@ from query_plan.checks import (
     groups,
     header,
     joins,
+    patterns,
     resources,
     stores,
 )
@@ -65,6 +66,18 @@ CHECKS: tuple[SyntaxCheck | PlanCheck, ...] = (
     SyntaxCheck(annotation_names.annotations_are_known, (annotation_names.UNKNOWN, annotation_names.WITHOUT_EFFECT)),
     SyntaxCheck(annotation_names.keys_are_given_once, (annotation_names.REPEATED,)),
     SyntaxCheck(joins.filters_of_joins_are_looked_at, (joins.FILTER_IGNORED,)),
+    SyntaxCheck(
+        patterns.patterns_can_match,
+        (
+            patterns.NEVER_MATCHES,
+            patterns.EVERY_ENDS,
+            patterns.ONE_ATTEMPT,
+            patterns.ONE_EVENT,
+            patterns.OPTIONAL_LAST,
+            patterns.COUNT_UNUSUAL,
+            patterns.NOT_UNHEARD,
+        ),
+    ),
     PlanCheck(bindings.plan_does_something, (bindings.WITHOUT_QUERIES,)),
     PlanCheck(bindings.read_streams_are_produced, (bindings.READ_UNPRODUCED,)),
     PlanCheck(bindings.exported_streams_are_produced, (bindings.EXPORTED_UNPRODUCED,)),
