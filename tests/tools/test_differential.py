@@ -7,6 +7,7 @@ import json
 import logging
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from unittest.mock import patch
 
 import pytest
@@ -19,6 +20,7 @@ from siddhi.language.parser import parse
 from siddhi.testing import Case, run_case
 from tools.differential.cases import EVENTS_OF_ONE_APP, RandomCase, random_case
 from tools.differential.draw import optional, optional_parts, plain
+from tools.differential.known import KNOWN, reason_for
 from tools.differential.minimise import minimise
 from tools.differential.reference import slow_forms
 from tools.differential.run import Run
@@ -117,6 +119,20 @@ def test_a_planted_fault_is_found_and_made_small() -> None:
         small = minimise(case, lambda one: any(changed_answers(one.document(), ["one event a batch"])))
     assert plain(small.template).splitlines()[-1] == "from S select i as x insert into O;"
     assert [event["data"] for event in small.events] == [[7]]
+
+
+def test_known_differences_are_those_of_the_table() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "siddhiql.md").read_text(encoding="utf-8")
+    assert {known.name for known in KNOWN if known.in_table and f"\n| {known.name} |" not in page} == set()
+    assert all(known.reason for known in KNOWN)
+
+
+def test_a_known_difference_is_found_by_what_the_app_has() -> None:
+    joins = _case("from S#window.lengthBatch(2) join S as b select b.i as x insert into O;", [1]).document()
+    known = reason_for(joins)
+    assert known is not None
+    assert known.name == "joined-batches-end"
+    assert reason_for(_case("from S#window.lengthBatch(2) select i as x insert into O;", [1]).document()) is None
 
 
 def test_what_is_found_is_a_case_that_can_be_played() -> None:

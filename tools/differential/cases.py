@@ -76,7 +76,7 @@ def random_case(seed: int, number: int, *, peer: bool) -> RandomCase:
     draw = Draw(f"{seed}.{number}")
     late = draw.chance(0.12 if peer else 0.3)
     start = draw.weighted([(1000, 8), (0, 1), (1_700_000_000_000, 1)])
-    events = random_events(draw, app, start, late=late)
+    events = random_events(draw, app, start, late=late, peer=peer)
     return RandomCase(
         f"{seed}.{number}",
         app.template(),

@@ -13,15 +13,18 @@ _GAPS = ((0, 3.0), (10, 2.0), (50, 2.0), (100, 4.0), (130, 2.0), (200, 1.5), (30
 _TEXTS = ("a", "b", "x", "c")
 
 
-def random_events(draw: Draw, app: App, start: int, *, late: bool) -> list[Event]:
+def random_events(draw: Draw, app: App, start: int, *, late: bool, peer: bool) -> list[Event]:
     """Return the steps of a case: events alone and in chunks, moves of the clock, on-demand queries.
 
     Args:
         start: the clock before the first step.
         late: whether some events are behind the clock or far in front of it.
+        peer: only what the released Siddhi gets through: a chunk in `delay` makes it go round in circles.
     """
     nulls = draw.one([0.0, 0.0, 0.0, 0.1]) if "sort(" not in app.template() else 0.0
     chunks = draw.one([0.0, 0.0, 0.15])
+    if peer and "delay(" in app.template():
+        chunks = 0.0
     clock = start
     playback = "@app:playback" in app.definitions[0]
     steps: list[Event] = []

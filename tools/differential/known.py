@@ -44,7 +44,9 @@ _BATCHES = r"(lengthBatch|timeBatch|externalTimeBatch|batch|expressionBatch)\("
 
 
 def _joins_batches(document: Document) -> bool:
-    """Return whether a batch window is a side of a join of current events."""
+    """Return whether a batch window is a side of a join of current events, or a named one that outputs these only."""
+    if re.search(rf"define window .*\) {_BATCHES}.*output current events", document["app"]):
+        return True
     queries = document["app"].split(";")
     return any(" join " in query and re.search(_BATCHES, query) and "expired" not in query for query in queries)
 
@@ -111,6 +113,19 @@ KNOWN: tuple[Known, ...] = (
         _mixes_pair_with_its_stream,
     ),
     Known(
+        "rows-behind-a-cut-row",
+        "`having` or `limit` that cuts the last row of a chunk of a join loses the rows behind it in Siddhi",
+        lambda document: any(
+            " join " in query and re.search(r" (having|limit) ", query) for query in document["app"].split(";")
+        ),
+    ),
+    Known(
+        "standard-deviation-of-nearly-equal-values",
+        "Siddhi's running sum of squares may fall below zero by rounding, and its root is no number then",
+        _text(r"stdDev\("),
+        in_table=False,
+    ),
+    Known(
         "float-as-text",
         "the text of a float is the shortest that reads back, as in Java 19 and later; older ones add digits",
         _text(r"'float'\), 'string'\)|convert\((\w+\.)?f, 'string'\)"),
@@ -122,9 +137,34 @@ KNOWN: tuple[Known, ...] = (
         _text(rf"(?s)({_KEY}|{_INDEX}).*set Tab\d+\.\w+ = [^;]*Tab\d+\.\w+( \+|;|,| on)"),
     ),
     Known(
+        "aggregations-are-filtered",
+        "an aggregation with a filter in its input keeps nothing in Siddhi",
+        _text(r"define aggregation \w+ from \w+\["),
+    ),
+    Known(
+        "equal-rows-stay",
+        "a table with an index and no key keeps equal rows once in Siddhi",
+        _text(_INDEX),
+    ),
+    Known(
         "indexes-hold-the-rows",
         "rows found by an index come in the order of a Java hash map, and some that changed are missed",
         _text(_INDEX),
+    ),
+    Known(
+        "indexes-hold-the-rows",
+        "Siddhi deletes nothing where a key must equal something and more is asked",
+        _text(rf"(?s){_KEY}.*delete (Tab\d+) on [^;]*( and |not )"),
+    ),
+    Known(
+        "snapshots-of-several-aggregates",
+        "in Siddhi a row stays in the snapshots for ever when its aggregates differ as it leaves",
+        lambda document: any(
+            "output snapshot" in query
+            and len(re.findall(r"(sum|avg|count|min|max|stdDev|distinctCount)\w*\(", query)) > 1
+            for query in document["app"].split(";")
+        ),
+        in_table=False,
     ),
     Known(
         "deleted-last-row",

@@ -188,12 +188,9 @@ def aggregation(draw: Draw, app: App) -> list[str]:
     name = app.name("Agg")
     values = ["sum(i) as si", "avg(p) as ap", "count() as n", "min(l) as ml", "max(p) as mp", "distinctCount(b) as db"]
     chosen = draw.some(values[:5], 1, 3)
-    group = draw.maybe(0.8, " group by k")
-    by = draw.maybe(0.6, " aggregate by t") or " aggregate"
-    head = f"define aggregation {name} from {draw.one(INPUTS)} select k, {', '.join(chosen)}{group}"
-    app.definitions.append(
-        f"{head}{by if 'by' in by else optional(' aggregate by t')} every sec ... {draw.one(['min', 'hour', 'year'])};"
-    )
+    read = f"from {draw.one(INPUTS)}{_filter(draw, refs(INPUT), 0.1)} select k, {', '.join(chosen)}"
+    by = f"{draw.maybe(0.8, ' group by k')} aggregate{draw.maybe(0.6, ' by t')}"
+    app.definitions.append(f"define aggregation {name} {read}{by} every sec ... {draw.one(['min', 'hour', 'year'])};")
     app.aggregations[name] = chosen[0].split(" as ")[1]
     if not draw.chance(0.4):
         return []

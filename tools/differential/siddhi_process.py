@@ -67,7 +67,17 @@ class SiddhiProcess:
     def _start(self) -> subprocess.Popen[str]:
         jars = fetch_jars()
         classes = compile_driver(jars)
-        command = ["java", _MEMORY, "-XX:+UseSerialGC", "-cp", str(classes), "SiddhiDriver", str(classes), str(jars)]
+        command = [
+            "java",
+            _MEMORY,
+            "-XX:+UseSerialGC",
+            "-XX:TieredStopAtLevel=1",
+            "-cp",
+            str(classes),
+            "SiddhiDriver",
+            str(classes),
+            str(jars),
+        ]
         self._process = subprocess.Popen(  # noqa: S603 - our own command
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8"
         )

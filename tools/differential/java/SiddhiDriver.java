@@ -25,7 +25,7 @@ import java.util.function.UnaryOperator;
  * says `{"hung":true}`.
  */
 public final class SiddhiDriver {
-    private static final int MOST_CPU_S = 5;
+    private static final int MOST_CPU_S = 2;
     private static final int LONGEST_S = 120;
 
     private SiddhiDriver() {
