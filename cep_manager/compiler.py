@@ -10,11 +10,11 @@ from dataclasses import replace
 from cep_common.messages import StreamBinding
 from cep_manager.authoring.scope import scope_of
 from cep_manager.compiled_plan import CompiledPlan, PlannedComponent, PlannedQuery, PlanProblem
-from cep_manager.connectors import read_connectors, stores_of_errors
 from cep_manager.errors import BadRequestError, PlanInvalidError
 from cep_manager.manager_view import Validation
 from query_plan import bindings
 from query_plan.annotations import of_header, read_header, statistics_of
+from query_plan.connectors.reading import read_connectors, stores_of_errors
 from query_plan.examination import Compiled, examine
 from query_plan.findings import Severity
 from query_plan.model import Grouping, GroupingKind, QueryPlan, Resources

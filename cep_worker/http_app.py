@@ -11,11 +11,11 @@ from collections.abc import Hashable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import IO, Any, Protocol
 
 import msgspec
 import pyarrow as pa
-from flask import Flask, Response, request
+from flask import Flask, Response, current_app, request
 from werkzeug.exceptions import HTTPException
 
 from cep_common.errors import InputError, UnauthorisedError
@@ -27,6 +27,7 @@ from cep_worker.access import CALLS
 from cep_worker.error_store.desk import MOST_SHOWN, Choice, ErrorDesk
 from cep_worker.error_store.store import UNAVAILABLE
 from cep_worker.figures import WorkerFigures
+from cep_worker.http_bodies import body_stream
 from cep_worker.mappers.json_paths import JsonFormat
 from cep_worker.mappers.refusals import EventsRefusedError
 from cep_worker.mappers.sources import EventReader, LineReader, SourceFormat
@@ -47,6 +48,7 @@ STATUS = {
     "unknown-path": 404,
     "cross-site": 403,
     "too-large": 413,
+    "unsupported-encoding": 415,
     "over-limit": 429,
     "no-room": 503,
     "leaving": 503,
@@ -185,10 +187,11 @@ def _accept(gateway: Gateway, source: HttpSource, wait_ms: int) -> Response:
     if gateway.leaving():
         raise _RoomError("leaving", "the worker is leaving; send the events to another one or again later")
     reader = _reader(source.form, source.body(), source.timestamp_key)
+    body = body_stream(request, current_app.config["MAX_CONTENT_LENGTH"])
     if request.mimetype in NDJSON and isinstance(reader, LineReader):
-        batch = _read_lines(reader, gateway.now_ms())
+        batch = _read_lines(reader, body, gateway.now_ms())
     else:
-        batch = reader.read(request.get_data(cache=False), gateway.now_ms())
+        batch = reader.read(body.read(), gateway.now_ms())
     if source.properties:
         batch = with_properties(batch, source.stream.schema, source.properties, request.headers.get)
     if batch.num_rows:
@@ -217,19 +220,19 @@ def _over_limit(tenant: int, limited_ms: int) -> _RoomError:
     return _RoomError("over-limit", message, math.ceil(limited_ms / 1_000))
 
 
-def _read_lines(reader: LineReader, now_ms: int) -> pa.RecordBatch:
+def _read_lines(reader: LineReader, body: IO[bytes], now_ms: int) -> pa.RecordBatch:
     batches: list[pa.RecordBatch] = []
     count = 0
-    for chunk in _line_chunks():
+    for chunk in _line_chunks(body):
         batches.append(reader.read_lines(chunk, now_ms, first_index=count))
         count += batches[-1].num_rows
     return concatenate(batches) if batches else reader.read(b"[]", now_ms)
 
 
-def _line_chunks() -> Iterator[bytes]:
+def _line_chunks(body: IO[bytes]) -> Iterator[bytes]:
     """The body in pieces that end where lines end."""
     rest = b""
-    while piece := request.stream.read(CHUNK_BYTES):
+    while piece := body.read(CHUNK_BYTES):
         whole, separator, rest = (rest + piece).rpartition(b"\n")
         if separator:
             yield whole

@@ -177,6 +177,10 @@ class Topics:
         """Its stream takes nothing more after the next `reroute`."""
         self._subscriptions.pop(subscription, None)
 
+    def has_subscribers(self, topic: Topic) -> bool:
+        """Whether any stream takes what is published under `topic`."""
+        return any(subscription.topic == topic for subscription in self._subscriptions)
+
     def reroute(self, now_ms: int) -> None:
         """Publishers, subscriptions or the deployed plans have changed."""
         by_topic: dict[Topic, list[Subscription]] = {}

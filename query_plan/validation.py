@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from query_plan.checks import (
     annotation_names,
     bindings,
-    connector_options,
     connectors,
     crossings,
     groups,
@@ -60,9 +59,17 @@ CHECKS: tuple[SyntaxCheck | PlanCheck, ...] = (
     SyntaxCheck(bindings.no_arbitrary_data, (bindings.ARBITRARY_DATA,)),
     SyntaxCheck(bindings.no_stream_is_imported_and_exported, (bindings.IMPORTED_AND_EXPORTED,)),
     SyntaxCheck(
-        connectors.connectors_are_known, (connectors.WITHOUT_TYPE, connectors.UNKNOWN_TYPE, connectors.UNKNOWN_MAPPER)
+        connectors.connectors_can_run,
+        (
+            connectors.WITHOUT_TYPE,
+            connectors.UNKNOWN_TYPE,
+            connectors.UNKNOWN_MAPPER,
+            connectors.UNKNOWN_OPTION,
+            connectors.MISSING_OPTION,
+            connectors.WRONG_OPTION,
+            connectors.IDLE_OPTION,
+        ),
     ),
-    SyntaxCheck(connector_options.connector_options_are_known, (connector_options.UNKNOWN_OPTION,)),
     SyntaxCheck(annotation_names.annotations_are_known, (annotation_names.UNKNOWN, annotation_names.WITHOUT_EFFECT)),
     SyntaxCheck(annotation_names.keys_are_given_once, (annotation_names.REPEATED,)),
     SyntaxCheck(joins.filters_of_joins_are_looked_at, (joins.FILTER_IGNORED,)),

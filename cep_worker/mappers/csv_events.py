@@ -12,45 +12,24 @@ import csv
 import io
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
 from cep_common.errors import ConfigError
 from cep_common.link_messages import StreamSchema
-from cep_worker.mappers.attribute_paths import by_attribute, refuse_transport, split_paths
 from cep_worker.mappers.refusals import MOST_DETAILS, EventsRefusedError, Misfit, events_refused
 from cep_worker.mappers.text_columns import TextColumns
-from cep_worker.options import read_options
+from query_plan.connectors.attribute_paths import by_attribute, refuse_transport, split_paths
+from query_plan.connectors.mappers import CsvSourceOptions
+from query_plan.connectors.options import read_options
 
 MOST_COLUMNS = 10_000
 MOST_SHORT, MOST_PADDING = 1_000_000, 16_777_216
 """So many lines may have a wrong length, and so many values be missing: a small body must not become a large one."""
 _END = "\x03"
 """Stands in each field of a line put behind the last one, which is not found inside a quote that nobody closed."""
-
-
-class CsvSourceOptions(
-    msgspec.Struct,
-    frozen=True,
-    rename={
-        "header_present": "header.present",
-        "fail_on_unknown_attribute": "fail.on.unknown.attribute",
-        "event_grouping_enabled": "event.grouping.enabled",
-    },
-):
-    """With `header.present` (or `header`, as Siddhi's mapper reads it) the first line of a body is skipped; with
-    `fail.on.unknown.attribute` false the values that a line is short of are null. `event.grouping.enabled` is Siddhi's:
-    several lines are several events in any case."""
-
-    delimiter: str = ","
-    header_present: Literal["true", "false"] = "false"
-    header: Literal["true", "false"] = "false"
-    fail_on_unknown_attribute: Literal["true", "false"] = "true"
-    event_grouping_enabled: Literal["true", "false"] = "false"
 
 
 @dataclass(frozen=True, slots=True)

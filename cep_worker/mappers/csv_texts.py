@@ -8,27 +8,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Literal
 
-import msgspec
 import pyarrow as pa
 
 from cep_common.errors import ConfigError
 from cep_common.link_messages import StreamSchema
-from cep_worker.mappers.attribute_paths import split_options
 from cep_worker.mappers.csv_events import csv_delimiter, csv_place
 from cep_worker.mappers.value_texts import text_rows
 from cep_worker.mappers.writing import SinkMapper, join_lines
-from cep_worker.options import read_options
-
-
-class CsvSinkOptions(msgspec.Struct, frozen=True, rename={"event_grouping_enabled": "event.grouping.enabled"}):
-    """With `header` the names of the attributes stand in a line before the first event. `event.grouping.enabled` is
-    Siddhi's: several events are several lines in any case."""
-
-    delimiter: str = ","
-    header: Literal["true", "false"] = "false"
-    event_grouping_enabled: Literal["true", "false"] = "false"
+from query_plan.connectors.attribute_paths import split_options
+from query_plan.connectors.mappers import CsvSinkOptions
+from query_plan.connectors.options import read_options
 
 
 def csv_mapper(given: Mapping[str, str], schema: StreamSchema, where: str) -> SinkMapper:

@@ -6,6 +6,7 @@ that does not fit is looked at again, event by event, to say what is wrong with 
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Iterable, Sequence
 from operator import attrgetter
@@ -39,6 +40,8 @@ JSON_TYPES: dict[str, Any] = {
 }
 """What a value must be in JSON; `object` is JSON in base64."""
 
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+"""With which some programs begin texts in UTF-8."""
 _ENVELOPED = re.compile(rb'\s*(?:\[\s*)?\{\s*"event"\s*:\s*\{')
 _JSON_NAMES = {
     bool: "true or false",
@@ -81,6 +84,7 @@ class JsonEvents:
 
     def read(self, body: bytes, now_ms: int) -> pa.RecordBatch:
         """The events of a JSON text: one event, `{"event": {…}}`, or a list of either. Raises EventsRefusedError."""
+        body = body.removeprefix(BYTE_ORDER_MARK)
         try:
             return self._batch(self._read_typed(body), now_ms)
         except msgspec.ValidationError:
@@ -92,6 +96,7 @@ class JsonEvents:
     def read_lines(self, body: bytes, now_ms: int, first_index: int = 0) -> pa.RecordBatch:
         """The events of NDJSON, one to a line; empty lines are passed over. Problems are numbered by event, the first
         is `first_index`. Raises EventsRefusedError."""
+        body = body.removeprefix(BYTE_ORDER_MARK) if first_index == 0 else body
         try:
             decoder = self._enveloped_one if _ENVELOPED.match(body) else self._one
             events = decoder.decode_lines(body)
@@ -168,7 +173,9 @@ class JsonEvents:
             raise events_refused(self._schema.stream, [misfit], len(times))
 
     def _explain(self, events: list[Any], first_index: int) -> list[Any]:
-        """The events, when they fit after all (such as a list of bare and enveloped ones); else what is wrong."""
+        """The events, when they fit after all (such as a list of bare and enveloped ones, or values that are no texts
+        for strings and objects); else what is wrong."""
+        events = [self._as_texts(event) for event in events]
         misfits: list[Misfit] = []
         for index, event in enumerate(events, first_index):
             misfits += self._misfits(index, event)
@@ -180,6 +187,12 @@ class JsonEvents:
             return [msgspec.convert(event, self._event_class) for event in events]
         except msgspec.ValidationError as error:
             raise EventsRefusedError("bad-events", f"an event does not fit {self._schema.stream}: {error}") from error
+
+    def _as_texts(self, event: Any) -> Any:
+        """The event with texts for strings and objects: any JSON value can be one."""
+        if not isinstance(event, dict):
+            return event
+        return {name: text_of(self._types.get(name, ""), value) for name, value in event.items()}
 
     def _misfits(self, index: int, event: Any) -> Iterable[Misfit]:
         if not isinstance(event, dict):
@@ -202,6 +215,15 @@ class JsonEvents:
         for name in event:
             if name not in self._types and name != time_key:
                 yield Misfit(index, str(name)[:100], "is not an attribute of the stream")
+
+
+def text_of(kind: str, value: Any) -> Any:
+    """A value that is no text as an attribute of type `kind` has it: its JSON text, of an object in base64. Values of
+    other types stay what they are."""
+    if value is None or isinstance(value, str) or kind not in ("string", "object"):
+        return value
+    text = msgspec.json.encode(value)
+    return base64.b64encode(text).decode() if kind == "object" else text.decode()
 
 
 def _value_problem(kind: str, value: Any) -> str:
@@ -227,7 +249,7 @@ def _json_name(value: Any) -> str:
 def decoded(body: bytes) -> Any:
     """The value of a JSON text. Raises EventsRefusedError when it is none."""
     try:
-        return msgspec.json.decode(body)
+        return msgspec.json.decode(body.removeprefix(BYTE_ORDER_MARK))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise EventsRefusedError("broken-json", f"the body is not JSON: {error}") from error
 

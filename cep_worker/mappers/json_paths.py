@@ -10,34 +10,23 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 import pyarrow as pa
 
 from cep_common.errors import ConfigError, InputError
 from cep_common.link_messages import StreamSchema
-from cep_worker.mappers.attribute_paths import by_attribute, refuse_transport, split_paths
-from cep_worker.mappers.json_events import JSON_TYPES, JsonEvents, decoded, decoded_lines
+from cep_worker.mappers.json_events import JSON_TYPES, JsonEvents, decoded, decoded_lines, text_of
 from cep_worker.mappers.refusals import EventsRefusedError, Misfit
-from cep_worker.options import read_options
+from query_plan.connectors.attribute_paths import by_attribute, refuse_transport, split_paths
+from query_plan.connectors.mappers import JsonSourceOptions
+from query_plan.connectors.options import read_options
 from siddhi.extensions.json.path import MISSING, JsonPath, PathError, json_path
 from siddhi.nesting import TOO_DEEP, nests_too_deeply
 
 WHOLE = "$"
 """The path to all of a body."""
-
-
-class JsonSourceOptions(
-    msgspec.Struct,
-    frozen=True,
-    rename={"fail_on_missing_attribute": "fail.on.missing.attribute", "enclosing_element": "enclosing.element"},
-):
-    """With `fail.on.missing.attribute` false a missing attribute is null. `enclosing.element` is the path to the event
-    in a body, or to a list of events."""
-
-    fail_on_missing_attribute: Literal["true", "false"] = "true"
-    enclosing_element: str = WHOLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,10 +129,8 @@ def _as_type(kind: str, value: Any) -> Any:
         return None
     if kind == "object":
         return base64.b64encode(msgspec.json.encode(value)).decode()
-    if kind == "string":
-        return value if isinstance(value, str) else msgspec.json.encode(value).decode()
-    if not isinstance(value, str):
-        return value
+    if kind == "string" or not isinstance(value, str):
+        return text_of(kind, value)
     try:
         return msgspec.convert(value, JSON_TYPES[kind], strict=False)
     except msgspec.ValidationError:

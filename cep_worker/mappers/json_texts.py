@@ -8,14 +8,15 @@ ndjson   {"_timestamp": 1357034400000, "origin": "EWR", "late": 3}
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
 from cep_common.errors import ConfigError
 from cep_common.link_messages import StreamSchema
 from cep_worker.mappers.writing import Row, SinkMapper, Template, by_row, join_lines
-from cep_worker.options import read_options
+from query_plan.connectors.mappers import JsonSinkOptions, NdjsonSinkOptions
+from query_plan.connectors.options import read_options
 from siddhi.column_names import TIMESTAMP
 
 _CONTENT_TYPE = "application/json"
@@ -23,23 +24,6 @@ _CONTENT_TYPE = "application/json"
 
 _SAMPLES = {"string": "x", "bool": True, "object": None}
 """A value of each type, as a template that is checked gets it; numbers are 0."""
-
-
-class JsonSinkOptions(
-    msgspec.Struct, frozen=True, rename={"enclosing_element": "enclosing.element", "validate_json": "validate.json"}
-):
-    """`payload` is a template in which `{{attribute}}` stands for a value. `enclosing.element` is the path to where one
-    event, or the list of several, stands. `validate.json` refuses a template that makes no JSON."""
-
-    payload: str = ""
-    enclosing_element: str = ""
-    validate_json: Literal["true", "false"] = "false"
-
-
-class NdjsonSinkOptions(msgspec.Struct, frozen=True):
-    """There is nothing to choose; `payload` is refused."""
-
-    payload: str = ""
 
 
 def json_mapper(given: Mapping[str, str], schema: StreamSchema, where: str) -> SinkMapper:

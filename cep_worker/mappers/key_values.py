@@ -11,35 +11,19 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
 
-import msgspec
 import pyarrow as pa
 
 from cep_common.errors import ConfigError
 from cep_common.link_messages import StreamSchema
-from cep_worker.mappers.attribute_paths import by_attribute, refuse_transport, split_options, split_paths
-from cep_worker.options import read_options
+from query_plan.connectors.attribute_paths import by_attribute, refuse_transport, split_options, split_paths
+from query_plan.connectors.mappers import KeyValueSourceOptions
+from query_plan.connectors.options import read_options
 from siddhi.column_names import KIND, TIMESTAMP, column_name
 from topology.frames import ARROW_TYPES, arrow_schema
 
 NAME = "keyvalue"
 _REFERENCE = re.compile(r"\s*(?:\{\{\s*(?P<braced>[^{}\s]+)\s*\}\}|(?P<plain>[^{}]*?))\s*")
-
-
-class KeyValueSourceOptions(
-    msgspec.Struct,
-    frozen=True,
-    rename={
-        "fail_on_missing_attribute": "fail.on.missing.attribute",
-        "implicit_cast_enable": "implicit.cast.enable",
-    },
-):
-    """With `fail.on.missing.attribute` false an attribute is null for whose key there is no value at all.
-    `implicit.cast.enable` is Siddhi's; types must be the same."""
-
-    fail_on_missing_attribute: Literal["true", "false"] = "true"
-    implicit_cast_enable: Literal["false"] = "false"
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,27 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-import msgspec
-
 from cep_common.errors import ConfigError
 from cep_common.link_messages import StreamSchema
 from cep_common.messages import Connector
-from cep_worker.mappers.csv_texts import CsvSinkOptions, csv_mapper
-from cep_worker.mappers.json_texts import JsonSinkOptions, NdjsonSinkOptions, json_mapper, ndjson_mapper
-from cep_worker.mappers.text_texts import TextSinkOptions, text_mapper
+from cep_worker.mappers.csv_texts import csv_mapper
+from cep_worker.mappers.json_texts import json_mapper, ndjson_mapper
+from cep_worker.mappers.text_texts import text_mapper
 from cep_worker.mappers.writing import SinkMapper
-from cep_worker.mappers.xml_texts import XmlSinkOptions, xml_mapper
+from cep_worker.mappers.xml_texts import xml_mapper
 
 MakeMapper = Callable[[Mapping[str, str], StreamSchema, str], SinkMapper]
 
-SINK_MAPPERS: dict[str, tuple[type[msgspec.Struct], MakeMapper]] = {
-    "csv": (CsvSinkOptions, csv_mapper),
-    "json": (JsonSinkOptions, json_mapper),
-    "ndjson": (NdjsonSinkOptions, ndjson_mapper),
-    "text": (TextSinkOptions, text_mapper),
-    "xml": (XmlSinkOptions, xml_mapper),
+SINK_MAPPERS: dict[str, MakeMapper] = {
+    "csv": csv_mapper,
+    "json": json_mapper,
+    "ndjson": ndjson_mapper,
+    "text": text_mapper,
+    "xml": xml_mapper,
 }
-"""Each with its options."""
 
 
 def sink_mapper(connector: Connector, schema: StreamSchema, default: str) -> SinkMapper:
@@ -33,5 +30,4 @@ def sink_mapper(connector: Connector, schema: StreamSchema, default: str) -> Sin
     where = f"@map(type='{kind}') of stream {connector.stream}"
     if kind not in SINK_MAPPERS:
         raise ConfigError(f"{where}: unknown type of mapper; known for sinks: {', '.join(SINK_MAPPERS)}")
-    _, make = SINK_MAPPERS[kind]
-    return make(connector.mapper_options, schema, where)
+    return SINK_MAPPERS[kind](connector.mapper_options, schema, where)

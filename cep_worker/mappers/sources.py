@@ -8,17 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Protocol, runtime_checkable
 
-import msgspec
 import pyarrow as pa
 
 from cep_common.errors import ConfigError
 from cep_common.link_messages import StreamSchema
 from cep_common.messages import Connector
 from cep_worker.mappers import key_values
-from cep_worker.mappers.csv_events import CsvSourceOptions, csv_format
-from cep_worker.mappers.json_paths import JsonSourceOptions, json_format
-from cep_worker.mappers.text_events import TextSourceOptions, text_format
-from cep_worker.mappers.xml_events import XmlSourceOptions, xml_format
+from cep_worker.mappers.csv_events import csv_format
+from cep_worker.mappers.json_paths import json_format
+from cep_worker.mappers.text_events import text_format
+from cep_worker.mappers.xml_events import xml_format
 
 DEFAULT = "json"
 
@@ -50,13 +49,12 @@ class SourceFormat(Protocol):
 
 MakeFormat = Callable[[Mapping[str, str], StreamSchema, str], SourceFormat]
 
-SOURCE_MAPPERS: dict[str, tuple[type[msgspec.Struct], MakeFormat]] = {
-    "csv": (CsvSourceOptions, csv_format),
-    "json": (JsonSourceOptions, json_format),
-    "text": (TextSourceOptions, text_format),
-    "xml": (XmlSourceOptions, xml_format),
+SOURCE_MAPPERS: dict[str, MakeFormat] = {
+    "csv": csv_format,
+    "json": json_format,
+    "text": text_format,
+    "xml": xml_format,
 }
-"""Each with its options."""
 
 
 def source_format(connector: Connector, schema: StreamSchema, where: str) -> SourceFormat:
@@ -67,5 +65,4 @@ def source_format(connector: Connector, schema: StreamSchema, where: str) -> Sou
         if kind == key_values.NAME:
             raise ConfigError(f"{where}: {kind} is for sources inMemory, which get no texts; known here: {known}")
         raise ConfigError(f"{where}: unknown type of mapper {connector.mapper}; known for sources: {known}")
-    _, make = SOURCE_MAPPERS[kind]
-    return make(connector.mapper_options, schema, where)
+    return SOURCE_MAPPERS[kind](connector.mapper_options, schema, where)

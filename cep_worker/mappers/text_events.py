@@ -16,40 +16,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
-import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from cep_common.errors import ConfigError
 from cep_common.link_messages import StreamSchema
-from cep_worker.mappers.attribute_paths import by_attribute, refuse_transport, split_options, split_paths
 from cep_worker.mappers.refusals import MOST_DETAILS, EventsRefusedError, Misfit, events_refused
 from cep_worker.mappers.text_columns import TextColumns
-from cep_worker.options import read_options
+from query_plan.connectors.attribute_paths import by_attribute, refuse_transport, split_options, split_paths
+from query_plan.connectors.mappers import TextSourceOptions
+from query_plan.connectors.options import read_options
 
 _GROUP = re.compile(r"\s*(?P<pattern>[^\[\]\s]+)\s*(?:\[\s*(?P<number>\d{1,3})\s*\])?\s*")
 _QUOTES = ("'", '"')
-
-
-class TextSourceOptions(
-    msgspec.Struct,
-    frozen=True,
-    rename={
-        "fail_on_missing_attribute": "fail.on.missing.attribute",
-        "event_grouping_enabled": "event.grouping.enabled",
-        "new_line_character": "new.line.character",
-    },
-):
-    """With `event.grouping.enabled` lines that are no more than `delimiter` part events. With
-    `fail.on.missing.attribute` false a missing attribute is null. `new.line.character` is Siddhi's: lines may end
-    either way."""
-
-    fail_on_missing_attribute: Literal["true", "false"] = "true"
-    event_grouping_enabled: Literal["true", "false"] = "false"
-    delimiter: str = "~~~~~~~~~~"
-    new_line_character: Literal["\\n", "\\r\\n", "\n", "\r\n"] = "\\n"
 
 
 @dataclass(frozen=True, slots=True)

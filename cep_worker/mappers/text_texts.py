@@ -10,32 +10,16 @@ origin:"JFK",
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
 
-import msgspec
 import pyarrow as pa
 
 from cep_common.link_messages import StreamSchema
 from cep_worker.mappers.value_texts import text_rows, value_text
 from cep_worker.mappers.writing import SinkMapper, Template, by_row, join_lines
-from cep_worker.options import read_options
+from query_plan.connectors.mappers import TextSinkOptions
+from query_plan.connectors.options import read_options
 
 _CONTENT_TYPE = "text/plain; charset=utf-8"
-
-
-class TextSinkOptions(
-    msgspec.Struct,
-    frozen=True,
-    rename={"event_grouping_enabled": "event.grouping.enabled", "new_line_character": "new.line.character"},
-):
-    """`payload` is a template in which `{{attribute}}` stands for a value; with `event.grouping.enabled` the line
-    `delimiter` parts what is made of it, too, where there are several events, and else there is one to a line.
-    `new.line.character` ends lines."""
-
-    payload: str = ""
-    event_grouping_enabled: Literal["true", "false"] = "false"
-    delimiter: str = "~~~~~~~~~~"
-    new_line_character: Literal["\\n", "\\r\\n", "\n", "\r\n"] = "\\n"
 
 
 def text_mapper(given: Mapping[str, str], schema: StreamSchema, where: str) -> SinkMapper:

@@ -15,9 +15,9 @@ import pyarrow as pa
 from cep_common.errors import ConfigError
 from cep_common.link_messages import StreamSchema
 from cep_common.messages import Connector
-from cep_worker.mappers.attribute_paths import PATHS, by_attribute, split_paths, transport_property
 from cep_worker.mappers.refusals import Misfit, events_refused
 from cep_worker.mappers.text_columns import read_column
+from query_plan.connectors.attribute_paths import PATHS, by_attribute, split_paths, transport_property
 from topology.frames import arrow_schema
 
 SECRET = frozenset({"authorization", "proxy-authorization", "cookie"})

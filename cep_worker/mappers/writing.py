@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -10,14 +9,13 @@ import pyarrow as pa
 
 from cep_common.errors import ConfigError
 from cep_common.link_messages import StreamSchema
+from query_plan.connectors.templates import TEMPLATE, unknown_in
 from siddhi.column_names import TIMESTAMP
 from topology.frames import event_rows
 
 Row = dict[str, Any]
 ValueText = Callable[[str, Any], str]
 """The text of a value of some type."""
-
-_TEMPLATE = re.compile(r"\{\{\s*([^{}\s]+)\s*\}\}")
 
 
 class SinkMapper:
@@ -62,11 +60,10 @@ class Template:
     for the time). `option` is where the user wrote it."""
 
     def __init__(self, text: str, schema: StreamSchema, where: str, value: ValueText, option: str = "payload") -> None:
-        pieces = _TEMPLATE.split(text)
+        pieces = TEMPLATE.split(text)
         kinds = {TIMESTAMP: "long", **dict(schema.attributes)}
-        unknown = sorted(set(pieces[1::2]) - set(kinds))
-        if unknown:
-            raise ConfigError(f"{where}: {option}: no such attribute: {', '.join(unknown)}")
+        if unknown := unknown_in(text, kinds):
+            raise ConfigError(f"{where}: {option}: {unknown}")
         self._first = pieces[0]
         self._rest = [(name, kinds[name], text) for name, text in zip(pieces[1::2], pieces[2::2], strict=True)]
         self._value = value
@@ -77,3 +74,14 @@ class Template:
         for name, kind, text in self._rest:
             parts += (self._value(kind, row[name]), text)
         return "".join(parts).encode()
+
+
+def parts_by_text(batch: pa.RecordBatch, template: Template) -> dict[str, pa.RecordBatch]:
+    """The events of `batch` by the text that `template` makes of each, in the order in which texts come first. Events
+    of one text keep their order."""
+    places: dict[str, list[int]] = {}
+    for place, row in enumerate(event_rows(batch)):
+        places.setdefault(template.fill(row).decode(), []).append(place)
+    if len(places) == 1:
+        return dict.fromkeys(places, batch)
+    return {text: batch.take(pa.array(rows, pa.int64())) for text, rows in places.items()}

@@ -13,45 +13,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any, Literal
+from typing import Any
 
-import msgspec
 import pyarrow as pa
 from lxml import etree
 
 from cep_common.errors import ConfigError
 from cep_common.link_messages import StreamSchema
-from cep_worker.mappers.attribute_paths import by_attribute, refuse_transport, split_paths
 from cep_worker.mappers.refusals import MOST_DETAILS, EventsRefusedError, Misfit, events_refused
 from cep_worker.mappers.text_columns import TextColumns
-from cep_worker.options import read_options
+from query_plan.connectors.attribute_paths import by_attribute, refuse_transport, split_paths
+from query_plan.connectors.mappers import XmlSourceOptions
+from query_plan.connectors.options import read_options
 
 NIL = "{http://www.w3.org/2001/XMLSchema-instance}nil"
 """The attribute of an element that is null."""
-
-
-class XmlSourceOptions(
-    msgspec.Struct,
-    frozen=True,
-    rename={
-        "enclosing_element": "enclosing.element",
-        "enclosing_element_as_event": "enclosing.element.as.event",
-        "fail_on_missing_attribute": "fail.on.missing.attribute",
-        "extract_leaf_node_data": "extract.leaf.node.data",
-        "enable_streaming_xml_content": "enable.streaming.xml.content",
-    },
-):
-    """`enclosing.element` is the XPath of the elements whose children are events, or that are events themselves with
-    `enclosing.element.as.event`; `namespaces` are its prefixes, `prefix=uri`, with commas between them. With
-    `fail.on.missing.attribute` false a missing attribute is null. Of what the last two ask for there is no more than
-    Siddhi's default."""
-
-    namespaces: str = ""
-    enclosing_element: str = ""
-    enclosing_element_as_event: Literal["true", "false"] = "false"
-    fail_on_missing_attribute: Literal["true", "false"] = "true"
-    extract_leaf_node_data: Literal["false"] = "false"
-    enable_streaming_xml_content: Literal["false"] = "false"
 
 
 @dataclass(frozen=True, slots=True)

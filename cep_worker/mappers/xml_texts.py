@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
-import msgspec
 import pyarrow as pa
 from lxml import etree
 
@@ -19,7 +18,8 @@ from cep_worker.mappers.refusals import EventsRefusedError
 from cep_worker.mappers.value_texts import text_rows, value_text
 from cep_worker.mappers.writing import SinkMapper, Template, by_row
 from cep_worker.mappers.xml_events import parsed
-from cep_worker.options import read_options
+from query_plan.connectors.mappers import XmlSinkOptions
+from query_plan.connectors.options import read_options
 
 _CONTENT_TYPE = "application/xml; charset=utf-8"
 _NIL = 'xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:nil="true"'
@@ -30,17 +30,6 @@ _FORBIDDEN = dict.fromkeys([*(set(range(0x20)) - {0x9, 0xA, 0xD}), 0xFFFE, 0xFFF
 _IN_ELEMENT = {**_FORBIDDEN, **_ESCAPES}
 _IN_TEMPLATE = {**_IN_ELEMENT, ord('"'): "&quot;", ord("'"): "&apos;"}
 """A template may have its values within quotes."""
-
-
-class XmlSinkOptions(
-    msgspec.Struct, frozen=True, rename={"enclosing_element": "enclosing.element", "validate_xml": "validate.xml"}
-):
-    """`payload` is a template in which `{{attribute}}` stands for a value. `enclosing.element` is the tag around all
-    events; without it `<events>`, or none around templates. `validate.xml` refuses a template that makes no XML."""
-
-    payload: str = ""
-    enclosing_element: str = ""
-    validate_xml: Literal["true", "false"] = "false"
 
 
 def xml_mapper(given: Mapping[str, str], schema: StreamSchema, where: str) -> SinkMapper:

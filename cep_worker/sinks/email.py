@@ -9,15 +9,12 @@ import smtplib
 import ssl
 import threading
 from contextlib import suppress
-from email.errors import MessageError
 from email.message import EmailMessage
 from email.policy import default
 from email.utils import formatdate, getaddresses, make_msgid
-from typing import Annotated, Any, Literal
+from typing import Any
 
-import msgspec
 import pyarrow as pa
-from msgspec import Meta
 
 from cep_common.errors import ConfigError
 from cep_common.paced_log import PacedLog
@@ -27,10 +24,11 @@ from cep_worker.error_store.entries import Failed
 from cep_worker.mappers.sinks import sink_mapper
 from cep_worker.mappers.value_texts import value_text
 from cep_worker.mappers.writing import Row, SinkMapper, Template
-from cep_worker.options import read_options
 from cep_worker.sinks.base import Sink, SinkContext
 from cep_worker.sinks.http import WAITS_MS, idempotency_key
 from cep_worker.sinks.threaded import ThreadedSink, WriteError
+from query_plan.connectors.options import options_of
+from query_plan.connectors.sinks import ADDRESS, UNREADABLE, EmailOptions
 from topology.frames import event_rows
 
 logger = logging.getLogger(__name__)
@@ -40,51 +38,12 @@ LONGEST_SUBJECT = 500
 """Characters; longer ones are cut."""
 LONGEST_ADDRESSES = 10_000
 """Characters of `to`, `cc` or `bcc`; an event that makes more is dropped, as reading them takes too long."""
-_ADDRESS = re.compile(r"[^@\s]+@[^@\s]+")
-_UNREADABLE = (ValueError, LookupError, AttributeError, TypeError, RecursionError, MessageError)
-"""What the library raises for odd addresses and texts: its parser stumbles over some of them."""
 _NOT_TEXT = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
 _SEVEN_BIT = default.clone(cte_type="7bit")
 """Not every server takes other bytes than those of ASCII (8BITMIME)."""
-_TLS_PORT = 465
 _ID_DOMAIN = "cep-on-spark"
 _PASSING = range(400, 500)
 """What a mail server says when it may take the mail later."""
-
-_OPTION_NAMES = {
-    "password_file": "password.file",
-    "ssl_enable": "ssl.enable",
-    "content_type": "content.type",
-    "timeout_ms": "timeout.ms",
-    "on_error": "on.error",
-    "retry_count": "retry.count",
-}
-
-
-class EmailOptions(msgspec.Struct, frozen=True, rename=_OPTION_NAMES):
-    """`address` is the sender's; `to`, `cc`, `bcc` (several, parted by commas) and `subject` may hold `{{attribute}}`.
-    With `ssl.enable` the link is TLS from its beginning, else it becomes TLS if the server offers that, and must for a
-    password to be shown (`auth`). `username` is the address if it is not given. `on.error` WAIT tries for ever and so
-    stops the plan; LOG gives a mail up after `retry.count` further tries, STORE keeps its event in the error store
-    then."""
-
-    address: str
-    to: str
-    subject: str
-    cc: str = ""
-    bcc: str = ""
-    username: str = ""
-    password: str = ""
-    password_file: str = ""
-    host: str = "smtp.gmail.com"
-    port: Annotated[int, Meta(ge=1, le=65_535)] = _TLS_PORT
-    ssl_enable: Literal["true", "false"] = "true"
-    auth: Literal["true", "false"] = "true"
-    content_type: Literal["text/plain", "text/html"] = "text/plain"
-    timeout_ms: Annotated[int, Meta(ge=1)] = 10_000
-    on_error: Literal["WAIT", "LOG", "STORE"] = "WAIT"
-    retry_count: Annotated[int, Meta(ge=0)] = 5
-
 
 _Answers = dict[str, tuple[int, bytes]]
 """What a server says about recipients for whom it has not taken a mail."""
@@ -127,12 +86,12 @@ class _Letters:
             subtype = self._options.content_type.partition("/")[2]
             letter.set_content(body, subtype=subtype, charset="utf-8")
             addresses = _recipients(letter)
-        except _UNREADABLE as error:
+        except UNREADABLE as error:
             raise WriteError(f"no mail can be made of the event: {error}") from error
         letter["Message-ID"] = _message_id(letter, body, identity)
         if not addresses:
             raise WriteError("the event names nobody whom a mail could be sent to")
-        if not all(map(_ADDRESS.fullmatch, addresses)):
+        if not all(map(ADDRESS.fullmatch, addresses)):
             raise WriteError("the event names somebody by what is no mail address")
         return letter
 
@@ -172,7 +131,7 @@ class _MailServer:
         except smtplib.SMTPNotSupportedError as error:
             where = f"{self._options.host}:{self._options.port}"
             raise WriteError(f"{where} takes no addresses with other letters than ASCII ones (SMTPUTF8)") from error
-        except _UNREADABLE as error:
+        except UNREADABLE as error:
             raise WriteError(f"no mail can be made of the event: {error}") from error
 
     def hang_up(self) -> None:
@@ -293,24 +252,12 @@ class _EmailWriter:
         return f"{self._options.host}:{self._options.port} says {code} {text}"
 
 
-def _is_sender(address: str) -> bool:
-    """It is one address, and can stand in a mail."""
-    try:
-        EmailMessage()["From"] = address
-    except _UNREADABLE:
-        return False
-    found = getaddresses([address])
-    return len(found) == 1 and _ADDRESS.fullmatch(found[0][1]) is not None
-
-
 def email_sink(context: SinkContext) -> Sink:
     """A sink that sends mails. ConfigError for options that cannot be used."""
-    options = read_options(EmailOptions, context.connector.options, context.where())
-    if not _is_sender(options.address):
-        raise ConfigError(f"{context.where()}: address: must be a mail address")
-    if options.ssl_enable == "false" and options.port == _TLS_PORT:
-        reason = f"port: {_TLS_PORT} is for TLS from the beginning; with ssl.enable='false' name another, 587 as a rule"
-        raise ConfigError(f"{context.where()}: {reason}")
+    options = options_of(EmailOptions, context.connector.options)
+    if not options.address:
+        advice = "give it here or in the worker's configuration, under extensions"
+        raise ConfigError(f"{context.where()}: missing required option address; {advice}")
     password = options.password
     if options.password_file:
         try:

@@ -14,15 +14,15 @@ from cep_common.ids import PlanKey
 from cep_worker.consumers import FrameId, GroupId
 from cep_worker.error_store.entries import Failed, Origin
 from cep_worker.error_store.store import ErrorStore
-from cep_worker.options import read_options
 from cep_worker.sinks.base import Sink, SinkContext
 from cep_worker.sinks.threaded import ThreadedSink, WriteError
+from query_plan.connectors.options import Options, read_options
 
 ERROR_COLUMN = "_error"
 """What a fault stream has besides the attributes of its stream: an object with `query` and `message`."""
 
 
-class ErrorStoreOptions(msgspec.Struct, frozen=True):
+class ErrorStoreOptions(Options, frozen=True):
     """`stream` is the one in which the events failed."""
 
     stream: str

@@ -6,41 +6,32 @@ import logging
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import BinaryIO, Literal, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
-import msgspec
 import pyarrow as pa
 
 from cep_common.errors import ConfigError
 from cep_common.paced_log import PacedLog
 from cep_worker.consumers import FrameId, GroupId
+from cep_worker.error_store.entries import Failed
 from cep_worker.mappers.sinks import sink_mapper
-from cep_worker.mappers.writing import SinkMapper
-from cep_worker.options import path_of, read_options
+from cep_worker.mappers.value_texts import value_text
+from cep_worker.mappers.writing import SinkMapper, Template, parts_by_text
 from cep_worker.sinks.base import Sink, SinkContext
 from cep_worker.sinks.file_groups import FileGroups
 from cep_worker.sinks.threaded import ThreadedSink, WriteError
+from query_plan.connectors.options import options_of, path_of
+from query_plan.connectors.sinks import FileSinkOptions
+from query_plan.connectors.templates import attributes_in
 
 logger = logging.getLogger(__name__)
 paced_logger = PacedLog(logger)
 
 RETRY_S = 1.0
+MOST_OPEN = 64
+"""So many files may be open, beside those of groups that are not committed."""
 
 T = TypeVar("T")
-
-
-class FileOptions(
-    msgspec.Struct, frozen=True, rename={"file_uri": "file.uri", "add_line_separator": "add.line.separator"}
-):
-    """`file.uri` is a path, or `file:` and a path. `append` and `add.line.separator` are Siddhi's: a file is never
-    emptied, and each event has lines of its own."""
-
-    file_uri: str
-    append: Literal["true"] = "true"
-    add_line_separator: Literal["true"] = "true"
-
-    def path(self) -> Path:
-        return path_of(self.file_uri)
 
 
 class _FileWriter:
@@ -55,7 +46,9 @@ class _FileWriter:
         self._groups: FileGroups | None = None
 
     def write(self, batch: pa.RecordBatch, frame: FrameId | None, stopping: threading.Event) -> None:
-        if self._mapper.header and not self._file.tell():
+        if not batch.num_rows and frame is None:
+            return
+        if batch.num_rows and self._mapper.header and not self._file.tell():
             self._write_all(memoryview(self._mapper.header + b"\n"), self._file.write, stopping)
         if frame is None:
             self._write_all(self._lines(batch), self._file.write, stopping)
@@ -63,7 +56,8 @@ class _FileWriter:
         groups = self._try(self._open_groups, stopping)
         if not groups.has(frame.group):
             self._try(lambda: groups.begin(frame), stopping)
-            self._write_all(self._lines(batch), lambda text: groups.write(frame.group.log, text), stopping)
+            if batch.num_rows:
+                self._write_all(self._lines(batch), lambda text: groups.write(frame.group.log, text), stopping)
 
     def commit(self, group: GroupId, stopping: threading.Event) -> None:
         groups = self._try(self._open_groups, stopping)
@@ -107,6 +101,88 @@ class _FileWriter:
                 return result
 
 
+class _FilesWriter:
+    """Writes each event to the file that its values name. The files that are not in use are closed when there are
+    many."""
+
+    def __init__(self, template: Template, mapper: SinkMapper, on_error: str) -> None:
+        self._template = template
+        self._mapper = mapper
+        self._waits = on_error == "WAIT"
+        self._writers: dict[str, _FileWriter] = {}
+        self._touched: dict[str, dict[str, None]] = {}
+        """By log, the files of the group that was begun and not committed."""
+        self._problem = ""
+        self._done = 0
+
+    @property
+    def steps(self) -> int:
+        return self._done
+
+    @property
+    def problem(self) -> str:
+        return self._problem or next((one.problem for one in self._writers.values() if one.problem), "")
+
+    def write(self, batch: pa.RecordBatch, frame: FrameId | None, stopping: threading.Event) -> None:
+        unwanted: list[Failed] = []
+        parts = parts_by_text(batch, self._template)
+        touched = self._touched.setdefault(frame.group.log, {}) if frame is not None else {}
+        for uri in {**touched, **parts}:
+            part = parts.get(uri, batch.slice(0, 0))
+            try:
+                self._writer(uri, stopping).write(part, frame, stopping)
+                self._done += 1
+                if frame is not None:
+                    touched[uri] = None
+            except WriteError as error:
+                unwanted.append(Failed(part, error.message))
+        if unwanted:
+            raise WriteError(unwanted[-1].reason, unwanted)
+
+    def commit(self, group: GroupId, stopping: threading.Event) -> None:
+        for uri in self._touched.pop(group.log, {}):
+            self._writer(uri, stopping).commit(group, stopping)
+
+    def close(self) -> None:
+        for writer in self._writers.values():
+            writer.close()
+
+    def _writer(self, uri: str, stopping: threading.Event) -> _FileWriter:
+        """The writer for the file at `uri`. WriteError when there can be none."""
+        if (found := self._writers.pop(uri, None)) is None:
+            self._close_idle()
+            found = self._opened(uri, stopping)
+        self._writers[uri] = found  # the last one is the one that was used last
+        return found
+
+    def _opened(self, uri: str, stopping: threading.Event) -> _FileWriter:
+        while True:
+            try:
+                path = path_of(uri)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                writer = _FileWriter(path, self._mapper)
+            except (OSError, ValueError) as error:
+                self._problem = f"{uri[:200]}: {getattr(error, 'strerror', None) or error}"
+                if not self._waits or stopping.wait(RETRY_S):
+                    problem, self._problem = self._problem, ""
+                    raise WriteError(problem) from error
+            else:
+                self._problem = ""
+                return writer
+
+    def _close_idle(self) -> None:
+        in_use = {uri for touched in self._touched.values() for uri in touched}
+        idle = [uri for uri in self._writers if uri not in in_use]
+        for uri in idle[: max(0, len(self._writers) - MOST_OPEN + 1)]:
+            self._writers.pop(uri).close()
+
+
+def _in_path(kind: str, value: Any) -> str:
+    """A value as a part of a path: none leads into another folder."""
+    text = value_text(kind, value).replace("/", "_").replace("\0", "_")
+    return "_" * len(text) if text in (".", "..") else text
+
+
 def open_for_append(path: Path) -> BinaryIO:
     """`path`, made when missing, at the start of a line: half a line left by a crash is ended."""
     file = path.open("ab+", buffering=0)
@@ -120,10 +196,15 @@ def open_for_append(path: Path) -> BinaryIO:
 
 def file_sink(context: SinkContext) -> Sink:
     """A sink that appends to a file. ConfigError when the file cannot be opened."""
-    options = read_options(FileOptions, context.connector.options, context.where())
+    options = options_of(FileSinkOptions, context.connector.options)
     mapper = sink_mapper(context.connector, context.schema, default="ndjson")
+    if attributes_in(options.file_uri):
+        value = value_text if options.file_uri.strip().startswith("{{") else _in_path
+        template = Template(options.file_uri, context.schema, context.where(), value, "file.uri")
+        return ThreadedSink(context, _FilesWriter(template, mapper, options.on_error), options.on_error)
+    path = path_of(options.file_uri)
     try:
-        writer = _FileWriter(options.path(), mapper)
+        writer = _FileWriter(path, mapper)
     except OSError as error:
-        raise ConfigError(f"{context.where()}: file.uri: {options.path()}: {error.strerror}") from error
-    return ThreadedSink(context, writer)
+        raise ConfigError(f"{context.where()}: file.uri: {path}: {error.strerror}") from error
+    return ThreadedSink(context, writer, options.on_error)

@@ -5,95 +5,111 @@ from __future__ import annotations
 import logging
 import re
 import threading
-from typing import Annotated, Literal
+from dataclasses import dataclass
+from typing import Any
 from urllib.parse import quote, urlsplit
 
-import msgspec
 import pyarrow as pa
 import requests
-from msgspec import Meta
 
-from cep_common.errors import ConfigError
+from cep_common.link_messages import StreamSchema
 from cep_common.paced_log import PacedLog
 from cep_worker.consumers import FrameId, GroupId
 from cep_worker.error_store.entries import Failed
 from cep_worker.mappers.sinks import sink_mapper
-from cep_worker.mappers.writing import SinkMapper
-from cep_worker.options import read_options
+from cep_worker.mappers.value_texts import value_text
+from cep_worker.mappers.writing import Row, SinkMapper, Template
 from cep_worker.sinks.base import Sink, SinkContext
+from cep_worker.sinks.oauth import TokenError, Tokens
 from cep_worker.sinks.threaded import ThreadedSink, WriteError
+from query_plan.connectors.options import options_of
+from query_plan.connectors.sinks import METHODS, HttpSinkOptions, is_web_url, read_headers
+from query_plan.connectors.templates import attributes_in
+from topology.frames import event_rows
 
 logger = logging.getLogger(__name__)
 paced_logger = PacedLog(logger)
 
+UNAUTHORISED = 401
 WAITS_MS = (100, 200, 500, 1_000, 2_000, 5_000, 10_000, 30_000)
 """How long to wait before the next try; the last goes on."""
 
 WORTH_ANOTHER_TRY = frozenset({408, 425, 429, *range(500, 600)})
 """Answers that may be other ones next time; any other one but 2xx means that these events are not wanted."""
 
-_HEADER = re.compile(r"'([^':]+):\s*([^']*)'")
-_LONE_HEADER = re.compile(r"\s*([\w!#$%&*+.^`|~-]+):\s*([^'\",\r\n]*?)\s*", re.ASCII)
-
-_OPTION_NAMES = {
-    "publisher_url": "publisher.url",
-    "batch_rows": "batch.rows",
-    "timeout_ms": "timeout.ms",
-    "on_error": "on.error",
-    "retry_count": "retry.count",
-    "basic_auth_enabled": "basic.auth.enabled",
-    "basic_auth_username": "basic.auth.username",
-    "basic_auth_password": "basic.auth.password",
-}
+_NOT_HEADER = re.compile(r"[\x00-\x1f\x7f]+")
+_SAFE_IN_URL = "/:@,;~-._"
 
 
-class HttpOptions(msgspec.Struct, frozen=True, rename=_OPTION_NAMES):
-    """`headers` are given as in Siddhi: `'Name: value','Other: value'`, a single one also without its quotes.
-    `on.error` WAIT tries for ever and so stops the plan; LOG gives events up after `retry.count` tries, STORE keeps
-    them in the error store then.
-    `basic.auth.username` and `basic.auth.password` go with every request, unless `basic.auth.enabled` is false."""
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """Where a request goes, and how."""
 
-    publisher_url: str
-    method: Literal["POST", "PUT", "PATCH"] = "POST"
-    headers: str = ""
-    batch_rows: Annotated[int, Meta(ge=1)] = 500
-    timeout_ms: Annotated[int, Meta(ge=1)] = 10_000
-    on_error: Literal["WAIT", "LOG", "STORE"] = "WAIT"
-    retry_count: Annotated[int, Meta(ge=0)] = 5
-    basic_auth_enabled: Literal["true", "false"] = "true"
-    basic_auth_username: str = ""
-    basic_auth_password: str = ""
+    method: str
+    url: str
+    headers: tuple[tuple[str, str], ...]
 
-    def credentials(self) -> tuple[str, str] | None:
-        """What goes with every request, if anything."""
-        if self.basic_auth_enabled == "false" or not self.basic_auth_username:
-            return None
-        return self.basic_auth_username, self.basic_auth_password
+    def shown(self) -> str:
+        """The address without secrets that may stand in it."""
+        parts = urlsplit(self.url)
+        return f"{parts.scheme}://{parts.hostname}:{parts.port or ''}{parts.path}"
+
+
+class _Targets:
+    """Makes the targets of events: one for all, or, where values stand in the options, one for each event."""
+
+    def __init__(self, options: HttpSinkOptions, schema: StreamSchema, where: str) -> None:
+        headers = read_headers(options.headers)
+        texts = (options.method, options.publisher_url, *headers.values())
+        self._fixed: _Target | None = None
+        if not any(map(attributes_in, texts)):
+            self._fixed = _Target(options.method.upper(), options.publisher_url, tuple(headers.items()))
+        whole = options.publisher_url.strip().startswith("{{")
+        self._method = Template(options.method, schema, where, value_text, "method")
+        self._url = Template(options.publisher_url, schema, where, value_text if whole else _in_url, "publisher.url")
+        self._headers = {name: Template(text, schema, where, _in_header, "headers") for name, text in headers.items()}
+
+    def runs(self, batch: pa.RecordBatch) -> list[tuple[_Target, int, pa.RecordBatch]]:
+        """The events of `batch` in runs that go to one target: the target, the place of the first event, the events.
+        All keep their order."""
+        if self._fixed is not None:
+            return [(self._fixed, 0, batch)]
+        targets = [self._target(row) for row in event_rows(batch)]
+        starts = [place for place in range(len(targets)) if place == 0 or targets[place] != targets[place - 1]]
+        ends = [*starts[1:], len(targets)]
+        return [
+            (targets[start], start, batch.slice(start, end - start)) for start, end in zip(starts, ends, strict=True)
+        ]
+
+    def _target(self, row: Row) -> _Target:
+        headers = tuple((name, template.fill(row).decode()) for name, template in self._headers.items())
+        return _Target(self._method.fill(row).decode().strip().upper(), self._url.fill(row).decode(), headers)
 
 
 class _HttpWriter:
-    def __init__(self, options: HttpOptions, headers: dict[str, str], mapper: SinkMapper) -> None:
+    def __init__(self, options: HttpSinkOptions, targets: _Targets, mapper: SinkMapper) -> None:
         self.problem = ""
         self.steps = 0
         self._options = options
+        self._targets = targets
         self._mapper = mapper
         self._log = PacedLog(logger)
         self._session = requests.Session()
         self._session.auth = options.credentials()
-        self._session.headers["Content-Type"] = mapper.content_type
-        self._session.headers.update(headers)
+        self._tokens = Tokens(options, self._session) if options.consumer_key else None
 
     def write(self, batch: pa.RecordBatch, frame: FrameId | None, stopping: threading.Event) -> None:
         unwanted: list[Failed] = []
-        for start in range(0, batch.num_rows, self._options.batch_rows):
-            headers = {} if frame is None else {"Idempotency-Key": idempotency_key(frame, start)}
-            part = batch.slice(start, self._options.batch_rows)
-            try:
-                self._deliver(self._mapper.joined(part), headers, stopping)
-                self.steps += 1
-            except WriteError as error:
-                unwanted.append(Failed(part, error.message))
-                self.problem = ""
+        for target, first, run in self._targets.runs(batch):
+            for start in range(0, run.num_rows, self._options.batch_rows):
+                headers = {} if frame is None else {"Idempotency-Key": idempotency_key(frame, first + start)}
+                part = run.slice(start, self._options.batch_rows)
+                try:
+                    self._deliver(target, self._mapper.joined(part), headers, stopping)
+                    self.steps += 1
+                except WriteError as error:
+                    unwanted.append(Failed(part, error.message))
+                    self.problem = ""
         if unwanted:
             raise WriteError(unwanted[-1].reason, unwanted)
 
@@ -103,58 +119,70 @@ class _HttpWriter:
     def close(self) -> None:
         self._session.close()
 
-    def _deliver(self, payload: bytes, headers: dict[str, str], stopping: threading.Event) -> None:
+    def _deliver(self, target: _Target, payload: bytes, headers: dict[str, str], stopping: threading.Event) -> None:
+        if not is_web_url(target.url):
+            raise WriteError(f"publisher.url: {target.url[:200]!r} is no http://… or https://…")
+        if target.method not in METHODS:
+            raise WriteError(f"method: must be {' or '.join(METHODS)}, not {target.method[:50]!r}")
+        given = {"Content-Type": self._mapper.content_type, **dict(target.headers), **headers}
         tries = 0
         while True:
-            self.problem = problem = self._try(payload, headers)
+            self.problem = problem = self._try(target, payload, given)
             if not problem:
-                self._log.over("hook", "web hook answers again: url=%s", self._shown_url())
+                self._log.over("hook", "web hook answers again: url=%s", target.shown())
                 return
             if self._options.on_error != "WAIT" and tries >= self._options.retry_count:
                 raise WriteError(f"given up after {tries + 1} tries: {problem}")
             wait_ms = WAITS_MS[min(tries, len(WAITS_MS) - 1)]
-            self._log.problem("hook", "web hook failed: url=%s reason=%s", self._shown_url(), problem)
+            self._log.problem("hook", "web hook failed: url=%s reason=%s", target.shown(), problem)
             if stopping.wait(wait_ms / 1000):
                 raise WriteError(f"the sink ended before it was delivered: {problem}")
             tries += 1
 
-    def _try(self, payload: bytes, headers: dict[str, str]) -> str:
+    def _try(self, target: _Target, payload: bytes, headers: dict[str, str]) -> str:
         """Nothing when `payload` was taken, else why not. WriteError when another try would be in vain."""
-        options = self._options
         try:
-            answer = self._session.request(
-                options.method, options.publisher_url, data=payload, headers=headers,
-                timeout=options.timeout_ms / 1000, allow_redirects=False,
-            )  # fmt: skip
+            status = self._status(target, payload, headers)
+            if status == UNAUTHORISED and self._tokens is not None:
+                self._tokens.refused()
+                status = self._status(target, payload, headers)
+        except TokenError as error:
+            return f"no token: {error}"
+        except (requests.exceptions.InvalidHeader, requests.exceptions.InvalidURL, UnicodeError) as error:
+            raise WriteError(f"no request can be made of the event: {error}") from error
         except requests.RequestException as error:
-            return f"{type(error).__name__} at {self._shown_url()}"
-        if 200 <= answer.status_code < 300:
+            return f"{type(error).__name__} at {target.shown()}"
+        if 200 <= status < 300:
             return ""
-        if answer.status_code in WORTH_ANOTHER_TRY:
-            return f"status {answer.status_code}"
-        raise WriteError(f"refused with status {answer.status_code} by {self._shown_url()}")
+        if status in WORTH_ANOTHER_TRY or (status == UNAUTHORISED and self._tokens is not None):
+            return f"status {status}"
+        raise WriteError(f"refused with status {status} by {target.shown()}")
 
-    def _shown_url(self) -> str:
-        """The address without secrets that may stand in it."""
-        parts = urlsplit(self._options.publisher_url)
-        return f"{parts.scheme}://{parts.hostname}:{parts.port or ''}{parts.path}"
+    def _status(self, target: _Target, payload: bytes, headers: dict[str, str]) -> int:
+        """What the web hook answers."""
+        shown = self._tokens.header() if self._tokens is not None else {}
+        return self._session.request(
+            target.method, target.url, data=payload, headers={**headers, **shown},
+            timeout=self._options.timeout_ms / 1000, allow_redirects=False,
+        ).status_code  # fmt: skip
+
+
+def _in_url(kind: str, value: Any) -> str:
+    """A value as a part of an address: none makes parts of its own."""
+    return quote(value_text(kind, value), safe=_SAFE_IN_URL)
+
+
+def _in_header(kind: str, value: Any) -> str:
+    """A value in a header: none makes headers of its own."""
+    return _NOT_HEADER.sub(" ", value_text(kind, value)).strip()
 
 
 def http_sink(context: SinkContext) -> Sink:
     """A sink that calls a web hook."""
-    options = read_options(HttpOptions, context.connector.options, context.where())
-    parts = urlsplit(options.publisher_url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ConfigError(f"{context.where()}: publisher.url: must be http://… or https://…")
-    if bool(options.basic_auth_username) != bool(options.basic_auth_password):
-        raise ConfigError(f"{context.where()}: basic.auth.username and basic.auth.password go together")
-    asked = "basic.auth.enabled" in context.connector.options and options.basic_auth_enabled == "true"
-    if asked and options.credentials() is None:
-        raise ConfigError(f"{context.where()}: basic.auth.enabled: needs basic.auth.username and basic.auth.password")
-    headers = _headers(options.headers, context.where())
+    options = options_of(HttpSinkOptions, context.connector.options)
+    targets = _Targets(options, context.schema, context.where())
     mapper = sink_mapper(context.connector, context.schema, default="json")
-    writer = _HttpWriter(options, headers, mapper)
-    return ThreadedSink(context, writer, options.on_error)
+    return ThreadedSink(context, _HttpWriter(options, targets, mapper), options.on_error)
 
 
 def idempotency_key(frame: FrameId, first_row: int) -> str:
@@ -162,11 +190,3 @@ def idempotency_key(frame: FrameId, first_row: int) -> str:
     group = frame.group
     names = "/".join(quote(name, safe="") for name in (str(group.key.tenant), group.key.plan, group.publisher))
     return f"{names}/{group.epoch}.{group.attempt}/{group.checkpoint}/{frame.number}.{first_row}"
-
-
-def _headers(text: str, where: str) -> dict[str, str]:
-    if (alone := _LONE_HEADER.fullmatch(text)) is not None:
-        return {alone[1]: alone[2]}
-    if _HEADER.sub("", text).strip(" ,"):
-        raise ConfigError(f"{where}: headers: must be 'Name: value','Other: value'")
-    return dict(_HEADER.findall(text))

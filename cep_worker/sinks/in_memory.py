@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -12,24 +13,38 @@ from cep_worker.consumers import FrameId, GroupId
 from cep_worker.in_memory import topic_of
 from cep_worker.mappers import key_values
 from cep_worker.mappers.key_values import Picking
+from cep_worker.mappers.value_texts import value_text
+from cep_worker.mappers.writing import Template, parts_by_text
 from cep_worker.receipts import Receipt
 from cep_worker.sinks.base import Sink, SinkContext
+from cep_worker.topic_feeds import Topic
 from cep_worker.topics import Publisher, Topics
+from query_plan.connectors.templates import attributes_in
 from topology.frames import arrow_schema
 
 logger = logging.getLogger(__name__)
 
 
 class InMemorySink:
-    """A publisher of a topic."""
+    """A publisher of a topic, or, with a `template` for the topic, of each that has subscribers."""
 
     passes_on = False
 
     def __init__(
-        self, topics: Topics, publisher: Publisher, schema: StreamSchema, picking: Picking | None, where: str
+        self,
+        topics: Topics,
+        publish: Callable[[str], Publisher],
+        topic: Topic,
+        template: Template | None,
+        schema: StreamSchema,
+        picking: Picking | None,
+        where: str,
     ) -> None:
         self._topics = topics
-        self._publisher = publisher
+        self._publish = publish
+        self._topic = topic
+        self._template = template
+        self._publishers: dict[str, Publisher] = {} if template is not None else {topic.name: publish(topic.name)}
         self._picking = picking
         self._where = where
         self._schema = arrow_schema(schema)
@@ -40,49 +55,77 @@ class InMemorySink:
         self.delivered_events = 0
 
     def has_room(self) -> bool:
-        return self._closed or self._publisher.has_room()
+        return self._closed or all(publisher.has_room() for publisher in self._publishers.values())
 
     def offer(self, batch: pa.RecordBatch, body: Any, receipt: Receipt, frame: FrameId | None = None) -> None:
-        if not self._closed and batch.schema.equals(self._schema):
-            if self._picking is not None:
-                batch, body = self._picking.batch(batch), None  # it is written anew
-            self._offered += batch.num_rows
-            self._publisher.offer(batch, body, receipt, frame)
+        if self._closed or not batch.schema.equals(self._schema):
+            why = "their sink has ended" if self._closed else "the attributes of their stream have changed"
+            logger.error("events lost, %s: %s events=%d", why, self._where, batch.num_rows)
+            self._given_up += batch.num_rows
+            receipt.settle()
             return
-        why = "their sink has ended" if self._closed else "the attributes of their stream have changed"
-        logger.error("events lost, %s: %s events=%d", why, self._where, batch.num_rows)
-        self._given_up += batch.num_rows
-        receipt.settle()
+        parts = {self._topic.name: batch} if self._template is None else self._by_topic(batch, self._template)
+        if not parts:
+            receipt.settle()
+            return
+        shared = Receipt(len(parts), receipt.settle)
+        for topic, part in parts.items():
+            whole = part is batch and self._picking is None
+            picked = part if self._picking is None else self._picking.batch(part)
+            self._offered += part.num_rows
+            self._publishers[topic].offer(picked, body if whole else None, shared, frame)
 
     def commit(self, group: GroupId, receipt: Receipt) -> None:
-        self._publisher.commit(group, receipt)
+        """Each frame stands by itself."""
+        receipt.settle()
 
     def tick(self, now_ms: int) -> None:
-        self.dropped_events = self._publisher.dropped_events + self._given_up
-        open_events = self._publisher.waiting_events() + self._publisher.dropped_events
+        dropped = sum(publisher.dropped_events for publisher in self._publishers.values())
+        self.dropped_events = dropped + self._given_up
+        open_events = self.waiting_events() + dropped
         self.delivered_events = max(self.delivered_events, self._offered - open_events)
 
     def drained(self) -> bool:
-        return not self._publisher.waiting_events()
+        return not self.waiting_events()
 
     def waiting_events(self) -> int:
-        return self._publisher.waiting_events()
+        return sum(publisher.waiting_events() for publisher in self._publishers.values())
 
     def last_error(self) -> str:
-        return self._publisher.stall
+        return next((publisher.stall for publisher in self._publishers.values() if publisher.stall), "")
 
     def close(self, successor: Sink | None = None) -> None:
         self._closed = True
-        self._topics.end_publisher(self._publisher)
+        for publisher in self._publishers.values():
+            self._topics.end_publisher(publisher)
+
+    def _by_topic(self, batch: pa.RecordBatch, template: Template) -> dict[str, pa.RecordBatch]:
+        """The events of each topic to which anybody has subscribed; the others are for nobody."""
+        parts = {
+            topic: part
+            for topic, part in parts_by_text(batch, template).items()
+            if topic in self._publishers or self._topics.has_subscribers(Topic("topic", self._topic.tenant, topic))
+        }
+        if added := [topic for topic in parts if topic not in self._publishers]:
+            self._publishers |= {topic: self._publish(topic) for topic in added}
+            self._topics.reroute(self._topics.monotonic_ms())
+        return parts
 
 
 def in_memory_sink(context: SinkContext) -> Sink:
     """A sink that publishes to a topic. ConfigError for options that cannot be used."""
-    topic = topic_of(context.connector, context.tenant, context.where())
+    topic = topic_of(context.connector, context.tenant)
     picking = None
     if context.connector.mapper == key_values.NAME:
         where = f"@map of {context.where()}"
         picking = key_values.published(context.connector.mapper_options, context.schema, where)
     form = repr(sorted(context.connector.mapper_options.items()))
-    publisher = context.topics.publish(topic, context.schema if picking is None else picking.schema, form=form)
-    return InMemorySink(context.topics, publisher, context.schema, picking, context.where())
+    schema = context.schema if picking is None else picking.schema
+
+    def publish(name: str) -> Publisher:
+        return context.topics.publish(Topic("topic", context.tenant, name), schema, form=form)
+
+    template = None
+    if attributes_in(topic.name):
+        template = Template(topic.name, context.schema, context.where(), value_text, "topic")
+    return InMemorySink(context.topics, publish, topic, template, context.schema, picking, context.where())

@@ -4,28 +4,19 @@ from __future__ import annotations
 
 import logging
 import threading
-from typing import Literal
 
-import msgspec
 import pyarrow as pa
 
 from cep_worker.consumers import FrameId, GroupId
 from cep_worker.mappers.sinks import sink_mapper
 from cep_worker.mappers.writing import SinkMapper
-from cep_worker.options import read_options
 from cep_worker.sinks.base import Sink, SinkContext
 from cep_worker.sinks.threaded import ThreadedSink
+from query_plan.connectors.options import read_options
+from query_plan.connectors.sinks import LogOptions
 from siddhi.log_levels import LOG_LEVELS
 
 logger = logging.getLogger(__name__)
-
-
-class LogOptions(msgspec.Struct, frozen=True):
-    """`priority` is the level, with OFF nothing is logged; `prefix` stands before each event; empty means
-    `<plan> : <stream>`."""
-
-    priority: Literal["TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL", "OFF"] = "INFO"
-    prefix: str = ""
 
 
 class _LogWriter:

@@ -7,9 +7,8 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import IO, Any, Literal, TypeVar
+from typing import IO, Any, TypeVar
 
-import msgspec
 import pyarrow as pa
 import sqlalchemy
 from sqlalchemy import Connection, Engine, exc
@@ -19,10 +18,11 @@ from cep_common.link_messages import StreamSchema
 from cep_common.paced_log import PacedLog
 from cep_worker.consumers import FrameId, GroupId
 from cep_worker.error_store.entries import Failed
-from cep_worker.options import read_options
 from cep_worker.sinks.base import Sink, SinkContext
 from cep_worker.sinks.rdbms_tables import COMMITS, event_table, note_commit, was_committed
 from cep_worker.sinks.threaded import ThreadedSink, WriteError
+from query_plan.connectors.options import read_options
+from query_plan.connectors.sinks import RdbmsOptions
 from siddhi.column_names import KIND, TIMESTAMP, attribute_name
 from topology.databases import RETRY_WAITS_S, DatabaseUrlError, may_pass, open_database, said_by
 from topology.frames import arrow_schema
@@ -33,28 +33,6 @@ paced_logger = PacedLog(logger)
 T = TypeVar("T")
 
 REFUSED = "refused by the database"
-
-
-class RdbmsOptions(
-    msgspec.Struct,
-    frozen=True,
-    rename={
-        "table_name": "table.name",
-        "password_file": "password.file",
-        "timestamp_column": "timestamp.column",
-        "on_error": "on.error",
-    },
-):
-    """`url` is SQLAlchemy's, such as `postgresql+psycopg://user@host/database`; its password is the first line of
-    `password.file`. `create` makes the table when it is missing. `timestamp.column` gets the events' times. `on.error`
-    is for events that the database refuses: LOG drops them, STORE keeps them in the error store."""
-
-    url: str
-    table_name: str
-    password_file: str = ""
-    create: Literal["true", "false"] = "false"
-    timestamp_column: str = ""
-    on_error: Literal["LOG", "STORE"] = "LOG"
 
 
 @dataclass(slots=True)

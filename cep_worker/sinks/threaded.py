@@ -40,11 +40,15 @@ class WriteError(CepError):
 
 
 class Writer(Protocol):
-    """Delivers batches; lives on the sink's thread. `problem` says why it tries again now, or nothing; `steps` rises
-    with each part of a batch that is done."""
+    """Delivers batches; lives on the sink's thread."""
 
-    problem: str
-    steps: int
+    @property
+    def problem(self) -> str:
+        """Why it tries again now, or nothing."""
+
+    @property
+    def steps(self) -> int:
+        """Rises with each part of a batch that is done."""
 
     def write(self, batch: pa.RecordBatch, frame: FrameId | None, stopping: threading.Event) -> None:
         """`batch` is delivered or, as part of a group, ready for its `commit`. May take long, and tries again as it

@@ -5,26 +5,19 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-import msgspec
 import pyarrow as pa
 
 from cep_common.errors import ConfigError
 from cep_common.ids import parse_endpoint
 from cep_common.link_messages import OpenLink, StreamSchema
 from cep_worker.consumers import FrameId, GroupId
-from cep_worker.options import read_options
 from cep_worker.receipts import Receipt
 from cep_worker.sinks.base import Sink, SinkContext
 from cep_worker.sinks.delivery_link import DeliveryLink
+from query_plan.connectors.options import read_options
+from query_plan.connectors.sinks import ZeromqSinkOptions
 
 logger = logging.getLogger(__name__)
-
-
-class ZeromqOptions(msgspec.Struct, frozen=True):
-    """`endpoint` is `tcp://host:port` of a server of links; `stream` is the stream's name there."""
-
-    endpoint: str
-    stream: str = ""
 
 
 class ZeromqSink:
@@ -33,7 +26,7 @@ class ZeromqSink:
 
     passes_on = True
 
-    def __init__(self, context: SinkContext, options: ZeromqOptions) -> None:
+    def __init__(self, context: SinkContext, options: ZeromqSinkOptions) -> None:
         self._context = context
         self._endpoint = parse_endpoint(options.endpoint.removeprefix("tcp://"))
         self._schema = StreamSchema(options.stream or context.event_stream, context.schema.attributes)
@@ -107,7 +100,7 @@ class ZeromqSink:
 
 def zeromq_sink(context: SinkContext) -> Sink:
     """A sink that sends over ZeroMQ."""
-    options = read_options(ZeromqOptions, context.connector.options, context.where())
+    options = read_options(ZeromqSinkOptions, context.connector.options, context.where())
     if context.connector.mapper not in ("", "passThrough") or context.connector.mapper_options:
         raise ConfigError(f"{context.where()}: events travel as Arrow batches; leave @map out")
     try:

@@ -9,36 +9,24 @@ none is left out.
 from __future__ import annotations
 
 import logging
-import os
 import threading
 from collections.abc import Iterator
 from concurrent.futures import CancelledError, Future
-from dataclasses import replace
-from pathlib import Path
-from typing import Literal
 
-import msgspec
 import pyarrow as pa
 
-from cep_common.errors import ConfigError, InputError
-from cep_worker.config import FileSourcesConfig, Milliseconds
+from cep_common.errors import InputError
 from cep_worker.connectors import Declared
-from cep_worker.mappers.csv_events import CsvFormat
 from cep_worker.mappers.refusals import EventsRefusedError
-from cep_worker.mappers.sources import EventReader, LineReader, source_format
-from cep_worker.options import path_of, read_options
+from cep_worker.mappers.sources import EventReader, LineReader
 from cep_worker.sources.base import SourceContext
-from cep_worker.sources.file_lines import FileLines, Lines, Position
+from cep_worker.sources.file_lines import Cutter, FileLines, Lines, Position
 from cep_worker.sources.read_position import ReadPosition
+from query_plan.connectors.options import path_of
+from query_plan.connectors.sources import FileSourceOptions
 
 logger = logging.getLogger(__name__)
 
-_OPTION_NAMES = {
-    "file_uri": "file.uri",
-    "polling_interval_ms": "file.polling.interval",
-    "action_after_process": "action.after.process",
-    "header_present": "header.present",
-}
 _MARK = b"\xef\xbb\xbf"
 """With which some programs begin files in UTF-8."""
 _ROTATION_S = 5.0
@@ -49,39 +37,21 @@ _SAFE_S = 5.0
 """Longer than it takes until what is taken is safe."""
 
 
-class FileOptions(msgspec.Struct, frozen=True, rename=_OPTION_NAMES):
-    """`file.uri` is a path, or `file:` and a path. With `tailing` false the file is read to its end once.
-    `file.polling.interval` is in milliseconds. `timestamp` names the attribute (or in JSON a key of its own) that holds
-    the event's time. With `header.present` the first line is none of events. `mode` and `action.after.process` are
-    Siddhi's, of which there is one each, under two names: without expressions of its own REGEX reads lines too."""
-
-    file_uri: str
-    mode: Literal["LINE", "REGEX"] = "LINE"
-    tailing: Literal["true", "false"] = "true"
-    polling_interval_ms: Milliseconds = 1_000
-    timestamp: str = ""
-    header_present: Literal["true", "false"] = "false"
-    action_after_process: Literal["keep", "none"] = "keep"
-
-    def path(self) -> Path:
-        """Where the file is."""
-        return path_of(self.file_uri)
-
-
 class LineEvents:
-    """Events of lines. `at_once` says that `reader` takes several lines together."""
+    """Events of lines, or of what else `cutter` makes of a file. The first `header` lines hold none. `at_once` says
+    that `reader` takes several lines together."""
 
-    def __init__(self, reader: EventReader, header: bool, at_once: bool) -> None:
+    def __init__(self, reader: EventReader, header: int, at_once: bool, cutter: Cutter) -> None:
         self._reader = reader
         self._header = header
         self._at_once = at_once
+        self.cutter = cutter
 
     def read(self, lines: Lines, now_ms: int) -> tuple[pa.RecordBatch | None, list[tuple[int, str]]]:
         """The events, if there are any, and the numbers of the lines that hold none, with the reason."""
         written = lines.data.removeprefix(_MARK) if lines.first == 1 else lines.data
-        numbered = [(number, line) for number, line in enumerate(written.split(b"\n"), lines.first) if line.strip()]
-        if self._header and numbered and numbered[0][0] == 1:
-            del numbered[0]
+        pieces = enumerate(self.cutter.pieces(written), lines.first)
+        numbered = [(number, line) for number, line in pieces if number > self._header and line.strip()]
         if self._at_once and numbered:
             try:
                 batch = self._read(b"\n".join(line for _, line in numbered), now_ms)
@@ -98,6 +68,10 @@ class LineEvents:
                 refused.append((number, "; ".join(_problems(error)) or error.message))
         return pa.concat_batches(batches) if batches else None, refused
 
+    def read_whole(self, data: bytes, now_ms: int) -> pa.RecordBatch:
+        """The events of a file that is one body. Raises EventsRefusedError."""
+        return self._reader.read(data.removeprefix(_MARK), now_ms)
+
     def _read(self, data: bytes, now_ms: int) -> pa.RecordBatch:
         if isinstance(self._reader, LineReader):
             return self._reader.read_lines(data, now_ms)
@@ -113,12 +87,12 @@ class FileSource:
     """Reads in a thread of its own, one of the workers that share the folder of positions at a time."""
 
     def __init__(
-        self, context: SourceContext, options: FileOptions, events: LineEvents, position: ReadPosition
+        self, context: SourceContext, options: FileSourceOptions, events: LineEvents, position: ReadPosition
     ) -> None:
         self._trouble = self._left_out = ""
-        self._path = options.path()
-        self._tailing = options.tailing == "true"
-        self._poll_s = options.polling_interval_ms / 1000
+        self._path = path_of(options.file_uri or options.dir_uri)
+        self._tailing = options.tails()
+        self._poll_s = options.file_polling_interval / 1000
         self._events = events
         self._position = position
         self._stream = context.declared.stream
@@ -174,25 +148,25 @@ class FileSource:
 
     def _follow(self) -> None:
         patience = max(1, round(_ROTATION_S / self._poll_s))
-        lines = FileLines(self._path, self._position.load(), self._tailing, patience)
+        lines = FileLines(self._path, self._position.load(), self._tailing, patience, self._events.cutter)
         try:
             while not (self._ending.is_set() or lines.ended):
                 found = lines.next()
                 if found is not None and self._bring(found):
-                    self._keep(found.behind)
+                    self._keep(found.behind, self._position)
                 self._trouble = ""
                 if found is None:
                     self._ending.wait(self._poll_s)
         finally:
             lines.close()
 
-    def _keep(self, position: Position) -> None:
+    def _keep(self, position: Position, kept: ReadPosition) -> None:
         """It is kept how far the file is read; nothing more is read before, or it would come twice without end."""
         while True:
             try:
-                return self._position.save(position)
+                return kept.save(position)
             except OSError as error:
-                self._tell_trouble(f"{self._path} waits: {self._position.path} cannot be written: {error}")
+                self._tell_trouble(f"{self._path} waits: {kept.path} cannot be written: {error}")
             if self._ending.wait(self._poll_s):
                 return None
 
@@ -239,42 +213,14 @@ class FileSource:
         if refused:
             number, problem = refused[0]
             self._refused += len(refused)
-            self._left_out = f"{self._path}, line {number}: {problem}; lines left out so far: {self._refused}"
-            logger.warning("%s", self._left_out)
+            self._tell_left_out(f"{self._path}, line {number}: {problem}; lines left out so far: {self._refused}")
+
+    def _tell_left_out(self, problem: str) -> None:
+        self._left_out = problem
+        logger.warning("%s", problem)
 
     def _tell_trouble(self, trouble: str) -> None:
         """It is logged once, however often it is found."""
         if trouble != self._trouble:
             logger.warning("%s", trouble)
         self._trouble = trouble
-
-
-def file_source(context: SourceContext) -> FileSource:
-    """A source that reads the lines of a file. ConfigError for options that cannot be used."""
-    declared, where = context.declared, context.where()
-    if "dir.uri" in declared.connector.options:
-        raise ConfigError(f"{where}: dir.uri: a source reads one file, not those of a folder; name it in file.uri")
-    options = read_options(FileOptions, declared.connector.options, where)
-    if declared.key is not None:  # a plan says it, perhaps of somebody who may not read what the worker may
-        _refuse_others_files(options.path(), context.files, where)
-    form = source_format(declared.connector, declared.stream.schema, f"@map of {where}")
-    header = options.header_present == "true"
-    if isinstance(form, CsvFormat):
-        form, header = replace(form, header=False), header or form.header
-    try:
-        reader = form.reader(declared.stream.schema, options.timestamp or None)
-    except InputError as error:
-        raise ConfigError(f"{where}: timestamp: {error.message}") from error
-    at_once = isinstance(form, CsvFormat) or isinstance(reader, LineReader)
-    names = (str(declared.tenant()), declared.plan_name() if declared.key else "", declared.stream.schema.stream)
-    position = ReadPosition(Path(context.files.positions), *names, str(options.path().absolute()))
-    return FileSource(context, options, LineEvents(reader, header, at_once), position)
-
-
-def _refuse_others_files(path: Path, config: FileSourcesConfig, where: str) -> None:
-    allowed = [os.path.realpath(folder) for folder in config.folders]
-    if not any(Path(os.path.realpath(path)).is_relative_to(folder) for folder in allowed):
-        raise ConfigError(
-            f"{where}: file.uri: {path} is in none of the folders whose files plans may read; "
-            "name them in file_sources.folders of the worker's configuration"
-        )

@@ -12,7 +12,7 @@ import os
 from hashlib import sha256
 from pathlib import Path
 from stat import S_ISREG
-from typing import BinaryIO
+from typing import BinaryIO, Protocol
 
 import msgspec
 
@@ -44,6 +44,26 @@ class Lines(msgspec.Struct, frozen=True):
     too_long: bool = False
 
 
+class Cutter(Protocol):
+    """How a file is cut into pieces, of which each may be an event. What is said here of lines holds for pieces."""
+
+    def whole(self, data: bytes) -> int:
+        """How many bytes at the beginning of `data` hold whole pieces, and what stands between them."""
+
+    def pieces(self, data: bytes) -> list[bytes]:
+        """The pieces of `data`, of which the last one may lack its end where a file ends."""
+
+
+class LineCutter:
+    """A piece is a line."""
+
+    def whole(self, data: bytes) -> int:
+        return data.rfind(b"\n") + 1
+
+    def pieces(self, data: bytes) -> list[bytes]:
+        return data.removesuffix(b"\n").split(b"\n")
+
+
 class FileLines:
     """Reads the file at `path` from `position` on, or from its beginning if that is of another file.
 
@@ -52,8 +72,11 @@ class FileLines:
     then `ended` is true.
     """
 
-    def __init__(self, path: Path, position: Position | None, tailing: bool, patience: int = 1) -> None:
+    def __init__(
+        self, path: Path, position: Position | None, tailing: bool, patience: int = 1, cutter: Cutter | None = None
+    ) -> None:
         self._path = path
+        self._cutter = cutter or LineCutter()
         self._position = position
         self._tailing = tailing
         self._patience = patience
@@ -72,7 +95,7 @@ class FileLines:
         position = self._begun(file)
         file.seek(position.offset)
         data = file.read(CHUNK_BYTES)
-        whole = data.rfind(b"\n") + 1
+        whole = self._cutter.whole(data)
         if whole:
             return self._taken(data[:whole], file, position)
         if len(data) == CHUNK_BYTES:
@@ -114,7 +137,7 @@ class FileLines:
 
     def _taken(self, data: bytes, file: BinaryIO, position: Position) -> Lines:
         self._in_vain = 0
-        behind = self._moved(file, position, len(data), data.count(b"\n"))
+        behind = self._moved(file, position, len(data), len(self._cutter.pieces(data)))
         if not position.overlong:
             return Lines(data, position.lines + 1, behind)
         return Lines(data.partition(b"\n")[2], position.lines + 2, behind)  # the first is the end of the one before

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal
 from urllib.parse import urlsplit
-
-import msgspec
 
 from cep_common.errors import CepError, ConfigError, InputError
 from cep_common.ids import SUPER_TENANT
@@ -15,26 +12,10 @@ from cep_worker.http_app import HttpSource
 from cep_worker.http_fronts import Address, HttpFronts
 from cep_worker.mappers.sources import source_format
 from cep_worker.mappers.transport_properties import split_attributes
-from cep_worker.options import read_options
 from cep_worker.sources.base import SourceContext
+from query_plan.connectors.options import read_options
+from query_plan.connectors.sources import HttpSourceOptions
 from siddhi.column_names import TIMESTAMP
-
-_OPTION_NAMES = {"receiver_url": "receiver.url", "basic_auth_enabled": "basic.auth.enabled"}
-
-
-class HttpOptions(msgspec.Struct, frozen=True, rename=_OPTION_NAMES):
-    """`receiver.url` is where to listen; without it `/<plan>/<stream>` of the built-in server, for other
-    tenants than the super tenant `/t/<tenant>/<plan>/<stream>`. `timestamp` names the
-    attribute (or key of its own) that holds the event's time. `basic.auth.enabled` is Siddhi's; who may send, the
-    worker's configuration says, so that only `false` can be granted."""
-
-    receiver_url: str = ""
-    timestamp: str = ""
-    basic_auth_enabled: Literal["true", "false"] = "false"
-
-
-SCHEMES = ("http", "https")
-"""Which of both a source is served with, the worker's configuration decides: all its servers have the certificate."""
 
 _HERE = {"localhost": "127.0.0.1"}
 """One address, one server, whichever name it has."""
@@ -70,10 +51,7 @@ def http_source(context: SourceContext) -> HttpPathSource:
     """A source that listens for requests. ConfigError for options that cannot be used."""
     declared = context.declared
     connector = declared.connector
-    options = read_options(HttpOptions, connector.options, context.where())
-    if options.basic_auth_enabled == "true":
-        advice = "who may send is settled by tokens in the worker's configuration; leave it out"
-        raise ConfigError(f"{context.where()}: basic.auth.enabled: {advice}")
+    options = read_options(HttpSourceOptions, connector.options, context.where())
     where = f"@map of {context.where()}"
     split = split_attributes(connector, declared.stream.schema, where)
     if beside := {options.timestamp, TIMESTAMP} & dict(split.properties).keys():
@@ -101,14 +79,8 @@ def _receiver(url: str, context: SourceContext) -> tuple[Address, str]:
     built_in = (context.http.host, context.http.port)
     if not url:
         return built_in, _default_path(context.declared)
-    try:
-        parts = urlsplit(url)
-        port = parts.port
-    except ValueError:
-        raise ConfigError(f"{context.where()}: receiver.url: {url!r} is no address") from None
-    if parts.scheme not in SCHEMES or not parts.hostname or port is None or len(parts.path) < 2 or parts.query:
-        raise ConfigError(f"{context.where()}: receiver.url: must be http://host:port/path (or https)")
-    address = (_HERE.get(parts.hostname, parts.hostname), port)
+    parts = urlsplit(url)
+    address = (_HERE.get(parts.hostname or "", parts.hostname or ""), parts.port or 0)
     same = address == (_HERE.get(built_in[0], built_in[0]), built_in[1])
     return built_in if same else address, parts.path
 

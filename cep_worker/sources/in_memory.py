@@ -36,7 +36,7 @@ def in_memory_source(context: SourceContext) -> InMemorySource:
     """A source that subscribes to a topic. ConfigError for options that cannot be used."""
     declared = context.declared
     connector = declared.connector
-    topic = topic_of(connector, declared.tenant(), context.where())
+    topic = topic_of(connector, declared.tenant())
     keys = None
     if connector.mapper == key_values.NAME:
         where = f"@map of {context.where()}"

@@ -6,29 +6,27 @@ import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-import msgspec
-
-from cep_common.errors import CepError, ConfigError
+from cep_common.errors import CepError
 from cep_common.ids import PlanKey
 from cep_worker.connectors import Declared
 from cep_worker.figures import ConnectorFigures, figures_of
-from cep_worker.in_memory import InMemoryOptions
 from cep_worker.sources.base import Source, SourceContext
-from cep_worker.sources.file import FileOptions, file_source
-from cep_worker.sources.http import HttpOptions, http_source
+from cep_worker.sources.file_maker import file_source
+from cep_worker.sources.http import http_source
 from cep_worker.sources.in_memory import in_memory_source
-from cep_worker.sources.zeromq import ZeromqOptions, zeromq_source
+from cep_worker.sources.zeromq import zeromq_source
 from cep_worker.troubles import Trouble
+from query_plan.connectors.judging import refuse_faults
 
 logger = logging.getLogger(__name__)
 
-SOURCE_TYPES: dict[str, tuple[type[msgspec.Struct], Callable[[SourceContext], Source]]] = {
-    "file": (FileOptions, file_source),
-    "http": (HttpOptions, http_source),
-    "inMemory": (InMemoryOptions, in_memory_source),
-    "zeromq": (ZeromqOptions, zeromq_source),
+SOURCE_TYPES: dict[str, Callable[[SourceContext], Source]] = {
+    "file": file_source,
+    "http": http_source,
+    "inMemory": in_memory_source,
+    "zeromq": zeromq_source,
 }
-"""Each type's options and maker."""
+"""Each type's maker."""
 
 
 @dataclass(slots=True)
@@ -110,11 +108,10 @@ class RunningSources:
 
     def _start(self, declaration: Declared) -> _Running:
         context = self._context(declaration)
-        entry = SOURCE_TYPES.get(declaration.connector.type)
+        attributes = [name for name, _ in declaration.stream.schema.attributes]
         try:
-            if entry is None:
-                raise ConfigError(f"{context.where()}: unknown type of source; known: {', '.join(SOURCE_TYPES)}")
-            return _Running(declaration, entry[1](context), "")
+            refuse_faults("source", declaration.connector, attributes, context.where())
+            return _Running(declaration, SOURCE_TYPES[declaration.connector.type](context), "")
         except CepError as error:
             logger.error("source cannot run: %s", error)  # noqa: TRY400 - expected, the text says it all
             return _Running(declaration, None, error.message)

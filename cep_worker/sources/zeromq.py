@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from cep_common.errors import ConfigError
 from cep_common.ids import parse_endpoint
-from cep_worker.config import Rows
 from cep_worker.connectors import Declared
 from cep_worker.link_ingress import LinkIngress
-from cep_worker.options import read_options
 from cep_worker.sources.base import SourceContext
 from cep_worker.streams import EventStream, StreamDirectory
-
-
-class ZeromqOptions(msgspec.Struct, frozen=True, rename={"window_rows": "window.rows"}):
-    """`endpoint` (`tcp://host:port`) is where to listen; a client may have `window.rows` events under way."""
-
-    endpoint: str
-    window_rows: Rows = 65_536
+from query_plan.connectors.options import read_options
+from query_plan.connectors.sources import ZeromqSourceOptions
 
 
 class ZeromqSource:
@@ -26,7 +17,7 @@ class ZeromqSource:
 
     error = ""
 
-    def __init__(self, context: SourceContext, options: ZeromqOptions) -> None:
+    def __init__(self, context: SourceContext, options: ZeromqSourceOptions) -> None:
         endpoint = parse_endpoint(options.endpoint.removeprefix("tcp://"))
         self._tenant = context.declared.tenant()
         self._streams = StreamDirectory(context.declared.stream.members)
@@ -55,7 +46,7 @@ class ZeromqSource:
 def zeromq_source(context: SourceContext) -> ZeromqSource:
     """A source that takes links. ConfigError for options that cannot be used, PortInUseError for a taken port."""
     connector = context.declared.connector
-    options = read_options(ZeromqOptions, connector.options, context.where())
+    options = read_options(ZeromqSourceOptions, connector.options, context.where())
     if connector.mapper not in ("", "passThrough") or connector.mapper_options:
         raise ConfigError(f"{context.where()}: events travel as Arrow batches; leave @map out")
     try:

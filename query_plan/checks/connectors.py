@@ -1,33 +1,21 @@
-"""Rules about `@source`, `@sink` and `@map`: what a plan asks for that no worker has is told before it is deployed."""
+"""Rules about `@source`, `@sink` and `@map`: what no worker can run is reported before the plan is deployed, by the
+checks of the workers themselves."""
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator
 
 from query_plan.annotations import named
+from query_plan.connectors.judging import ConnectorFault, Kind, connector_faults
+from query_plan.connectors.options import FaultKind
+from query_plan.connectors.reading import connector_of
 from query_plan.findings import Finding, error_rule, warning_rule
 from siddhi.language import ast
 
-CONNECTOR_TYPES = {
-    "source": ("file", "http", "inMemory", "zeromq"),
-    "sink": ("email", "file", "http", "inMemory", "log", "rdbms", "zeromq"),
-}
-"""What workers have."""
-
-MAPPER_TYPES: dict[str, dict[str, tuple[str, ...]]] = {
-    "source": dict.fromkeys(("file", "http"), ("csv", "json", "text", "xml")),
-    "sink": dict.fromkeys(("email", "file", "http", "log"), ("csv", "json", "ndjson", "text", "xml")),
-}
-"""The mappers of those that turn events into texts or back. The others have none of their own."""
-
-_ANY_MAPPER = "passThrough"
-"""Siddhi's name for none: the type's own mapper is taken."""
-
 WITHOUT_TYPE = error_rule(
     "connector-without-type",
-    "`@source` or `@sink` does not say its type",
-    "write `type='…'` and the options there; what `ref` names in a deployment file is not known here",
+    "`@source` or `@sink` says neither its type nor, by `ref`, which configuration has it",
+    "write `type='…'` and the options there, or `ref='…'`",
 )
 UNKNOWN_TYPE = warning_rule(
     "connector-type-unknown",
@@ -39,51 +27,82 @@ UNKNOWN_MAPPER = warning_rule(
     "no worker has a mapper of such a type for the source or sink; the plan runs without it",
     "use a mapper that there is",
 )
+UNKNOWN_OPTION = warning_rule(
+    "connector-option-unknown",
+    "no worker knows such an option of the source, sink or mapper; the plan runs without that source or sink",
+    "take the option out, or use one that there is",
+)
+MISSING_OPTION = warning_rule(
+    "connector-option-missing",
+    "a source or sink needs an option; unless the workers' configuration has it, the plan runs without it",
+    "write the option, or see [options from the configuration](connectors.md#options-from-the-configuration)",
+)
+WRONG_OPTION = error_rule(
+    "connector-option-wrong",
+    "an option of a source, sink or mapper has a value that it cannot have, or one that another option forbids",
+    "see the tables of [connectors](connectors.md)",
+)
+IDLE_OPTION = warning_rule(
+    "connector-option-without-effect",
+    "an option of Siddhi's sources, sinks and mappers is accepted and has no effect here",
+    "take the option out",
+)
+_KINDS: tuple[Kind, ...] = ("source", "sink")
 
 
-def connectors_are_known(app: ast.App) -> Iterator[Finding]:
-    """Each source and sink names a type that workers have."""
+def connectors_can_run(app: ast.App) -> Iterator[Finding]:
+    """Each source and sink is one that a worker can run, with options that it has."""
     for definition in app.definitions:
         if not isinstance(definition, ast.StreamDefinition):
             continue
-        for annotation in named(definition.annotations, *CONNECTOR_TYPES):
-            kind = annotation.name.casefold()
-            written = next((one for one in annotation.elements if one.key == "type"), None)
-            known = CONNECTOR_TYPES[kind]
-            if written is None or not written.value.strip():
-                yield WITHOUT_TYPE.broken(
-                    f"@{kind} of {definition.id} does not say its type",
-                    f"write @{kind}(type='{known[1]}', …) with its options; known types: {', '.join(known)}",
-                    annotation.span,
-                )
-            elif written.value not in known:
-                yield UNKNOWN_TYPE.broken(
-                    f"no worker has a {kind} of type '{written.value}'; {definition.id} goes without it",
-                    _meant(written.value, known),
-                    written.span,
-                )
-            else:
-                yield from _mappers_are_known(definition, annotation, written.value)
+        attributes = [attribute.name for attribute in definition.attributes]
+        for kind in _KINDS:
+            for annotation in named(definition.annotations, kind):
+                connector = connector_of(definition.id, annotation)
+                for found in connector_faults(kind, connector, attributes):
+                    yield _finding(definition, annotation, kind, found)
 
 
-def _mappers_are_known(
-    definition: ast.StreamDefinition, annotation: ast.Annotation, connector_type: str
-) -> Iterator[Finding]:
-    kind = annotation.name.casefold()
-    known = MAPPER_TYPES[kind].get(connector_type)
-    for mapper in named(annotation.annotations, "map"):
-        written = next((one for one in mapper.elements if one.key == "type"), None)
-        if known is not None and written is not None and written.value not in ("", _ANY_MAPPER, *known):
-            yield UNKNOWN_MAPPER.broken(
-                f"no worker has a mapper of type '{written.value}' for the {kind} {connector_type}; "
-                f"{definition.id} goes without it",
-                _meant(written.value, known),
-                written.span,
-            )
+def _finding(
+    definition: ast.StreamDefinition, annotation: ast.Annotation, kind: Kind, found: ConnectorFault
+) -> Finding:
+    fault = found.fault
+    written = annotation
+    if found.in_map:
+        written = next(named(annotation.annotations, "map"), annotation)
+    span = _spans(written).get(fault.option, written.span)
+    type_ = annotation.value("type") or ""
+    if found.about_type and not found.in_map and not type_.strip():
+        message = f"@{kind} of {definition.id} does not say its type"
+        return WITHOUT_TYPE.broken(
+            message, f"write @{kind}(type='…', …) with its options; {fault.hint}", annotation.span
+        )
+    if found.about_type:
+        message = f"no worker has a {kind} of type '{type_}'"
+        if found.in_map:
+            message = f"no worker has a mapper of type '{written.value('type') or ''}' for the {kind} {type_}"
+        rule = UNKNOWN_MAPPER if found.in_map else UNKNOWN_TYPE
+        return rule.broken(f"{message}; {definition.id} goes without it", fault.hint, span)
+    owner = f"@{kind}(type='{type_}') of {definition.id}" if not found.in_map else f"@map of @{kind} of {definition.id}"
+    if fault.kind is FaultKind.UNKNOWN:
+        message = f"{owner}: no worker knows the option '{fault.option}'; {definition.id} goes without this {kind}"
+        return UNKNOWN_OPTION.broken(message, fault.hint, span)
+    named_option = f"{fault.option}: " if fault.option else ""
+    if fault.kind is FaultKind.MISSING:
+        hint = "write it, or set it in the workers' configuration under extensions"
+        return MISSING_OPTION.broken(f"{owner}: {fault.message}", hint, span)
+    if fault.kind is FaultKind.IDLE:
+        text = f"{fault.option} {fault.message}" if fault.option else fault.message
+        return IDLE_OPTION.broken(f"{owner}: {text}", fault.hint or "take it out", span)
+    hint = fault.hint or "see the options in docs/connectors.md"
+    return WRONG_OPTION.broken(f"{owner}: {named_option}{fault.message}", hint, span)
 
 
-def _meant(written: str, known: tuple[str, ...]) -> str:
-    """Which of the `known` words may be meant, or all of them."""
-    near = difflib.get_close_matches(written.casefold(), [one.casefold() for one in known], n=1)
-    meant = next((one for one in known if near and one.casefold() == near[0]), None)
-    return f"did you mean '{meant}'?" if meant else f"known types: {', '.join(known)}"
+def _spans(annotation: ast.Annotation, prefix: str = "") -> dict[str, ast.Span]:
+    """Where each option stands, by the names that connectors give them."""
+    found = {f"{prefix}{element.key or ''}".rstrip("."): element.span for element in annotation.elements}
+    for nested in annotation.annotations:
+        name = f"{prefix}{nested.name.casefold()}"
+        found.setdefault(name, nested.span)
+        found |= _spans(nested, f"{name}.")
+    return found

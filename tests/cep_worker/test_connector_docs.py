@@ -8,21 +8,27 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from cep_worker.mappers.key_values import KeyValueSourceOptions
 from cep_worker.mappers.sinks import SINK_MAPPERS
 from cep_worker.mappers.sources import SOURCE_MAPPERS
 from cep_worker.sinks.registry import SINK_TYPES
 from cep_worker.sources.running import SOURCE_TYPES
+from query_plan.connectors.judging import CONNECTORS, KEY_VALUE, MAPPERS
+from query_plan.connectors.options import Options
 
 TEXT = (Path(__file__).parents[2] / "docs" / "connectors.md").read_text(encoding="utf-8")
 SECTIONS = dict(re.findall(r"^##+ (.+?)\n(.*?)(?=^##+ |\Z)", TEXT, re.MULTILINE | re.DOTALL))
-DOCUMENTED = [
-    *((f"Source `{name}`", options) for name, (options, _) in SOURCE_TYPES.items()),
-    *((f"Sink `{name}`", options) for name, (options, _) in SINK_TYPES.items()),
-    *((f"Source mapper `{name}`", options) for name, (options, _) in SOURCE_MAPPERS.items()),
-    ("Mapper `keyvalue`", KeyValueSourceOptions),
-    *((f"Sink mapper `{name}`", options) for name, (options, _) in SINK_MAPPERS.items() if name != "ndjson"),
+DOCUMENTED: list[tuple[str, type[Options]]] = [
+    *((f"Source `{name}`", options) for name, options in CONNECTORS["source"].items()),
+    *((f"Sink `{name}`", options) for name, options in CONNECTORS["sink"].items()),
+    *((f"Source mapper `{name}`", options) for name, options in MAPPERS["source"].items()),
+    ("Mapper `keyvalue`", KEY_VALUE["source"]),
+    *((f"Sink mapper `{name}`", options) for name, options in MAPPERS["sink"].items() if name != "ndjson"),
 ]
+
+
+def test_workers_run_every_type_that_validation_knows() -> None:
+    assert (set(SOURCE_TYPES), set(SINK_TYPES)) == (set(CONNECTORS["source"]), set(CONNECTORS["sink"]))
+    assert (set(SOURCE_MAPPERS), set(SINK_MAPPERS)) == (set(MAPPERS["source"]), set(MAPPERS["sink"]))
 
 
 def rows(section: str) -> dict[str, str]:

@@ -365,7 +365,7 @@ def test_a_server_without_tls_is_not_shown_the_password(desk: Desk, server: Mail
         ({"address": "a@example.com\nBcc: b@example.com"}, "address: must be a mail address"),
         ({"auth": "true", "password": "geheimnüs"}, "password: other letters than ASCII ones cannot be sent$"),
         ({"port": ""}, "port: 465 is for TLS from the beginning"),
-        ({"to": ""}, "missing required field `to`"),
+        ({"to": ""}, "missing required option to"),
         ({"port": "70000"}, "port: "),
         ({"attachments": "x"}, "unknown option attachments"),
         ({"host": "{{carrier}}"}, "cannot differ from event to event"),

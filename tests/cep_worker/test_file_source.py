@@ -222,9 +222,15 @@ def test_an_artefact_may_name_any_file(make_world: Callable[..., World], path: P
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"mode": "TEXT.FULL"}, "mode: must be LINE"),
-        ({"action.after.process": "DELETE"}, "action.after.process: must be keep or none, not 'DELETE'"),
-        ({"dir.uri": "file:/var/cep"}, "dir.uri: a source reads one file, not those of a folder; name it in file.uri"),
+        ({"mode": "BYTES"}, "mode: must be LINE or REGEX or TEXT.FULL or BINARY.FULL, not 'BYTES'"),
+        ({"mode": "TEXT.FULL", "tailing": "true"}, "tailing: is for the modes LINE and REGEX"),
+        ({"action.after.process": "MOVE"}, "action.after.process: 'move' needs move.after.process"),
+        (
+            {"action.after.process": "move", "move.after.process": "/else"},
+            "move.after.process: /else is in none of the",
+        ),
+        ({"mode": "REGEX", "begin.regex": "("}, "begin.regex: is no regular expression"),
+        ({"dir.uri": "file:/var/cep"}, "needs file.uri or dir.uri, and only one of them"),
         ({"timestamp": "carrier"}, "timestamp: carrier is string"),
         ({"file.polling.interval": "0"}, "file.polling.interval: expected"),
     ],

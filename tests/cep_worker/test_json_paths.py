@@ -10,9 +10,9 @@ from worker_world import values
 
 from cep_common.errors import ConfigError
 from cep_common.link_messages import StreamSchema
-from cep_worker.mappers.attribute_paths import split_paths
 from cep_worker.mappers.json_paths import JsonMapping, JsonPathEvents, json_mapping
 from cep_worker.mappers.refusals import EventsRefusedError
+from query_plan.connectors.attribute_paths import split_paths
 
 STOCKS = StreamSchema("Stocks", (("symbol", "string"), ("price", "float"), ("volume", "long")))
 PATHS = (("symbol", "stock.company.symbol"), ("price", "$.stock.price"), ("volume", "stock.volume"))

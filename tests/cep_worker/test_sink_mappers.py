@@ -151,7 +151,7 @@ def test_an_attribute_called_as_the_events_time_is_written_in_its_place(
         ("json", {"payload": "{{late}} {{nothing}}"}, "no such attribute: nothing"),
         ("json", {"enclosing.element": "$.a..b"}, "enclosing.element: must be a path such as $.all.events"),
         ("json", {"payload": '{"a": {{carrier}}}', "validate.json": "true"}, "what the template makes is not JSON: "),
-        ("ndjson", {"payload": "{{late}}"}, "payload does not go with ndjson"),
+        ("ndjson", {"payload": "{{late}}"}, "payload: does not go with ndjson"),
         ("ndjson", {"enclosing.element": "$.a"}, "unknown option enclosing.element"),
         ("csv", {"payload": "{{late}}"}, "payload: csv takes no template; give columns their numbers: carrier='0', …"),
         ("csv", {"payload.late": "1"}, "payload: must give the columns 0 to 0 an attribute each"),
@@ -161,7 +161,7 @@ def test_an_attribute_called_as_the_events_time_is_written_in_its_place(
         ("xml", {"enclosing.element": "<p:a>"}, "enclosing.element: '<p:a>': the body is not XML"),
         ("xml", {"payload": "<a>{{late}}", "validate.xml": "true"}, "payload: what the template makes is not XML"),
         ("xml", {"payload": "{{nothing}}"}, "payload: no such attribute: nothing"),
-        ("json", {"paylod": "x"}, "unknown option paylod; did you mean payload?"),
+        ("json", {"paylod": "x"}, "unknown option paylod; did you mean 'payload'?"),
     ],
 )
 def test_an_impossible_mapper_is_refused(kind: str, options: dict[str, str], message: str) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import threading
+import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -47,6 +49,47 @@ def test_events_are_accepted_in_every_form(world: World, body: Any, content_type
     assert (answer.status_code, answer.json()) == (202, {"accepted": count})
     until(lambda: len(receiver.rows()) == count, receiver)
     assert receiver.rows() == [ROW] * count
+
+
+@pytest.mark.parametrize(
+    ("coding", "compress"),
+    [
+        ("gzip", gzip.compress),
+        ("deflate", zlib.compress),
+        ("deflate", lambda data: zlib.compress(data)[2:-4]),
+        ("gzip, deflate", lambda data: zlib.compress(gzip.compress(data))),
+        ("identity", lambda data: b"\xef\xbb\xbf" + data),
+    ],
+)
+@pytest.mark.parametrize("content_type", ["application/json", "application/x-ndjson"])
+def test_a_body_may_be_compressed(
+    world: World, coding: str, compress: Callable[[bytes], bytes], content_type: str
+) -> None:
+    world.start(PLAN)
+    receiver = world.connected_receiver()
+    headers = {"Content-Encoding": coding, "Content-Type": content_type}
+    body = compress(json.dumps(EVENT).encode())
+    answer = requests.post(world.url("/events/Departures"), data=body, headers=headers, timeout=10)
+    assert (answer.status_code, answer.json()) == (202, {"accepted": 1})
+    until(receiver.rows, receiver)
+    assert receiver.rows() == [ROW]
+
+
+@pytest.mark.parametrize(
+    ("coding", "body", "status", "code"),
+    [
+        ("br", b"x", 415, "unsupported-encoding"),
+        ("gzip", b"nonsense", 400, "broken-encoding"),
+        ("gzip", gzip.compress(b"[]" * 50)[:-9], 400, "broken-encoding"),
+        ("gzip", gzip.compress(b" " * 1_000_000), 413, "too-large"),
+    ],
+)
+def test_a_body_that_cannot_be_unpacked_is_refused(
+    world: World, coding: str, body: bytes, status: int, code: str
+) -> None:
+    world.start(PLAN)
+    answer = requests.post(world.url("/events/Departures"), data=body, headers={"Content-Encoding": coding}, timeout=10)
+    assert (answer.status_code, answer.json()["code"]) == (status, code)
 
 
 def test_the_time_comes_from_an_attribute_or_from_the_worker(world: World) -> None:

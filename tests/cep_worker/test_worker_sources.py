@@ -178,18 +178,18 @@ def test_a_source_of_an_artefact_feeds_all_plans_that_import_the_stream(
 @pytest.mark.parametrize(
     ("kind", "options", "mapper", "message"),
     [
-        ("carrier-pigeon", {}, "", "unknown type of source; known: file, http, inMemory, zeromq"),
-        ("http", {"reciever.url": "x"}, "", "unknown option reciever.url; did you mean receiver.url?"),
+        ("carrier-pigeon", {}, "", "unknown type of source carrier-pigeon; known types: file, http, inMemory, zeromq"),
+        ("http", {"reciever.url": "x"}, "", "unknown option reciever.url; did you mean 'receiver.url'?"),
         ("http", {"receiver.url": "ftp://x:1/y"}, "", "receiver.url: must be http://host:port/path"),
         ("http", {"receiver.url": "http://127.0.0.1:99999/y"}, "", "is no address"),
         ("http", {"receiver.url": "http://0.0.0.0:1/y"}, "", "from other hosts, and there are no tokens"),
         ("zeromq", {"endpoint": "tcp://0.0.0.0:1"}, "", "from other hosts, and there are no keys"),
         ("http", {"timestamp": "carrier"}, "", "timestamp: carrier is string"),
         ("http", {"basic.auth.enabled": "true"}, "", "who may send is settled by tokens"),
-        ("http", {}, "keyvalue", "keyvalue is for sources inMemory, which get no texts; known here: csv, json"),
-        ("http", {}, "avro", "unknown type of mapper avro; known for sources: csv, json, text, xml"),
+        ("http", {}, "keyvalue", "unknown type of mapper keyvalue for the source http; known types: csv, json"),
+        ("http", {}, "avro", "unknown type of mapper avro for the source http; known types: csv, json, text, xml"),
         ("http", {}, "json/attributes", "@attributes: no path for "),
-        ("zeromq", {}, "", "missing required field `endpoint`"),
+        ("zeromq", {}, "", "missing required option endpoint"),
         ("zeromq", {"endpoint": "tcp://127.0.0.1:1"}, "json", "leave @map out"),
     ],
 )

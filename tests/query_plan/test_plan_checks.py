@@ -6,14 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cep_worker.mappers.sinks import SINK_MAPPERS
-from cep_worker.mappers.sources import SOURCE_MAPPERS
-from cep_worker.options import option_names
-from cep_worker.sinks.registry import SINK_TYPES
-from cep_worker.sources.running import SOURCE_TYPES
 from query_plan.builder import build
-from query_plan.checks.connector_options import CONNECTOR_OPTIONS, MAPPER_OPTIONS
-from query_plan.checks.connectors import CONNECTOR_TYPES, MAPPER_TYPES
 from query_plan.errors import QueryPlanError
 from query_plan.examination import examine
 from query_plan.findings import Severity
@@ -93,27 +86,11 @@ def test_building_refuses_with_all_errors_at_once() -> None:
     assert [problem.code for problem in refused.value.problems] == ["plan-name-whitespace", "parallel-not-positive"]
 
 
-def test_the_types_of_sources_and_sinks_that_pass_are_those_that_workers_have() -> None:
-    assert {"source": tuple(SOURCE_TYPES), "sink": tuple(SINK_TYPES)} == CONNECTOR_TYPES
-
-
-def test_the_mappers_that_pass_are_those_that_workers_have() -> None:
-    assert MAPPER_TYPES["source"] == dict.fromkeys(("file", "http"), tuple(SOURCE_MAPPERS))
-    assert set(MAPPER_TYPES["sink"].values()) == {tuple(SINK_MAPPERS)}
-
-
-def test_the_options_that_pass_are_those_that_workers_take() -> None:
-    for kind, types in (("source", SOURCE_TYPES), ("sink", SINK_TYPES)):
-        assert {name: option_names(one[0]) for name, one in types.items()} == CONNECTOR_OPTIONS[kind]
-    for kind, mappers in (("source", SOURCE_MAPPERS), ("sink", SINK_MAPPERS)):
-        assert {name: option_names(one[0]) for name, one in mappers.items()} == MAPPER_OPTIONS[kind]
-
-
 @pytest.mark.parametrize(
     ("option", "hint"),
     [
         ("file.url='/a'", "did you mean 'file.uri'?"),
-        ("x='1'", "known options: file.uri, append, add.line.separator"),
+        ("x='1'", "known options: file.uri, append, add.line.separator, on.error"),
         ("@payload('{{v}}')", "write it within @map(…)"),
     ],
 )

@@ -21,7 +21,7 @@ def read_connectors(app: AnalysedApp, kind: Literal["source", "sink"]) -> tuple[
     have numbers: `@attributes('$.x', '$.y')` has `attributes.0` and `attributes.1`.
     """
     return tuple(
-        _connector(stream, annotation)
+        connector_of(stream, annotation)
         for stream, analysed in app.streams.items()
         if analysed.syntax is not None
         for annotation in _named(analysed.syntax.annotations, kind)
@@ -33,7 +33,8 @@ def stores_of_errors(app: AnalysedApp) -> tuple[Connector, ...]:
     return tuple(Connector(one.stream.id, SINK_TYPE, {STREAM_OPTION: one.of}, "", {}) for one in error_streams(app))
 
 
-def _connector(stream: str, annotation: ast.Annotation) -> Connector:
+def connector_of(stream: str, annotation: ast.Annotation) -> Connector:
+    """The connector that `@source` or `@sink` of `stream` declares."""
     options = {element.key: element.value for element in annotation.elements if element.key is not None}
     for nested in annotation.annotations:
         if nested.name.casefold() not in ("map", "dist"):  # the planner says that @dist has no effect there

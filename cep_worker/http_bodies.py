@@ -1,0 +1,57 @@
+"""The bodies of requests, which may be compressed (`Content-Encoding`). What they become is bounded, too: a small body
+must not become a large one."""
+
+from __future__ import annotations
+
+import io
+import zlib
+from typing import IO
+
+from flask import Request
+from werkzeug.exceptions import RequestEntityTooLarge
+
+from cep_common.errors import InputError
+
+_GZIP, _ZLIB, _RAW = 31, 15, -15
+"""What zlib calls the forms of a compressed body."""
+
+
+def body_stream(request: Request, most_bytes: int) -> IO[bytes]:
+    """The body to read from. InputError for a coding that is not known or a body that is not of it."""
+    codings = [one.strip().casefold() for one in request.headers.get("Content-Encoding", "").split(",")]
+    codings = [one for one in codings if one not in ("", "identity")]
+    if not codings:
+        return request.stream
+    body = request.get_data(cache=False)
+    for coding in reversed(codings):
+        body = _decoded(body, coding, most_bytes)
+    return io.BytesIO(body)
+
+
+def _decoded(body: bytes, coding: str, most_bytes: int) -> bytes:
+    if coding in ("gzip", "x-gzip"):
+        return _inflated(body, coding, _GZIP, most_bytes)
+    if coding == "deflate":
+        # RFC 9110 means zlib's form; some clients send the bare one.
+        is_zlib = len(body) > 1 and body[0] & 0x0F == 8 and int.from_bytes(body[:2], "big") % 31 == 0
+        return _inflated(body, coding, _ZLIB if is_zlib else _RAW, most_bytes)
+    raise InputError("unsupported-encoding", f"Content-Encoding {coding[:40]} is not known; use gzip or deflate")
+
+
+def _inflated(body: bytes, coding: str, form: int, most_bytes: int) -> bytes:
+    """A gzip body may have several members, one behind the other."""
+    parts: list[bytes] = []
+    size = 0
+    try:
+        while body:
+            inflating = zlib.decompressobj(form)
+            parts.append(inflating.decompress(body, most_bytes + 1 - size))
+            size += len(parts[-1])
+            if size > most_bytes:
+                raise RequestEntityTooLarge
+            if not inflating.eof:
+                raise InputError("broken-encoding", f"the body ends before its {coding} data does")
+            body = inflating.unused_data if form == _GZIP else b""
+    except zlib.error as error:
+        raise InputError("broken-encoding", f"the body is not {coding}: {error}") from error
+    return b"".join(parts)

@@ -1,0 +1,87 @@
+"""OAuth 2 tokens for requests: got from a server of tokens, kept while they are good, and got again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import requests
+
+from query_plan.connectors.sinks import HttpSinkOptions
+
+EARLY_S = 10.0
+"""So long before its end a token is got again."""
+REFUSALS = (400, 401, 403)
+"""With these a server of tokens says that it does not know what it is shown."""
+
+
+class TokenError(Exception):
+    """No token could be got, for the reason given."""
+
+
+class Tokens:
+    """The tokens of one sink. A refresh token goes before a user's password, and that before the key alone; what a
+    server refuses is not tried before the next token is needed."""
+
+    def __init__(self, options: HttpSinkOptions, session: requests.Session) -> None:
+        self._options = options
+        self._session = session
+        self._refresh_token = options.refresh_token
+        self._token = ""
+        self._ends_s = 0.0
+
+    def header(self) -> dict[str, str]:
+        """What a request shows. Raises TokenError."""
+        if not self._token or time.monotonic() >= self._ends_s:
+            self._get()
+        return {"Authorization": f"Bearer {self._token}"}
+
+    def refused(self) -> None:
+        """The token is not good any more: the next request shows another one."""
+        self._token = ""
+
+    def _get(self) -> None:
+        problem = ""
+        for grant in self._grants():
+            answer = self._ask(grant)
+            if answer is None:
+                problem = f"{self._options.token_url} refuses {grant['grant_type']}"
+                continue
+            self._token = str(answer["access_token"])
+            self._refresh_token = str(answer.get("refresh_token") or self._refresh_token)
+            lasts = answer.get("expires_in")
+            lasts_s = float(lasts) if isinstance(lasts, int | float) else float("inf")
+            self._ends_s = time.monotonic() + max(lasts_s - EARLY_S, lasts_s / 2)
+            return
+        raise TokenError(problem)
+
+    def _grants(self) -> Iterator[dict[str, str]]:
+        scope = {"scope": self._options.oauth_scope} if self._options.oauth_scope else {}
+        if self._refresh_token:
+            yield {"grant_type": "refresh_token", "refresh_token": self._refresh_token, **scope}
+        if self._options.oauth_username:
+            password = {"username": self._options.oauth_username, "password": self._options.oauth_password}
+            yield {"grant_type": "password", **password, **scope}
+        else:
+            yield {"grant_type": "client_credentials", **scope}
+
+    def _ask(self, grant: dict[str, str]) -> dict[str, Any] | None:
+        """What the server of tokens answers; None when it refuses. Raises TokenError."""
+        options = self._options
+        try:
+            answer = self._session.post(
+                options.token_url, data=grant, auth=(options.consumer_key, options.consumer_secret),
+                headers={"Content-Type": "application/x-www-form-urlencoded"}, timeout=options.timeout_ms / 1000,
+                allow_redirects=False,
+            )  # fmt: skip
+            if answer.status_code in REFUSALS:
+                return None
+            if not 200 <= answer.status_code < 300:
+                raise TokenError(f"status {answer.status_code} from {options.token_url}")
+            found = answer.json()
+        except requests.RequestException as error:
+            raise TokenError(f"{type(error).__name__} at {options.token_url}") from error
+        if not isinstance(found, dict) or not found.get("access_token"):
+            raise TokenError(f"{options.token_url} gives no access_token")
+        return found

@@ -1,0 +1,234 @@
+"""Everything that is wrong with one source or sink, as far as its declaration tells."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from cep_common.errors import ConfigError
+from cep_common.messages import Connector
+from query_plan.connectors import mappers, sinks, sources
+from query_plan.connectors.attribute_paths import by_attribute, split_options, split_paths
+from query_plan.connectors.options import Fault, FaultKind, Options, option_faults
+from query_plan.connectors.templates import attributes_in, sample, unknown_in
+from siddhi.extensions.json.path import PathError, json_path
+
+Kind = Literal["source", "sink"]
+
+CONNECTORS: dict[Kind, dict[str, type[Options]]] = {
+    "source": {
+        "file": sources.FileSourceOptions,
+        "http": sources.HttpSourceOptions,
+        "inMemory": sources.InMemoryOptions,
+        "zeromq": sources.ZeromqSourceOptions,
+    },
+    "sink": {
+        "email": sinks.EmailOptions,
+        "file": sinks.FileSinkOptions,
+        "http": sinks.HttpSinkOptions,
+        "inMemory": sinks.InMemorySinkOptions,
+        "log": sinks.LogOptions,
+        "rdbms": sinks.RdbmsOptions,
+        "zeromq": sinks.ZeromqSinkOptions,
+    },
+}
+"""The types that workers have, with their options."""
+
+MAPPERS: dict[Kind, dict[str, type[Options]]] = {
+    "source": {
+        "csv": mappers.CsvSourceOptions,
+        "json": mappers.JsonSourceOptions,
+        "text": mappers.TextSourceOptions,
+        "xml": mappers.XmlSourceOptions,
+    },
+    "sink": {
+        "csv": mappers.CsvSinkOptions,
+        "json": mappers.JsonSinkOptions,
+        "ndjson": mappers.NdjsonSinkOptions,
+        "text": mappers.TextSinkOptions,
+        "xml": mappers.XmlSinkOptions,
+    },
+}
+"""The mappers of the types that turn events into texts or back, with their options."""
+
+KEY_VALUE: dict[Kind, type[Options]] = {
+    "source": mappers.KeyValueSourceOptions,
+    "sink": mappers.KeyValueSinkOptions,
+}
+TEXTUAL: dict[Kind, tuple[str, ...]] = {"source": ("file", "http"), "sink": ("email", "file", "http", "log")}
+"""The types that have mappers of texts."""
+NO_MAPPER = ("", "passThrough")
+"""With these the type's own mapper is taken."""
+_DEFAULT_MAPPER = {"source": "json", "sink": ""}
+_TEMPLATED = ("json", "text", "xml")
+_ADVICE = {
+    "attachments": "a mail is a text alone: leave it out",
+    "distribution": "write a @sink for each destination; each gets all events",
+    "payload": "write it within @map(…)",
+    "attributes": "write it within @map(…)",
+}
+"""What Siddhi has, and what to do instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorFault:
+    """A fault of a connector's options, or (`in_map`) of its mapper's. `about_type` says that the type is the fault."""
+
+    fault: Fault
+    in_map: bool = False
+    about_type: bool = False
+
+
+def connector_faults(kind: Kind, connector: Connector, attributes: Sequence[str]) -> Iterator[ConnectorFault]:
+    """Everything that is wrong with `connector` at a stream with these attributes. What comes from a configuration
+    (`ref`) is not judged."""
+    referring = "ref" in connector.options
+    known = CONNECTORS[kind]
+    options = {name: text for name, text in connector.options.items() if name != "ref"}
+    if spread := [name for name in options if name.partition(".")[0] == "distribution"]:
+        yield ConnectorFault(Fault("distribution", "unknown option", _ADVICE["distribution"], FaultKind.UNKNOWN))
+    options = {name: text for name, text in options.items() if name not in spread}
+    if connector.type not in known:
+        if not referring or connector.type:
+            message = f"unknown type of {kind} {connector.type}" if connector.type else f"the {kind} has no type"
+            fault = Fault("type", message, _meant(connector.type, known), FaultKind.UNKNOWN)
+            yield ConnectorFault(fault, about_type=True)
+        return
+    struct = known[connector.type]
+    for fault in _with_advice(_varying_faults(struct, options, attributes, referring)):
+        yield ConnectorFault(fault)
+    if options.get("on.error", "").strip().upper() == "STREAM":
+        yield ConnectorFault(Fault("on.error", "STREAM is not supported by sinks", "use STORE, LOG or WAIT"))
+    yield from _mapper_faults(kind, connector, attributes)
+
+
+def refuse_faults(kind: Kind, connector: Connector, attributes: Sequence[str], where: str) -> None:
+    """ConfigError for the first fault that keeps `connector` from running."""
+    for found in connector_faults(kind, connector, attributes):
+        if found.fault.kind is not FaultKind.IDLE:
+            place = f"@map of {where}" if found.in_map else where
+            raise ConfigError(f"{place}: {found.fault.text()}")
+
+
+def _varying_faults(
+    struct: type[Options], options: Mapping[str, str], attributes: Sequence[str], referring: bool
+) -> Iterator[Fault]:
+    """The faults of options, in some of which values of events stand."""
+    filled = dict(options)
+    for name, text in options.items():
+        if not attributes_in(text) or name.endswith("password"):
+            continue
+        if name not in struct.varying:
+            if name in {field.replace("_", ".") for field in struct.__struct_fields__}:
+                advice = "write a stream and a @sink for each"
+                yield Fault(name, f"{{{{{attributes_in(text)[0]}}}}} cannot differ from event to event", advice)
+            continue
+        if problem := unknown_in(text, attributes):
+            yield Fault(name, problem)
+        if name != "method" and not text.strip().startswith("{{"):
+            filled[name] = sample(text)
+    whole = {name for name in struct.varying if options.get(name, "").strip().startswith("{{")}
+    yield from (
+        fault for fault in option_faults(struct, filled, given_elsewhere=referring) if fault.option not in whole
+    )
+
+
+def _mapper_faults(kind: Kind, connector: Connector, attributes: Sequence[str]) -> Iterator[ConnectorFault]:
+    mapper, given = connector.mapper, connector.mapper_options
+    if connector.type not in TEXTUAL[kind]:
+        yield from _untexted_faults(kind, connector, attributes)
+        return
+    if "ref" in given:
+        return
+    name = _DEFAULT_MAPPER[kind] if mapper in NO_MAPPER else mapper
+    if not name:
+        if given:
+            yield _in_map(Fault("", "options without a type", "write @map(type='json', …)"))
+        return
+    struct = MAPPERS[kind].get(name)
+    if struct is None:
+        where = f" for the {kind} {connector.type}"
+        unknown = Fault("type", f"unknown type of mapper {name}{where}", _meant(name, MAPPERS[kind]), FaultKind.UNKNOWN)
+        yield ConnectorFault(unknown, in_map=True, about_type=True)
+        return
+    paths, others = split_paths(given) if kind == "source" else ({}, dict(given))
+    if kind == "source" and name == "text":
+        _, others = split_options(others, "regex")
+    if kind == "sink" and name == "csv":
+        _, others = split_options(others, "payload")
+    yield from map(_in_map, option_faults(struct, others))
+    if kind == "source":
+        yield from map(_in_map, _path_faults(name, paths, given, attributes))
+    elif name in _TEMPLATED and (problem := unknown_in(given.get("payload", ""), attributes)):
+        yield _in_map(Fault("payload", problem))
+
+
+def _untexted_faults(kind: Kind, connector: Connector, attributes: Sequence[str]) -> Iterator[ConnectorFault]:
+    """Types without mappers of texts: a topic may have `keyvalue`, the others none."""
+    given = {name: text for name, text in connector.mapper_options.items() if name != "ref"}
+    if connector.type != "inMemory":
+        if (given or connector.mapper not in NO_MAPPER) and connector.type == "zeromq":
+            yield _in_map(Fault("", "events travel as Arrow batches; leave @map out", kind=_idle_if(kind == "sink")))
+        return
+    if connector.mapper == "keyvalue":
+        prefix = "attributes" if kind == "source" else "payload"
+        chosen, others = split_options(given, prefix)
+        yield from map(_in_map, option_faults(KEY_VALUE[kind], others))
+        if kind == "source" and chosen:
+            yield from map(_in_map, _named_faults(chosen, attributes))
+        return
+    for name in given:
+        message = "has no effect: events go from stream to stream as they are"
+        yield _in_map(Fault(name, message, "take it out, or use @map(type='keyvalue', …)", FaultKind.IDLE))
+
+
+def _idle_if(idle: bool) -> FaultKind:
+    return FaultKind.IDLE if idle else FaultKind.WRONG
+
+
+def _path_faults(
+    mapper: str, paths: Mapping[str, str], given: Mapping[str, str], attributes: Sequence[str]
+) -> Iterator[Fault]:
+    """What `@attributes` says is about attributes that there are, and leads somewhere."""
+    if paths:
+        yield from _named_faults(paths, attributes)
+    if mapper == "json":
+        named = {f"attributes.{name}" if name else "attributes": path for name, path in paths.items()}
+        for option, path in {"enclosing.element": given.get("enclosing.element", mappers.WHOLE), **named}.items():
+            if path.strip().casefold().startswith("trp:"):
+                continue
+            try:
+                json_path(path.strip())
+            except PathError as error:
+                yield Fault(option, str(error))
+    if mapper == "text" and bool(paths) != any(name.partition(".")[0] == "regex" for name in given):
+        yield Fault("", "regex.A='…' and @attributes(attribute='A[1]') go together")
+    if mapper == "xml" and not paths and given.get("enclosing.element"):
+        yield Fault("enclosing.element", "needs @attributes(…) with an XPath for each attribute")
+
+
+def _named_faults(paths: Mapping[str, str], attributes: Sequence[str]) -> Iterator[Fault]:
+    try:
+        by_attribute(paths, attributes, "")
+    except ConfigError as error:
+        yield Fault("", error.message.removeprefix(": "))
+
+
+def _with_advice(faults: Iterable[Fault]) -> Iterator[Fault]:
+    for fault in faults:
+        name = fault.option.partition(".")[0]
+        advice = _ADVICE.get(name) if fault.kind is FaultKind.UNKNOWN else None
+        yield replace(fault, hint=advice) if advice else fault
+
+
+def _in_map(fault: Fault) -> ConnectorFault:
+    return ConnectorFault(fault, in_map=True)
+
+
+def _meant(written: str, known: Iterable[str]) -> str:
+    """Which of the `known` words may be meant, or all of them."""
+    words = {one.casefold(): one for one in known}
+    near = difflib.get_close_matches(written.casefold(), words, n=1)
+    return f"did you mean '{words[near[0]]}'?" if near else f"known types: {', '.join(words.values())}"

@@ -1,0 +1,168 @@
+"""The options of mappers, beside `@attributes` and `@payload`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import ClassVar, Literal
+
+from query_plan.connectors.options import Fault, Options
+from query_plan.connectors.sources import Truth
+
+LineEnd = Literal["\\n", "\\r\\n", "\n", "\r\n"]
+WHOLE = "$"
+"""The path to all of a body."""
+_LINES = "several lines are several events in any case"
+_LISTS = "several events are a list, and a list is several events, in any case"
+
+
+class CsvSourceOptions(Options, frozen=True):
+    """With `header.present` (or `header`, as Siddhi's mapper reads it) the first line of a body is skipped; with
+    `fail.on.unknown.attribute` false the values that a line is short of are null."""
+
+    delimiter: str = ","
+    header_present: Truth = "false"
+    header: Truth = "false"
+    fail_on_unknown_attribute: Truth = "true"
+
+    without_effect: ClassVar[Mapping[str, str]] = {"event.grouping.enabled": _LINES}
+
+    def faults(self) -> Iterator[Fault]:
+        """The delimiter is one character."""
+        yield from delimiter_faults(self.delimiter)
+
+
+class JsonSourceOptions(Options, frozen=True):
+    """With `fail.on.missing.attribute` false a missing attribute is null. `enclosing.element` is the path to the event
+    in a body, or to a list of events."""
+
+    fail_on_missing_attribute: Truth = "true"
+    enclosing_element: str = WHOLE
+
+    without_effect: ClassVar[Mapping[str, str]] = {"event.grouping.enabled": _LISTS}
+
+
+class TextSourceOptions(Options, frozen=True):
+    """With `event.grouping.enabled` lines that are no more than `delimiter` part events. With
+    `fail.on.missing.attribute` false a missing attribute is null. `new.line.character` is Siddhi's: lines may end
+    either way."""
+
+    fail_on_missing_attribute: Truth = "true"
+    event_grouping_enabled: Truth = "false"
+    delimiter: str = "~~~~~~~~~~"
+    new_line_character: LineEnd = "\\n"
+
+    def faults(self) -> Iterator[Fault]:
+        """The delimiter is a line."""
+        if "\n" in self.delimiter or not self.delimiter.strip():
+            yield Fault("delimiter", "must be a line of its own")
+
+
+class XmlSourceOptions(Options, frozen=True):
+    """`enclosing.element` is the XPath of the elements whose children are events, or that are events themselves with
+    `enclosing.element.as.event`; `namespaces` are its prefixes, `prefix=uri`, with commas between them. With
+    `fail.on.missing.attribute` false a missing attribute is null. Of what the last two ask for there is no more than
+    Siddhi's default."""
+
+    namespaces: str = ""
+    enclosing_element: str = ""
+    enclosing_element_as_event: Truth = "false"
+    fail_on_missing_attribute: Truth = "true"
+    extract_leaf_node_data: Literal["false"] = "false"
+    enable_streaming_xml_content: Literal["false"] = "false"
+
+    def faults(self) -> Iterator[Fault]:
+        """The namespaces are pairs."""
+        try:
+            read_namespaces(self.namespaces)
+        except ValueError as error:
+            yield Fault("namespaces", str(error))
+
+
+class KeyValueSourceOptions(Options, frozen=True):
+    """With `fail.on.missing.attribute` false an attribute is null for whose key there is no value at all.
+    `implicit.cast.enable` is Siddhi's; types must be the same."""
+
+    fail_on_missing_attribute: Truth = "true"
+    implicit_cast_enable: Literal["false"] = "false"
+
+
+class CsvSinkOptions(Options, frozen=True):
+    """With `header` the names of the attributes stand in a line before the first event."""
+
+    delimiter: str = ","
+    header: Truth = "false"
+
+    without_effect: ClassVar[Mapping[str, str]] = {"event.grouping.enabled": _LINES}
+
+    def faults(self) -> Iterator[Fault]:
+        """The delimiter is one character."""
+        yield from delimiter_faults(self.delimiter)
+
+
+class JsonSinkOptions(Options, frozen=True):
+    """`payload` is a template in which `{{attribute}}` stands for a value. `enclosing.element` is the path to where one
+    event, or the list of several, stands. `validate.json` refuses a template that makes no JSON."""
+
+    payload: str = ""
+    enclosing_element: str = ""
+    validate_json: Truth = "false"
+
+    without_effect: ClassVar[Mapping[str, str]] = {
+        "event.grouping.enabled": _LISTS,
+        "enable.null.attribute.value": "a null is always written, as null",
+    }
+
+
+class NdjsonSinkOptions(Options, frozen=True):
+    """There is nothing to choose; `payload` is refused."""
+
+    payload: str = ""
+
+    def faults(self) -> Iterator[Fault]:
+        """There is no template."""
+        if self.payload:
+            yield Fault("payload", "does not go with ndjson; use json or text")
+
+
+class TextSinkOptions(Options, frozen=True):
+    """`payload` is a template in which `{{attribute}}` stands for a value; with `event.grouping.enabled` the line
+    `delimiter` parts what is made of it, too, where there are several events, and else there is one to a line.
+    `new.line.character` ends lines."""
+
+    payload: str = ""
+    event_grouping_enabled: Truth = "false"
+    delimiter: str = "~~~~~~~~~~"
+    new_line_character: LineEnd = "\\n"
+
+    without_effect: ClassVar[Mapping[str, str]] = {"mustache.enabled": "{{attribute}} stands for a value in any case"}
+
+
+class XmlSinkOptions(Options, frozen=True):
+    """`payload` is a template in which `{{attribute}}` stands for a value. `enclosing.element` is the tag around all
+    events; without it `<events>`, or none around templates. `validate.xml` refuses a template that makes no XML."""
+
+    payload: str = ""
+    enclosing_element: str = ""
+    validate_xml: Truth = "false"
+
+
+class KeyValueSinkOptions(Options, frozen=True):
+    """There is nothing to choose beside `@payload`."""
+
+
+def delimiter_faults(text: str) -> Iterator[Fault]:
+    """What is wrong with the delimiter of CSV; a tab may be written `\\t`."""
+    delimiter = "\t" if text == "\\t" else text
+    if len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n\0\x03':
+        yield Fault("delimiter", f"must be one ASCII character, no quote and no line end, not {text!r}")
+
+
+def read_namespaces(text: str) -> dict[str, str]:
+    """The prefixes of a text such as `a=urn:one,b=urn:two`. ValueError for other texts."""
+    found: dict[str, str] = {}
+    for one in filter(str.strip, text.split(",")):
+        prefix, separator, uri = one.partition("=")
+        if not separator or not prefix.strip() or not uri.strip():
+            raise ValueError(f"must be prefix=uri,prefix=uri, not {text!r}")
+        found[prefix.strip()] = uri.strip()
+    return found

@@ -1,0 +1,136 @@
+"""Options of connectors and mappers: texts by name, as plans and artefacts give them, into typed structs."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin
+
+import msgspec
+
+from cep_common.errors import ConfigError
+
+
+class FaultKind(Enum):
+    """How much a fault matters: what is `UNKNOWN`, `MISSING` or `WRONG` keeps the connector from running, though what
+    is missing may come from a configuration; what is `IDLE` is accepted and has no effect."""
+
+    UNKNOWN = "unknown"
+    MISSING = "missing"
+    WRONG = "wrong"
+    IDLE = "idle"
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What is wrong with the option `option` (empty: with the options as a whole), and what to do."""
+
+    option: str
+    message: str
+    hint: str = ""
+    kind: FaultKind = FaultKind.WRONG
+
+    def text(self) -> str:
+        """The fault as a worker reports it."""
+        named = f"{self.option}: {self.message}" if self.option and self.kind is not FaultKind.UNKNOWN else self.message
+        return f"{named}; {self.hint}" if self.hint else named
+
+
+def dotted(name: str) -> str:
+    """The name of an option from that of its field: `file_uri` is `file.uri`."""
+    return name.replace("_", ".")
+
+
+class Options(msgspec.Struct, frozen=True, rename=dotted):
+    """The options of one type. `without_effect` are options of Siddhi that are accepted and mean nothing here, with the
+    reason; `varying` those in which `{{attribute}}` may stand, so that they differ from event to event."""
+
+    without_effect: ClassVar[Mapping[str, str]] = {}
+    varying: ClassVar[frozenset[str]] = frozenset()
+
+    def faults(self) -> Iterator[Fault]:
+        """What is wrong with options that are right one by one. A template stands with a sample in it."""
+        return iter(())
+
+
+T = TypeVar("T", bound=Options)
+
+
+def option_names(kind: type[Options]) -> tuple[str, ...]:
+    """The options that have an effect, as users write them."""
+    return tuple(field.encode_name for field in msgspec.structs.fields(kind))
+
+
+def option_faults(
+    kind: type[Options], options: Mapping[str, str], *, given_elsewhere: bool = False
+) -> tuple[Fault, ...]:
+    """Everything that is wrong with `options`; `given_elsewhere` says that missing ones may come from a
+    configuration."""
+    known = option_names(kind)
+    found = [_misplaced(kind, name, known) for name in options if name not in known]
+    values: dict[str, Any] = {}
+    missing = False
+    for field in msgspec.structs.fields(kind):
+        name = field.encode_name
+        if name in options:
+            try:
+                values[name] = _converted(field.type, options[name])
+            except ValueError as error:
+                found.append(Fault(name, str(error)))
+        if name not in values and field.required:
+            missing = True
+            values[name] = ""  # every required option is a text
+            if name not in options and not given_elsewhere:
+                found.append(Fault("", f"missing required option {name}", kind=FaultKind.MISSING))
+    together = msgspec.convert(values, kind).faults()
+    whole = not (missing or given_elsewhere)
+    found += (fault for fault in together if whole or fault.option in options)
+    return tuple(found)
+
+
+def read_options(kind: type[T], options: Mapping[str, str], where: str) -> T:
+    """The options as `kind`; a value that is one of several words may be written in any case.
+
+    ConfigError that says `where` and names the option: unknown, missing, or a wrong value.
+    """
+    for fault in option_faults(kind, options):
+        if fault.kind is not FaultKind.IDLE:
+            raise ConfigError(f"{where}: {fault.text()}")
+    return options_of(kind, options)
+
+
+def options_of(kind: type[T], options: Mapping[str, str]) -> T:
+    """The options as `kind`, of which `option_faults` has found nothing wrong. Values of events may stand in them."""
+    fields = {field.encode_name: field.type for field in msgspec.structs.fields(kind)}
+    return msgspec.convert({name: _converted(fields[name], options[name]) for name in options if name in fields}, kind)
+
+
+def path_of(uri: str) -> Path:
+    """The path that a user wrote, perhaps with `file:` or `file://` in front."""
+    return Path(uri.removeprefix("file://").removeprefix("file:"))
+
+
+def _misplaced(kind: type[Options], name: str, known: tuple[str, ...]) -> Fault:
+    if name in kind.without_effect:
+        return Fault(name, f"has no effect: {kind.without_effect[name]}", "take it out", FaultKind.IDLE)
+    near = difflib.get_close_matches(name, (*known, *kind.without_effect), n=1)
+    advice = f"did you mean '{near[0]}'?" if near else f"known options: {', '.join(known) or 'none'}"
+    return Fault(name, f"unknown option {name}", advice, FaultKind.UNKNOWN)
+
+
+def _converted(type_: Any, text: str) -> Any:
+    """`text` as a value of the type. ValueError when it is none."""
+    if get_origin(type_) is Literal:
+        words = get_args(type_)
+        found = next((word for word in words if word.casefold() == text.strip().casefold()), None)
+        if found is None:
+            raise ValueError(f"must be {' or '.join(words)}, not {text!r}")
+        return found
+    try:
+        return msgspec.convert(text, type_, strict=False)
+    except msgspec.ValidationError as error:
+        said = str(error)
+        raise ValueError(f"{said[0].lower()}{said[1:]}") from error

@@ -1,0 +1,251 @@
+"""The options of sinks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from email.errors import MessageError
+from email.message import EmailMessage
+from email.utils import getaddresses
+from typing import Annotated, ClassVar, Literal
+from urllib.parse import urlsplit
+
+from msgspec import Meta
+
+from query_plan.connectors.options import Fault, Options
+from query_plan.connectors.sources import InMemoryOptions, Truth, endpoint_faults, place_faults
+
+OnError = Literal["WAIT", "LOG", "STREAM", "STORE"]
+METHODS = ("POST", "PUT", "PATCH", "GET", "DELETE")
+UNREADABLE = (ValueError, LookupError, AttributeError, TypeError, RecursionError, MessageError)
+"""What the library raises for odd addresses and texts: its parser stumbles over some of them."""
+ADDRESS = re.compile(r"[^@\s]+@[^@\s]+")
+TLS_PORT = 465
+
+_HEADER = re.compile(r"'([^':]+):\s*([^']*)'")
+_LONE_HEADER = re.compile(r"\s*([\w!#$%&*+.^`|~-]+):\s*([^'\",\r\n]*?)\s*", re.ASCII)
+_NEVER_FAILS = {"on.error": "such a sink has no events that it cannot deliver: it waits"}
+_CONNECTION = "the sink has one connection, whose time-out is timeout.ms"
+_PROXY = "set HTTP_PROXY or HTTPS_PROXY in the worker's environment"
+_CERTIFICATES = "certificates are checked by those of the worker's system; set REQUESTS_CA_BUNDLE for others"
+
+
+def read_headers(text: str) -> dict[str, str]:
+    """The headers of a text such as `'Name: value','Other: value'`; a single one also without its quotes. ValueError
+    for other texts."""
+    if (alone := _LONE_HEADER.fullmatch(text)) is not None:
+        return {alone[1]: alone[2]}
+    if _HEADER.sub("", text).strip(" ,"):
+        raise ValueError("must be 'Name: value','Other: value'")
+    return dict(_HEADER.findall(text))
+
+
+class EmailOptions(Options, frozen=True):
+    """`address` is the sender's; `to`, `cc`, `bcc` (several, parted by commas) and `subject` may hold `{{attribute}}`.
+    With `ssl.enable` the link is TLS from its beginning, else it becomes TLS if the server offers that, and must for a
+    password to be shown (`auth`). `username` is the address if it is not given. `on.error` WAIT tries for ever and so
+    stops the plan; LOG gives a mail up after `retry.count` further tries, STORE keeps its event in the error store
+    then, STREAM sends it to the fault stream."""
+
+    to: str
+    subject: str
+    address: str = ""
+    cc: str = ""
+    bcc: str = ""
+    username: str = ""
+    password: str = ""
+    password_file: str = ""
+    host: str = "smtp.gmail.com"
+    port: Annotated[int, Meta(ge=1, le=65_535)] = TLS_PORT
+    ssl_enable: Truth = "true"
+    auth: Truth = "true"
+    content_type: Literal["text/plain", "text/html"] = "text/plain"
+    timeout_ms: Annotated[int, Meta(ge=1)] = 10_000
+    on_error: OnError = "WAIT"
+    retry_count: Annotated[int, Meta(ge=0)] = 5
+
+    without_effect: ClassVar[Mapping[str, str]] = {"connection.pool.size": "the sink has one connection"}
+    varying: ClassVar[frozenset[str]] = frozenset({"subject", "to", "cc", "bcc"})
+
+    def faults(self) -> Iterator[Fault]:
+        """The sender is one address, and the port is that of the encryption."""
+        if self.address and not is_sender(self.address):
+            yield Fault("address", "must be a mail address")
+        for name, addresses in (("to", self.to), ("cc", self.cc), ("bcc", self.bcc)):
+            if "{{" not in addresses and addresses and not _are_addresses(addresses):
+                yield Fault(name, "must be mail addresses, parted by commas")
+        if self.ssl_enable == "false" and self.port == TLS_PORT:
+            reason = f"{TLS_PORT} is for TLS from the beginning; with ssl.enable='false' name another, 587 as a rule"
+            yield Fault("port", reason)
+        if self.auth == "true" and not f"{self.username or self.address}{self.password}".isascii():
+            yield Fault("", "username, password: other letters than ASCII ones cannot be sent")
+
+
+class FileSinkOptions(Options, frozen=True):
+    """`file.uri` is a path, or `file:` and a path, and may hold `{{attribute}}`. `append` and `add.line.separator` are
+    Siddhi's: a file is never emptied, and each event has lines of its own. `on.error` says what becomes of an event
+    whose file cannot be: LOG drops it, STORE keeps it in the error store, STREAM sends it to the fault stream, WAIT
+    tries for ever."""
+
+    file_uri: str
+    append: Literal["true"] = "true"
+    add_line_separator: Literal["true"] = "true"
+    on_error: OnError = "LOG"
+
+    without_effect: ClassVar[Mapping[str, str]] = {"file.system.options": "files are those of the worker's host"}
+    varying: ClassVar[frozenset[str]] = frozenset({"file.uri"})
+
+    def faults(self) -> Iterator[Fault]:
+        """The URI is that of a file here."""
+        if not self.file_uri.strip():
+            yield Fault("file.uri", "must not be empty")
+        yield from place_faults("file.uri", self.file_uri)
+
+
+class HttpSinkOptions(Options, frozen=True):
+    """`headers` are given as in Siddhi: `'Name: value','Other: value'`, a single one also without its quotes.
+    `on.error` WAIT tries for ever and so stops the plan; LOG gives events up after `retry.count` tries, STORE keeps
+    them in the error store then, STREAM sends them to the fault stream.
+    `basic.auth.username` and `basic.auth.password` go with every request, unless `basic.auth.enabled` is false. With
+    `consumer.key`, `consumer.secret` and `token.url` requests carry an OAuth 2 token instead, got by `refresh.token`,
+    by `oauth.username` and `oauth.password`, or by the key alone. `blocking.io` is Siddhi's: each request is waited
+    for in any case."""
+
+    publisher_url: str
+    method: str = "POST"
+    headers: str = ""
+    batch_rows: Annotated[int, Meta(ge=1)] = 500
+    timeout_ms: Annotated[int, Meta(ge=1)] = 10_000
+    on_error: OnError = "WAIT"
+    retry_count: Annotated[int, Meta(ge=0)] = 5
+    basic_auth_enabled: Literal["true", "false", ""] = ""
+    basic_auth_username: str = ""
+    basic_auth_password: str = ""
+    consumer_key: str = ""
+    consumer_secret: str = ""
+    token_url: str = ""
+    refresh_token: str = ""
+    oauth_username: str = ""
+    oauth_password: str = ""
+    oauth_scope: str = ""
+    blocking_io: Truth = "true"
+
+    without_effect: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(
+            (
+                "socket.idle.timeout", "chunk.disabled", "executor.service.threads", "client.bootstrap.configurations",
+                "max.pool.active.connections", "min.pool.idle.connections", "max.pool.idle.connections",
+                "min.evictable.idle.time", "time.between.eviction.runs", "max.wait.time", "test.on.borrow",
+                "test.while.idle", "exhausted.action",
+            ),
+            _CONNECTION,
+        ),
+        **dict.fromkeys(("proxy.host", "proxy.port", "proxy.username", "proxy.password"), _PROXY),
+        **dict.fromkeys(
+            (
+                "ssl.protocol", "ssl.configurations", "https.truststore.file", "https.truststore.password",
+                "hostname.verification.enabled", "ssl.verification.disabled", "tls.store.type",
+            ),
+            _CERTIFICATES,
+        ),
+    }  # fmt: skip
+    varying: ClassVar[frozenset[str]] = frozenset({"publisher.url", "method", "headers"})
+
+    def faults(self) -> Iterator[Fault]:
+        """URLs are URLs, and what belongs together is there."""
+        for name, url in (("publisher.url", self.publisher_url), ("token.url", self.token_url)):
+            if (name == "publisher.url" or url) and not is_web_url(url):
+                yield Fault(name, "must be http://… or https://…")
+        if "{{" not in self.method and self.method.upper() not in METHODS:
+            yield Fault("method", f"must be {' or '.join(METHODS)}, not {self.method!r}")
+        try:
+            read_headers(self.headers)
+        except ValueError as error:
+            yield Fault("headers", str(error))
+        if bool(self.basic_auth_username) != bool(self.basic_auth_password):
+            yield Fault("", "basic.auth.username and basic.auth.password go together")
+        if self.basic_auth_enabled == "true" and self.credentials() is None:
+            yield Fault("basic.auth.enabled", "needs basic.auth.username and basic.auth.password")
+        oauth = (self.consumer_key, self.consumer_secret, self.token_url)
+        if any((*oauth, self.refresh_token, self.oauth_username)) and not all(oauth):
+            yield Fault("", "OAuth needs consumer.key, consumer.secret and token.url")
+        if bool(self.oauth_username) != bool(self.oauth_password):
+            yield Fault("", "oauth.username and oauth.password go together")
+        if self.consumer_key and self.basic_auth_username:
+            yield Fault("", "requests carry either basic.auth.username or an OAuth token, not both")
+
+    def credentials(self) -> tuple[str, str] | None:
+        """What goes with every request, if anything."""
+        if self.basic_auth_enabled == "false" or not self.basic_auth_username:
+            return None
+        return self.basic_auth_username, self.basic_auth_password
+
+
+class InMemorySinkOptions(InMemoryOptions, frozen=True):
+    """`topic` may hold `{{attribute}}`: each event then goes to the topic that it names."""
+
+    without_effect: ClassVar[Mapping[str, str]] = _NEVER_FAILS
+    varying: ClassVar[frozenset[str]] = frozenset({"topic"})
+
+
+class LogOptions(Options, frozen=True):
+    """`priority` is the level, with OFF nothing is logged; `prefix` stands before each event; empty means
+    `<plan> : <stream>`."""
+
+    priority: Literal["TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL", "OFF"] = "INFO"
+    prefix: str = ""
+
+    without_effect: ClassVar[Mapping[str, str]] = _NEVER_FAILS
+
+
+class RdbmsOptions(Options, frozen=True):
+    """`url` is SQLAlchemy's, such as `postgresql+psycopg://user@host/database`; its password is the first line of
+    `password.file`. `create` makes the table when it is missing. `timestamp.column` gets the events' times. `on.error`
+    is for events that the database refuses: LOG drops them, STORE keeps them in the error store, STREAM sends them to
+    the fault stream."""
+
+    url: str
+    table_name: str
+    password_file: str = ""
+    create: Truth = "false"
+    timestamp_column: str = ""
+    on_error: Literal["LOG", "STREAM", "STORE"] = "LOG"
+
+
+class ZeromqSinkOptions(Options, frozen=True):
+    """`endpoint` is `tcp://host:port` of a server of links; `stream` is the stream's name there."""
+
+    endpoint: str
+    stream: str = ""
+
+    without_effect: ClassVar[Mapping[str, str]] = _NEVER_FAILS
+
+    def faults(self) -> Iterator[Fault]:
+        """The endpoint is an address."""
+        yield from endpoint_faults(self.endpoint)
+
+
+def is_web_url(url: str) -> bool:
+    """Whether requests can be sent to `url`."""
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        return False
+
+
+def is_sender(address: str) -> bool:
+    """It is one address, and can stand in a mail."""
+    try:
+        EmailMessage()["From"] = address
+    except UNREADABLE:
+        return False
+    found = getaddresses([address])
+    return len(found) == 1 and ADDRESS.fullmatch(found[0][1]) is not None
+
+
+def _are_addresses(text: str) -> bool:
+    try:
+        return all(ADDRESS.fullmatch(address) for _, address in getaddresses([text]) if address)
+    except UNREADABLE:
+        return False

@@ -1,0 +1,192 @@
+"""The options of sources."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Annotated, ClassVar, Literal
+from urllib.parse import urlsplit
+
+from msgspec import Meta
+
+from cep_common.ids import parse_endpoint
+from query_plan.connectors.options import Fault, FaultKind, Options
+
+Milliseconds = Annotated[int, Meta(ge=1)]
+Rows = Annotated[int, Meta(ge=1)]
+Truth = Literal["true", "false"]
+
+SCHEMES = ("http", "https")
+"""Which of both a source is served with, the worker's configuration decides: all its servers have the certificate."""
+
+WHOLE_FILES = ("TEXT.FULL", "BINARY.FULL")
+"""The modes in which a file is one body."""
+
+_LISTENING = "the worker's configuration says how its HTTP service listens"
+_LOCAL = "files are those of the worker's host"
+
+
+class FileSourceOptions(Options, frozen=True):
+    """`file.uri` is a path, or `file:` and a path; `dir.uri` a folder whose files are read one after the other, those
+    whose names `file.name.pattern` matches. In the modes LINE and REGEX a file is read piece by piece: lines, or what
+    `begin.regex` and `end.regex` enclose; otherwise it is one body. With `tailing` false a file is read to its end
+    once. Polling intervals are in milliseconds. A file that has been read to its end is kept, deleted or moved to the
+    folder `move.after.process`; one that cannot be read as events is dealt with by `action.after.failure` and
+    `move.after.failure`. `timestamp` names the attribute (or in JSON a key of its own) that holds the event's time.
+    With `header.present` the first `header.line.count` lines are none of events."""
+
+    file_uri: str = ""
+    dir_uri: str = ""
+    file_name_pattern: str = ""
+    mode: Literal["LINE", "REGEX", "TEXT.FULL", "BINARY.FULL"] = "LINE"
+    tailing: Literal["true", "false", ""] = ""
+    begin_regex: str = ""
+    end_regex: str = ""
+    file_polling_interval: Milliseconds = 1_000
+    dir_polling_interval: Milliseconds = 1_000
+    timestamp: str = ""
+    header_present: Truth = "false"
+    header_line_count: Annotated[int, Meta(ge=1)] = 1
+    action_after_process: Literal["keep", "none", "delete", "move"] = "keep"
+    action_after_failure: Literal["keep", "none", "delete", "move"] = "keep"
+    move_after_process: str = ""
+    move_after_failure: str = ""
+
+    without_effect: ClassVar[Mapping[str, str]] = {
+        "timeout": "a file is waited for without an end",
+        "file.read.wait.timeout": "file.polling.interval says how often is looked whether there is more",
+        "buffer.size": "lines are read in pieces of a size that suits the worker",
+        "move.if.exist.mode": "a file that is moved never takes the place of another one: it gets a number",
+        "file.system.options": _LOCAL,
+    }
+
+    def tails(self) -> bool:
+        """Whether the end of a file is waited behind: by default only of a single file that stays where it is."""
+        if self.tailing:
+            return self.tailing == "true"
+        return not self.dir_uri and self.mode not in WHOLE_FILES and self.action_after_process in ("keep", "none")
+
+    def faults(self) -> Iterator[Fault]:
+        """Which files they are, and what belongs to which mode."""
+        if bool(self.file_uri.strip()) == bool(self.dir_uri.strip()):
+            kind = FaultKind.WRONG if self.file_uri.strip() else FaultKind.MISSING
+            yield Fault("", "needs file.uri or dir.uri, and only one of them", kind=kind)
+        for name, uri in (("file.uri", self.file_uri), ("dir.uri", self.dir_uri)):
+            yield from place_faults(name, uri)
+        if self.file_name_pattern and not self.dir_uri:
+            yield Fault("file.name.pattern", "is for dir.uri")
+        yield from self._pattern_faults()
+        yield from self._tailing_faults()
+        yield from _action_faults("process", self.action_after_process, self.move_after_process)
+        yield from _action_faults("failure", self.action_after_failure, self.move_after_failure)
+
+    def _pattern_faults(self) -> Iterator[Fault]:
+        patterns = {
+            "begin.regex": self.begin_regex,
+            "end.regex": self.end_regex,
+            "file.name.pattern": self.file_name_pattern,
+        }
+        for name, pattern in patterns.items():
+            try:
+                re.compile(pattern)
+            except re.error as error:
+                yield Fault(name, f"is no regular expression: {error}")
+            if pattern and self.mode != "REGEX" and name != "file.name.pattern":
+                yield Fault(name, "is for mode='REGEX'")
+
+    def _tailing_faults(self) -> Iterator[Fault]:
+        if self.tailing != "true":
+            return
+        if self.dir_uri:
+            yield Fault("tailing", "is for file.uri; the files of a folder are read to their ends once")
+        if self.mode in WHOLE_FILES:
+            yield Fault("tailing", f"is for the modes LINE and REGEX; mode='{self.mode}' reads a file as a whole")
+        if self.action_after_process in ("delete", "move"):
+            yield Fault("tailing", "a file that is followed has no end after which it could be moved or deleted")
+
+
+class HttpSourceOptions(Options, frozen=True):
+    """`receiver.url` is where to listen; without it `/<plan>/<stream>` of the built-in server, for other
+    tenants than the super tenant `/t/<tenant>/<plan>/<stream>`. `timestamp` names the
+    attribute (or key of its own) that holds the event's time. `basic.auth.enabled` is Siddhi's; who may send, the
+    worker's configuration says, so that only `false` can be granted."""
+
+    receiver_url: str = ""
+    timestamp: str = ""
+    basic_auth_enabled: Truth = "false"
+
+    without_effect: ClassVar[Mapping[str, str]] = {
+        "worker.count": "events of a request keep their order, and requests are answered by http.threads of the worker",
+        **dict.fromkeys(
+            (
+                "socket.idle.timeout", "ssl.verify.client", "ssl.protocol", "tls.store.type", "ssl.configurations",
+                "request.size.validation.configurations", "header.validation.configurations",
+                "server.bootstrap.configurations", "trace.log.enabled", "parameters",
+            ),
+            _LISTENING,
+        ),
+    }  # fmt: skip
+
+    def faults(self) -> Iterator[Fault]:
+        """Where to listen is an address, and nobody asks for passwords."""
+        if self.basic_auth_enabled == "true":
+            advice = "who may send is settled by tokens in the worker's configuration; leave it out"
+            yield Fault("basic.auth.enabled", advice)
+        if not self.receiver_url:
+            return
+        try:
+            parts = urlsplit(self.receiver_url)
+            port = parts.port
+        except ValueError:
+            yield Fault("receiver.url", f"{self.receiver_url!r} is no address")
+            return
+        if parts.scheme not in SCHEMES or not parts.hostname or port is None or len(parts.path) < 2 or parts.query:
+            yield Fault("receiver.url", "must be http://host:port/path (or https)")
+
+
+class InMemoryOptions(Options, frozen=True):
+    """`topic` is any name; whoever has the same one in the same tenant is meant."""
+
+    topic: str
+
+    def faults(self) -> Iterator[Fault]:
+        """There is a topic."""
+        if not self.topic.strip():
+            yield Fault("topic", "must not be empty")
+
+
+class ZeromqSourceOptions(Options, frozen=True):
+    """`endpoint` (`tcp://host:port`) is where to listen; a client may have `window.rows` events under way."""
+
+    endpoint: str
+    window_rows: Rows = 65_536
+
+    def faults(self) -> Iterator[Fault]:
+        """The endpoint is an address."""
+        yield from endpoint_faults(self.endpoint)
+
+
+def endpoint_faults(endpoint: str) -> Iterator[Fault]:
+    """What is wrong with `tcp://host:port`."""
+    try:
+        parse_endpoint(endpoint.removeprefix("tcp://"))
+    except ValueError as error:
+        yield Fault("endpoint", str(error))
+
+
+def place_faults(name: str, uri: str) -> Iterator[Fault]:
+    """What is wrong with the URI of a file or folder: only the worker's host has them."""
+    try:
+        scheme = urlsplit(uri).scheme
+    except ValueError:
+        scheme = ""
+    if len(scheme) > 1 and scheme != "file":
+        yield Fault(name, f"{scheme}: is no place for files; they are those of the worker's host")
+
+
+def _action_faults(when: str, action: str, target: str) -> Iterator[Fault]:
+    if action == "move" and not target.strip():
+        yield Fault(f"action.after.{when}", f"'move' needs move.after.{when}, the folder to move files to")
+    if target and action != "move":
+        yield Fault(f"move.after.{when}", f"needs action.after.{when}='move'")
+    yield from place_faults(f"move.after.{when}", target)
