@@ -10,6 +10,7 @@ from msgspec import Meta
 from cep_common.ids import Endpoint, parse_endpoint
 from cep_common.insight.config import LogConfig
 from cep_common.security.config import ServerSecurity
+from cep_worker.extensions import Extension
 
 Port = Annotated[int, Meta(ge=1, le=65_535)]
 Host = Annotated[str, Meta(min_length=1)]
@@ -150,6 +151,7 @@ class WorkerConfig(msgspec.Struct, frozen=True):
     errors: ErrorsConfig = ErrorsConfig()
     artefacts: ArtefactConfig = ArtefactConfig()
     file_sources: FileSourcesConfig = FileSourcesConfig()
+    extensions: tuple[Extension, ...] = ()
     log: LogConfig = LogConfig()
 
     def __post_init__(self) -> None:

@@ -15,6 +15,7 @@ from cep_common.ids import SUPER_TENANT, PlanKey
 from cep_common.link_messages import StreamSchema
 from cep_common.messages import Connector, DeployedPlan
 from cep_common.yaml_files import read_yaml
+from cep_worker.extensions import Extensions
 from cep_worker.streams import EventStream, PlanStream, StreamDirectory
 
 logger = logging.getLogger(__name__)
@@ -78,8 +79,11 @@ def read_artefacts(directory: str) -> tuple[Artefact, ...]:
     return tuple(_read_artefact(file) for file in sorted(path.iterdir()) if file.suffix in (".yaml", ".yml"))
 
 
-def declared_by_plan(plan: DeployedPlan, kind: Literal["source", "sink"]) -> tuple[list[Declared], str]:
-    """The sources or sinks of a plan, and what is wrong with those that are tied to no imported or exported stream."""
+def declared_by_plan(
+    plan: DeployedPlan, kind: Literal["source", "sink"], extensions: Extensions
+) -> tuple[list[Declared], str]:
+    """The sources or sinks of a plan, completed by what is configured, and what is wrong with those that cannot be, or
+    that are tied to no imported or exported stream."""
     connectors, bindings = (plan.sources, plan.imported) if kind == "source" else (plan.sinks, plan.exported)
     streams = {binding.stream: binding for binding in bindings}
     found = []
@@ -90,9 +94,14 @@ def declared_by_plan(plan: DeployedPlan, kind: Literal["source", "sink"]) -> tup
             needed = "@Import" if kind == "source" else "@Export"
             problem = f"@{kind}(type='{connector.type}') of stream {connector.stream}: the stream needs {needed}"
             continue
+        try:
+            whole = extensions.completed(kind, connector)
+        except ConfigError as error:
+            problem = error.message
+            continue
         member = PlanStream(plan.key, binding)
         stream = EventStream(StreamSchema(member.name(), binding.attributes), (member,))
-        found.append(Declared(connector, stream, plan.key))
+        found.append(Declared(whole, stream, plan.key))
     return found, problem
 
 

@@ -23,6 +23,7 @@ from cep_worker.consumers import Consumer
 from cep_worker.egress import Egress
 from cep_worker.error_store.desk import Attempt, ErrorDesk
 from cep_worker.error_store.store import ErrorStore
+from cep_worker.extensions import Extensions
 from cep_worker.figures import WorkerFigures, WorkerParts
 from cep_worker.held.store import HeldStore
 from cep_worker.http_app import HttpSource, create_app
@@ -76,6 +77,7 @@ class DataPlane:
         self._clock = clock
         self._source_artefacts, self._sink_artefacts = artefacts
         self._tell = changed
+        self._extensions = Extensions(config.extensions)
         self._reactor = Reactor()
         self._upkeep = open_upkeep(config.spool, self._reactor.defer)
         self._imported = StreamDirectory(None)
@@ -242,11 +244,11 @@ class DataPlane:
         sources = declared_by_artefacts(self._source_artefacts, self._imported)
         self._connector_problems = {}
         for plan in exporting:
-            own_sinks, sink_problem = declared_by_plan(plan, "sink")
+            own_sinks, sink_problem = declared_by_plan(plan, "sink", self._extensions)
             sinks += own_sinks
             self._connector_problems[plan.key] = sink_problem
         for plan in self._served.plans():
-            own_sources, source_problem = declared_by_plan(plan, "source")
+            own_sources, source_problem = declared_by_plan(plan, "source", self._extensions)
             sources += own_sources
             self._connector_problems[plan.key] = self._connector_problems[plan.key] or source_problem
         self._sinks.apply(sinks, now_ms)

@@ -87,7 +87,7 @@ def test_another_worker_process_goes_on_where_the_former_stopped(make_world: Cal
 
 
 def test_lines_that_do_not_fit_are_left_out_and_told(world: World, path: Path) -> None:
-    append(path, LINE % 1, "nonsense\n", LINE % 3, '{"carrier": 1, "dep_delay": 5, "price": 1.5}\n')
+    append(path, LINE % 1, "nonsense\n", LINE % 3, '{"carrier": "UA", "dep_delay": "5", "price": 1.5}\n')
     world.start(with_file(path))
     receiver = world.connected_receiver()
     until(lambda: len(receiver.rows()) == 2, receiver)

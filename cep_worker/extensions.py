@@ -1,0 +1,90 @@
+"""What the worker's configuration says of sources, sinks and mappers: options that plans leave to it, by a name (`ref`)
+or for all of a type."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from cep_common.errors import ConfigError
+from cep_common.messages import Connector
+from query_plan.connectors.judging import CONNECTORS, MAPPERS, Kind
+from query_plan.connectors.options import Options, option_names
+
+REF = "ref"
+
+
+class Reference(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The type and options that plans mean by `ref='name'`."""
+
+    name: str
+    type: str
+    properties: dict[str, Any] = {}
+
+
+class Defaults(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Options of all sources, sinks or mappers of the type `name`."""
+
+    name: str
+    namespace: Literal["source", "sink", "sourceMapper", "sinkMapper"]
+    properties: dict[str, Any] = {}
+
+
+class Extension(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One entry of `extensions`, either of both."""
+
+    ref: Reference | None = None
+    extension: Defaults | None = None
+
+    def __post_init__(self) -> None:
+        if (self.ref is None) == (self.extension is None):
+            raise ValueError("extensions: each entry has either ref or extension")
+
+
+class Extensions:
+    """Completes connectors by what is configured."""
+
+    def __init__(self, entries: tuple[Extension, ...]) -> None:
+        self._references = {entry.ref.name: entry.ref for entry in entries if entry.ref is not None}
+        found = (entry.extension for entry in entries if entry.extension is not None)
+        self._defaults = {(str(one.namespace), one.name): one.properties for one in found}
+
+    def completed(self, kind: Kind, connector: Connector) -> Connector:
+        """The connector with all options that it has here; those of the plan go before those of its `ref`, and these
+        before those of its type. ConfigError for a `ref` that nobody knows."""
+        where = f"@{kind} of stream {connector.stream}"
+        type_, options = self._complete(kind, connector.type, connector.options, CONNECTORS[kind], where)
+        mapper, mapped = self._complete(
+            f"{kind}Mapper", connector.mapper, connector.mapper_options, MAPPERS[kind], f"@map of {where}"
+        )
+        return Connector(connector.stream, type_, options, mapper, mapped)
+
+    def _complete(
+        self, namespace: str, type_: str, options: Mapping[str, str], known: Mapping[str, type[Options]], where: str
+    ) -> tuple[str, dict[str, str]]:
+        own = {name: text for name, text in options.items() if name != REF}
+        meant: Mapping[str, Any] = {}
+        if (name := options.get(REF)) is not None:
+            reference = self._references.get(name)
+            if reference is None:
+                names = ", ".join(self._references) or "none"
+                advice = f"known: {names}; add it to extensions of the worker's configuration"
+                raise ConfigError(f"{where}: ref: there is no '{name}'; {advice}")
+            if type_ and type_ != reference.type:
+                raise ConfigError(f"{where}: ref: '{name}' is of the type {reference.type}, not {type_}")
+            type_, meant = reference.type, reference.properties
+        valid = set(option_names(known[type_])) if type_ in known else set()
+        defaults = _texts(type_, self._defaults.get((namespace, type_), {}), valid)
+        return type_, {**defaults, **_texts(type_, meant, valid), **own}
+
+
+def _texts(type_: str, properties: Mapping[str, Any], known: set[str]) -> dict[str, str]:
+    """Options as texts, as a plan would give them. Siddhi puts the type in front of some: `email.address`."""
+    return {
+        name if name in known else name.removeprefix(f"{type_}."): str(value).lower()
+        if isinstance(value, bool)
+        else str(value)
+        for name, value in properties.items()
+    }
