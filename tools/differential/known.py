@@ -137,6 +137,14 @@ KNOWN: tuple[Known, ...] = (
         _text(rf"(?s)({_KEY}|{_INDEX}).*set Tab\d+\.\w+ = [^;]*Tab\d+\.\w+( \+|;|,| on)"),
     ),
     Known(
+        "questions-change-nothing",
+        "rows of a named batch window that an on-demand query asked for leave with their own time in Siddhi",
+        lambda document: (
+            any("query" in event for event in document["events"])
+            and re.search(rf"define window .*\) {_BATCHES}", document["app"]) is not None
+        ),
+    ),
+    Known(
         "aggregations-are-filtered",
         "an aggregation with a filter in its input keeps nothing in Siddhi",
         _text(r"define aggregation \w+ from \w+\["),
