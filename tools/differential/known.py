@@ -40,6 +40,7 @@ def is_late(document: Document) -> bool:
 
 _KEY = r"@PrimaryKey\("
 _INDEX = r"@Index\("
+_BY_TIME = r"(time|timeLength|timeBatch|delay|externalTime|session)\("
 _BATCHES = r"(lengthBatch|timeBatch|externalTimeBatch|batch|expressionBatch)\("
 
 
@@ -120,7 +121,7 @@ KNOWN: tuple[Known, ...] = (
         ),
     ),
     Known(
-        "standard-deviation-of-nearly-equal-values",
+        "no-deviation-below-zero",
         "Siddhi's running sum of squares may fall below zero by rounding, and its root is no number then",
         _text(r"stdDev\("),
         in_table=False,
@@ -135,6 +136,53 @@ KNOWN: tuple[Known, ...] = (
         "set-reads-keyed-tables",
         "Siddhi reads null where `set` of a table with a key or an index reads the stored value",
         _text(rf"(?s)({_KEY}|{_INDEX}).*set Tab\d+\.\w+ = [^;]*Tab\d+\.\w+( \+|;|,| on)"),
+    ),
+    Known(
+        "rows-leave-at-their-own-time",
+        "a window by time is a queue in Siddhi: late rows wait for the next one, one from the future holds up all",
+        lambda document: is_late(document) and re.search(_BY_TIME, document["app"]) is not None,
+        in_table=False,
+    ),
+    Known(
+        "backlog-at-its-own-time",
+        "events older than the system clock are taken as of now in Siddhi",
+        lambda document: is_late(document) and "@app:playback" not in document["app"],
+        in_table=False,
+    ),
+    Known(
+        "failed-chunks-leave-no-rest",
+        "what stands behind an event that fails in its chunk stays in the aggregates of Siddhi for ever",
+        _text(r"(math:parseInt|and|or)\("),
+        in_table=False,
+    ),
+    Known(
+        "open-bucket-of-the-newest",
+        "an aggregation shows the part of its open bucket in which a late event came in Siddhi",
+        lambda document: is_late(document) and "define aggregation" in document["app"],
+        in_table=False,
+    ),
+    Known(
+        "partitions-hand-on-all",
+        "readers behind a partition lose events of a chunk in Siddhi",
+        lambda document: "partition with" in document["app"] and any("batch" in event for event in document["events"]),
+        in_table=False,
+    ),
+    Known(
+        "optional-ends-per-key",
+        "a pattern in a partition that ends with an optional element comes out too early in Siddhi",
+        _text(r"partition with .*<(0)?:\d>( within [^;]*?)? select"),
+        in_table=False,
+    ),
+    Known(
+        "matches-stay-current",
+        "matches of `or` that a rate holds back come out as removed ones in Siddhi",
+        _text(r" or e\d+=[^;]* output "),
+        in_table=False,
+    ),
+    Known(
+        "keyed-rows-in-order",
+        "which row of a chunk is the last one, and so stands for its group, depends on the order of keyed rows",
+        _text(rf"(?s){_KEY}.* join [^;]*( group by | order by | limit | output |Forever\()"),
     ),
     Known(
         "questions-change-nothing",
@@ -165,7 +213,7 @@ KNOWN: tuple[Known, ...] = (
         _text(rf"(?s){_KEY}.*delete (Tab\d+) on [^;]*( and |not )"),
     ),
     Known(
-        "snapshots-of-several-aggregates",
+        "snapshot-rows-leave",
         "in Siddhi a row stays in the snapshots for ever when its aggregates differ as it leaves",
         lambda document: any(
             "output snapshot" in query
