@@ -30,6 +30,8 @@ class EventBatch:
     `deliveries` int64, non-decreasing, or None: chunks of one number, each selected by itself, leave the query together
     as one chunk (a join's rows for one chunk of events, the matches that one event completes); None: as they are.
     `partitions` int64 or None: the dense id of the partition instance that each row belongs to.
+    `units` int64, non-decreasing, or None: rows of one number fail together; None: those of one chunk. `whole_units`
+    True: when one row of a unit fails, nothing of it goes out, in whatever chunks it came.
     `only_current` True: every row is known to be current, so that nobody has to look at `kinds`.
     `columns` by name; several inputs (joins, patterns) name theirs with `siddhi.engine.scope.slot_column`.
 
@@ -49,6 +51,8 @@ class EventBatch:
         "partitions",
         "size",
         "timestamps",
+        "units",
+        "whole_units",
     )
 
     def __init__(
@@ -77,6 +81,8 @@ class EventBatch:
         self.partitions = partitions
         self.deliveries = deliveries
         self.only_current = only_current
+        self.units: Int64Array | None = None
+        self.whole_units = False
 
     @property
     def kinds(self) -> Int8Array:
@@ -113,7 +119,7 @@ class EventBatch:
     def take(self, positions: Int64Array, names: Iterable[str] | None = None) -> EventBatch:
         """The rows at `positions` (ascending, so that orders stay in order), with the columns `names` or all."""
         columns = self.columns
-        return EventBatch(
+        taken = EventBatch(
             self.timestamps[positions],
             None,
             None,
@@ -125,6 +131,9 @@ class EventBatch:
             only_current=self.only_current,
             origin=(self, positions),
         )
+        if self.units is not None:
+            taken.units, taken.whole_units = self.units[positions], self.whole_units
+        return taken
 
     def slice(self, start: int, stop: int) -> EventBatch:
         """The rows from `start` up to `stop`."""
@@ -132,7 +141,7 @@ class EventBatch:
 
     def with_columns(self, columns: Mapping[str, Column]) -> EventBatch:
         """The same rows with other columns."""
-        return EventBatch(
+        copy = EventBatch(
             self.timestamps,
             self._kinds,
             self._orders,
@@ -144,6 +153,8 @@ class EventBatch:
             self.only_current,
             self._origin,
         )
+        copy.units, copy.whole_units = self.units, self.whole_units
+        return copy
 
     def with_kinds(self, kinds: Int8Array) -> EventBatch:
         """The same rows with other kinds."""
@@ -163,6 +174,12 @@ class EventBatch:
         copy = self.with_columns(self.columns)
         copy.chunks = chunks
         copy.deliveries = deliveries
+        return copy
+
+    def with_units(self, units: Int64Array | None, *, whole: bool = False) -> EventBatch:
+        """The same rows, of which those of one unit fail together."""
+        copy = self.with_columns(self.columns)
+        copy.units, copy.whole_units = units, whole
         return copy
 
     def with_partitions(self, partitions: Int64Array | None) -> EventBatch:
@@ -207,7 +224,7 @@ class EventBatch:
         partitions = None
         if all(batch.partitions is not None for batch in batches):
             partitions = np.concatenate([batch.partitions for batch in batches if batch.partitions is not None])
-        return EventBatch(
+        whole = EventBatch(
             np.concatenate([batch.timestamps for batch in batches]),
             np.concatenate([batch.kinds for batch in batches]),
             np.concatenate([batch.orders for batch in batches]),
@@ -218,6 +235,10 @@ class EventBatch:
             deliveries,
             only_current=all(batch.only_current for batch in batches),
         )
+        if any(batch.units is not None for batch in batches):
+            whole.whole_units = any(batch.whole_units for batch in batches)
+            whole.units = _apart([batch.chunk_ids() if batch.units is None else batch.units for batch in batches])
+        return whole
 
 
 def _apart(numbers: Sequence[Int64Array]) -> Int64Array:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from siddhi.engine.arrays import Int64Array
 from siddhi.engine.batch import EventBatch
 from siddhi.engine.column import Column
 from siddhi.engine.junction import Junction
@@ -44,33 +46,52 @@ class FailureBook:
         """Who is told; as long as nobody is, the log is."""
 
     def take_out(
-        self, failures: Failures, node: Node, inputs: Sequence[EventBatch], arrived: dict[str, EventBatch]
+        self,
+        failures: Failures,
+        node: Node,
+        inputs: Sequence[EventBatch],
+        told: Sequence[EventBatch],
+        arrived: dict[str, EventBatch],
     ) -> list[tuple[str, EventBatch]]:
-        """The events of `inputs` that failed in `node` are taken out of `arrived` for later readers, inside a partition
-        and outside; returns what goes to fault streams."""
+        """The events of `inputs` that failed in `node`, to which they came as `told`, are taken out of `arrived` for
+        later readers, inside a partition and outside; returns what goes to fault streams."""
         faults: list[tuple[str, EventBatch]] = []
-        failed = np.unique(np.concatenate(failures.orders))
-        for key, batch in zip(node.sources, inputs, strict=True):
-            hit = np.isin(batch.orders, failed)
-            if not hit.any():
+        failed, messages = failures.reasons()
+        for source, batch, as_told in zip(node.sources, inputs, told, strict=True):
+            rows, reasons = _found(failed, as_told.orders)
+            if not len(rows):
                 continue
-            arrived[key] = batch.take(np.flatnonzero(~hit))
-            outside = self._outside.get(key)
-            if outside is not None and outside in arrived:
-                key, batch = outside, arrived[outside]  # noqa: PLW2901 - there they are booked
-                hit = np.isin(batch.orders, failed)
-                arrived[key] = batch.take(np.flatnonzero(~hit))
-            faults.extend(self._book(key, batch.take(np.flatnonzero(hit)), node.name, failures.messages[0]))
+            arrived[source] = _without(batch, rows)
+            outside = self._outside.get(source)
+            if outside is None or outside not in arrived:
+                faults.extend(self._book(source, batch.take(rows), node.name, messages, reasons))
+                continue
+            whole = arrived[outside]
+            by_unit = batch.units is not None and whole.units is not None
+            inner, outer = (batch.units, whole.units) if by_unit else (batch.orders, whole.orders)
+            assert inner is not None  # noqa: S101 - just asked
+            assert outer is not None  # noqa: S101 - just asked
+            marks, first = np.unique(inner[rows], return_index=True)
+            rows, places = _found(marks, outer)
+            arrived[outside] = _without(whole, rows)
+            faults.extend(self._book(outside, whole.take(rows), node.name, messages, reasons[first][places]))
         return faults
 
-    def _book(self, key: str, failed: EventBatch, query: str, message: str) -> list[tuple[str, EventBatch]]:
-        """Counts and tells of failed events of stream `key`; returns what its fault stream gets, if it has one."""
+    def _book(
+        self, key: str, failed: EventBatch, query: str, messages: Sequence[str], reasons: Int64Array
+    ) -> list[tuple[str, EventBatch]]:
+        """Counts and tells of failed events of stream `key`, each of which died of the message at its place in
+        `reasons`; returns what its fault stream gets, if it has one."""
+        if not failed.size:
+            return []
         junction = self._junctions[key]
         junction.failures += failed.size
-        self.tell(FailedEvents(query, key, failed.size, message, junction.redirects))
+        texts = [messages[place] for place in reasons.tolist()]
+        for text, count in Counter(texts).items():
+            self.tell(FailedEvents(query, key, count, text, junction.redirects))
         if junction.redirects:
-            pool = junction.pool
-            error = Column.of(AttributeType.OBJECT, pool, [{"query": query, "message": message}] * failed.size)
+            errors = [{"query": query, "message": text} for text in texts]
+            error = Column.of(AttributeType.OBJECT, junction.pool, errors)
             return [(f"!{key}", failed.with_columns({**failed.columns, "_error": error}))]
         return []
 
@@ -82,3 +103,16 @@ class FailureBook:
             what = "event dropped" if failed.stream else "table refused events"
             logger.error("%s stream=%s query=%s events=%d reason=%s", what, failed.stream, failed.query, failed.events,
                          failed.message)  # fmt: skip
+
+
+def _found(marks: Int64Array, among: Int64Array) -> tuple[Int64Array, Int64Array]:
+    """The places in `among` of what is one of `marks` (ascending), and the place in `marks` of each."""
+    places = np.minimum(np.searchsorted(marks, among), len(marks) - 1)
+    (rows,) = (marks[places] == among).nonzero()
+    return rows, places[rows]
+
+
+def _without(batch: EventBatch, rows: Int64Array) -> EventBatch:
+    kept = np.ones(batch.size, dtype=np.bool_)
+    kept[rows] = False
+    return batch.take(np.flatnonzero(kept))

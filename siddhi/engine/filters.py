@@ -7,7 +7,7 @@ import numpy as np
 from siddhi.engine.arrays import BoolArray, Int64Array
 from siddhi.engine.batch import EventBatch
 from siddhi.engine.expressions.compiler import ExpressionCompiler
-from siddhi.engine.expressions.evaluation import Evaluation, Node, broadcast
+from siddhi.engine.expressions.evaluation import Evaluation, Node, Reasons, broadcast
 from siddhi.engine.expressions.leaves import ColumnNode
 from siddhi.engine.operator import Operator, Step
 from siddhi.engine.state import State
@@ -77,19 +77,22 @@ def drop_failed(evaluation: Evaluation, step: Step) -> BoolArray:
     it."""
     if evaluation.failed is None:
         return np.ones(evaluation.size, dtype=np.bool_)
-    return drop_rows(evaluation.batch, evaluation.failed, evaluation.message, step)
+    return drop_rows(evaluation.batch, evaluation.failed, evaluation.reasons, step)
 
 
-def drop_rows(batch: EventBatch, failed: BoolArray, message: str, step: Step) -> BoolArray:
-    """As `drop_failed`, for the rows `failed` of `batch`. In a partition a chunk may have come in as several, one for
-    each run of a key: then it takes those behind it, too."""
-    orders = batch.orders
-    step.failures.add(orders[failed], message)
+def drop_rows(batch: EventBatch, failed: BoolArray, reasons: Reasons, step: Step) -> BoolArray:
+    """As `drop_failed`, for the rows `failed` of `batch`. A chunk that came in may have become several, one for each
+    run of a key in a partition, or for each row of a window that lets them out one by one: then a failed row takes
+    those behind it, too, as in Siddhi."""
+    (rows,) = failed.nonzero()
+    orders = batch.orders[rows]
+    for places, text in reasons.of(rows):
+        step.failures.add(orders[places], text)
     chunks = batch.chunk_ids()
     left = ~np.isin(chunks, chunks[failed])
-    if batch.partitions is not None and batch.chunks is not None:
-        (places,) = failed.nonzero()
-        known, first = np.unique(orders[places], return_index=True)
-        at = np.minimum(np.searchsorted(known, orders), len(known) - 1)
-        left &= (known[at] != orders) | (np.arange(batch.size) < places[first][at])
+    arrived = step.arrived(orders)
+    if batch.chunks is not None and arrived.any():
+        known, first = np.unique(orders[arrived], return_index=True)
+        at = np.minimum(np.searchsorted(known, batch.orders), len(known) - 1)
+        left &= (known[at] != batch.orders) | (np.arange(batch.size) < rows[arrived][first][at])
     return left

@@ -73,4 +73,6 @@ def merge_producers(batches: list[EventBatch], timer_ranks: Sequence[int] | None
         ranks = np.where(whole.orders & 1, np.repeat(np.arange(len(sizes)), sizes), np.repeat(timer_ranks, sizes))
         place = np.lexsort((ranks, whole.clocks, whole.orders))
     merged = whole.take(place)
+    if merged.units is not None:
+        merged = merged.with_units(renumber_chunks(merged.units), whole=merged.whole_units)
     return merged if merged.chunks is None else merged.with_chunks(renumber_chunks(merged.chunks))

@@ -28,7 +28,8 @@ class Node:
     into a partition: what fails there fails in the source. `splits` says that one chunk coming in may become several
     going out, `by_key` that the node stands in a partition. `reads` and `writes` name the tables and named windows that
     the node looks into or changes. `computes` says that numbers may come out that did not come in, and so overflow or
-    divide by zero; `plain` is what the node does if it is a plain query.
+    divide by zero; `plain` is what the node does if it is a plain query. `may_fail` says that events may fail
+    in the node.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Node:
     splits = False
     by_key = False
     computes = True
+    may_fail = True
     plain: PlainQuery | None = None
     reads: frozenset[str] = frozenset()
     writes: frozenset[str] = frozenset()

@@ -89,7 +89,7 @@ def _found(on: model.TypedExpression, table: Table, compiler: ExpressionCompiler
         return matcher.pairs(_one_row(clock)).places
     verdicts = careful.verdicts(_one_row(clock))
     if verdicts.fails:
-        raise _failure(verdicts.message)
+        raise _failure(verdicts.reasons.first)
     return verdicts.places
 
 

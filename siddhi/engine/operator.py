@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from siddhi.engine.arrays import NO_POSITIONS, Int64Array
+from siddhi.engine.arrays import NO_POSITIONS, BoolArray, Int64Array
 from siddhi.engine.batch import EventBatch
 from siddhi.engine.limits import MAX_PARTIAL_MATCHES
 from siddhi.engine.state import CodeChange, NotByKeyError, State, codes_in, map_codes, same_state
@@ -34,7 +34,7 @@ NEVER = np.iinfo(np.int64).max
 
 @dataclass(slots=True)
 class Failures:
-    """The root causes (orders) whose rows failed in an operator, and what the first of them died of."""
+    """The causes (orders) of which rows failed in an operator, and what each died of."""
 
     orders: list[Int64Array] = field(default_factory=list)
     messages: list[str] = field(default_factory=list)
@@ -45,6 +45,12 @@ class Failures:
             self.orders.append(orders)
             self.messages.append(message)
 
+    def reasons(self) -> tuple[Int64Array, list[str]]:
+        """Every order that failed, ascending, and what the first of its rows to fail died of."""
+        orders, first = np.unique(np.concatenate(self.orders), return_index=True)
+        sources = np.repeat(np.arange(len(self.orders)), [len(part) for part in self.orders])
+        return orders, [self.messages[source] for source in sources[first].tolist()]
+
 
 class Step:
     """What operators may know of the step that runs.
@@ -52,16 +58,31 @@ class Step:
     `clocks` int64, at least one, non-decreasing: the app's clock at each root chunk (a mere move of the clock counts
     as one root chunk without rows). No timer shows a clock below `floor`: the clock before the step, or, when the root
     is a chunk of several events, the clock to which these move it in one jump. `opened` are the ids of partition
-    instances that came into being in this step, with the order and clock of the row that opened each.
+    instances that came into being in this step, with the order and clock of the row that opened each. `arrivals` are
+    the even orders, and maybe odd ones, of rows that came in, ascending, where no timer of the node has these too;
+    `units` are orders of several chunks of which none goes out when one fails.
     """
 
-    __slots__ = ("_failures", "clocks", "floor", "opened", "opened_clocks", "opened_orders")
+    __slots__ = (
+        "_failures",
+        "_places",
+        "_whole",
+        "arrivals",
+        "clocks",
+        "floor",
+        "opened",
+        "opened_clocks",
+        "opened_orders",
+        "units",
+    )
 
     def __init__(self, clocks: Int64Array, floor: int = 0) -> None:
         self.clocks = clocks
         self.floor = floor
-        self.opened = self.opened_orders = self.opened_clocks = NO_POSITIONS
+        self.opened = self.opened_orders = self.opened_clocks = self.arrivals = self.units = NO_POSITIONS
         self._failures: Failures | None = None
+        self._places: tuple[Int64Array, Int64Array] | None = None
+        self._whole: Step | None = None
 
     @property
     def failures(self) -> Failures:
@@ -85,17 +106,65 @@ class Step:
         failures, self._failures = self._failures, None
         return failures if failures is not None and failures.orders else None
 
+    def arrived(self, orders: Int64Array) -> BoolArray:
+        """Which of `orders` are those of rows that came in, and of nothing else."""
+        arrived: BoolArray = orders & 1 == 1
+        return arrived | np.isin(orders, self.arrivals) if len(self.arrivals) else arrived
+
+    def without_failed(self, out: EventBatch) -> EventBatch:
+        """What is left of `out`: of `units` in which something failed, nothing."""
+        failures = self._failures
+        if failures is None or not failures.orders or not out.size or not len(self.units):
+            return out
+        kept = ~np.isin(out.orders, np.intersect1d(np.concatenate(failures.orders), self.units))
+        return out if kept.all() else out.take(np.flatnonzero(kept))
+
+    # ---- rows told apart
+
+    @property
+    def whole(self) -> Step:
+        """The step of all nodes, of which this may be how one of them sees it."""
+        return self if self._whole is None else self._whole
+
+    def apart(self, clocks: Int64Array, arrivals: Int64Array, bases: Int64Array, events: Int64Array) -> Step:
+        """The same step with a root for each of its units. Root i of this one has become those from `bases[i]` on, of
+        which those from `events[i]` on stand for its events; see `siddhi.engine.apart`."""
+        step = Step(clocks, self.floor)
+        step.arrivals, step._places, step._whole = arrivals, (bases, events), self.whole
+        return step
+
+    def told_apart(self, orders: Int64Array) -> Int64Array:
+        """The first order that each of `orders` of the whole step has here."""
+        if self._places is None:
+            return orders
+        bases, events = self._places
+        roots = orders // 2
+        return np.where(orders & 1, 2 * events[roots] + 1, 2 * bases[roots])
+
+    def of_whole(self, orders: Int64Array) -> Int64Array:
+        """The orders that `orders` of this step have in the whole one."""
+        if self._places is None:
+            return orders
+        bases, events = self._places
+        places = orders // 2
+        roots = np.searchsorted(bases, places, side="right") - 1
+        return 2 * roots + ((orders & 1) | (places > events[roots]))
+
     def with_opened(self, instances: Int64Array, orders: Int64Array, clocks: Int64Array) -> Step:
         """The same step in which these instances came into being; failures are booked in one place for both."""
-        step = Step(self.clocks, self.floor)
+        step = self._alike(self.clocks)
         step.opened, step.opened_orders, step.opened_clocks = instances, orders, clocks
-        step._failures = self.failures
         return step
 
     def until(self, order: int, clock: int) -> Step:
         """The step as far as the timers of `clock`, which come at the even `order`; failures are booked in one place
         for both."""
-        step = Step(np.append(self.clocks[: order // 2], clock), self.floor)
+        return self._alike(np.append(self.clocks[: order // 2], clock))
+
+    def _alike(self, clocks: Int64Array) -> Step:
+        step = Step(clocks, self.floor)
+        step.arrivals, step.units = self.arrivals, self.units
+        step._places, step._whole = self._places, self.whole
         step._failures = self.failures
         return step
 
@@ -195,7 +264,8 @@ class OperatorContext:
     says that event time drives the clock. `partitioned` says that batches carry `partitions` and that state is kept
     per partition instance. What the operators of all instances of a query have in common is put into `common` by the
     first of them, under the `id` of what it is made from. A pattern holds no more than `max_partial_matches`.
-    `forgets_extremes` says that `min` and `max` remember their best value alone.
+    `forgets_extremes` says that `min` and `max` remember their best value alone. `failing` is told of expressions of
+    which rows may fail.
     """
 
     pool: StringPool
@@ -205,6 +275,7 @@ class OperatorContext:
     common: dict[int, Stateful] | None = None
     max_partial_matches: int = MAX_PARTIAL_MATCHES
     forgets_extremes: bool = False
+    failing: set[str] | None = None
 
 
 class Stateful(ABC):

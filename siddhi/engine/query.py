@@ -55,8 +55,7 @@ class Query(GraphNode):
     ) -> None:
         environment.looked_into = set()
         self.by_key = partition is not None
-        if self.by_key:
-            context = replace(context, common={})
+        context = replace(context, common={} if self.by_key else context.common, failing=set())
         self._playback = context.playback
         self.analysed = analysed
         self.name = analysed.name
@@ -91,6 +90,7 @@ class Query(GraphNode):
             self.selector,
             *([self.limiter] if self.limiter else []),
         )
+        self.may_fail = bool(context.failing) or may_fail(analysed)
         self.plain = plain_query(analysed) if partition is None else None
         self._nothing = empty_batch(analysed.output.schema.attributes, context.pool)
 
@@ -173,6 +173,8 @@ class Query(GraphNode):
     def process(self, inputs: Sequence[EventBatch], step: Step) -> EventBatch:
         if self.partition is not None:
             step = self.partition.instances.tell(self.name, step)
+            if isinstance(self.limiter, LimiterPerInstance) and len(step.opened):
+                self.limiter.open(step.opened, step.opened_clocks)
         batch = (
             self.head.process(MergedRows(inputs, self.arrival, self.timer_arrival), step) if self.head else inputs[0]
         )
@@ -214,6 +216,31 @@ class Query(GraphNode):
 
     def write(self, batch: EventBatch, step: Step) -> int:
         return 0 if self.writer is None else self.writer.write(batch, step)
+
+
+_NEVER_FAIL = frozenset(
+    {"length", "lengthBatch", "time", "timeBatch", "timeLength", "batch", "delay", "cron", "sort", "frequent"}
+)
+"""Windows that take every event."""
+
+
+def may_fail(query: model.AnalysedQuery) -> bool:
+    """True when handlers of the inputs of `query` may fail events, or what it looks into may."""
+    source = query.input
+    inputs = [source] if isinstance(source, model.SourceInput) else []
+    if isinstance(source, model.Join):
+        inputs = [source.left, source.right]
+    elif isinstance(source, model.StateMachine):
+        inputs = [element.input for element in source.slots]
+    for one in inputs:
+        window = one.window
+        if window is not None and (window.namespace or window.name not in _NEVER_FAIL):
+            return True
+        if one.kind is model.SourceKind.AGGREGATION:
+            return True
+        if any(isinstance(step, model.HandlerCall) for step in (*one.before, *one.after)):
+            return True
+    return False
 
 
 def _is_due(operator: Operator, step: Step) -> bool:

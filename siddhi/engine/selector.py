@@ -22,7 +22,7 @@ from siddhi.engine.arrays import BoolArray, Int64Array
 from siddhi.engine.batch import EventBatch, renumber_chunks
 from siddhi.engine.column import Column
 from siddhi.engine.expressions.compiler import ExpressionCompiler
-from siddhi.engine.expressions.evaluation import Evaluation, Node, to_column
+from siddhi.engine.expressions.evaluation import Evaluation, Node, to_column, together
 from siddhi.engine.expressions.leaves import ColumnNode
 from siddhi.engine.filters import drop_failed
 from siddhi.engine.groups import Groups
@@ -86,8 +86,8 @@ def _each_alone(chunks: Int64Array) -> bool:
 
 
 def _behind_first(rows: BoolArray, batch: EventBatch) -> BoolArray:
-    """Where the row in front is of `rows` too, and of the same chunk."""
-    chunks = batch.chunk_ids()
+    """Where the row in front is of `rows` too, and fails together with it."""
+    chunks = together(batch)
     behind: BoolArray = np.append(False, rows[:-1] & (chunks[1:] == chunks[:-1]))
     return behind
 
@@ -225,7 +225,7 @@ class Selector(Operator):
         if self.aggregates:
             fresh = self.groups.fresh(batch, np.zeros(batch.size, dtype=np.int64) if groups is None else groups)
         evaluation = Evaluation(batch, batch.event_rows(), groups, self.groups.count, fresh)
-        if self._may_stop and batch.chunks is not None:
+        if self._may_stop:
             self._evaluate_until_failures(evaluation)
             return evaluation
         for name, _, node in self.outputs:

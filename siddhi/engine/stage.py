@@ -18,6 +18,10 @@ class Stage:
         """True when someone besides the stream has to be told what the node sends: a listener or a table."""
         self.fires_first = False
         """True when the node's own timers fire before what timers of the same time send to it."""
+        self.tells_apart = False
+        """True when rows that one root caused must be told apart, as only some of them may fail."""
+        self.keyed: list[bool] = []
+        """Of each source of the node, whether events come into a partition on it."""
         self._inside = node.target is not None and "#" in node.target
         self._listeners: list[Listener] = []
         self._outlet: Outlet | None = None

@@ -9,7 +9,8 @@ from typing import Protocol
 
 import numpy as np
 
-from siddhi.engine.arrays import Int64Array
+from siddhi.engine.apart import tell_apart, with_units
+from siddhi.engine.arrays import NO_POSITIONS, Int64Array
 from siddhi.engine.batch import EventBatch
 from siddhi.engine.failed_events import FailedEvents, FailureBook
 from siddhi.engine.graph import Graph, Place
@@ -41,6 +42,9 @@ _Sent = dict[str, list[tuple[int, EventBatch]]]
 """What each stream was sent in a step: (producer, batch), producer -1 being the outside."""
 
 
+_FIRST: Int64Array = np.zeros(1, dtype=np.int64)
+"""The order of what timers cause when they fire alone."""
+
 DEEPEST_CAUSE = 10_000
 """An event that causes another, which causes another, and so on, may do so this many times."""
 
@@ -64,6 +68,10 @@ class StepRunner:
         self._timed = [stage for stage in self._stages if stage.node.timed]
         for node in self._graph.firing_first():
             self._stages[node].fires_first = not self._stages[node].node.by_key
+        for stage in self._stages:
+            node_ = stage.node
+            stage.tells_apart = node_.may_fail and not self._routes.fed.isdisjoint(node_.sources)
+            stage.keyed = [source in self._outside for source in node_.sources]
         self.watch: QueryWatch | None = None
         for node, stage in enumerate(self._stages):
             ranks = self._graph.input_ranks(node)
@@ -101,7 +109,7 @@ class StepRunner:
         out = self._run_stage(stage, inputs, step)
         if step.has_failures:
             arrived, sent = {source.key: batch}, _Sent()
-            self._pass_on(alone.number, inputs, out, step, sent, arrived)
+            self._pass_on(alone.number, inputs, inputs, out, step, sent, arrived)
             self._tell(sent, arrived)
             return
         source.tell(batch)
@@ -130,24 +138,38 @@ class StepRunner:
             inputs = [arrived.get(key) or self._arrived(key, sent, arrived) for key in node.sources]
             if not _has_rows(inputs) and not node.wakes(step):
                 continue
+            if node.hands_in and node.sources[0] in self._routes.fed:
+                inputs = [with_units(inputs[0])]
+                arrived[node.sources[0]] = inputs[0]
             run = self._run_in_turns if stage.fires_first else self._run_stage
-            self._pass_on(number, inputs, run(stage, inputs, step), step, sent, arrived)
+            told = None
+            if stage.tells_apart:
+                told = tell_apart(inputs, stage.keyed, node.arrival, node.timer_arrival, step)
+            if told is None:
+                self._pass_on(number, inputs, inputs, run(stage, inputs, step), step, sent, arrived)
+                continue
+            as_told, apart = told
+            out = run(stage, as_told, apart)
+            out = out.with_orders(apart.of_whole(out.orders)) if out.size else out
+            self._pass_on(number, inputs, as_told, out, apart, sent, arrived)
         self._tell(sent, arrived)
 
     def _pass_on(
         self,
         number: int,
         inputs: Sequence[EventBatch],
+        told: Sequence[EventBatch],
         out: EventBatch,
         step: Step,
         sent: _Sent,
         arrived: dict[str, EventBatch],
     ) -> None:
-        """What the stage of that number made of `inputs` is on its way, and so are the events that failed in it."""
+        """What the stage of that number made of `inputs`, which came to it as `told`, is on its way, and so are the
+        events that failed in it."""
         stage = self._stages[number]
         node, target = stage.node, stage.node.target
         if (failures := step.taken_failures()) is not None:
-            for key, batch in self.failures.take_out(failures, node, inputs, arrived):
+            for key, batch in self.failures.take_out(failures, node, inputs, told, arrived):
                 sent.setdefault(key, []).append((number, batch))
         if target is not None and out.size:
             if target in self._routes.shared or target in sent:
@@ -211,7 +233,11 @@ class StepRunner:
 
     def _work(self, stage: Stage, inputs: Sequence[EventBatch], step: Step) -> EventBatch:
         node = stage.node
+        if not node.hands_in:
+            inputs = [batch if batch.units is None else batch.with_units(None) for batch in inputs]
         out = node.process(inputs, step) if self.watch is None else _watched(self.watch, node, inputs, step)
+        if step.has_failures:
+            out = step.without_failed(out)
         if stage.is_heard and out.size:
             stage.tell(out)
             if node.writes and (refused := node.write(out, step)):
@@ -249,6 +275,7 @@ class StepRunner:
         """Every stage that has something to do although no rows came has done it, in text order: what one sends finds
         the timers of this time waiting in the others."""
         waiting = Step(step.clocks - 1, step.floor)
+        waiting.arrivals = _FIRST
         for stage in self._stages:
             if stage.node.wakes(step):
                 inputs = [self._junctions[key].empty for key in stage.node.sources]
@@ -276,6 +303,7 @@ class StepRunner:
                 work.pop()
                 continue
             inputs = [chunk if source == key else self._junctions[source].empty for source in stage.node.sources]
+            step.units = chunk.orders[:1] if chunk.whole_units else NO_POSITIONS
             out = self._run_stage(stage, inputs, step)
             deliveries: list[_Delivery] = []
             if (failures := step.taken_failures()) is not None:
@@ -295,7 +323,7 @@ class StepRunner:
         arrived: dict[str, EventBatch] = {}
         if outside is not None and above is not None:
             arrived[outside] = work[above][1]
-        faults = self.failures.take_out(failures, node, inputs, arrived)
+        faults = self.failures.take_out(failures, node, inputs, inputs, arrived)
         if key in arrived:
             del work[len(work) - 1 if above is None else above :]
         return faults
@@ -325,9 +353,9 @@ def _endless_loop(stream: str) -> SiddhiRuntimeError:
 
 
 def split_chunks(batch: EventBatch) -> list[EventBatch]:
-    """The chunks of `batch`, each a batch."""
+    """The chunks of `batch`, or what fails together where that is more, each a batch."""
     if batch.size <= 1:
         return [batch] if batch.size else []
-    chunks = batch.chunk_ids()
+    chunks = batch.chunk_ids() if batch.units is None else batch.units
     starts = [0, *(np.flatnonzero(chunks[1:] != chunks[:-1]) + 1).tolist(), batch.size]
     return [batch.slice(start, stop) for start, stop in itertools.pairwise(starts)]

@@ -21,7 +21,7 @@ from siddhi.extensions.rows import RowError
 
 class Tokens(Operator):
     """One row for each of `tokens`, with these as the attributes that the call appends. Each is a chunk of its own,
-    unless those of a chunk stay `together`."""
+    unless those of a chunk stay `together`. Those of one chunk fail together where they go."""
 
     together = False
 
@@ -56,7 +56,8 @@ class Tokens(Operator):
         positions = [row for row, items in enumerate(made) if kept[row] for _ in items]
         lines = [item for row, items in enumerate(made) if kept[row] for item in items]
         places = np.array(positions, dtype=np.int64)
-        rows = batch.take(places).with_chunks(batch.chunk_ids()[places] if self.together else None)
+        chunks = batch.chunk_ids()[places]
+        rows = batch.take(places).with_chunks(chunks if self.together else None).with_units(chunks, whole=True)
         added = {
             name: Column.of(type_, self.pool, [line[place] for line in lines])
             for place, (name, type_) in enumerate(self.appended)

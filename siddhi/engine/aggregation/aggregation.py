@@ -173,9 +173,10 @@ class Aggregation(Stateful):
 
     # ---- reading
 
-    def find(self, within_start_ms: int, within_end_ms: int, per: str) -> dict[str, Column]:
+    def find(self, within_start_ms: int, within_end_ms: int, per: str, *, joined: bool = False) -> dict[str, Column]:
         """The rows of the buckets of size `per` (`sec` … `year`) that start at `within_start_ms` or later and before
-        `within_end_ms`: the columns of `schema`, `AGG_TIMESTAMP` first.
+        `within_end_ms`: the columns of `schema`, `AGG_TIMESTAMP` first. `joined` says that an event of a join asks, and
+        no question from outside.
 
         `SiddhiRuntimeError` `duration-not-kept` when the aggregation has no buckets of that size.
         """
@@ -187,7 +188,8 @@ class Aggregation(Stateful):
         slots = self._index.of_level(level, within_start_ms, within_end_ms)
         starts = self._index.buckets(slots)
         if self._by is not None:
-            part = self._part_of_open_bucket(level, within_start_ms, within_end_ms)
+            smallest = 1 if joined and self.durations[0] == "sec" else 0
+            part = self._part_of_open_bucket(level, smallest, within_start_ms, within_end_ms)
             slots = np.concatenate([slots, part])
             starts = np.concatenate(
                 [starts, bucket_starts(self._index.buckets(part), self._sizes[level : level + 1])[:, 0]]
@@ -197,18 +199,19 @@ class Aggregation(Stateful):
             slots, starts = slots[places], starts[places]
         return self._rows(slots, starts)
 
-    def _part_of_open_bucket(self, level: int, within_start_ms: int, within_end_ms: int) -> Int64Array:
+    def _part_of_open_bucket(self, level: int, smallest: int, within_start_ms: int, within_end_ms: int) -> Int64Array:
         """The slots that stand for the open bucket of `level` when it began too early to be read.
 
         With `aggregate by` Siddhi then shows, as a row of that bucket, what has come in the largest of the smaller open
-        buckets that begins early enough not to be missed: of the open year, say, the open month.
+        buckets that begins early enough not to be missed: of the open year, say, the open month. None is smaller than
+        those of level `smallest`: joins show no second for a larger bucket.
         """
         if self._latest_ms == _LONG_AGO:
             return NO_POSITIONS
         opened = bucket_starts(np.array([self._latest_ms]), self._sizes)[0].tolist()
         if opened[level] >= within_start_ms:
             return NO_POSITIONS
-        for part in reversed(range(level)):
+        for part in reversed(range(smallest, level)):
             if within_start_ms <= opened[part] < within_end_ms:
                 return self._index.of_level(part, opened[part], opened[part] + 1)
         return NO_POSITIONS

@@ -32,6 +32,7 @@ class AggregationReader:
     ) -> None:
         compiler = ExpressionCompiler(context, several=slot is not None)
         self.aggregation = aggregation
+        self._joined = slot is not None
         self.columns = compiler.columns
         self._within = [compiler.compile(bound) for bound in within]
         self._per = compiler.compile(per)
@@ -51,7 +52,7 @@ class AggregationReader:
             raise SiddhiRuntimeError(Problem("unknown-duration", "the duration of `per` is null"))
         bounds = [self._value(bound, event) for bound in self._within]
         within = within_bounds([bound if isinstance(bound, str | int) else None for bound in bounds])
-        return self.aggregation.find(within.start_ms, within.end_ms, parse_duration(per))
+        return self.aggregation.find(within.start_ms, within.end_ms, parse_duration(per), joined=self._joined)
 
     def _value(self, node: Node, event: EventBatch) -> object:
         value = node.evaluate(Evaluation(event))

@@ -100,7 +100,10 @@ class ExpressionCompiler:
 
     def compile(self, expression: model.TypedExpression) -> Node:
         """The node that evaluates `expression`; `SiddhiRuntimeError` for a function or aggregate the engine lacks."""
-        return self._makers[type(expression)](expression)
+        node = self._makers[type(expression)](expression)
+        if node.can_fail and self.context.failing is not None:
+            self.context.failing.add(type(expression).__name__)
+        return node
 
     def _sides(self, expression: model.Arithmetic | model.Comparison | model.Logical) -> tuple[str, Node, Node]:
         return expression.operator, self.compile(expression.left), self.compile(expression.right)

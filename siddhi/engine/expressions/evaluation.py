@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +25,52 @@ class Value(NamedTuple):
     valid: BoolArray | None = None
 
 
+class Reasons:
+    """Why rows failed: the first text that was booked for each."""
+
+    __slots__ = ("_booked",)
+
+    def __init__(self) -> None:
+        self._booked: list[tuple[Int64Array, str]] = []
+
+    def add(self, rows: Int64Array, text: str) -> None:
+        """Books `rows` as failed for the reason `text`."""
+        self._booked.append((rows, text))
+
+    @property
+    def first(self) -> str:
+        """The text that was booked first, nothing if none was."""
+        return self._booked[0][1] if self._booked else ""
+
+    def of(self, rows: Int64Array) -> Iterator[tuple[Int64Array, str]]:
+        """The places in `rows` (all of them booked) by their text."""
+        if not len(rows):
+            return
+        if len(self._booked) == 1:
+            yield np.arange(len(rows)), self.first
+            return
+        numbers: Int64Array = np.zeros(max(int(booked.max()) for booked, _ in self._booked) + 1, dtype=np.int64)
+        for number in range(len(self._booked) - 1, -1, -1):
+            numbers[self._booked[number][0]] = number
+        found = numbers[rows]
+        places = np.argsort(found, kind="stable")
+        ends = np.flatnonzero(np.diff(found[places])) + 1
+        for part in np.split(places, ends):
+            yield part, self._booked[int(found[part[0]])][1]
+
+    def through(self, rows: Int64Array) -> Reasons:
+        """The same reasons, of the row `rows[i]` in place of row i."""
+        other = Reasons()
+        other._booked = [(rows[booked], text) for booked, text in self._booked]
+        return other
+
+    def and_then(self, later: Reasons) -> Reasons:
+        """These reasons, and `later` ones for rows that have none of these."""
+        other = Reasons()
+        other._booked = self._booked + later._booked
+        return other
+
+
 class Evaluation:
     """What expressions may read while they are evaluated over `batch`, and where they book rows that fail.
 
@@ -32,7 +79,7 @@ class Evaluation:
     anew. `outputs` are the query's own output values so far.
     """
 
-    __slots__ = ("active", "batch", "failed", "fresh", "group_count", "groups", "message", "outputs", "size")
+    __slots__ = ("active", "batch", "failed", "fresh", "group_count", "groups", "outputs", "reasons", "size")
 
     def __init__(
         self,
@@ -50,7 +97,12 @@ class Evaluation:
         self.fresh = fresh
         self.outputs: dict[str, Value] = {}
         self.failed: BoolArray | None = None
-        self.message = ""
+        self.reasons = _NO_REASONS
+
+    @property
+    def message(self) -> str:
+        """What the first row that was found to fail died of."""
+        return self.reasons.first
 
     def fail(self, rows: BoolArray, message: str) -> None:
         """Books the active ones of `rows` as failed; from then on they count no more."""
@@ -59,16 +111,17 @@ class Evaluation:
         if not rows.any():
             return
         if self.failed is None:
-            self.failed, self.message = rows, message
+            self.failed, self.reasons = rows, Reasons()
         else:
             self.failed = self.failed | rows
+        self.reasons.add(np.flatnonzero(rows), message)
         self.active = ~rows if self.active is None else self.active & ~rows
 
     def from_first(self, rows: BoolArray) -> BoolArray:
-        """The first of `rows` in each chunk, and all that is behind it in the chunk."""
-        chunks = self.batch.chunks
-        if chunks is None or not rows.any():
+        """The first of `rows` in each unit of rows that came in together, and all that is behind it there."""
+        if not rows.any():
             return rows
+        chunks = together(self.batch)
         places = np.flatnonzero(rows)
         firsts = places[np.unique(chunks[places], return_index=True)[1]]
         bounds = np.zeros(self.size + 1, dtype=np.int64)
@@ -76,6 +129,18 @@ class Evaluation:
         np.subtract.at(bounds, np.searchsorted(chunks, chunks[firsts], side="right"), 1)
         within: BoolArray = np.cumsum(bounds[:-1]) > 0
         return within
+
+
+_NO_REASONS = Reasons()
+
+
+def together(batch: EventBatch) -> Int64Array:
+    """Numbers, non-decreasing, that are equal for rows which fail together: those that one chunk which came in made
+    the operator let out, in whatever chunks, or those of a chunk that a timer lets out."""
+    chunks, orders = batch.chunk_ids(), batch.orders
+    numbers: Int64Array = np.zeros(batch.size, dtype=np.int64)
+    np.cumsum((orders[1:] != orders[:-1]) | ((orders[1:] & 1 == 0) & (chunks[1:] != chunks[:-1])), out=numbers[1:])
+    return numbers
 
 
 class Node(ABC):

@@ -11,6 +11,7 @@ from siddhi.engine.aggregation.reader import AggregationReader
 from siddhi.engine.arrays import NO_POSITIONS, Int64Array
 from siddhi.engine.batch import EventBatch
 from siddhi.engine.column import Column
+from siddhi.engine.expressions.evaluation import Reasons
 from siddhi.engine.joins.condition import JoinCondition
 from siddhi.engine.joins.judge import Judge
 from siddhi.engine.joins.side import Fetch, Held, Side, Unanswered
@@ -55,7 +56,7 @@ class CarefullyHeldTable(Held):
         if not verdicts.fails:
             return Pairs(verdicts.probes, verdicts.places), fetch, None
         standing = ~verdicts.failed
-        unanswered = Unanswered(verdicts.losers(), verdicts.message)
+        unanswered = Unanswered(verdicts.losers(), verdicts.reasons)
         return Pairs(verdicts.probes[standing], verdicts.places[standing]), fetch, unanswered
 
 
@@ -121,7 +122,9 @@ class HeldAggregation(Held):
             try:
                 columns = self._reader.read(events.slice(row, row + 1))
             except SiddhiRuntimeError as error:
-                judge.fail(np.array([row]), error.problems[0].message)
+                reasons = Reasons()
+                reasons.add(np.array([row]), error.problems[0].message)
+                judge.fail(np.array([row]), reasons)
                 continue
             size = len(columns[AGGREGATION_TIMESTAMP])
             named = {slot_column(self._slot, name): column for name, column in columns.items()}

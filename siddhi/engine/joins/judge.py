@@ -9,7 +9,7 @@ import numpy as np
 from siddhi.engine.arrays import BoolArray, Int64Array
 from siddhi.engine.batch import EventBatch
 from siddhi.engine.column import Column
-from siddhi.engine.expressions.evaluation import Evaluation, Node
+from siddhi.engine.expressions.evaluation import Evaluation, Node, Reasons
 from siddhi.engine.joins.side import Unanswered
 from siddhi.engine.tables.careful import as_current
 from siddhi.engine.tables.matching import Pairs
@@ -22,18 +22,19 @@ class Judge:
         self._events = events
         self._condition = condition
         self._failed: BoolArray | None = None
-        self._message = ""
+        self._reasons = Reasons()
 
     @property
     def unanswered(self) -> Unanswered | None:
         """The events of which it failed, None for none."""
-        return None if self._failed is None else Unanswered(self._failed, self._message)
+        return None if self._failed is None else Unanswered(self._failed, self._reasons)
 
-    def fail(self, events: Int64Array, message: str) -> None:
+    def fail(self, events: Int64Array, reasons: Reasons) -> None:
         """Of `events` it failed."""
         if self._failed is None:
-            self._failed, self._message = np.zeros(self._events.size, dtype=np.bool_), message
+            self._failed = np.zeros(self._events.size, dtype=np.bool_)
         self._failed[events] = True
+        self._reasons = self._reasons.and_then(reasons)
 
     def narrowed(self, blocks: Iterable[Pairs], held: Mapping[str, Column]) -> Iterator[Pairs]:
         """The pairs of the events and rows `held` that make the condition true."""
@@ -47,7 +48,7 @@ class Judge:
             evaluation = Evaluation(as_current(met) if self._condition.stateful else met)
             truth = self._condition.truth(evaluation)
             if evaluation.failed is not None:
-                self.fail(pairs.probes[evaluation.failed], evaluation.message)
+                self.fail(pairs.probes[evaluation.failed], evaluation.reasons.through(pairs.probes))
                 truth = truth & ~evaluation.failed
             (left,) = truth.nonzero()
             yield Pairs(pairs.probes[left], pairs.places[left])

@@ -57,7 +57,7 @@ def meet_held(side: Side, other: Side, rows: EventBatch, step: Step, *, only_cur
 
 def _without_unanswered(rows: EventBatch, pairs: Pairs, unanswered: Unanswered, step: Step) -> tuple[EventBatch, Pairs]:
     """The rows that are left, and their pairs: a row that fails takes its chunk with it."""
-    left = drop_rows(rows, unanswered.events, unanswered.message, step)
+    left = drop_rows(rows, unanswered.events, unanswered.reasons, step)
     kept = left[pairs.probes]
     places = np.cumsum(left) - 1
     return rows.take(np.flatnonzero(left)), Pairs(places[pairs.probes[kept]], pairs.places[kept])

@@ -13,6 +13,7 @@ from siddhi.engine.arrays import BoolArray, Int64Array
 from siddhi.engine.batch import EventBatch
 from siddhi.engine.column import Column
 from siddhi.engine.expressions.aggregation import AggregateNode
+from siddhi.engine.expressions.evaluation import Reasons
 from siddhi.engine.kinds import EXPIRED
 from siddhi.engine.operator import Operator, Step
 from siddhi.engine.scope import slot_column
@@ -26,10 +27,10 @@ Fetch = Callable[[str, Int64Array], Column]
 
 
 class Unanswered(NamedTuple):
-    """Which events fail when they are to meet the rows of the other side, and what the first of them died of."""
+    """Which events fail when they are to meet the rows of the other side, and what each died of."""
 
     events: BoolArray
-    message: str
+    reasons: Reasons
 
 
 class Held(ABC):

@@ -314,7 +314,9 @@ class SlidingJoin:
         evaluation = Evaluation(EventBatch(*lines, columns, only_current=True), ~alone if self._careful else None)
         standing = rest.truth(evaluation) & ~alone
         if evaluation.failed is not None:
-            step.failures.add(pairs[OUT_ORDER][evaluation.failed], evaluation.message)
+            (rows,) = evaluation.failed.nonzero()
+            for places, text in evaluation.reasons.of(rows):
+                step.failures.add(pairs[OUT_ORDER][rows[places]], text)
             failed.append(pairs[OUT_DELIVERY][evaluation.failed])
         if alone.any():
             chunks = pairs[OUT_CHUNK] - pairs[OUT_CHUNK, 0]

@@ -149,12 +149,12 @@ class _Turns(Generic[Part, Rows]):
         self._step = step
         self._floor = step.floor
         self._out: list[EventBatch] = []
-        self._failed = -1
+        self._failed: list[int] = []
 
     def take(self, instance: int, rows: Rows, order: int, clock: int) -> None:
         """The next run, whose first row came at `order` and `clock`."""
         self._fire(order, clock)
-        if order != self._failed:  # runs of its chunk that come behind one that failed stay out
+        if not self._failed or order != self._failed[-1]:  # runs of its chunk behind one that failed stay out
             self._send(instance, rows, Step(np.full(1, clock, dtype=np.int64), self._floor), order)
         self._floor = clock
 
@@ -178,7 +178,7 @@ class _Turns(Generic[Part, Rows]):
         self._copies.note_deadline(instance)
         self._out.append(sent.with_partitions(np.full(sent.size, instance, dtype=np.int64)))
         if (failures := now.taken_failures()) is not None:
-            self._failed = order
+            self._failed.append(order)
             self._step.failures.add(np.full(1, order), failures.messages[0])
 
 

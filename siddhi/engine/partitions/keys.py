@@ -55,7 +55,7 @@ class KeyedStream(GraphNode):
         (batch,) = inputs
         others = self.instances.opened_in(step)
         picked = self._by_range(batch, step) if self.node is None else self._by_value(batch, self.node, step)
-        self.instances.note_events(picked, brings_forward=others)
+        self.instances.note_events(picked, step, brings_forward=others)
         return picked
 
     def _by_value(self, batch: EventBatch, node: Node, step: Step) -> EventBatch:

@@ -97,7 +97,7 @@ class Instances(Stateful):
         self._ids[first : first + count] = instances
         self._order = None
         self._turn_to(step)
-        self._opened = np.concatenate([self._opened, [instances, orders, clocks]], axis=1)
+        self._opened = np.concatenate([self._opened, [instances, step.of_whole(orders), clocks]], axis=1)
         for listener in self._untold:
             self._untold[listener] += count
         if self.purge is not None:
@@ -108,8 +108,8 @@ class Instances(Stateful):
 
     def _turn_to(self, step: Step) -> None:
         """What was opened in other steps was opened before all rows of `step`."""
-        if self._opened_in is not step:
-            self._opened_in = step
+        if self._opened_in is not step.whole:
+            self._opened_in = step.whole
             self._opened[_ORDER] = 0
 
     # ---- order
@@ -148,7 +148,7 @@ class Instances(Stateful):
         if not any(self._untold.values()):
             self._opened = _NOTHING_OPENED
         instances, orders, clocks = new[:, np.argsort(new[_ORDER], kind="stable")]
-        return step.with_opened(instances, orders, clocks)
+        return step.with_opened(instances, step.told_apart(orders), clocks)
 
     def tell_again(self, listener: str, clock: int) -> None:
         """`listener`, which knows of none, will be told of all instances, as if they had come at `clock`."""
@@ -236,15 +236,15 @@ class Instances(Stateful):
 
     def opened_in(self, step: Step) -> bool:
         """True when `step` has opened instances so far."""
-        return self._opened_in is step and self._opened.shape[1] > 0
+        return self._opened_in is step.whole and self._opened.shape[1] > 0
 
-    def note_events(self, batch: EventBatch, *, brings_forward: bool) -> None:
+    def note_events(self, batch: EventBatch, step: Step, *, brings_forward: bool) -> None:
         """The rows of `batch` are events of their instances' own; `brings_forward` says that some of these may have
         been opened by rows of other streams that came later in the step."""
         instances = batch.partitions
         assert instances is not None  # noqa: S101 - the caller has looked them up
         if brings_forward:
-            self._bring_forward(batch, instances)
+            self._bring_forward(batch.with_orders(step.of_whole(batch.orders)), instances)
         if self.purge is not None:
             np.maximum.at(self._seen, instances, batch.clocks)
 

@@ -13,6 +13,14 @@ from siddhi.engine.rates.limiter import Limiter
 class LimiterPerInstance(PerInstance, Limiter):
     """A limiter of a query, one copy for each partition instance; group numbers are those of the whole query."""
 
+    def open(self, instances: Int64Array, clocks: Int64Array) -> None:
+        """These instances have come into being at `clocks`, from which on those limiters count that tick."""
+        if not self.template.timed:
+            return
+        for instance, clock in zip(instances.tolist(), clocks.tolist(), strict=True):
+            self.get(instance, clock)
+            self.note_deadline(instance)
+
     def takes_runs(self, batch: EventBatch) -> bool:
         """Rows that were selected one by one tell no chunks."""
         return came_together(batch)

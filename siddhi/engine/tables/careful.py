@@ -17,7 +17,7 @@ from siddhi.engine.arrays import NO_POSITIONS, BoolArray, Int64Array
 from siddhi.engine.batch import EventBatch
 from siddhi.engine.expressions.aggregation import AggregateNode
 from siddhi.engine.expressions.compiler import ExpressionCompiler, table_column
-from siddhi.engine.expressions.evaluation import Evaluation, Node, Value
+from siddhi.engine.expressions.evaluation import Evaluation, Node, Reasons, Value
 from siddhi.engine.expressions.operators import decision
 from siddhi.engine.kernels import NO_MASK
 from siddhi.engine.pattern.conditions import conjunction, conjuncts
@@ -30,13 +30,14 @@ from siddhi.language.ast import AttributeType
 
 class Verdicts(NamedTuple):
     """The pairs of which a condition is true, or of which it `failed`, in the order in which they were looked at:
-    by events, for each as it meets its rows. `lost` are the events of which it failed before it came to a row."""
+    by events, for each as it meets its rows. `lost` are the events of which it failed before it came to a row,
+    `reasons` says what each event died of."""
 
     probes: Int64Array
     places: Int64Array
     failed: BoolArray
     lost: BoolArray
-    message: str
+    reasons: Reasons
 
     @property
     def fails(self) -> bool:
@@ -192,12 +193,14 @@ class CarefulMatcher:
             asked = asked if first.failed is None else asked & ~first.failed
         judged = [self._judged(pairs, events, outputs) for pairs in self._candidates(first, asked)]
         lost = np.zeros(events.size, dtype=np.bool_) if first.failed is None else first.failed
-        message = next((text for text in (first.message, *(block.message for block in judged)) if text), "")
+        reasons = first.reasons
+        for block in judged:
+            reasons = reasons.and_then(block.reasons)
         if len(judged) == 1:
-            return judged[0]._replace(lost=lost, message=message)
+            return judged[0]._replace(lost=lost, reasons=reasons)
         probes = np.concatenate([NO_POSITIONS, *(block.probes for block in judged)])
         places = np.concatenate([NO_POSITIONS, *(block.places for block in judged)])
-        return Verdicts(probes, places, np.concatenate([NO_MASK, *(block.failed for block in judged)]), lost, message)
+        return Verdicts(probes, places, np.concatenate([NO_MASK, *(block.failed for block in judged)]), lost, reasons)
 
     def _candidates(self, first: Evaluation, asked: BoolArray) -> Iterator[Pairs]:
         """The pairs that are looked at, block by block."""
@@ -227,7 +230,7 @@ class CarefulMatcher:
         """What is left of the condition says of `pairs`."""
         none = np.zeros(len(pairs.probes), dtype=np.bool_)
         if self._rest is None or not len(pairs.probes):
-            return Verdicts(pairs.probes, pairs.places, none, NO_MASK, "")
+            return Verdicts(pairs.probes, pairs.places, none, NO_MASK, Reasons())
         beside = events.take(pairs.probes, self._event_columns)
         rows = {column: self.table.column(name, pairs.places) for column, name in self._row_columns.items()}
         evaluation = Evaluation(as_current(beside.with_columns({**beside.columns, **rows})))
@@ -235,7 +238,8 @@ class CarefulMatcher:
         truth = self._rest.truth(evaluation)
         failed = none if evaluation.failed is None else evaluation.failed
         (kept,) = (truth | failed).nonzero()
-        return Verdicts(pairs.probes[kept], pairs.places[kept], failed[kept], NO_MASK, evaluation.message)
+        reasons = evaluation.reasons.through(pairs.probes)
+        return Verdicts(pairs.probes[kept], pairs.places[kept], failed[kept], NO_MASK, reasons)
 
 
 class CarefulMembership(Node):
@@ -251,7 +255,9 @@ class CarefulMembership(Node):
         rows = None if evaluation.active is None else np.flatnonzero(evaluation.active)
         verdicts = self._matcher.verdicts(evaluation.batch, evaluation.outputs, rows)
         found, lost = verdicts.first()
-        evaluation.fail(lost, verdicts.message)
+        (rows,) = lost.nonzero()
+        for places, text in verdicts.reasons.of(rows):
+            evaluation.fail(np.isin(np.arange(evaluation.size), rows[places]), text)
         return Value(found)
 
 

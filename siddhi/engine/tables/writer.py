@@ -135,7 +135,7 @@ class TableWriter:
             return self.matcher.pairs(batch, _outputs(batch))
         verdicts = self._careful.verdicts(batch, _outputs(batch))
         if verdicts.fails:
-            raise _EventFailedError(verdicts.message)
+            raise _EventFailedError(verdicts.reasons.first)
         return Pairs(verdicts.probes, verdicts.places)
 
     # ---- events that may fail
@@ -173,7 +173,7 @@ class TableWriter:
         else:
             refused = sum(self._change_one(one, found[row : row + 1]) for row in range(len(found)))
         if verdicts.fails:
-            raise _EventFailedError(verdicts.message)
+            raise _EventFailedError(verdicts.reasons.first)
         return bool(len(found)), refused
 
     def _change_one(self, one: EventBatch, place: Int64Array) -> int:
