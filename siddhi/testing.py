@@ -26,6 +26,7 @@ from siddhi.engine.column import ARROW_TYPES
 from siddhi.engine.kinds import CURRENT
 from siddhi.engine.runtime import AppRuntime
 from siddhi.errors import SiddhiError
+from siddhi.float_values import written
 from siddhi.language.ast import AttributeType
 from siddhi.language.parser import parse, parse_on_demand_query
 
@@ -269,7 +270,7 @@ def _rows(batch: pa.RecordBatch) -> list[Row]:
     columns = [
         [None if item is None else json.loads(item) for item in column.to_pylist()]
         if pa.types.is_binary(column.type)
-        else column.to_pylist()
+        else written(column).to_pylist()
         for name, column in zip(batch.schema.names, batch.columns, strict=True)
         if name not in (TIMESTAMP, KIND)
     ]

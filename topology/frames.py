@@ -14,6 +14,7 @@ import pyarrow as pa
 from cep_common.errors import DecodeError
 from cep_common.link_messages import StreamSchema
 from siddhi.column_names import KIND, TIMESTAMP, attribute_name, column_name
+from siddhi.float_values import written_batch
 
 CURRENT = 0
 """`_kind` of an ordinary event; the others stay inside the engine."""
@@ -89,7 +90,7 @@ def event_rows(batch: pa.RecordBatch, timed: bool = True) -> list[dict[str, Any]
     """The events as people know them: attributes by name, and the time first, under `_timestamp`, if `timed`. An
     attribute that is called so stands there instead."""
     dropped = [KIND] if timed and column_name(TIMESTAMP) not in batch.schema.names else [KIND, TIMESTAMP]
-    shown = batch.drop_columns(dropped)
+    shown = written_batch(batch.drop_columns(dropped))
     rows: list[dict[str, Any]] = shown.rename_columns(list(map(attribute_name, shown.schema.names))).to_pylist()
     return rows
 

@@ -18,6 +18,8 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from siddhi.float_values import written_batch
+
 REFUSED = 3
 MEMORY_BYTES = 3 * 2**30
 CPU_S = 50
@@ -80,7 +82,7 @@ def events(file: BinaryIO, attributes: list[tuple[str, str]]) -> Iterator[str]:
         converters[TIME] = _whole
     try:
         for batch in opened.iter_batches(BATCH_ROWS, columns=wanted):
-            for row in batch.to_pylist():
+            for row in written_batch(batch).to_pylist():
                 yield _line(row, converters)
     except (pa.ArrowException, OSError) as error:
         raise RefusedError(f"the file is damaged: {str(error).splitlines()[0]}") from error

@@ -24,6 +24,7 @@ from cep_worker.sinks.threaded import ThreadedSink, WriteError
 from query_plan.connectors.options import read_options
 from query_plan.connectors.sinks import RdbmsOptions
 from siddhi.column_names import KIND, TIMESTAMP, attribute_name
+from siddhi.float_values import written_batch
 from topology.databases import RETRY_WAITS_S, DatabaseUrlError, may_pass, open_database, said_by
 from topology.frames import arrow_schema
 
@@ -193,7 +194,7 @@ class _RdbmsWriter:
 
     def _rows(self, batch: pa.RecordBatch) -> list[dict[str, Any]]:
         column = self._options.timestamp_column
-        shown = batch.drop_columns([KIND] if column else [KIND, TIMESTAMP])
+        shown = written_batch(batch.drop_columns([KIND] if column else [KIND, TIMESTAMP]))
         names = [column if name == TIMESTAMP else attribute_name(name) for name in shown.schema.names]
         rows: list[dict[str, Any]] = shown.rename_columns(names).to_pylist()
         return rows

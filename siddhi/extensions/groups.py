@@ -16,6 +16,7 @@ from siddhi.engine.functions.calls import from_list
 from siddhi.engine.kinds import CURRENT, EXPIRED, TIMER
 from siddhi.engine.operator import OperatorContext
 from siddhi.engine.state import State
+from siddhi.float_values import written_list
 from siddhi.language.ast import AttributeType
 from siddhi.nesting import TOO_DEEP, nests_too_deeply
 
@@ -92,9 +93,15 @@ class RowAggregator(Aggregator, Generic[Group]):
         """The values of each argument."""
         values = [Value(rows.values, rows.valid), *rows.others]
         size = len(rows.kinds)
-        return [
+        lists = [
             to_column(value, type_, self.pool, size).to_list()
             for value, type_ in zip(values, self.argument_types, strict=True)
+        ]
+        if self.type is not AttributeType.OBJECT:
+            return lists
+        return [
+            written_list(items) if type_ is AttributeType.FLOAT else items
+            for items, type_ in zip(lists, self.argument_types, strict=True)
         ]
 
     def _kinds(self, rows: AggregateInput, lists: list[list[object]], items: Sequence[object]) -> Int8Array:

@@ -17,6 +17,7 @@ from siddhi.engine.functions.calls import CallNode, from_list, never_null
 from siddhi.engine.functions.conversion import java_text
 from siddhi.engine.hashing import KeyTable, key_bits
 from siddhi.engine.strings import StringPool
+from siddhi.float_values import written_list
 from siddhi.language.ast import AttributeType
 from siddhi.nesting import TOO_DEEP, nests_too_deeply
 
@@ -98,6 +99,8 @@ class RowFunction(CallNode):
         self.texts = texts
         self.can_fail = True
         self.title = f"{call.namespace}:{call.name}"
+        self.shows_floats = self.type is AttributeType.OBJECT or call.namespace == "json"
+        """Floats become parts of an object or a text, which shows no digits that they do not have."""
 
     def evaluate(self, evaluation: Evaluation) -> Value:
         size = evaluation.size
@@ -150,6 +153,8 @@ class RowFunction(CallNode):
 
     def _list(self, argument: Node, value: Value, rows: Int64Array, size: int) -> list[object]:
         items = to_column(value, argument.type, self.pool, size).take(rows).to_list()
+        if self.shows_floats and argument.type is AttributeType.FLOAT:
+            items = written_list(items)
         return [java_text(item, argument.type) for item in items] if self.texts else items
 
 

@@ -20,6 +20,7 @@ from siddhi.engine.kinds import CURRENT
 from siddhi.engine.runtime import AppRuntime
 from siddhi.engine.statistics import HeldState
 from siddhi.errors import SiddhiError, did_you_mean
+from siddhi.float_values import written
 from siddhi.language.parser import parse, parse_on_demand_query
 from siddhi.scripts.language import ScriptPolicy
 from siddhi.trial.events import MisfitError, own_time, record_of
@@ -256,7 +257,7 @@ def _rows(batch: pa.RecordBatch, schema: Schema, after: int) -> Iterator[TrialRo
 
 def _told(column: pa.Array) -> list[Any]:
     """The values as JSON can say them: numbers that are none as texts, objects as what they hold, long texts cut."""
-    values = column.to_pylist()
+    values = written(column).to_pylist()
     if pa.types.is_floating(column.type):
         return [value if value is None or math.isfinite(value) else str(value) for value in values]
     if pa.types.is_string(column.type):

@@ -20,6 +20,7 @@ from cep_common.insight_messages import QueryState, StateFound
 from cep_common.messages import Message, Rejected
 from siddhi.analysis.model import AnalysedOnDemandQuery
 from siddhi.errors import SiddhiError, render_problem
+from siddhi.float_values import written
 from siddhi.language.ast import AttributeType
 from topology.stages.processor import Processor
 
@@ -100,7 +101,7 @@ def _told(question: _Question) -> StateFound:
 
 
 def _values(column: pa.Array, type_: AttributeType) -> list[Any]:
-    values: list[Any] = column.to_pylist()
+    values: list[Any] = written(column).to_pylist()
     if type_ is not AttributeType.OBJECT:
         return values
     return [None if value is None else msgspec.json.decode(value) for value in values]

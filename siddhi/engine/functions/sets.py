@@ -8,6 +8,8 @@ from siddhi.engine.column import objects
 from siddhi.engine.expressions.compiler import FUNCTIONS
 from siddhi.engine.expressions.evaluation import Evaluation, Value
 from siddhi.engine.functions.calls import CallNode, as_lists
+from siddhi.float_values import written_list
+from siddhi.language.ast import AttributeType
 
 
 @FUNCTIONS.register("createSet")
@@ -17,6 +19,8 @@ class CreateSet(CallNode):
     def evaluate(self, evaluation: Evaluation) -> Value:
         source = self.arguments[0]
         items = as_lists(evaluation, source, source.evaluate(evaluation), self.pool)
+        if source.type is AttributeType.FLOAT:
+            items = written_list(items)
         return Value(objects(frozenset([item]) for item in items))
 
 

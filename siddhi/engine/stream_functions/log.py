@@ -6,12 +6,14 @@ import logging
 
 from siddhi.analysis import model
 from siddhi.engine.batch import EventBatch
+from siddhi.engine.column import Column
 from siddhi.engine.expressions.compiler import ExpressionCompiler
 from siddhi.engine.expressions.evaluation import Evaluation, Node, to_column
 from siddhi.engine.expressions.leaves import scalar_or_none
 from siddhi.engine.operator import Operator, Step
 from siddhi.engine.state import State
 from siddhi.engine.stream_functions.stream_function import STREAM_FUNCTIONS
+from siddhi.float_values import written_list
 from siddhi.language.ast import AttributeType
 from siddhi.log_levels import LOG_LEVELS
 
@@ -45,7 +47,7 @@ class Log(Operator):
             for message in messages:
                 logger.log(self.level, "%s", message)
             return batch
-        rows = zip(*(batch.columns[name].to_list() for name in self.names), strict=True)
+        rows = zip(*(_shown(batch.columns[name]) for name in self.names), strict=True)
         for message, timestamp, row in zip(messages, batch.timestamps.tolist(), rows, strict=True):
             logger.log(self.level, "%s timestamp=%d data=%s", message, timestamp, list(row))
         return batch
@@ -55,3 +57,7 @@ class Log(Operator):
 
     def restore(self, state: State) -> None:
         """There is no state."""
+
+
+def _shown(column: Column) -> list[object]:
+    return written_list(column.to_list()) if column.type is AttributeType.FLOAT else column.to_list()

@@ -280,16 +280,16 @@ def test_a_lossy_count_that_allows_no_error_never_ends_a_bucket() -> None:
     assert [row["n"] for row in rows] == [7, 7, 7]
 
 
-def test_the_rate_of_an_instance_that_a_timer_opens_ticks_a_whole_period_later() -> None:
+def test_the_rate_of_an_instance_ticks_from_its_first_event_also_when_a_timer_sends_the_first_row() -> None:
     runtime = started(
         "@app:playback define stream S (a int, k string); partition with (k of S) begin "
         "from S#window.session(20 millisec) select a output all every 15 millisec insert expired events into O; end;"
     )
     rows = rows_of(runtime, "O")
     runtime.send("S", records([10], a=ints(1), k=pa.array(["x"])))
-    runtime.advance_time(44)
+    runtime.advance_time(39)
     assert rows == []
-    runtime.advance_time(45)
+    runtime.advance_time(40)
     assert [row["a"] for row in rows] == [1]
 
 
