@@ -109,6 +109,8 @@ def comparison(draw: Draw, refs: Refs, depth: int = 0) -> str:
     ref = draw.one(refs)
     if draw.chance(0.06):
         return f"{ref.text} is null"
+    if ref.type in CONSTANTS and draw.chance(0.5):
+        return constant_comparison(draw, ref)
     if ref.type == "bool":
         return draw.one([f"{ref.text} == {draw.one(['true', 'false'])}", ref.text, f"not {ref.text}"])
     if ref.type == "string":
@@ -124,5 +126,6 @@ def constant_comparison(draw: Draw, ref: Ref) -> str:
     """Return a comparison of `ref` with a constant that some rows pass."""
     if ref.type == "bool":
         return f"{ref.text} == {draw.one(['true', 'false'])}"
-    operator = draw.one(["==", "!="]) if ref.type == "string" else draw.one(["<", ">", "<=", ">=", "!="])
-    return f"{ref.text} {operator} {draw.one(CONSTANTS[ref.type][:4])}"
+    if ref.type == "string":
+        return f"{ref.text} {draw.one(['==', '!=', '!='])} {draw.one(CONSTANTS[ref.type][:3])}"
+    return f"{ref.text} {draw.one(['<', '>', '<=', '>=', '!=', '>', '>='])} {draw.one(CONSTANTS[ref.type][:4])}"
