@@ -11,10 +11,12 @@ import pyarrow as pa
 from tqdm import tqdm
 
 from cep_cli.errors import with_readable_errors
+from cep_cli.listening import StreamListener, why_quiet
 from cep_cli.plans import manager_options
 from cep_cli.rest import ManagerClient
+from cep_cli.terminal import printable
 from cep_common.clock import SystemClock
-from cep_common.errors import PeerError
+from cep_common.errors import CepError, PeerError
 from cep_common.ids import Endpoint
 from cep_common.security.config import SecurityConfig
 from cep_worker.client import EventSender, fetch_schema
@@ -81,23 +83,48 @@ def send_command(
 @click.argument("stream")
 @click.option("--count", type=click.IntRange(min=1), help="Stop after so many events.")
 @click.option("--timeout", "timeout_s", type=float, help="Stop when nothing has come for so many seconds.")
-@click.option("--worker", help="The worker to listen to, by name; default the first.")
+@click.option("--worker", help="Listen to this worker alone, by name; default all, since results may come from any.")
 @KEYS_OPTION
 @manager_options
 @with_readable_errors
 def listen_command(
     stream: str, count: int | None, timeout_s: float | None, worker: str | None, keys: str, client: ManagerClient
 ) -> None:
-    """Print the events of the exported stream STREAM as they come, one JSON object a line."""
-    address = find_worker(client, worker)
-    timeout_ms = None if timeout_s is None else int(timeout_s * 1000)
+    """Print the events of the exported stream STREAM as they come, one JSON object a line.
+
+    All workers are listened to, also those that start later: results come from the one that a publisher of the plan is
+    connected to. When nothing comes, standard error says why.
+    """
+    security = SecurityConfig(keys)
+
+    def addresses() -> dict[str, Endpoint]:
+        if worker is not None:
+            return {worker: endpoint(find_worker(client, worker)["egress"])}
+        live = [one for one in client.cluster()["workers"] if one["egress"]]
+        return {one["worker"]: endpoint(one["egress"]) for one in live}
+
+    listener = StreamListener(
+        addresses=addresses,
+        listen=lambda where: EventListener(where, stream, client.tenant, security=security),
+        quiet=lambda: _why_quiet(client, stream),
+        tell=lambda text: click.echo(printable(text), err=True),
+    )
     printed = 0
-    with EventListener(endpoint(address["egress"]), stream, client.tenant, security=SecurityConfig(keys)) as listener:
-        for event in (event for batch in listener.batches(timeout_ms) for event in event_rows(batch)):
+    try:
+        for event in (event for batch in listener.batches(timeout_s) for event in event_rows(batch)):
             click.echo(json.dumps(event))
             printed += 1
             if printed == count:
                 break
+    finally:
+        listener.close()
+
+
+def _why_quiet(client: ManagerClient, stream: str) -> str:
+    try:
+        return why_quiet(stream, client.workers()["workers"])
+    except CepError as error:
+        return f"nothing comes on {stream}, and no manager says why: {error.message}"
 
 
 def find_worker(client: ManagerClient, name: str | None) -> Any:

@@ -272,7 +272,7 @@ def wait_until_connected(client: ManagerClient, plan: str, wait_s: float) -> Any
     while True:
         details = client.plan(plan)
         status = details["status"]
-        if status["topology"]["state"] in ("active", "inactive") and status["connected"]:
+        if status["topology"]["state"] in ("active", "degraded", "inactive") and status["connected"]:
             return details
         if status["topology"]["state"] == "failed" or time.monotonic() > deadline:
             raise RefusedError(f"{plan} is not active and connected:\n{plan_status(details)}")

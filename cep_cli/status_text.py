@@ -38,7 +38,7 @@ def plan_status(plan: Any) -> str:
     status = plan["status"]
     topology, outflow = status["topology"], status["outflow"]
     lines = [f"{plan['topology']}, epoch {plan['epoch']}", f"Topology : {topology['state'].upper()}"]
-    lines += _notes(topology)
+    lines += _notes(status)
     if status["inflow"]:
         lines.append("Inflow connections :")
         lines += [f"\t{one['worker']} : {_share(one['established'], one['required'])}" for one in status["inflow"]]
@@ -56,13 +56,15 @@ def plan_status(plan: Any) -> str:
     return "\n".join(lines)
 
 
-def _notes(topology: Any) -> list[str]:
+def _notes(status: Any) -> list[str]:
     """What there is to say of the topology beside its state."""
+    topology = status["topology"]
     notes: list[str] = []
-    if topology["reason"]:
+    if topology["reason"] and topology["state"] != "degraded":
         notes.append(f"\t{topology['reason']}")
     elif topology["interruption"]:
         notes.append(f"\tinterrupted {topology['interrupted_ms'] // 1000} s ago: {topology['interruption']}")
+    notes += [f"\t{_degraded(part)}" for part in status["degraded"]]
     if topology["undeploying"]:
         notes.append(f"\tis being undeployed: {topology['undeploying']}")
     if not topology["intake"] and topology["state"] != "inactive":
@@ -74,9 +76,18 @@ def _notes(topology: Any) -> list[str]:
     notes += [f"\tbegan anew: {left}" for left in topology["state_left"]]
     if topology["restarts"]:
         notes.append(f"\trestarts: {topology['restarts']}")
-    if topology["last_error"]:
+    if topology["last_error"] and not status["degraded"]:
         notes.append(f"\tlast error: {topology['last_error']}")
     return notes
+
+
+def _degraded(part: Any) -> str:
+    """A sink, source or log that does not work: why, since when, and what waits for it."""
+    kind = {"log": "log of", "results": "log of results"}.get(part["kind"], f"{part['type']} {part['kind']} of")
+    since = datetime.fromtimestamp(part["since_ms"] / 1000).astimezone().strftime(" since %Y-%m-%d %H:%M:%S")
+    since = since if part["since_ms"] else ""
+    waits = f"; {part['waiting_events']:,} events wait" if part["waiting_events"] else ""
+    return f"{kind} {part['stream']} at {part['worker']} fails{since}: {part['error']}{waits}".replace("  ", " ")
 
 
 def _task(task: Any) -> str:

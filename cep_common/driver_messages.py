@@ -101,8 +101,8 @@ class ExecutorReport(msgspec.Struct, frozen=True):
 
 class RegisterDriver(Message, frozen=True):
     """The driver is alive; sent again (at once when a topology's state changes) it is the heartbeat. `started_ms` is
-    the time of day at which its process started. `savepoints` are those of all plans, oldest first (the newest of them
-    when there are very many)."""
+    the time of day at which its process started, `up_ms` ago. `savepoints` are those of all plans, oldest first (the
+    newest of them when there are very many)."""
 
     TYPE = "register-driver"
     driver: str
@@ -118,6 +118,7 @@ class RegisterDriver(Message, frozen=True):
     executors: tuple[ExecutorReport, ...] = ()
     checkpointing: CheckpointSettings | None = None
     insight: InsightAddress | None = None
+    up_ms: int = 0
 
 
 class DriverRegistered(Message, frozen=True):

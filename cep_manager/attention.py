@@ -63,6 +63,9 @@ class Picture(msgspec.Struct, frozen=True):
 
 Check = Callable[[Picture], Iterator[Finding]]
 
+RECENT_MS = 30 * 60_000
+"""What went wrong, and works again, is listed for so long."""
+
 
 def in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """The worst first, of equals what began last; what has no beginning comes behind what has."""
@@ -127,8 +130,8 @@ def _checkpoint_store(picture: Picture) -> Iterator[Finding]:
             "driver",
             driver.latest.driver,
             f"Checkpoints cannot be stored: {settings.problem}",
-            "Until they can be no plan starts, and a failure would repeat all since the last one; mend the store or "
-            "checkpoint.location in the driver's configuration.",
+            "Until then no plan starts, and a failure repeats all since the last checkpoint. Repair the store, or "
+            "change checkpoint.location in the driver's configuration.",
         )
 
 
@@ -169,6 +172,46 @@ def _managers(picture: Picture) -> Iterator[Finding]:
             )
 
 
+def _leader_changes(picture: Picture) -> Iterator[Finding]:
+    recent = [one for one in picture.election.changes if picture.now_ms - one.at_ms < RECENT_MS]
+    if not recent:
+        return
+    newest = recent[-1]
+    often = "once" if len(recent) == 1 else f"{len(recent)} times"
+    former, leader = (f"{one.host}:{one.port}" for one in (newest.former, newest.leader))
+    yield Finding(
+        Severity.NOTICE if len(recent) == 1 else Severity.WARNING,
+        "leader-changed",
+        "manager",
+        leader,
+        f"The leader changed {often} in the last half hour, last from {former} to {leader}",
+        "A manager ended, or its host or database was too slow to renew the lease: see the managers' logs.",
+        newest.at_ms,
+    )
+
+
+def _processes(picture: Picture) -> Iterator[Finding]:
+    """Processes that failed lately and are back; those that are not are found by other checks."""
+    snapshot = picture.snapshot
+    away = {(one.latest.host, one.latest.process_id) for one in snapshot.lost_workers}
+    if snapshot.driver is not None and snapshot.driver_missing:
+        away.add((snapshot.driver.latest.host, snapshot.driver.latest.process_id))
+    for group in snapshot.errors.get(None, ()):
+        places = [place for place in group.places if (place.host, place.process_id) not in away]
+        if not places or picture.now_ms - places[0].last_ms >= RECENT_MS:
+            continue
+        times = "" if group.count == 1 else f", {group.count} times"
+        yield Finding(
+            Severity.NOTICE,
+            "process-failed",
+            "driver" if group.code.startswith("driver") else "worker",
+            group.text,
+            f"{group.text[:1].upper()}{group.text[1:]} (process {places[0].process_id} on {places[0].host}){times}",
+            "It is listed for half an hour. The log of the process says why it ended.",
+            places[0].last_ms,
+        )
+
+
 def _insecure(picture: Picture) -> Iterator[Finding]:
     if picture.manager.insecure:
         yield Finding(
@@ -199,6 +242,8 @@ SYSTEM_CHECKS: tuple[Check, ...] = (
     _checkpoint_store,
     _workers,
     _managers,
+    _leader_changes,
+    _processes,
     _insecure,
     _files,
     _metric_tables,

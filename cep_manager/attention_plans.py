@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from cep_common.driver_messages import CheckpointReport, TopologyReport
-from cep_common.error_records import ErrorRecord
 from cep_common.ids import PlanKey
-from cep_manager.attention import Finding, Picture, Severity, Subject
+from cep_manager.attention import RECENT_MS, Finding, Picture, Severity, Subject
 from cep_manager.checkpoint_view import former_savepoint
+from cep_manager.degraded import DegradedPart, degraded_parts
+from cep_manager.deployment import RUNS
 from cep_manager.plan_record import PlanRecord
 from cep_manager.plan_state import PlanState
 from cep_manager.statistics.figures import CAPACITY_WINDOW_S, figures
@@ -18,8 +19,6 @@ from cep_manager.status import WorkerReports, plan_status, worker_reports
 
 LASTING_MS = 15_000
 """What has lasted for so long does not heal by itself any more."""
-RECENT_MS = 30 * 60_000
-"""Errors are told of for so long."""
 BUSY = 0.9
 """A stage that spends more than this share of its time working cannot take much more."""
 COUNTED_MS = 60_000
@@ -34,13 +33,14 @@ MISSED_CHECKPOINTS = 3
 
 
 class Case(msgspec.Struct, frozen=True):
-    """A plan in the picture, and what workers say of it in its present epoch. `system` is True when findings on the
-    system are told beside those on plans."""
+    """A plan in the picture, what workers say of it in its present epoch, and which parts of it do not work. `system`
+    is True when findings on the system are listed beside those on plans."""
 
     picture: Picture
     record: PlanRecord
     reports: WorkerReports
     system: bool
+    degraded: tuple[DegradedPart, ...] = ()
 
     @property
     def lasts(self) -> bool:
@@ -56,7 +56,8 @@ def plan_findings(picture: Picture, tenant: int | None, system: bool) -> Iterato
     the `system` tell of it."""
     for key, record in picture.snapshot.plans.items():
         if tenant in (None, key.tenant):
-            case = Case(picture, record, worker_reports(picture.snapshot, key, record.epoch), system)
+            reports = worker_reports(picture.snapshot, key, record.epoch)
+            case = Case(picture, record, reports, system, degraded_parts(key, reports))
             for check in PLAN_CHECKS:
                 yield from check(case)
 
@@ -124,7 +125,7 @@ def _load(case: Case) -> Iterator[Finding]:
             yield _finding(record.key, Severity.WARNING, "capacity", what, advice)
     for worker, report in case.reports:
         waiting = [link.instance for link in report.links if link.waits]
-        if waiting:
+        if waiting and not _fails(case, worker.latest.worker):
             what = f"{', '.join(waiting)} wait: {worker.latest.worker} has no room for their results"
             advice = (
                 "A sink or listener takes results more slowly than they come; look at it, or drop what it cannot take."
@@ -147,6 +148,11 @@ def _load(case: Case) -> Iterator[Finding]:
 
 def _storage(case: Case) -> Iterator[Finding]:
     picture, record = case.picture, case.record
+    for part in case.degraded:
+        if part.kind == "results" and not _results_full(case, part.worker):
+            what = f"Results do not leave {part.worker}: {part.error}"
+            advice = "Until then they wait in the topology. The worker's log has the reason."
+            yield _finding(record.key, Severity.CRITICAL, "results-problem", what, advice)
     for worker, report in case.reports:
         name = worker.latest.worker
         for spool in report.spools:
@@ -173,21 +179,60 @@ def _storage(case: Case) -> Iterator[Finding]:
             what = f"{aside} bytes of damaged files were set aside by {name}"
             advice = "Look at the files *.unreadable in its data folder, whose names its log tells; then remove them."
             yield _finding(record.key, Severity.WARNING, "files-set-aside", what, advice)
-        if report.held is not None and report.held.oldest_ms > HELD_MS:
-            what = f"{report.held.events} results wait in {name} for their checkpoint or for sinks"
-            since_ms = picture.now_ms - report.held.oldest_ms
-            advice = "Look whether checkpoints get through, and whether the plan's sinks answer."
+        held = report.held
+        if held is not None and held.events and held.oldest_ms > HELD_MS and not _fails(case, name):
+            sinks = held.released_events
+            what = f"{held.events:,} results wait in {name} for their " + ("sinks" if sinks else "checkpoint")
+            since_ms = picture.now_ms - held.oldest_ms
+            advice = (
+                "Its sinks take results more slowly than they come: speed them up, or give the plan fewer results."
+                if sinks
+                else "They are delivered when a checkpoint is complete: see the plan's checkpoints."
+            )
             yield _finding(record.key, Severity.WARNING, "results-held", what, advice, since_ms)
 
 
 def _connectors(case: Case) -> Iterator[Finding]:
-    record = case.record
-    for worker, _ in case.reports:
-        for one in worker.latest.connectors:
-            if one.error and (one.tenant, one.plan) == (record.key.tenant, record.key.plan):
-                what = f"The {one.type} {one.direction} of {one.stream} at {worker.latest.worker} fails: {one.error}"
-                advice = "It tries again by itself; look whether what it connects to is there."
-                yield _finding(record.key, Severity.WARNING, "connector", what, advice)
+    """One finding for each source or sink, however many workers it fails at."""
+    by_name: dict[str, list[DegradedPart]] = {}
+    for part in case.degraded:
+        if part.kind in ("sink", "source"):
+            by_name.setdefault(part.name(), []).append(part)
+    for name, parts in by_name.items():
+        first, is_sink = parts[0], parts[0].kind == "sink"
+        workers = ", ".join(dict.fromkeys(part.worker for part in parts))
+        waiting = sum(part.waiting_events for part in parts)
+        waits = f"; {waiting:,} {'results' if is_sink else 'events'} wait for it" if waiting else ""
+        severity = Severity.CRITICAL if is_sink else Severity.WARNING
+        what = f"The {name} at {workers} fails: {first.error}{waits}"
+        advice = _sink_advice(case) if is_sink else "It tries again by itself: see that what it connects to is up."
+        yield _finding(case.record.key, severity, "connector", what, advice, first.since_ms or None)
+
+
+def _results_full(case: Case, worker: str) -> bool:
+    return any(one.held is not None and one.held.full for at, one in case.reports if at.latest.worker == worker)
+
+
+def _sink_advice(case: Case) -> str:
+    delivery = case.record.compiled.delivery if case.record.compiled is not None else "at-least-once"
+    advice = "It tries again by itself. See that what it connects to is up and takes what is sent, or edit the sink."
+    if delivery == "at-most-once":
+        return f"{advice} The plan delivers at most once: results that find no room are lost."
+    if any(report.held is not None and report.held.full for _, report in case.reports):
+        return f"{advice} The worker's log of results is full: the topology and its checkpoints wait until it answers."
+    return f"{advice} Results wait on the worker's disk, and checkpoints go on."
+
+
+def _fails(case: Case, worker: str) -> bool:
+    """Whether a sink at the worker is known to fail: what waits for it needs no finding of its own."""
+    return any(part.kind == "sink" and part.worker == worker for part in case.degraded)
+
+
+def _waits_for_sink(case: Case) -> bool:
+    """Whether results cannot leave the topology because of a sink."""
+    return any(link.waits for _, report in case.reports for link in report.links) or any(
+        report.held is not None and report.held.full for _, report in case.reports
+    )
 
 
 def _checkpoints(case: Case) -> Iterator[Finding]:
@@ -199,9 +244,16 @@ def _checkpoints(case: Case) -> Iterator[Finding]:
     if topology is None:
         return
     ended = [one for one in topology.checkpoints if one.state != "taking"]
+    if _waits_for_sink(case):  # the sink's finding says so: no checkpoint passes results that cannot leave
+        return
     if ended and ended[-1].state in ("failed", "abandoned"):
-        what = f"Checkpoint {ended[-1].checkpoint} came to nothing: {ended[-1].error}"
-        advice = "Until one gets through, a failure goes back to the last that did; look at the checkpoint store."
+        what = f"Checkpoint {ended[-1].checkpoint} failed: {ended[-1].error}"
+        advice = (
+            "Its tasks were too slow, or one of them hangs: see the plan's stages and the driver's log."
+            if ended[-1].state == "abandoned"
+            else "See that the checkpoint store can be written and has room; the driver's log has the reason."
+        )
+        advice = f"{advice} Until one is complete, a failure repeats everything since the last that was."
         yield _finding(record.key, Severity.WARNING, "checkpoint-failed", what, advice, _end(ended[-1]))
         return
     settings = driver.latest.checkpointing
@@ -234,22 +286,43 @@ def _end(checkpoint: CheckpointReport) -> int:
     return checkpoint.began_ms + checkpoint.duration_ms
 
 
-def _errors(case: Case) -> Iterator[Finding]:
-    """One finding for all errors of a plan, of which the newest is told."""
+def _interruption(case: Case) -> Iterator[Finding]:
+    """What stopped it lately, though it runs again: a restart, a recall of tasks, a driver that was lost."""
     picture, record = case.picture, case.record
-    tasks = picture.snapshot.tasks.get(record.key, ())
-    told: list[ErrorRecord] = [
-        one for task in tasks for component in task.latest.components for one in component.failures
+    at_ms = picture.time_of_day(record.interrupted_ms)
+    if not record.interruption or record.state not in RUNS or picture.now_ms - at_ms >= RECENT_MS:
+        return
+    times = f"; its topology has been restarted {record.restarts} times" if record.restarts > 1 else ""
+    what = f"It was interrupted and runs again: {record.interruption}{times}"
+    advice = f"Nothing needs to be done unless it comes again. All that went wrong: cep exceptions {record.key.plan}"
+    yield _finding(record.key, Severity.NOTICE, "plan-interrupted", what, advice, at_ms)
+
+
+def _errors(case: Case) -> Iterator[Finding]:
+    """One finding for all errors of a plan, with the newest. Those of a sink or source that fails now, and the failure
+    that interrupted it last, have findings of their own."""
+    picture, record = case.picture, case.record
+    failing = {f"{part.kind} {part.type} of {part.stream}" for part in case.degraded}
+    interrupted = bool(record.interruption) and record.state in RUNS
+    recent = [
+        one
+        for one in picture.snapshot.errors.get(record.key, ())
+        if picture.now_ms - one.last_ms < RECENT_MS
+        and one.code != "plan-invalid"
+        and not (one.kind == "failure" and (interrupted or record.state not in RUNS))
+        and not all(place.instance in failing for place in one.places)
     ]
-    told += [one for _, report in case.reports for one in report.errors]
-    recent = [one for one in told if picture.now_ms - one.last_ms < RECENT_MS]
     if not recent:
         return
     newest = max(recent, key=lambda one: one.last_ms)
-    where = f"{newest.instance}: " if newest.instance else ""
+    instance = newest.places[0].instance if newest.places else ""
+    where = f"{instance}: " if instance else ""
     often = sum(one.count for one in recent)
     what = f"{often} {'error' if often == 1 else 'errors'}, the newest at {where}{newest.text}"
-    advice = "Events that fail are dealt with as @OnError says; mend the plan or its events."
+    advice = (
+        "Failed events are handled by the stream's @OnError action. Fix the plan or the incoming data; "
+        f"cep exceptions {record.key.plan} lists them."
+    )
     yield _finding(record.key, Severity.WARNING, "errors", what, advice, newest.last_ms)
 
 
@@ -261,5 +334,6 @@ PLAN_CHECKS: tuple[PlanCheck, ...] = (
     _connectors,
     _checkpoints,
     _former,
+    _interruption,
     _errors,
 )

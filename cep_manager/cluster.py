@@ -32,7 +32,7 @@ def driver_view(snapshot: Snapshot) -> DriverView | None:
         slots_free=latest.slots_free,
         web_url=latest.web_url,
         live=driver.live(snapshot.now_ms, snapshot.lease_ms),
-        up_ms=snapshot.now_ms - driver.since_ms,
+        up_ms=driver.up_ms(snapshot.now_ms),
         silent_ms=snapshot.now_ms - driver.heard_ms,
         topologies=tuple(
             DriverTopology(
@@ -60,7 +60,7 @@ def worker_views(snapshot: Snapshot) -> tuple[WorkerView, ...]:
             ingress=worker.latest.ingress,
             egress=worker.latest.egress,
             synchronised=worker.latest.revision == snapshot.revision,
-            up_ms=snapshot.now_ms - worker.since_ms,
+            up_ms=worker.up_ms(snapshot.now_ms),
             silent_ms=snapshot.now_ms - worker.heard_ms,
             plans=tuple(report.key.topology() for report in worker.latest.plans),
         )
@@ -79,7 +79,7 @@ def task_views(snapshot: Snapshot) -> tuple[TaskView, ...]:
             host=task.latest.host,
             process_id=task.latest.process_id,
             live=task.live(snapshot.now_ms, snapshot.lease_ms),
-            up_ms=snapshot.now_ms - task.since_ms,
+            up_ms=task.up_ms(snapshot.now_ms),
             silent_ms=snapshot.now_ms - task.heard_ms,
             instances=tuple(component.instance for component in task.latest.components),
         )
@@ -115,7 +115,7 @@ def election_view(standing: Standing, leads: bool) -> ElectionView:
     """Who leads, and all managers; `leads` says whether the one that is asked does, at this moment."""
     members = tuple(_member(sight, standing) for sight in standing.sights)
     leader = next((member for member in members if member.role == "leader"), None)
-    return ElectionView(leads, leader, members, standing.problem)
+    return ElectionView(leads, leader, members, standing.problem, standing.changes)
 
 
 def _member(sight: Sight, standing: Standing) -> ManagerMember:

@@ -37,6 +37,7 @@ from cep_manager.run_fence import RunFence
 from cep_manager.samples import Samples
 from cep_manager.snapshot import Snapshot
 from cep_manager.standing_results import standing_results
+from cep_manager.statistics.deliveries import Deliveries
 from cep_manager.statistics.histories import Histories
 
 CHANGING_HEARTBEAT_MS = 100
@@ -64,6 +65,7 @@ class ControlPlane:
         self._registry = Registry(heartbeat_ms, lease_ms)
         self._members = Members(lease_ms)
         self._histories = Histories()
+        self._deliveries = Deliveries()
         self._errors = ErrorHistory()
         self._checkpoints = CheckpointHistory()
         self._samples = Samples()
@@ -103,7 +105,13 @@ class ControlPlane:
         notes: list[Instruction] = []
         plans = tuple(report for report in message.plans if self._deployments.speaks_of_plan(report))
         self._errors.worker_heard(msgspec.structs.replace(message, plans=plans))
+        self._deliveries.heard(message.worker, message.process_id, plans, now_ms)
+        former = self._members.workers.get(message.worker)
         if self._members.worker_heard(message, peer, now_ms):
+            if former is not None and not former.latest.leaving:
+                last = former.latest
+                text = f"worker {last.worker} was started again while it was taken for alive"
+                self._process_lost("worker-restarted", text, last.host, last.process_id, now_ms)
             where = f"worker={message.worker} host={message.host} process={message.process_id}"
             notes.append(LogLine("info", f"worker registered {where}"))
         limits = share_of_events(self._quotas, self._deployments.plans, self._members.live_workers(now_ms))
@@ -148,7 +156,12 @@ class ControlPlane:
             self._fence.attempt_heard(report.key, report.epoch, report.restarts)
             self._checkpoints.heard(report)
         notes: list[Instruction] = []
+        before = self._members.live_driver(now_ms)
         if self._members.driver_heard(message, peer, now_ms):
+            if before is not None:
+                last = before.latest
+                text = f"the driver {last.driver} was started again while it was taken for alive"
+                self._process_lost("driver-restarted", text, last.host, last.process_id, now_ms)
             where = f"driver={message.driver} host={message.host} process={message.process_id} master={message.master}"
             notes.append(LogLine("info", f"driver registered {where}"))
         driver = self._members.live_driver(now_ms)
@@ -312,6 +325,7 @@ class ControlPlane:
             },
             endpoints=self._registry.records(),
             histories=self._histories.snapshot(),
+            deliveries=self._deliveries.snapshot(),
             errors=self._errors.groups(),
             checkpoints=self._checkpoints.known(),
             samples=self._samples.snapshot(),
@@ -343,6 +357,7 @@ class ControlPlane:
         self._checkpoints.keep_epochs(key, epochs)
         if record is None:
             self._errors.keep(self._deployments.plans)
+            self._deliveries.keep(self._deployments.plans)
             self._checkpoints.keep(self._deployments.plans)
         self._samples.keep(key, {name.rpartition("#")[0] for name in instances})
 

@@ -111,6 +111,15 @@ class Lease(msgspec.Struct, frozen=True):
     changes: int
 
 
+class LeaderChange(msgspec.Struct, frozen=True):
+    """`leader` took the lease over under `token` at the time of day `at_ms` without that `former` had given it back."""
+
+    at_ms: int
+    token: int
+    former: Endpoint
+    leader: Endpoint
+
+
 class Seen(msgspec.Struct, frozen=True):
     """What was found in the database: the lease, and every manager with the number of times that it has been there.
     `done` says that the claim or the confirmation that was asked for has come about, and just now. `namesake` is the

@@ -13,12 +13,15 @@ import msgspec
 
 from cep_common.ids import PlanKey
 from cep_common.messages import Connector, StreamBinding
+from cep_common.worker_reports import ConnectorReport
 from cep_manager.compiled_plan import CompiledPlan
+from cep_manager.degraded import degraded_parts
 from cep_manager.graph_ends import sink_nodes, source_nodes
 from cep_manager.graph_model import NodeState
+from cep_manager.members import undelivered_results
 from cep_manager.plan_state import PlanState
 from cep_manager.snapshot import Snapshot
-from cep_manager.status import plan_status, worker_reports
+from cep_manager.status import WorkerReports, plan_status, worker_reports
 
 FlowKind = Literal["source", "stream", "plan", "sink"]
 
@@ -26,14 +29,23 @@ _SOURCES, _IMPORTED, _PLANS, _EXPORTED, _SINKS = range(5)
 _DEPTH_LAYERS = 5
 """All that belongs to a plan stands in front of what belongs to those that it feeds."""
 _IN_MEMORY = "inMemory"
-_RUNNING = (PlanState.ACTIVE, PlanState.INACTIVE, PlanState.UPDATING, PlanState.REBALANCING, PlanState.DRAINING)
+_RUNNING = (
+    PlanState.ACTIVE,
+    PlanState.DEGRADED,
+    PlanState.INACTIVE,
+    PlanState.UPDATING,
+    PlanState.REBALANCING,
+    PlanState.DRAINING,
+)
 
 
 class FlowNode(msgspec.Struct, frozen=True):
     """A source or sink of a plan (`label` is its type, `stream` its event stream), an event stream with its
     `attributes` (those of the first plan, in order of name, that is tied to it), or a plan (`words` is its state).
 
-    Events are those that workers counted since they started; rates are events per second over the last seconds.
+    Events are those that workers counted since they started, of what leaves a plan those that were delivered; rates are
+    events per second over the last seconds. `waiting` events wait for a sink. `problem` says what is wrong with a
+    source, sink or plan, since the time of day `since_ms` (0: not known).
     """
 
     id: str
@@ -49,6 +61,9 @@ class FlowNode(msgspec.Struct, frozen=True):
     events_per_second: float = 0.0
     emitted: int = 0
     emitted_per_second: float = 0.0
+    waiting: int = 0
+    problem: str = ""
+    since_ms: int = 0
 
 
 class FlowEdge(msgspec.Struct, frozen=True):
@@ -91,12 +106,15 @@ class _Flow:
 
     def add_plan(self, snapshot: Snapshot, key: PlanKey) -> None:
         record = snapshot.plans[key]
-        state = plan_status(snapshot, key).topology.state
+        topology = plan_status(snapshot, key).topology
+        state, problem = topology.state, topology.reason
         shown: NodeState = "live" if state in _RUNNING else "silent" if state is PlanState.FAILED else "expected"
+        if state is PlanState.DEGRADED:
+            shown = "failing"
         plan = f"plan:{key.plan}"
         words, layer = state.value, self._layer(key.plan, _PLANS)
         if record.compiled is None:
-            self.nodes[plan] = FlowNode(plan, "plan", key.plan, layer, shown, key.plan, words=words)
+            self.nodes[plan] = FlowNode(plan, "plan", key.plan, layer, shown, key.plan, words=words, problem=problem)
             return
         workers = worker_reports(snapshot, key, record.epoch)
         sent = _sums(
@@ -107,22 +125,30 @@ class _Flow:
         )
         into, out = _whole(sent), _whole(got)
         self.nodes[plan] = FlowNode(
-            plan, "plan", key.plan, layer, shown, key.plan, "", words, (), into.events, into.rate, out.events, out.rate
-        )
-        self._add_ends(key.plan, record.compiled, sent, got, shown == "live")
+            plan, "plan", key.plan, layer, shown, key.plan, "", words, (), into.events, into.rate, out.events, out.rate,
+            sum(undelivered_results(report) for _, report in workers), problem,
+        )  # fmt: skip
+        self._add_ends(key, record.compiled, sent, got, workers, shown in ("live", "failing"))
 
     def _add_ends(
-        self, plan: str, compiled: CompiledPlan, sent: dict[str, _Counted], got: dict[str, _Counted], live: bool
+        self,
+        key: PlanKey,
+        compiled: CompiledPlan,
+        sent: dict[str, _Counted],
+        got: dict[str, _Counted],
+        workers: WorkerReports,
+        live: bool,
     ) -> None:
+        plan = key.plan
         for bound in compiled.imported:
             stream = self._stream("imported", bound, self._layer(plan, _IMPORTED), sent[bound.stream], live)
             self._edge(stream, f"plan:{plan}", bound.event_stream, sent[bound.stream], live)
-            for end in self._connectors("source", plan, bound, compiled.sources, live):
+            for end in self._connectors("source", key, bound, compiled.sources, workers, live):
                 self.edges.append(FlowEdge(end, stream, bound.event_stream, live))
         for bound in compiled.exported:
             stream = self._stream("exported", bound, self._layer(plan, _EXPORTED), got[bound.stream], live)
             self._edge(f"plan:{plan}", stream, bound.event_stream, got[bound.stream], live)
-            for end in self._connectors("sink", plan, bound, compiled.sinks, live):
+            for end in self._connectors("sink", key, bound, compiled.sinks, workers, live):
                 self.edges.append(FlowEdge(stream, end, bound.event_stream, live))
 
     def add_feeds(self) -> None:
@@ -168,22 +194,49 @@ class _Flow:
     def _connectors(
         self,
         kind: Literal["source", "sink"],
-        plan: str,
+        key: PlanKey,
         bound: StreamBinding,
         connectors: tuple[Connector, ...],
+        workers: WorkerReports,
         live: bool,
     ) -> Iterator[str]:
+        plan = key.plan
         layer = self._layer(plan, _SOURCES if kind == "source" else _SINKS)
         mine = [one for one in connectors if one.stream == bound.stream]
         for number, connector in enumerate(mine):
             id_ = f"{kind}:{plan}:{bound.stream}:{number}"
-            state: NodeState = "live" if live else "expected"
-            self.nodes[id_] = FlowNode(
-                id_, kind, connector.type, layer, state, plan, bound.event_stream, connector.mapper
+            twin = sum(one.type == connector.type for one in mine[:number])
+            told = _told_of(kind, key, connector, twin, workers)
+            failing = next((one for one in told if one.error), None)
+            behind = sum(
+                part.waiting_events
+                for part in degraded_parts(key, workers)
+                if (part.kind, part.type, part.stream) == (kind, connector.type, connector.stream)
             )
+            state: NodeState = "failing" if failing else "live" if live else "expected"
+            self.nodes[id_] = FlowNode(
+                id_, kind, connector.type, layer, state, plan, bound.event_stream, connector.mapper,
+                events=sum(one.delivered_events for one in told),
+                waiting=max(behind, sum(one.waiting_events for one in told)),
+                problem=failing.error if failing else "",
+                since_ms=failing.since_ms if failing else 0,
+            )  # fmt: skip
             if connector.type == _IN_MEMORY:
                 (self._taking if kind == "source" else self._giving).setdefault(_topic(connector), []).append(id_)
             yield id_
+
+
+def _told_of(
+    direction: str, key: PlanKey, connector: Connector, twin: int, workers: WorkerReports
+) -> list[ConnectorReport]:
+    """What workers say of a source or sink of the plan, the one number `twin` of its type and stream."""
+    wanted = (direction, connector.type, key.tenant, key.plan, connector.stream)
+
+    def is_it(one: ConnectorReport) -> bool:
+        return (one.direction, one.type, one.tenant, one.plan, one.stream) == wanted
+
+    alike = [[one for one in worker.latest.connectors if is_it(one)] for worker, _ in workers]
+    return [found[twin] for found in alike if twin < len(found)]
 
 
 def event_flow(snapshot: Snapshot, tenant: int) -> EventFlow:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from cep_common.messages import Connector, RegisterWorker, StreamBinding, WorkerPlanReport
 from cep_common.worker_reports import PublisherReport
 from cep_manager.compiled_plan import CompiledPlan
+from cep_manager.degraded import degraded_parts
 from cep_manager.graph_model import Connection, GraphEdge, GraphNode
 from cep_manager.graph_stages import StageInstance
 from cep_manager.members import Member
@@ -56,12 +57,14 @@ def _source_node(
             stream=binding.stream,
         )
     sent, waiting = _sent(report, binding.stream)
+    error = _failing(worker, report, "source", binding.stream)
     return GraphNode(
         id=_source(worker.latest.worker, binding.stream),
         kind="source",
         label=binding.event_stream,
         layer=0,
-        state="live",
+        state="failing" if error else "live",
+        last_error=error,
         stream=binding.stream,
         host=worker.latest.host,
         process_id=worker.latest.process_id,
@@ -89,17 +92,20 @@ def _sink_node(
             connectors=kinds,
             stream=binding.stream,
         )
+    error = _failing(worker, report, "sink", binding.stream)
     return GraphNode(
         id=_sink(worker.latest.worker, binding.stream),
         kind="sink",
         label=binding.event_stream,
         layer=layer,
-        state="live",
+        state="failing" if error else "live",
         stream=binding.stream,
         host=worker.latest.host,
         process_id=worker.latest.process_id,
-        received=_got(report, binding.stream),
-        received_per_second=_got_rate(worker, report, binding.stream),
+        received=_delivered(report, binding.stream),
+        received_per_second=_rate(worker, report, lambda one: _delivered(one, binding.stream)),
+        waiting=_waiting(report, binding.stream),
+        last_error=error,
         connectors=kinds,
     )
 
@@ -198,6 +204,12 @@ def connections(workers: WorkerReports) -> Iterator[Connection]:
             )
 
 
+def _failing(worker: Member[RegisterWorker], report: WorkerPlanReport, direction: str, stream: str) -> str:
+    """What is wrong with a source or sink of the stream at the worker, or nothing."""
+    parts = degraded_parts(report.key, ((worker, report),))
+    return next((part.error for part in parts if (part.kind, part.stream) == (direction, stream)), "")
+
+
 def _source(worker: str | None, stream: str) -> str:
     return f"source:{worker or ''}:{stream}"
 
@@ -213,27 +225,50 @@ def _sent(report: WorkerPlanReport, stream: str) -> tuple[int, int]:
 
 
 def _sent_rate(worker: Member[RegisterWorker], report: WorkerPlanReport, stream: str) -> float:
-    return per_second(worker, lambda latest: _sent(_same_plan(latest, report), stream)[0])
+    """An inflow outlives its epoch, and counts on."""
+
+    def sent(latest: RegisterWorker) -> int | None:
+        found = next((one for one in latest.plans if one.key == report.key), None)
+        known = found is not None and any(one.stream == stream for one in found.inflow)
+        return _sent(found, stream)[0] if found is not None and known else None
+
+    return per_second(worker, sent)
 
 
 def _got(report: WorkerPlanReport, stream: str) -> int:
     return sum(outflow.received_events for outflow in report.outflow if outflow.stream == stream)
 
 
+def _delivered(report: WorkerPlanReport, stream: str) -> int:
+    return sum(outflow.delivered_events for outflow in report.outflow if outflow.stream == stream)
+
+
+def _waiting(report: WorkerPlanReport, stream: str) -> int:
+    """What waits for the sinks of the stream in memory, and on the disk for those of the plan."""
+    held = report.held.events if report.held is not None else 0
+    return held + sum(outflow.waiting_events for outflow in report.outflow if outflow.stream == stream)
+
+
+def _rate(
+    worker: Member[RegisterWorker], report: WorkerPlanReport, counted: Callable[[WorkerPlanReport], int]
+) -> float:
+    """How fast a counter of the plan grows at the worker, over those of its reports that tell of the plan."""
+
+    def counter(latest: RegisterWorker) -> int | None:
+        found = next((one for one in latest.plans if one.key == report.key), None)
+        return counted(found) if found is not None else None
+
+    return per_second(worker, counter)
+
+
 def _got_rate(worker: Member[RegisterWorker], report: WorkerPlanReport, stream: str) -> float:
-    return per_second(worker, lambda latest: _got(_same_plan(latest, report), stream))
+    return _rate(worker, report, lambda one: _got(one, stream))
 
 
 def _all_got_rate(worker: Member[RegisterWorker], report: WorkerPlanReport) -> float:
-    return per_second(worker, lambda latest: sum(one.received_events for one in _same_plan(latest, report).outflow))
+    return _rate(worker, report, lambda one: sum(outflow.received_events for outflow in one.outflow))
 
 
 def _link(report: WorkerPlanReport, publisher: str) -> PublisherReport:
     """What the worker tells of the publisher's link."""
     return next((link for link in report.links if link.instance == publisher), PublisherReport(publisher, 0, 0))
-
-
-def _same_plan(latest: RegisterWorker, report: WorkerPlanReport) -> WorkerPlanReport:
-    """The worker's report on the same plan and epoch in another heartbeat, or one that has counted nothing yet."""
-    nothing = WorkerPlanReport(key=report.key, epoch=report.epoch)
-    return next((one for one in latest.plans if (one.key, one.epoch) == (report.key, report.epoch)), nothing)

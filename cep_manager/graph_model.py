@@ -9,14 +9,15 @@ import msgspec
 from cep_common.task_messages import StreamCount
 
 NodeKind = Literal["source", "receiver", "trigger", "processor", "publisher", "sink"]
-NodeState = Literal["live", "silent", "expected"]
+NodeState = Literal["live", "failing", "silent", "expected"]
 
 
 class GraphNode(msgspec.Struct, frozen=True):
     """A stage instance, or a worker's end of a stream. `layer` counts from the sources (0) to the sinks.
 
-    Counts are events since the node's process started; rates are events per second over the last seconds. `busy` is the
-    share of time spent working, 0 to 1. `task` is -1 where there is none. `stream` is set at the ends; `connectors`
+    Counts are events since the node's process started, for a sink those that it has delivered; rates are events per
+    second over the last seconds. A source or sink is `failing` when it does not work, `last_error` says why. `busy` is
+    the share of time spent working, 0 to 1. `task` is -1 where there is none. `stream` is set at the ends; `connectors`
     are the types of the sources or sinks that the plan ties to it. `component` is a stage instance's stage, `capacity`
     the share of the last ten minutes that it spent working, `process_ms` the mean time that an event stayed then.
     """

@@ -72,7 +72,7 @@ def stage_node(instance: StageInstance, layer: int, now_ms: int) -> GraphNode:
         return GraphNode(instance.id, instance.component.kind, instance.id, layer, "expected", component=component)
     name = instance.id
     lately = figures(instance.history, CAPACITY_WINDOW_S, now_ms) if instance.history is not None else Figures()
-    busy = per_second(task, lambda latest: _component(latest, name).busy_ms) / 1_000
+    busy = per_second(task, _counter(name, lambda one: one.busy_ms)) / 1_000
     return GraphNode(
         id=name,
         kind=instance.component.kind,
@@ -102,14 +102,17 @@ def _live_rate(instance: StageInstance, counter: Callable[[ComponentReport], int
     """The rate of a counter of the instance; 0.0 when it is not live."""
     if instance.task is None or not instance.live:
         return 0.0
-    name = instance.id
-    return per_second(instance.task, lambda latest: counter(_component(latest, name)))
+    return per_second(instance.task, _counter(instance.id, counter))
 
 
-def _component(latest: RegisterTask, name: str) -> ComponentReport:
-    """The report on instance `name`, or one that has counted nothing yet."""
-    nothing = ComponentReport(instance=name, component="", kind="processor")
-    return next((report for report in latest.components if report.instance == name), nothing)
+def _counter(name: str, counter: Callable[[ComponentReport], int]) -> Callable[[RegisterTask], int | None]:
+    """What a report counts of instance `name`; None when it does not tell of it."""
+
+    def counted(latest: RegisterTask) -> int | None:
+        found = next((report for report in latest.components if report.instance == name), None)
+        return counter(found) if found is not None else None
+
+    return counted
 
 
 def _total(counts: tuple[StreamCount, ...]) -> int:

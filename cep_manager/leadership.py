@@ -9,6 +9,7 @@ import logging
 import queue
 import threading
 import uuid
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -27,6 +28,8 @@ from cep_manager.election import (
     Election,
     Instruction,
     Lead,
+    LeaderChange,
+    Lease,
     Look,
     Manager,
     Pace,
@@ -48,7 +51,8 @@ ALONE_LEASES = 5
 
 class Standing(msgspec.Struct, frozen=True):
     """How the election stands, for readers in other threads. `leader` None: nobody is known to lead. `token` and
-    `since_ms` (time of day) are the leader's; `sights` are all managers, at the monotonic time `now_ms`."""
+    `since_ms` (time of day) are the leader's; `sights` are all managers, at the monotonic time `now_ms`. `changes` are
+    those of leader that this manager has seen, the last ones."""
 
     now_ms: int
     me: Manager
@@ -57,6 +61,11 @@ class Standing(msgspec.Struct, frozen=True):
     since_ms: int = 0
     sights: tuple[Sight, ...] = ()
     problem: str = ""
+    changes: tuple[LeaderChange, ...] = ()
+
+
+MOST_CHANGES = 100
+"""So many changes of leader are remembered."""
 
 
 class Led(msgspec.Struct, frozen=True):
@@ -102,6 +111,8 @@ class Leadership:
         self._plans_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="read-plans")
         self._settled = threading.Event()
         self._closed = False
+        self._changes: deque[LeaderChange] = deque(maxlen=MOST_CHANGES)
+        self._seen: Lease | None = None
         self.standing = Standing(clock.monotonic_ms(), self.me)
 
     def leads(self) -> bool:
@@ -171,6 +182,7 @@ class Leadership:
         election = self._election
         leader = election.leader(now_ms)
         lease = election.lease
+        self._note_change(lease)
         self.standing = Standing(
             now_ms=now_ms,
             me=self.me,
@@ -179,7 +191,15 @@ class Leadership:
             since_ms=lease.since_ms if lease is not None and leader is not None else 0,
             sights=tuple(election.sights[control] for control in sorted(election.sights)),
             problem=election.problem,
+            changes=tuple(self._changes),
         )
+
+    def _note_change(self, lease: Lease | None) -> None:
+        before, self._seen = self._seen, lease
+        if before is None or lease is None or before.holder is None or lease.holder is None:
+            return
+        if lease.token != before.token:
+            self._changes.append(LeaderChange(lease.since_ms, lease.token, before.holder.control, lease.holder.control))
 
     def _carry_out(self, instructions: list[Instruction], changes: list[Led | Resigned]) -> None:
         for instruction in instructions:

@@ -11,6 +11,7 @@ from collections.abc import Hashable
 from cep_common.clock import Clock
 from cep_common.ids import PlanKey
 from cep_common.insight.door import Insight
+from cep_common.process_time import process_up_ms
 from cep_manager.authoring.language import describe_language
 from cep_manager.authoring.model import Language, Preview, Trial
 from cep_manager.authoring.preview import preview_plan
@@ -78,7 +79,6 @@ class Manager(SampleCommands):
         self._tails = Tails(config.tail, clock, listen_with(config.security))
         self._broadcaster = Broadcaster(config.live_at_once())
         self._trials = Trials(config.trial, config.scripts, clock)
-        self._started_ms = clock.monotonic_ms()
         own = manager_id(config.control_endpoint())
         self._insights = Insights(self._known_processes, asking(service.context), own, insight)
         self._state_queries = StateQueries(asking(service.context), config.scripts)
@@ -190,8 +190,7 @@ class Manager(SampleCommands):
         return self._state_queries.put(snapshot, _record(snapshot, key), question)
 
     def _known_processes(self) -> tuple[Known, ...]:
-        up_ms = self._clock.monotonic_ms() - self._started_ms
-        own = own_process(self._config.control_endpoint(), os.getpid(), up_ms)
+        own = own_process(self._config.control_endpoint(), os.getpid(), process_up_ms())
         return (own, *other_managers(self._service.standing()), *known_processes(self._live_snapshot()))
 
     def history(self, key: PlanKey, wanted: Wanted) -> PlanHistory:
@@ -221,7 +220,7 @@ class Manager(SampleCommands):
             host=self._config.host,
             control_port=self._config.control.port,
             process_id=os.getpid(),
-            up_ms=self._clock.monotonic_ms() - self._started_ms,
+            up_ms=process_up_ms(),
             version=importlib.metadata.version("cep-on-spark"),
             python=platform.python_version(),
             database=self._database,

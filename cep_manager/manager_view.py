@@ -17,6 +17,7 @@ from cep_common.task_messages import StatisticsLevel
 from cep_manager.authoring.model import Language, Preview, ScopeName, Trial
 from cep_manager.checkpoint_view import CheckpointList, SavepointList, SavepointView
 from cep_manager.compiled_plan import PlanProblem
+from cep_manager.election import LeaderChange
 from cep_manager.event_flow import EventFlow
 from cep_manager.events.model import EventFilter, EventStreamView, SentEvents, TailReport
 from cep_manager.graph_model import TopologyGraph
@@ -204,12 +205,14 @@ class ManagerMember(msgspec.Struct, frozen=True):
 
 class ElectionView(msgspec.Struct, frozen=True):
     """Whether the manager that was asked leads, who does (None: nobody at the moment), and all managers in order of
-    their addresses. `problem` says why the database cannot be asked; empty when it can."""
+    their addresses. `problem` says why the database cannot be asked; empty when it can. `changes` of leader were seen
+    by the manager that was asked."""
 
     leads: bool
     leader: ManagerMember | None
     managers: tuple[ManagerMember, ...]
     problem: str = ""
+    changes: tuple[LeaderChange, ...] = ()
 
 
 class Cluster(msgspec.Struct, frozen=True):

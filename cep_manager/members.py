@@ -67,6 +67,10 @@ class Member(msgspec.Struct, Generic[Report], frozen=True):
     earlier: tuple[Timed[Report], ...] = ()
     peer: bytes = b""
 
+    def up_ms(self, now_ms: int) -> int:
+        """Return how long the process has been running, by itself: the manager may have heard it later."""
+        return self.latest.up_ms + max(0, now_ms - self.heard_ms)
+
     def live(self, now_ms: int, lease_ms: int) -> bool:
         """False from `lease_ms` of silence on."""
         return now_ms - self.heard_ms < lease_ms
@@ -78,8 +82,9 @@ def same_process(one: Report, other: Report) -> bool:
 
 
 def heard(member: Member[Report] | None, report: Report, peer: bytes, now_ms: int) -> Member[Report]:
-    """`member` after another report; a report of another process begins a new member."""
-    if member is None or not same_process(member.latest, report):
+    """`member` after another report; one of another process, or of one that counts from the start again, begins a new
+    member."""
+    if member is None or not same_process(member.latest, report) or report.up_ms < member.latest.up_ms:
         return Member(since_ms=now_ms, heard_ms=now_ms, latest=report, peer=peer)
     earlier = (*member.earlier, Timed(member.heard_ms, member.latest))
     kept = tuple(timed for timed in earlier if now_ms - timed.at_ms <= RATE_WINDOW_MS)[-MAXIMUM_REPORTS:]

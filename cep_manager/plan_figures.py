@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 import numpy as np
@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 
 from cep_common.ids import PlanKey
 from cep_common.latency import percentile_ms
+from cep_common.messages import RegisterWorker, WorkerPlanReport
 from cep_common.task_messages import ComponentKind, RegisterTask
+from cep_manager.members import Member, undelivered_results
 from cep_manager.rates import per_second
 from cep_manager.snapshot import Snapshot
 from cep_manager.statistics.figures import Figures, added_up, capacity, figures
@@ -23,10 +25,10 @@ STEPS = WINDOW_S // STEP_S
 
 
 class Figure(msgspec.Struct, frozen=True):
-    """What a plan, or several, do now: events per second into receivers and out of publishers over the last seconds,
-    how long events of the last ten minutes took (None without any), the share of that time that the busiest stage
-    worked. `waiting_events` wait in workers and stages; the oldest that workers may have to give again has been
-    accepted `oldest_ms` ago, 0 where no log is kept."""
+    """What a plan, or several, do now: events per second into receivers, and results that sinks and listeners have got,
+    over the last seconds; how long events of the last ten minutes took in the topology (None without any), the share of
+    that time that the busiest stage worked. `waiting_events` wait in workers for the topology or for sinks, and in
+    stages; the oldest of those that workers keep has been there for `oldest_ms`, 0 where no log is kept."""
 
     received_per_second: float
     emitted_per_second: float
@@ -49,28 +51,32 @@ def plan_figure(snapshot: Snapshot, keys: Iterable[PlanKey]) -> Figure:
     """The figures of the plans `keys` together."""
     keys = tuple(keys)
     latencies = _latencies(snapshot, keys)
-    reports = [one for key in keys for _, one in worker_reports(snapshot, key, snapshot.plans[key].epoch)]
+    workers = [one for key in keys for one in worker_reports(snapshot, key, snapshot.plans[key].epoch)]
+    reports = [report for _, report in workers]
     known = [task for key in keys for task in snapshot.tasks.get(key, ())]
     tasks = [task for task in known if task.live(snapshot.now_ms, snapshot.lease_ms)]  # others do nothing any more
     queued = sum(component.queued_events for task in tasks for component in task.latest.components)
     return Figure(
         received_per_second=round(sum(per_second(task, _received) for task in tasks), 3),
-        emitted_per_second=round(sum(per_second(task, _emitted) for task in tasks), 3),
+        emitted_per_second=round(sum(delivered_per_second(worker, report) for worker, report in workers), 3),
         p50_ms=percentile_ms(latencies.latencies, 0.5),
         p99_ms=percentile_ms(latencies.latencies, 0.99),
         capacity=round(max((capacity(_histories(snapshot, key), snapshot.now_ms) for key in keys), default=0.0), 4),
-        waiting_events=queued + sum(one.waiting_events for report in reports for one in report.inflow),
-        oldest_ms=max((spool.oldest_ms for report in reports for spool in report.spools), default=0),
+        waiting_events=queued
+        + sum(one.waiting_events for report in reports for one in report.inflow)
+        + sum(map(undelivered_results, reports)),
+        oldest_ms=max((oldest_ms(report) for report in reports), default=0),
     )
 
 
 def traffic(snapshot: Snapshot, keys: Iterable[PlanKey]) -> Traffic:
     """How events came in and went out in the last ten minutes."""
+    keys = tuple(keys)
     histories = [(instance_kind, history) for key in keys for instance_kind, history in _ends(snapshot, key)]
     return Traffic(
         STEP_S,
         _steps([one for kind, one in histories if kind == "receiver"], "received", snapshot.now_ms),
-        _steps([one for kind, one in histories if kind == "publisher"], "emitted", snapshot.now_ms),
+        _steps([snapshot.deliveries[key] for key in keys if key in snapshot.deliveries], "delivered", snapshot.now_ms),
     )
 
 
@@ -78,8 +84,25 @@ def _received(report: RegisterTask) -> int:
     return sum(s.events for one in report.components if one.kind == "receiver" for s in one.received)
 
 
-def _emitted(report: RegisterTask) -> int:
-    return sum(s.events for one in report.components if one.kind == "publisher" for s in one.emitted)
+def delivered_per_second(worker: Member[RegisterWorker], report: WorkerPlanReport) -> float:
+    """Return how many results of the plan the worker's sinks and listeners get."""
+    return sum(per_second(worker, _delivered(report.key, one.stream)) for one in report.outflow)
+
+
+def oldest_ms(report: WorkerPlanReport) -> int:
+    """Return for how long the oldest event or result has been in the worker's logs."""
+    held = report.held.oldest_ms if report.held is not None and report.held.events else 0
+    return max(held, *(spool.oldest_ms for spool in report.spools), 0)
+
+
+def _delivered(key: PlanKey, stream: str) -> Callable[[RegisterWorker], int | None]:
+    """How many results of the stream were delivered; None in a report that does not tell of it."""
+
+    def counter(report: RegisterWorker) -> int | None:
+        found = [one for plan in report.plans if plan.key == key for one in plan.outflow if one.stream == stream]
+        return sum(one.delivered_events for one in found) if found else None
+
+    return counter
 
 
 def _histories(snapshot: Snapshot, key: PlanKey) -> Iterable[History]:

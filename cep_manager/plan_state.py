@@ -38,6 +38,9 @@ class PlanState(str, Enum):
     """Submitted; its tasks are coming up."""
     ACTIVE = "active"
     """Every task runs and is heard."""
+    DEGRADED = "degraded"
+    """It is active, and a sink or source of it, or a worker's log, does not work. Shown only, see
+    `cep_manager.degraded`: what happens next is decided as for an active one."""
     INACTIVE = "inactive"
     """Every task runs and keeps its state; workers take no events in for it."""
     RESTARTING = "restarting"
@@ -75,7 +78,7 @@ class Signal(str, Enum):
     UNDEPLOY = "undeploy"
 
 
-_W, _D, _A, _I, _R, _B, _U, _F, _G, _K = PlanState
+_W, _D, _A, _, _I, _R, _B, _U, _F, _G, _K = PlanState
 Moves = dict[PlanState, PlanState | None]
 
 MOVES: dict[Signal, Moves] = {

@@ -38,6 +38,8 @@ class Snapshot(msgspec.Struct, frozen=True):
     tasks: dict[PlanKey, tuple[Member[RegisterTask], ...]]
     endpoints: tuple[EndpointRecord, ...]
     histories: dict[PlanKey, Mapping[str, History]] = {}
+    deliveries: dict[PlanKey, History] = {}
+    """How many results of each plan sinks and listeners have got, by stream."""
     errors: dict[PlanKey | None, tuple[ErrorGroup, ...]] = {}
     """What went wrong, by plan (None: with processes, apart from plans), newest first."""
     checkpoints: dict[PlanKey, tuple[KnownCheckpoint, ...]] = {}

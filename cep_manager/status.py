@@ -14,6 +14,7 @@ from cep_common.ids import PlanKey
 from cep_common.messages import RegisterWorker, WorkerPlanReport
 from cep_common.task_messages import HeldState, RegisterTask, StatisticsLevel
 from cep_manager.compiled_plan import CompiledPlan
+from cep_manager.degraded import DegradedPart, degraded_parts, reason_of
 from cep_manager.draining import Unprocessed, unprocessed
 from cep_manager.members import Member
 from cep_manager.plan_state import ChangeKind, PlanState
@@ -103,6 +104,7 @@ class PlanStatus(msgspec.Struct, frozen=True):
     state: tuple[HeldState, ...] = ()
     tasks: tuple[TaskStatus, ...] = ()
     unprocessed: Unprocessed = Unprocessed()
+    degraded: tuple[DegradedPart, ...] = ()
 
 
 def plan_status(snapshot: Snapshot, key: PlanKey) -> PlanStatus:
@@ -112,10 +114,11 @@ def plan_status(snapshot: Snapshot, key: PlanKey) -> PlanStatus:
     inflow = _inflow(snapshot, key, record.compiled) if record.compiled is not None else ()
     outflow = _outflow(reports, record.compiled)
     tasks = snapshot.tasks.get(key, ())
+    parts = degraded_parts(key, reports)
     return PlanStatus(
         topology=TopologyStatus(
-            state=record.state,
-            reason=record.reason,
+            state=shown_state(record.state, parts),
+            reason=record.reason or (reason_of(parts) if record.state is PlanState.ACTIVE else ""),
             since_ms=max(0, snapshot.now_ms - record.state_since_ms),
             restarts=record.restarts,
             tasks_live=sum(task.live(snapshot.now_ms, snapshot.lease_ms) for task in tasks),
@@ -153,7 +156,26 @@ def plan_status(snapshot: Snapshot, key: PlanKey) -> PlanStatus:
             for task in tasks
         ),
         unprocessed=unprocessed(key, snapshot.live_workers(), snapshot.away_workers),
+        degraded=parts,
     )
+
+
+def topology_up_ms(snapshot: Snapshot, key: PlanKey) -> int:
+    """Return for how long the plan's topology has been running in its present form, by its oldest live task; 0: it does
+    not."""
+    live = (task for task in snapshot.tasks.get(key, ()) if task.live(snapshot.now_ms, snapshot.lease_ms))
+    return max((task.up_ms(snapshot.now_ms) for task in live), default=0)
+
+
+def plan_state(snapshot: Snapshot, key: PlanKey) -> PlanState:
+    """Return the state of a deployed plan as users are shown it."""
+    record = snapshot.plans[key]
+    return shown_state(record.state, degraded_parts(key, worker_reports(snapshot, key, record.epoch)))
+
+
+def shown_state(state: PlanState, parts: tuple[DegradedPart, ...]) -> PlanState:
+    """Return what users are shown: an active plan some part of which does not work is degraded."""
+    return PlanState.DEGRADED if state is PlanState.ACTIVE and parts else state
 
 
 def _held(tasks: tuple[Member[RegisterTask], ...]) -> tuple[HeldState, ...]:

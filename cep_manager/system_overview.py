@@ -13,6 +13,7 @@ from cep_manager.attention_plans import plan_findings
 from cep_manager.manager_view import ManagerMember
 from cep_manager.plan_figures import Figure, Traffic, plan_figure, traffic
 from cep_manager.plan_state import PlanState
+from cep_manager.status import plan_state
 
 
 class TenantShare(msgspec.Struct, frozen=True):
@@ -62,7 +63,7 @@ def system_overview(picture: Picture, tenant: int, sees_system: bool) -> SystemO
     scope = None if sees_system and tenant == SUPER_TENANT else tenant
     snapshot = picture.snapshot
     keys = [key for key in sorted(snapshot.plans) if scope in (None, key.tenant)]
-    states = Counter(snapshot.plans[key].state.value for key in keys)
+    states = Counter(plan_state(snapshot, key).value for key in keys)
 
     about_system = system_findings(picture) if sees_system else ()
     figures = plan_figure(snapshot, keys)

@@ -12,7 +12,7 @@ from cep_common.ids import Endpoint, PlanKey
 from cep_common.messages import RegisterWorker, WorkerPlanReport
 from cep_common.worker_reports import ConnectorReport, HeldReport, ListenerReport, PublisherReport, SpoolReport
 from cep_manager.errors import UnknownWorkerError
-from cep_manager.members import Member
+from cep_manager.members import Member, undelivered_results
 from cep_manager.rates import per_second
 from cep_manager.snapshot import Snapshot
 
@@ -33,10 +33,13 @@ class InflowView(msgspec.Struct, frozen=True):
 
 
 class OutflowView(msgspec.Struct, frozen=True):
-    """What a worker got of an exported stream."""
+    """What a worker got of an exported stream, what of it sinks and listeners have, at which rate, and what waits for
+    them in memory."""
 
     stream: str
     received_events: int
+    delivered_events: int
+    waiting_events: int
     events_per_s: float
 
 
@@ -111,6 +114,7 @@ def _details(snapshot: Snapshot, worker: Member[RegisterWorker], *, lost: bool) 
     latest = worker.latest
     if lost:
         worker = msgspec.structs.replace(worker, earlier=())  # what it did before tells nothing of now: rates are 0
+    plans = tuple(_plan(worker, plan) for plan in sorted(latest.plans, key=lambda one: one.key))
     return WorkerDetails(
         worker=latest.worker,
         host=latest.host,
@@ -120,19 +124,21 @@ def _details(snapshot: Snapshot, worker: Member[RegisterWorker], *, lost: bool) 
         http_address=latest.http_address,
         ingress=latest.ingress,
         egress=latest.egress,
-        up_ms=max(latest.up_ms, worker.heard_ms - worker.since_ms),
+        up_ms=worker.up_ms(worker.heard_ms if lost else snapshot.now_ms),
         silent_ms=snapshot.now_ms - worker.heard_ms,
         memory_bytes=latest.memory_bytes,
         cpu_ms=latest.cpu_ms,
         cpu=round(per_second(worker, _cpu_ms) / 1_000, 3),
         fsync=latest.fsync,
-        events_in_per_s=per_second(worker, _events_in),
-        events_out_per_s=per_second(worker, _events_out),
-        waiting_events=sum(one.waiting_events for plan in latest.plans for one in plan.inflow),
+        events_in_per_s=round(sum(one.events_per_s for plan in plans for one in plan.inflow), 3),
+        events_out_per_s=round(sum(one.events_per_s for plan in plans for one in plan.outflow), 3),
+        waiting_events=sum(
+            sum(one.waiting_events for one in plan.inflow) + undelivered_results(plan) for plan in latest.plans
+        ),
         spool_bytes=sum(spool.size_bytes for plan in latest.plans for spool in plan.spools),
         held_events=sum(plan.held.events for plan in latest.plans if plan.held is not None),
         errors=sum(record.count for plan in latest.plans for record in plan.errors),
-        plans=tuple(_plan(worker, plan) for plan in sorted(latest.plans, key=lambda one: one.key)),
+        plans=plans,
         connectors=latest.connectors,
         listeners=latest.listeners,
     )
@@ -157,7 +163,13 @@ def _plan(worker: Member[RegisterWorker], plan: WorkerPlanReport) -> WorkerPlanV
             for one in plan.inflow
         ),
         outflow=tuple(
-            OutflowView(one.stream, one.received_events, per_second(worker, _received(plan.key, one.stream)))
+            OutflowView(
+                one.stream,
+                one.received_events,
+                one.delivered_events,
+                one.waiting_events,
+                per_second(worker, _delivered(plan.key, one.stream)),
+            )
             for one in plan.outflow
         ),
         publishers=plan.links or tuple(PublisherReport(name, 0, 0) for name in plan.publishers),
@@ -172,21 +184,17 @@ def _cpu_ms(report: RegisterWorker) -> int:
     return report.cpu_ms
 
 
-def _events_in(report: RegisterWorker) -> int:
-    return sum(one.sent_events for plan in report.plans for one in plan.inflow)
+def _sent(key: PlanKey, stream: str) -> Callable[[RegisterWorker], int | None]:
+    def counter(report: RegisterWorker) -> int | None:
+        found = [one for plan in report.plans if plan.key == key for one in plan.inflow if one.stream == stream]
+        return sum(one.sent_events for one in found) if found else None
+
+    return counter
 
 
-def _events_out(report: RegisterWorker) -> int:
-    return sum(one.received_events for plan in report.plans for one in plan.outflow)
+def _delivered(key: PlanKey, stream: str) -> Callable[[RegisterWorker], int | None]:
+    def counter(report: RegisterWorker) -> int | None:
+        found = [one for plan in report.plans if plan.key == key for one in plan.outflow if one.stream == stream]
+        return sum(one.delivered_events for one in found) if found else None
 
-
-def _sent(key: PlanKey, stream: str) -> Callable[[RegisterWorker], int]:
-    return lambda report: sum(
-        one.sent_events for plan in report.plans if plan.key == key for one in plan.inflow if one.stream == stream
-    )
-
-
-def _received(key: PlanKey, stream: str) -> Callable[[RegisterWorker], int]:
-    return lambda report: sum(
-        one.received_events for plan in report.plans if plan.key == key for one in plan.outflow if one.stream == stream
-    )
+    return counter

@@ -29,6 +29,7 @@ from cep_common.messages import (
     WorkerRegistered,
 )
 from cep_common.paced_log import PacedLog
+from cep_common.process_time import process_up_ms
 from cep_common.transport import ControlClient
 from cep_worker.beats import Pace, Tries
 from cep_worker.config import WorkerConfig
@@ -165,7 +166,7 @@ class ControlLoop:
                 ingress=Endpoint(config.ingress.host, config.ingress.port),
                 egress=Endpoint(config.egress.host, config.egress.port),
                 insight=self.insight,
-                up_ms=self._time.up_ms(),
+                up_ms=process_up_ms(),
                 memory_bytes=memory_bytes(),
                 cpu_ms=self._time.used_ms(),
                 fsync=config.spool.fsync,

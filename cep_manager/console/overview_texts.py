@@ -16,6 +16,13 @@ SEVERITY_TONES = {Severity.CRITICAL: "bad", Severity.WARNING: "wait", Severity.N
 
 _PAGES = {
     "plan": ("console.show_plan", "name"),
+    "checkpoint-failed": ("console.show_plan_checkpoints", "name"),
+    "checkpoint-old": ("console.show_plan_checkpoints", "name"),
+    "former-checkpoints": ("console.show_plan_checkpoints", "name"),
+    "errors": ("console.show_plan_exceptions", "name"),
+    "plan-interrupted": ("console.show_plan_exceptions", "name"),
+    "checkpoint-store": ("console.show_configuration", ""),
+    "process-failed": ("console.show_exceptions", ""),
     "worker-silent": ("console.show_worker", "worker"),
     "no-worker": ("console.show_workers", ""),
 }

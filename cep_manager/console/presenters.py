@@ -25,6 +25,7 @@ STATE_TONES = {
     PlanState.WAITING: "wait",
     PlanState.DEPLOYING: "busy",
     PlanState.ACTIVE: "good",
+    PlanState.DEGRADED: "bad",
     PlanState.INACTIVE: "idle",
     PlanState.RESTARTING: "warn",
     PlanState.REBALANCING: "busy",
@@ -221,7 +222,7 @@ def present_cluster(cluster: Cluster) -> ClusterText:
 
 def _interruption(topology: TopologyStatus) -> str:
     """Why it last stopped being active, once it is active again; until then the reason says it."""
-    if not topology.interruption or topology.state is not PlanState.ACTIVE:
+    if not topology.interruption or topology.state not in (PlanState.ACTIVE, PlanState.DEGRADED):
         return ""
     return f"{topology.interruption}, {duration(topology.interrupted_ms)} ago"
 

@@ -100,7 +100,7 @@ def summary(view: TopologyHead) -> Summary:
     checkpoint = view.last_checkpoint
     facts = [
         ("In this state", duration(topology.since_ms)),
-        ("Deployed", duration(view.up_ms)),
+        ("Running", duration(view.up_ms) if view.up_ms else "–"),
         ("Workers", f"{topology.tasks_live} of {topology.tasks_required}"),
         ("Hosts", ", ".join(hosts) or "–"),
         ("Instances", f"{view.executors} of {view.tasks}"),
@@ -120,7 +120,7 @@ def summary(view: TopologyHead) -> Summary:
 def _notes(view: TopologyHead) -> tuple[tuple[str, str], ...]:
     topology = view.status.topology
     notes = [("Last change", f"came to nothing: {topology.change_error}")] if topology.change_error else []
-    if topology.interruption and topology.state is PlanState.ACTIVE:
+    if topology.interruption and topology.state in (PlanState.ACTIVE, PlanState.DEGRADED):
         ago = duration(topology.interrupted_ms)
         notes.append(
             ("Last restart" if topology.restarts else "Last interruption", f"{topology.interruption}, {ago} ago")
@@ -133,7 +133,7 @@ def _notes(view: TopologyHead) -> tuple[tuple[str, str], ...]:
 def actions(status: PlanStatus, stages: bool) -> dict[str, Action]:
     """What can be done now, and if not, why. `stages`: the plan's text can be compiled."""
     topology = status.topology
-    running = topology.state in (PlanState.ACTIVE, PlanState.INACTIVE)
+    running = topology.state in (PlanState.ACTIVE, PlanState.DEGRADED, PlanState.INACTIVE)
     goes = "It is being undeployed: activate it to keep it." if topology.undeploying else ""
     changing = f"The plan is {topology.state.value}: wait until that has come to its end." if topology.change else goes
     idle = "" if running else f"The plan is {topology.state.value}: nothing runs that this could be done to."

@@ -94,7 +94,7 @@ class PlanPart(msgspec.Struct, frozen=True):
     tenant: int
     epoch: int
     inflow: tuple[InflowRow, ...]
-    outflow: tuple[tuple[str, str, str], ...]
+    outflow: tuple[tuple[str, str, str, str], ...]
     """Stream, rate, events in all."""
     publishers: tuple[PublisherRow, ...]
     spools: tuple[SpoolRow, ...]
@@ -263,7 +263,10 @@ def _part(told: WorkerPlanView) -> PlanPart:
             )
             for one in told.inflow
         ),
-        outflow=tuple((one.stream, rate(one.events_per_s), count(one.received_events)) for one in told.outflow),
+        outflow=tuple(
+            (one.stream, rate(one.events_per_s), count(one.delivered_events), count(one.waiting_events))
+            for one in told.outflow
+        ),
         publishers=tuple(
             PublisherRow(
                 instance=one.instance,

@@ -72,7 +72,7 @@ def _driver(snapshot: Snapshot) -> tuple[Known, ...]:
         process_id=latest.process_id,
         live=driver.live(snapshot.now_ms, snapshot.lease_ms),
         readable=latest.insight is not None,
-        up_ms=snapshot.now_ms - driver.since_ms,
+        up_ms=driver.up_ms(snapshot.now_ms),
         silent_ms=snapshot.now_ms - driver.heard_ms,
     )
     return (Known(process, Role.DRIVER, latest.insight),)
@@ -90,7 +90,7 @@ def _workers(snapshot: Snapshot) -> tuple[Known, ...]:
                 process_id=worker.latest.process_id,
                 live=worker.live(snapshot.now_ms, snapshot.lease_ms),
                 readable=worker.latest.insight is not None,
-                up_ms=snapshot.now_ms - worker.since_ms,
+                up_ms=worker.up_ms(snapshot.now_ms),
                 silent_ms=snapshot.now_ms - worker.heard_ms,
             ),
             Role.WORKER,
@@ -111,7 +111,7 @@ def _tasks(snapshot: Snapshot) -> tuple[Known, ...]:
                 process_id=task.latest.process_id,
                 live=task.live(snapshot.now_ms, snapshot.lease_ms),
                 readable=task.latest.insight is not None,
-                up_ms=snapshot.now_ms - task.since_ms,
+                up_ms=task.up_ms(snapshot.now_ms),
                 silent_ms=snapshot.now_ms - task.heard_ms,
                 tenant=key.tenant,
                 plan=key.plan,

@@ -26,6 +26,7 @@ from cep_manager.storm_api.texts import Window, plan_of, topology_id
 
 STATUS = {
     PlanState.ACTIVE: "ACTIVE",
+    PlanState.DEGRADED: "ACTIVE",
     PlanState.INACTIVE: "INACTIVE",
     PlanState.REBALANCING: "REBALANCING",
     PlanState.UPDATING: "REBALANCING",

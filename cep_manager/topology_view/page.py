@@ -11,7 +11,7 @@ from cep_manager.plan_record import PlanRecord
 from cep_manager.samples import NONE
 from cep_manager.snapshot import Snapshot
 from cep_manager.statistics.figures import added_up
-from cep_manager.status import plan_status, worker_reports
+from cep_manager.status import plan_status, topology_up_ms, worker_reports
 from cep_manager.storm_api.model import Topology, topology_of
 from cep_manager.topology_view.model import LastCheckpoint, Place, TopologyHead, TopologyView, WindowName, WindowTotal
 from cep_manager.topology_view.stages import WINDOW_OF, per_second, stage_of
@@ -49,7 +49,7 @@ def _head(overview: Overview, topology: Topology) -> TopologyHead:
         epoch=record.epoch,
         created_ms=record.created_ms,
         updated_ms=record.updated_ms,
-        up_ms=max(0, overview.now_ms - record.created_ms),
+        up_ms=topology_up_ms(snapshot, key),
         status=plan_status(snapshot, key),
         delivery=record.compiled.delivery if record.compiled is not None else "at-least-once",
         workers=record.workers,

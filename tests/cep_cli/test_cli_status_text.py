@@ -30,6 +30,7 @@ def plan(**changes: Any) -> dict[str, Any]:
         "lost_workers": [],
         "state": [],
         "tasks": [],
+        "degraded": [],
     }
     return {"plan": "P", "topology": "P[-1234]", "epoch": 3, "status": status | changes}
 
@@ -69,6 +70,21 @@ def test_what_is_missing_is_counted_and_what_went_wrong_is_said() -> None:
         "\tworker-1 : 1/2 established",
         "Outflow connections : 0/2 established",
     ]
+
+
+def test_a_sink_that_fails_is_told_with_its_error_and_what_waits() -> None:
+    part = {
+        "worker": "worker-1", "kind": "sink", "type": "http", "stream": "Out", "error": "status 503", "since_ms": 0,
+        "waiting_events": 1_234,
+    }  # fmt: skip
+    told = plan(topology={"state": "degraded", "reason": "http sink of Out at worker-1: status 503"}, degraded=[part])
+    assert plan_status(told).splitlines()[1:3] == [
+        "Topology : DEGRADED",
+        "\thttp sink of Out at worker-1 fails: status 503; 1,234 events wait",
+    ]
+    assert "degraded, all connected (http sink of Out at worker-1: status 503)" in plan_line(told)
+    dated = plan_status(plan(topology={"state": "degraded"}, degraded=[part | {"since_ms": 1_795_000_000_000}]))
+    assert "fails since 2026-11-1" in dated
 
 
 def test_a_line_names_the_state_and_its_reason() -> None:

@@ -229,7 +229,10 @@ def serves(epoch: int = 1, events: int = 0, linked: bool = True, key: PlanKey = 
             InflowReport("Arrivals", linked, events // 2, 0, receiver),
             InflowReport("Departures", linked, events, 3, receiver),
         ),
-        outflow=(OutflowReport("KnockOns", events // 10), OutflowReport("AirportStorms", events // 100)),
+        outflow=(
+            OutflowReport("KnockOns", events // 10, events // 10),
+            OutflowReport("AirportStorms", events // 100, events // 100),
+        ),
         publishers=("EventPublisher#0",) if linked else (),
     )
 

@@ -21,14 +21,17 @@ from manager_world import (
 
 from cep_common.driver_messages import CheckpointReport, CheckpointSettings, SavepointReport, TopologyReport
 from cep_common.error_records import ErrorRecord
-from cep_common.ids import SUPER_TENANT, PlanKey
-from cep_common.messages import InflowReport
+from cep_common.ids import SUPER_TENANT, Endpoint, PlanKey
+from cep_common.messages import InflowReport, WorkerPlanReport
 from cep_common.worker_reports import ConnectorReport, HeldReport, PublisherReport, SpoolReport
-from cep_manager.attention import Finding, Picture, Severity, in_order, system_findings
-from cep_manager.attention_plans import BUSY, LASTING_MS, RECENT_MS, plan_findings
+from cep_manager.attention import RECENT_MS, Finding, Picture, Severity, in_order, system_findings
+from cep_manager.attention_plans import BUSY, LASTING_MS, plan_findings
+from cep_manager.election import LeaderChange
 from cep_manager.instructions import LogLine
 from cep_manager.manager_view import ElectionView, ManagerInfo
 from cep_manager.plan_folder import FileProblem
+from cep_manager.plan_state import PlanState
+from cep_manager.status import plan_status
 
 NOW_MS = 1_795_000_000_000
 INFO = ManagerInfo("127.0.0.1", 8904, 1, 65_000, "0.1.0", "3.11", "sqlite:///manager.db", 3_000, 1_000)
@@ -252,17 +255,100 @@ def test_a_checkpoint_store_that_cannot_be_used_is_told_also_when_no_plan_needs_
 
 
 def test_errors_of_stages_are_one_finding_for_half_an_hour(world: World) -> None:
-    def failing(last_ms: int) -> dict[str, Finding]:
-        records = (
-            ErrorRecord("division", "by zero", 1, last_ms - 60_000, 2, "lateness#0"),
-            ErrorRecord("type", "no number", 1, last_ms, 3, "aircraft#0"),
-        )
-        parts = [msgspec.structs.replace(components()[0], failures=records), *components()[1:]]
-        world.hear(msgspec.structs.replace(task(), components=tuple(parts)))
-        return found(picture(world))
+    records = {
+        "lateness#0": ErrorRecord("division", "by zero", 1, NOW_MS - 61_000, 2),
+        "aircraft#0": ErrorRecord("type", "no number", 1, NOW_MS - 1_000, 3),
+    }
+    parts = [
+        msgspec.structs.replace(one, failures=(records[one.instance],)) if one.instance in records else one
+        for one in components()
+    ]
+    world.hear(msgspec.structs.replace(task(), components=tuple(parts)))
+    assert found(picture(world))["errors"].what == "5 errors, the newest at aircraft#0: no number"
+    world.hear(task(attempt=1))
+    assert "errors" in found(picture(world)), "a task that was started again has forgotten them, the manager has not"
+    assert found(picture(world, now_ms=NOW_MS + RECENT_MS)) == {}
 
-    assert failing(NOW_MS - 1_000)["errors"].what == "5 errors, the newest at aircraft#0: no number"
-    assert failing(NOW_MS - RECENT_MS) == {}
+
+def failing_sink(waiting: int = 7, **changed: object) -> ConnectorReport:
+    report = ConnectorReport("sink", "http", KEY.tenant, KEY.plan, "KnockOns", "status 503", waiting)
+    return msgspec.structs.replace(report, since_ms=NOW_MS - 90_000, **changed)
+
+
+def hear_sinks(world: World, report: WorkerPlanReport, *sinks: ConnectorReport, name: str = "worker-1") -> None:
+    told = worker(report, name=name, revision=world.snapshot().revision)
+    world.hear(msgspec.structs.replace(told, connectors=sinks))
+
+
+def test_a_dead_sink_is_one_finding_whatever_follows_from_it(world: World) -> None:
+    """Neither waiting publishers nor held results nor a checkpoint that did not get through is another cause."""
+    held = HeldReport(1_234, 70_000, 95_000, released_events=1_234, maximum_bytes=65_536, full=True)
+    report = msgspec.structs.replace(
+        serves(), held=held, links=(PublisherReport("EventPublisher#0", 9, 9, waits=True),)
+    )
+    sink = ErrorRecord("sink", "answered 503", 1, NOW_MS - 1_000, 14, "sink http of KnockOns")
+    hear_sinks(world, msgspec.structs.replace(report, errors=(sink,)), failing_sink())
+    abandoned = CheckpointReport(3, "abandoned", NOW_MS - 4_000, 1_000, error="not all tasks had reported")
+    told = checkpoints(world, CheckpointReport(2, "complete", NOW_MS - 90_000), abandoned)
+    assert set(told) == {"connector"}
+    one = told["connector"]
+    assert (one.severity, one.since_ms) == (Severity.CRITICAL, NOW_MS - 90_000)
+    assert one.what == "The http sink of KnockOns at worker-1 fails: status 503; 1,234 results wait for it"
+    assert "the topology and its checkpoints wait until it answers" in one.advice
+    assert "store" not in one.what + one.advice
+    assert plan_status(world.snapshot(), KEY).topology.state is PlanState.DEGRADED
+
+
+def test_a_sink_that_is_dead_at_two_workers_is_one_finding_and_goes_when_it_answers(world: World) -> None:
+    for name in ("worker-1", "worker-2"):
+        hear_sinks(world, serves(), failing_sink(), name=name)
+    one = found(picture(world))["connector"]
+    assert "at worker-1, worker-2 fails" in one.what
+    assert "14 results wait" in one.what
+    for name in ("worker-1", "worker-2"):
+        hear_sinks(world, serves(), failing_sink(0, error=""), name=name)
+    assert "connector" not in found(picture(world))
+    assert plan_status(world.snapshot(), KEY).topology.state is PlanState.ACTIVE
+
+
+def test_a_checkpoint_that_its_tasks_did_not_take_in_time_is_not_blamed_on_the_store(world: World) -> None:
+    abandoned = CheckpointReport(3, "abandoned", NOW_MS - 4_000, 1_000, error="not all tasks had reported")
+    assert "store" not in checkpoints(world, abandoned)["checkpoint-failed"].advice
+
+
+def test_a_restart_is_listed_for_half_an_hour_after_the_plan_runs_again(world: World) -> None:
+    world.hear(driver(topology("restarting", reason="task 0 was silent for 2500 ms", restarts=1)), peer=b"driver")
+    world.hear(driver(topology("running", restarts=1)), peer=b"driver")
+    world.hear(task(attempt=1))
+    one = found(picture(world))["plan-interrupted"]
+    assert one.what == "It was interrupted and runs again: task 0 was silent for 2500 ms"
+    assert one.severity is Severity.NOTICE
+    later = msgspec.structs.replace(world.snapshot(), now_ms=world.now_ms + RECENT_MS)
+    assert "plan-interrupted" not in found(picture(world, snapshot=later))
+
+
+def test_processes_that_failed_and_are_back_are_listed(world: World) -> None:
+    world.tick(LEASE_MS)
+    assert "process-failed" not in found(picture(world)), "each is a finding of its own while it is away"
+    again = msgspec.structs.replace(driver(topology("running")), process_id=4_711)
+    world.hear(again, peer=b"driver")
+    told = [one for one in system_findings(picture(world, now_ms=world.now_ms)) if one.code == "process-failed"]
+    assert [one.subject for one in told] == ["driver"]
+    assert "fell silent" in told[0].what
+    later = picture(world, now_ms=world.now_ms + 2 * RECENT_MS)
+    assert "process-failed" not in {one.code for one in system_findings(later)}
+
+
+def test_changes_of_leader_are_listed(world: World) -> None:
+    other = Endpoint("10.0.0.9", 8904)
+    changes = tuple(
+        LeaderChange(NOW_MS - age_ms, token, LEADER.control, other)
+        for token, age_ms in enumerate((RECENT_MS + 1, 9_000, 5_000))
+    )
+    election = ElectionView(leads=True, leader=LEADER, managers=(LEADER,), changes=changes)
+    one = found(picture(world, election=election))["leader-changed"]
+    assert "changed 2 times" in one.what
+    assert one.since_ms == NOW_MS - 5_000
 
 
 def test_what_concerns_the_system_alone(world: World) -> None:

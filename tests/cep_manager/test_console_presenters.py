@@ -68,7 +68,7 @@ def test_a_plan_that_came_back_still_tells_what_happened(view: FakeView) -> None
 def test_every_state_has_a_tone_and_only_work_under_way_and_rest_share_theirs() -> None:
     assert set(STATE_TONES) == set(PlanState)
     shared = {tone for tone in STATE_TONES.values() if list(STATE_TONES.values()).count(tone) > 1}
-    assert shared == {"busy", "idle"}
+    assert shared == {"busy", "idle", "bad"}, "failed and degraded are both red"
 
 
 def test_the_cluster_with_everything_alive(view: FakeView) -> None:

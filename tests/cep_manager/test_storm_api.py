@@ -134,7 +134,7 @@ def test_a_system_without_a_driver_still_names_a_nimbus() -> None:
 
 def test_only_states_that_storm_has_are_told() -> None:
     assert set(STATUS.values()) <= {"ACTIVE", "INACTIVE", "KILLED", "REBALANCING"}
-    assert {state for state in PlanState if STATUS.get(state) == "ACTIVE"} == {PlanState.ACTIVE}
+    assert {state for state in PlanState if STATUS.get(state) == "ACTIVE"} == {PlanState.ACTIVE, PlanState.DEGRADED}
 
 
 def test_a_plan_that_cannot_be_compiled_any_more_is_listed_without_components(view: FakeView) -> None:

@@ -29,6 +29,7 @@ from cep_common.ids import PlanKey
 from cep_common.insight.door import Insight, open_door
 from cep_common.messages import Message
 from cep_common.paced_log import PacedLog
+from cep_common.process_time import process_up_ms
 from cep_common.security.context import open_context
 from cep_common.security.roles import Role
 from cep_common.transport import ControlClient
@@ -365,6 +366,7 @@ class Driver:
             ),
             insight=self._door.address if self._door is not None else None,
             checkpointing=told_of(self._config, self._checkpoints),
+            up_ms=process_up_ms(),
         )
         try:
             answer = client.request(message)

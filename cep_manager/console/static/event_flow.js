@@ -8,10 +8,13 @@ import { ask, repeat } from "./refresh.js";
 const area = document.getElementById("flow");
 
 const TELL = {
-  where: (node) => (node.kind === "plan" ? node.words : node.kind === "stream" ? `${node.words} · ${node.attributes.length} ${node.attributes.length === 1 ? "attribute" : "attributes"}` : `${node.kind} of ${node.plan}`),
+  where: (node) => (node.state === "failing" && node.kind !== "plan" ? `fails · ${node.kind} of ${node.plan}` : node.kind === "plan" ? node.words : node.kind === "stream" ? `${node.words} · ${node.attributes.length} ${node.attributes.length === 1 ? "attribute" : "attributes"}` : `${node.kind} of ${node.plan}`),
   figures: (node) => {
     if (node.kind === "plan") {
       return `${short(node.events_per_second)}/s in · ${short(node.emitted_per_second)}/s out`;
+    }
+    if (node.waiting) {
+      return `${short(node.waiting)} wait`;
     }
     return node.kind === "stream" ? `${short(node.events)} · ${short(node.events_per_second)}/s` : node.words && `${node.words} mapping`;
   },
@@ -28,9 +31,18 @@ function factsOf(node) {
     facts.push(["Plan", planLink(node.plan)]);
   }
   if (node.kind === "plan") {
-    facts.push(["State", node.words], ["Events in", String(node.events)], ["Events out", String(node.emitted)]);
+    facts.push(["State", node.words], ["Events in", String(node.events)], ["Delivered", String(node.emitted)], ["Wait for sinks", String(node.waiting)]);
   } else {
     facts.push(["Stream", node.stream]);
+  }
+  if (node.kind === "sink") {
+    facts.push(["Delivered", String(node.events)], ["Waiting", String(node.waiting)]);
+  }
+  if (node.problem) {
+    facts.push(["Problem", node.problem]);
+  }
+  if (node.since_ms) {
+    facts.push(["Since", new Date(node.since_ms).toLocaleString()]);
   }
   if (node.kind === "stream") {
     facts.push(["Events", String(node.events)], ...node.attributes.map(([name, type], at) => [at ? "" : "Attributes", `${name} ${type}`]));

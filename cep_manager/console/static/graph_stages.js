@@ -38,7 +38,7 @@ function together(id, members) {
     ...first,
     id,
     label: first.component || first.label,
-    state: members.some((node) => node.state === "silent") ? "silent" : live ? "live" : "expected",
+    state: ["failing", "silent"].find((state) => members.some((node) => node.state === state)) ?? (live ? "live" : "expected"),
     host: hosts.length > 1 ? `${hosts.length} hosts` : (hosts[0] ?? ""),
     instances: members.length,
     live,

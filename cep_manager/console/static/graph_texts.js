@@ -7,7 +7,7 @@ function whereOf(node) {
     return node.kind === "source" || node.kind === "sink" ? "no worker yet" : "not running";
   }
   const where = node.instances > 1 ? `${node.live} of ${node.instances} · ${node.host}` : placeOf(node);
-  return node.state === "silent" ? `silent · ${where}` : where;
+  return node.state === "silent" || node.state === "failing" ? `${node.state} · ${where}` : where;
 }
 
 function placeOf(node) {
@@ -19,7 +19,8 @@ function figuresOf(node) {
     return `${short(node.emitted)} sent · ${short(node.emitted_per_second)}/s`;
   }
   if (node.kind === "sink") {
-    return `${short(node.received)} got · ${short(node.received_per_second)}/s`;
+    const waiting = node.waiting ? ` · ${short(node.waiting)} wait` : "";
+    return `${short(node.received)} delivered · ${short(node.received_per_second)}/s${waiting}`;
   }
   return node.process_ms === null ? `${short(node.received)} in · ${short(node.emitted)} out` : `${latency(node.process_ms)} · ${short(node.received_per_second)}/s`;
 }
@@ -38,8 +39,13 @@ function factsOf(node) {
   if (node.connectors.length) {
     facts.push(["Connectors", node.connectors.join(", ")]);
   }
-  if (node.kind !== "source") {
+  if (node.kind === "sink") {
+    facts.push(["Delivered", counted(node.received, node.received_per_second)], ["Waiting", `${exact(node.waiting)} events`]);
+  } else if (node.kind !== "source") {
     facts.push(["Received", counted(node.received, node.received_per_second)]);
+  }
+  if (node.state === "failing") {
+    facts.push(["Problem", node.last_error]);
   }
   if (node.kind !== "sink") {
     facts.push(["Sent", counted(node.emitted, node.emitted_per_second)], ["Waiting", `${exact(node.waiting)} events`]);

@@ -1,0 +1,171 @@
+"""Listening to an exported stream wherever its results come out.
+
+A stream's results come to the worker that a publisher of its plan is connected to, and to another one when that moves.
+So all live workers are listened to, those that come and go included.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from cep_common.errors import CepError, InputError, PeerError
+from cep_common.ids import Endpoint
+
+LOOK_AGAIN_S = 2.0
+"""So often it is looked which workers there are."""
+QUIET_S = 5.0
+"""When nothing has come for so long, the reason is said, and again each `REPEAT_S`."""
+REPEAT_S = 60.0
+STEP_MS = 50
+"""So long workers are waited for in turn."""
+
+LEFT = frozenset({"leaving", "starting", "unknown-stream", "schema-changed", "link-unknown"})
+"""Refusals after which the worker is asked again: it ends, has just begun, or its plans are changing."""
+
+
+class Listens(Protocol):
+    """A subscription at a worker."""
+
+    def receive(self, timeout_ms: int | None = None) -> pa.RecordBatch | None: ...
+
+    def close(self) -> None: ...
+
+
+Addresses = Callable[[], dict[str, Endpoint]]
+"""The live workers by name, and where they serve listeners. Raises CepError."""
+
+
+@dataclass
+class StreamListener:
+    """Subscriptions at all workers. `tell` gets what a person should know: that workers come or go, or that nothing is
+    published; `quiet` says why."""
+
+    addresses: Addresses
+    listen: Callable[[Endpoint], Listens]
+    quiet: Callable[[], str]
+    tell: Callable[[str], None]
+    clock: Callable[[], float] = time.monotonic
+    pause: Callable[[float], None] = time.sleep
+    _listeners: dict[str, Listens] = field(default_factory=dict)
+    _problems: dict[str, str] = field(default_factory=dict)
+    _looked_s: float | None = None
+
+    def batches(self, timeout_s: float | None) -> Iterator[pa.RecordBatch]:
+        """Yield batches as they come, until none has come for `timeout_s` (None: for ever). Raises CepError when no
+        worker can be listened to at the beginning, or one refuses for good."""
+        self._look(first=True)
+        heard_s = self.clock()
+        told_s: float | None = None
+        while True:
+            batch = self._next()
+            now_s = self.clock()
+            if batch is not None:
+                heard_s, told_s = now_s, None
+                yield batch
+                continue
+            if timeout_s is not None and now_s - heard_s >= timeout_s:
+                return
+            if now_s - heard_s >= QUIET_S and (told_s is None or now_s - told_s >= REPEAT_S):
+                told_s = now_s
+                self.tell(self.quiet())
+            if self._looked_s is None or now_s - self._looked_s >= LOOK_AGAIN_S:
+                self._look(first=False)
+
+    def close(self) -> None:
+        """End all subscriptions."""
+        for listener in self._listeners.values():
+            listener.close()
+        self._listeners.clear()
+
+    def _next(self) -> pa.RecordBatch | None:
+        """The next batch of any worker, or None when none came in a turn."""
+        step_ms = max(1, STEP_MS // max(1, len(self._listeners)))
+        for name, listener in list(self._listeners.items()):
+            try:
+                batch = listener.receive(step_ms)
+            except InputError as error:
+                if error.reason_code not in LEFT:
+                    raise
+                self._lose(name, error)
+            except PeerError as error:
+                self._lose(name, error)
+            else:
+                if batch is not None:
+                    # The worker that gives is asked first from now on: the others are mostly silent.
+                    self._listeners = {name: listener, **self._listeners}
+                    return batch
+        if not self._listeners:
+            self.pause(STEP_MS / 1_000)
+        return None
+
+    def _look(self, *, first: bool) -> None:
+        """Subscribe at workers that are new, or that could not be listened to before."""
+        self._looked_s = self.clock()
+        try:
+            workers = self.addresses()
+        except CepError as error:
+            if first:
+                raise
+            self._say("manager", f"no manager says which workers there are: {error.message}")
+            return
+        self._problems.pop("manager", None)
+        failures: list[CepError] = []
+        for name, endpoint in workers.items():
+            if name in self._listeners:
+                continue
+            try:
+                self._listeners[name] = self.listen(endpoint)
+            except (InputError, PeerError) as error:
+                failures.append(error)
+                if not first:
+                    self._say(name, f"{name} cannot be listened to: {error.message}")
+            else:
+                if not first:
+                    self.tell(f"listening to {name}, too")
+                self._problems.pop(name, None)
+        if first and not self._listeners:
+            raise failures[0] if failures else PeerError("no worker is alive")
+        if first:
+            for failure in failures:
+                self.tell(f"a worker cannot be listened to: {failure.message}")
+
+    def _lose(self, name: str, error: CepError) -> None:
+        self._listeners.pop(name).close()
+        self._say(name, f"{name} is not listened to any more: {error.message}")
+        self._looked_s = None if isinstance(error, InputError) else self._looked_s
+
+    def _say(self, subject: str, text: str) -> None:
+        """Tell a problem once."""
+        if self._problems.get(subject) != text:
+            self._problems[subject] = text
+            self.tell(text)
+
+
+def why_quiet(stream: str, workers: list[Any]) -> str:
+    """Return why nothing comes on `stream`, from what workers do."""
+    name = stream.rpartition("/")[2].partition(":")[0]
+    wanted = stream.partition("/")[0] if "/" in stream else None
+    live = [one for one in workers if one["state"] != "lost"]
+    if not live:
+        return "nothing comes: no worker is alive"
+    serving = [
+        (worker["worker"], plan, out)
+        for worker in live
+        for plan in worker["plans"]
+        for out in plan["outflow"]
+        if out["stream"] == name and wanted in (None, plan["plan"])
+    ]
+    if not serving:
+        return f"nothing comes on {stream}: no worker serves a plan that gives it now"
+    linked = [(at, plan) for at, plan, _ in serving if plan["publishers"]]
+    plans = ", ".join(sorted({plan["plan"] for _, plan, _ in serving}))
+    if not linked:
+        return f"nothing comes on {stream}: no publisher of {plans} is connected to a worker; see `cep status {plans}`"
+    where = ", ".join(sorted({at for at, _ in linked}))
+    so_far = sum(out["received_events"] for _, _, out in serving)
+    return f"nothing is published on {stream} now: {plans} gives its results to {where}, {so_far:,} events so far"
