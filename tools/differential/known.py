@@ -124,7 +124,6 @@ KNOWN: tuple[Known, ...] = (
         "no-deviation-below-zero",
         "Siddhi's running sum of squares may fall below zero by rounding, and its root is no number then",
         _text(r"stdDev\("),
-        in_table=False,
     ),
     Known(
         "float-as-text",
@@ -153,31 +152,26 @@ KNOWN: tuple[Known, ...] = (
         "failed-chunks-leave-no-rest",
         "what stands behind an event that fails in its chunk stays in the aggregates of Siddhi for ever",
         _text(r"(math:parseInt|and|or)\("),
-        in_table=False,
     ),
     Known(
         "open-bucket-of-the-newest",
         "an aggregation shows the part of its open bucket in which a late event came in Siddhi",
         lambda document: is_late(document) and "define aggregation" in document["app"],
-        in_table=False,
     ),
     Known(
         "partitions-hand-on-all",
         "readers behind a partition lose events of a chunk in Siddhi",
         lambda document: "partition with" in document["app"] and any("batch" in event for event in document["events"]),
-        in_table=False,
     ),
     Known(
         "optional-ends-per-key",
         "a pattern in a partition that ends with an optional element comes out too early in Siddhi",
         _text(r"partition with .*<(0)?:\d>( within [^;]*?)? select"),
-        in_table=False,
     ),
     Known(
         "matches-stay-current",
         "matches of `or` that a rate holds back come out as removed ones in Siddhi",
         _text(r" or e\d+=[^;]* output "),
-        in_table=False,
     ),
     Known(
         "keyed-rows-in-order",
@@ -196,6 +190,16 @@ KNOWN: tuple[Known, ...] = (
         "aggregations-are-filtered",
         "an aggregation with a filter in its input keeps nothing in Siddhi",
         _text(r"define aggregation \w+ from \w+\["),
+    ),
+    Known(
+        "empty-buckets-hold-nothing",
+        "a time without events gives a row of the time 0 without values in Siddhi's aggregations without `group by`",
+        _text(r"define aggregation (?!.* group by )(?!.* aggregate by )"),
+    ),
+    Known(
+        "silences-alike-in-partitions",
+        "sequences with `<1:n>` and a silence at the end differ inside and outside a partition in Siddhi",
+        _text(r"partition with .*<1:\d*>, not \w+[^;]* for "),
     ),
     Known(
         "equal-rows-stay",
@@ -220,7 +224,6 @@ KNOWN: tuple[Known, ...] = (
             and len(re.findall(r"(sum|avg|count|min|max|stdDev|distinctCount)\w*\(", query)) > 1
             for query in document["app"].split(";")
         ),
-        in_table=False,
     ),
     Known(
         "deleted-last-row",
