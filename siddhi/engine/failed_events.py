@@ -57,10 +57,12 @@ class FailureBook:
         later readers, inside a partition and outside; returns what goes to fault streams."""
         faults: list[tuple[str, EventBatch]] = []
         failed, messages = failures.reasons()
+        came = np.zeros(len(failed), dtype=np.bool_)
         for source, batch, as_told in zip(node.sources, inputs, told, strict=True):
             rows, reasons = _found(failed, as_told.orders)
             if not len(rows):
                 continue
+            came[reasons] = True
             arrived[source] = _without(batch, rows)
             outside = self._outside.get(source)
             if outside is None or outside not in arrived:
@@ -75,7 +77,16 @@ class FailureBook:
             rows, places = _found(marks, outer)
             arrived[outside] = _without(whole, rows)
             faults.extend(self._book(outside, whole.take(rows), node.name, messages, reasons[first][places]))
+        if not came.all():
+            self._tell_of_timers(node, [messages[place] for place in np.flatnonzero(~came).tolist()])
         return faults
+
+    def _tell_of_timers(self, node: Node, messages: Sequence[str]) -> None:
+        """What a timer of `node` let out and could not be worked on came in long ago: there is nothing to take it out
+        of, and no event to send to a fault stream."""
+        source = node.sources[0] if node.sources else ""
+        for text, count in Counter(messages).items():
+            self.tell(FailedEvents(node.name, self._outside.get(source, source), count, text))
 
     def _book(
         self, key: str, failed: EventBatch, query: str, messages: Sequence[str], reasons: Int64Array

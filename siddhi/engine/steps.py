@@ -280,7 +280,8 @@ class StepRunner:
             if stage.node.wakes(step):
                 inputs = [self._junctions[key].empty for key in stage.node.sources]
                 out = self._run_stage(stage, inputs, step)
-                step.taken_failures()  # of rows that came before this step: there is nothing to take them out of
+                if (failures := step.taken_failures()) is not None:
+                    self.failures.take_out(failures, stage.node, inputs, inputs, {})
                 self._carry_on(stage, out, waiting)
 
     def _carry_on(self, stage: Stage, out: EventBatch, step: Step) -> None:
