@@ -6,6 +6,8 @@ READY := $(VENV)/.ready
 # Tests of one file share what they start, so a file stays in one process; tests/spreading.py says which begin. Three
 # processes keep two cores busy: many tests wait for what others start.
 SPREAD := -n 3 --dist loadfile --no-loadscope-reorder
+# Tests whose full length takes minutes; CEP_ACCEPTANCE=1 asks for it.
+ACCEPTANCE := tests/system/test_time_live.py
 # pytest rewrites the asserts of every test file; kept as bytecode, that is done once and not by each process again.
 unexport PYTHONDONTWRITEBYTECODE
 

@@ -21,6 +21,7 @@ VERBS = {
     "restart": "cep_cli.plans:restart_command",
     "trace": "cep_cli.plans:trace_command",
     "statistics": "cep_cli.plans:statistics_command",
+    "release": "cep_cli.plans:release_command",
     "sample": "cep_cli.samples:sample_command",
     "query": "cep_cli.state_queries:query_command",
     "savepoint": "cep_cli.checkpoints:savepoint_command",

@@ -179,6 +179,17 @@ def statistics_command(plan: str, level: str, as_json: bool, client: ManagerClie
     _tell(client, client.act(plan, "statistics-level", level=level), 0, as_json)
 
 
+@click.command("release")
+@click.argument("plan")
+@click.argument("streams", nargs=-1)
+@JSON_OPTION
+@manager_options
+@with_readable_errors
+def release_command(plan: str, streams: tuple[str, ...], as_json: bool, client: ManagerClient) -> None:
+    """Let the event time of PLAN go on without the first event of STREAMS, or of all that it waits for."""
+    _tell(client, client.act(plan, "release", streams=streams), 0, as_json)
+
+
 @click.command("restart")
 @click.argument("plan")
 @FROM_OPTION

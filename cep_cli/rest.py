@@ -48,7 +48,7 @@ class ManagerClient:
 
     def act(self, plan: str, action: str, **body: Any) -> Any:
         """What became of `action` (`activate`, `deactivate`, `restart`, `rebalance`, `rename`, `trace`,
-        `statistics-level`) on the plan."""
+        `statistics-level`, `release`) on the plan."""
         return self._call("POST", f"/plans/{quote(plan)}/{action}", body=msgspec.json.encode(body) if body else None)
 
     def restart(self, plan: str, savepoint: str = "") -> Any:

@@ -38,7 +38,7 @@ def plan_status(plan: Any) -> str:
     status = plan["status"]
     topology, outflow = status["topology"], status["outflow"]
     lines = [f"{plan['topology']}, epoch {plan['epoch']}", f"Topology : {topology['state'].upper()}"]
-    lines += _notes(status)
+    lines += [*_notes(status), *_time(plan["plan"], topology)]
     if status["inflow"]:
         lines.append("Inflow connections :")
         lines += [f"\t{one['worker']} : {_share(one['established'], one['required'])}" for one in status["inflow"]]
@@ -88,6 +88,15 @@ def _degraded(part: Any) -> str:
     since = since if part["since_ms"] else ""
     waits = f"; {part['waiting_events']:,} events wait" if part["waiting_events"] else ""
     return f"{kind} {part['stream']} at {part['worker']} fails{since}: {part['error']}{waits}".replace("  ", " ")
+
+
+def _time(plan: str, topology: Any) -> list[str]:
+    """What time waits for, and what came too late for it."""
+    lines = [f"\twaiting for {what}" for what in topology["waits_for"]]
+    if topology["awaited"]:
+        lines.append(f"\t\tto go on without: cep release {plan} {' '.join(topology['awaited'])}")
+    late = topology["late"]
+    return [*lines, *(f"\tlate: {one['events']} events of {one['stream']} came behind the clock" for one in late)]
 
 
 def _task(task: Any) -> str:

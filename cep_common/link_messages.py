@@ -33,7 +33,8 @@ class OpenLink(Message, frozen=True):
     for each run: where epochs are given out a second time it alone tells two runs apart. Results up to `position` were
     acknowledged to a publisher stage before, and no checkpoint that it knows to be complete holds the last of them: a
     worker that has not all of them any more, nor has delivered them, refuses the link with RESULTS_MISSING. 0: there
-    are none."""
+    are none. A sender that `tells_time` says with each frame when its events were accepted, and whether it is caught
+    up: until its first frame the plan's processing time waits for it."""
 
     TYPE = "open-link"
     sender: str
@@ -44,6 +45,7 @@ class OpenLink(Message, frozen=True):
     attempt: int = 0
     log: str = ""
     position: Position = 0
+    tells_time: bool = False
 
 
 STALE_ATTEMPT = "stale-attempt"
@@ -55,12 +57,14 @@ RESULTS_MISSING = "results-missing"
 class LinkOpened(Message, frozen=True):
     """At most `window_rows` rows may be under way, sent and not yet acknowledged (one frame always may). The server has
     taken the sender's log up to `position` already: what follows is wanted. `secures` says that it will tell with
-    `secured` what may be forgotten; otherwise what is acknowledged may be."""
+    `secured` what may be forgotten; otherwise what is acknowledged may be. `now_ms` is the server's time of day; 0: it
+    does not tell."""
 
     TYPE = "link-opened"
     window_rows: int
     position: Position = 0
     secures: bool = False
+    now_ms: int = 0
 
 
 class Data(Message, frozen=True):
@@ -68,6 +72,10 @@ class Data(Message, frozen=True):
 
     `sequence` counts a link's frames from 1. Later events of the link have timestamps of at least `watermark_ms`.
     `position` is that of the frame's last events in the sender's log; 0 when they are in none.
+
+    On a link whose sender `tells_time` the events were accepted at `watermark_ms`, or as `accepted` says: so many rows
+    each at such a time, in the sender's time of day, which `ahead_ms` turns into the server's. `caught_up` says that
+    nothing else waits at the sender; on other frames of such a link it is what MarkIdle says.
     """
 
     TYPE = "data"
@@ -77,6 +85,9 @@ class Data(Message, frozen=True):
     watermark_ms: Watermark
     epoch: int = 0
     position: Position = 0
+    accepted: tuple[tuple[Rows, int], ...] = ()
+    ahead_ms: int = 0
+    caught_up: bool = False
 
 
 class Secured(Message, frozen=True):
@@ -126,7 +137,8 @@ class CloseLink(Message, frozen=True):
 class SendBundle(Message, frozen=True):
     """What component instance `source` gives instance `target` of another task for one ticket; as many bodies follow as
     `batches` names: (stream, rows) each. A bundle may be empty: its ticket must be accounted for all the same. With a
-    `checkpoint` it is that checkpoint's marker and nothing else."""
+    `checkpoint` it is that checkpoint's marker and nothing else. Under the system clock the rows have the processing
+    time `clock_ms`, or, with `clocks`, each its own in the last column of every body."""
 
     TYPE = "send-bundle"
     sequence: Sequence
@@ -140,6 +152,8 @@ class SendBundle(Message, frozen=True):
     idle: bool
     batches: tuple[tuple[str, Rows], ...]
     checkpoint: int = 0
+    clock_ms: Watermark = -(2**63)
+    clocks: bool = False
 
 
 class SettleBundles(Message, frozen=True):

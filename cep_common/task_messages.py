@@ -74,6 +74,13 @@ class ComponentReport(msgspec.Struct, frozen=True):
     queries: tuple[QueryReport, ...] = ()
     failures: tuple[ErrorRecord, ...] = ()
     """What `errors` counts, by kind."""
+    late: tuple[StreamCount, ...] = ()
+    """Events that came behind the clock, whether they were dropped or processed as they came."""
+    awaits: tuple[str, ...] = ()
+    """What time waits for: under event time streams that have not had their first event, under the system clock
+    senders whose waiting events must be worked off first."""
+    behind_ms: int = 0
+    """How far processing time is behind the time of day, under the system clock."""
 
 
 class SampleOrder(msgspec.Struct, frozen=True):
@@ -140,7 +147,7 @@ class TaskRegistered(Message, frozen=True):
     """`order` says what the task shall do: `stand-by` until another topology's place is its own, `work`, `pause` (take
     no events in, fire no timers) or then `give` its state. `sources` are where a task that stands by gets it.
     `managers` are all that are known, the leader first. `statistics` is the level at which its stages count, `samples`
-    what is to be sampled now."""
+    what is to be sampled now. The first events of the streams `released` are not waited for."""
 
     TYPE = "task-registered"
     heartbeat_ms: int
@@ -150,6 +157,7 @@ class TaskRegistered(Message, frozen=True):
     managers: tuple[Endpoint, ...] = ()
     statistics: StatisticsLevel = "basic"
     samples: tuple[SampleOrder, ...] = ()
+    released: tuple[str, ...] = ()
 
 
 class FetchState(Message, frozen=True):

@@ -146,6 +146,40 @@ def _load(case: Case) -> Iterator[Finding]:
             yield _finding(record.key, Severity.NOTICE, "back-pressure", what, advice)
 
 
+def _time(case: Case) -> Iterator[Finding]:
+    """What holds time back, and events that came too late for it."""
+    topology = plan_status(case.picture.snapshot, case.record.key).topology
+    key = case.record.key
+    if topology.awaited:
+        streams = ", ".join(topology.awaited)
+        what = f"Event time waits for the first event of {streams}; events of other streams are kept until then"
+        advice = (
+            f"Send events of {streams}; or go on without: cep release {key.plan} {' '.join(topology.awaited)}, or the "
+            "button on the plan's page. A plan that need not wait says so: @Plan:playback(idleTime='…', increment='…')."
+        )
+        yield _finding(key, Severity.WARNING, "first-event", what, advice)
+    if topology.behind_ms >= LASTING_MS and topology.waits_for:
+        what = f"It works off events of {duration_text(topology.behind_ms)} ago: {', '.join(topology.waits_for)}"
+        advice = "It catches up by itself; results come late, but with the times of their events."
+        yield _finding(key, Severity.NOTICE, "behind", what, advice)
+    if topology.late:
+        late = ", ".join(f"{one.events} of {one.stream}" for one in topology.late)
+        what = f"Events came behind the clock since its tasks started: {late}"
+        advice = (
+            "They came too late for windows and patterns that time had ended. Look whether senders keep the order of "
+            "their events, or give them room: inflow.out_of_order_ms and inflow.idle_ms of workers, stages.idle_ms."
+        )
+        yield _finding(key, Severity.WARNING, "late-events", what, advice)
+
+
+def duration_text(span_ms: int) -> str:
+    """A span of time in the largest unit that shows it."""
+    for unit, name in ((3_600_000, "h"), (60_000, "min")):
+        if span_ms >= 2 * unit:
+            return f"{span_ms // unit} {name}"
+    return f"{span_ms // 1_000} s"
+
+
 def _storage(case: Case) -> Iterator[Finding]:
     picture, record = case.picture, case.record
     for part in case.degraded:
@@ -330,6 +364,7 @@ PLAN_CHECKS: tuple[PlanCheck, ...] = (
     _state,
     _connections,
     _load,
+    _time,
     _storage,
     _connectors,
     _checkpoints,

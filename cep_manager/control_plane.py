@@ -138,7 +138,8 @@ class ControlPlane:
         changes = record.trial is not None or record.rests
         heartbeat_ms = min(CHANGING_HEARTBEAT_MS, self._heartbeat_ms) if changes else self._heartbeat_ms
         level = record.statistics_level()
-        return TaskRegistered(heartbeat_ms, self._lease_ms, order, sources, samples=samples, statistics=level), notes
+        answer = TaskRegistered(heartbeat_ms, self._lease_ms, order, sources, samples=samples, statistics=level)
+        return msgspec.structs.replace(answer, released=record.released), notes
 
     def _driver(self, peer: bytes, message: RegisterDriver, now_ms: int) -> tuple[Message, list[Instruction]]:
         if not self._members.accepts_driver(message, now_ms):
@@ -229,6 +230,11 @@ class ControlPlane:
         """The plan's stages count at that level: their heartbeats are answered so."""
         self._deployments.set_statistics(key, level)
         return []
+
+    def release(self, key: PlanKey, streams: tuple[str, ...]) -> list[Instruction]:
+        """The first events of these streams are not waited for: the heartbeats of the plan's tasks are answered so."""
+        self._deployments.release(key, streams)
+        return [LogLine("info", f"first events are not waited for plan={key.topology()} streams={','.join(streams)}")]
 
     def sample(
         self, key: PlanKey, components: tuple[str, ...], percent: float, for_ms: int, now_ms: int

@@ -7,7 +7,7 @@ when it is changed or restarted, and when driver or workers know of an epoch tha
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -61,6 +61,7 @@ class Deployments:
         if before is not None:
             counted = max(record.counted, before.counted)
             record = msgspec.structs.replace(record, first_epoch=before.first_epoch, counted=counted)
+            record = msgspec.structs.replace(record, released=before.released)
         what = f"plan={plan.key.topology()} epoch={plan.epoch}"
         version = record.version()
         if plan.change is None or before is None or version is None or plan_change.former_of(before) is None:
@@ -154,6 +155,12 @@ class Deployments:
         """Its stages count at that level."""
         if key in self.plans:
             self._change(self.plans[key], statistics=level)
+
+    def release(self, key: PlanKey, streams: Iterable[str]) -> None:
+        """The first events of these streams are not waited for."""
+        if key in self.plans:
+            released = dict.fromkeys([*self.plans[key].released, *streams])
+            self._change(self.plans[key], released=tuple(released))
 
     def set_origin(self, key: PlanKey, origin: str) -> None:
         """The plan comes from the file that `origin` names."""

@@ -5,7 +5,7 @@ REST gives these structs out as JSON as they are. Times of day are milliseconds 
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable
 from typing import Literal, Protocol
 
 import msgspec
@@ -328,6 +328,11 @@ class ManagerView(Protocol):
 
     def set_statistics(self, key: PlanKey, level: StatisticsLevel) -> Outcome:
         """The plan's stages count at that level; nothing is restarted. Raises UnknownPlanError."""
+
+    def release(self, key: PlanKey, streams: Collection[str]) -> Outcome:
+        """The plan's event time does not wait for the first event of these streams any more; empty: of all that it
+        waits for. Nothing is restarted. Raises UnknownPlanError, and BadRequestError for a stream that the plan does
+        not import."""
 
     def set_intake(self, key: PlanKey, intake: bool) -> Outcome:
         """Workers take events in for the plan, or do not; its state is kept. Raises UnknownPlanError."""

@@ -33,6 +33,7 @@ from cep_manager.plan_store import PlanStore, StoredPlan, StoredVersion
 from cep_manager.quotas import check_plans, check_workers, room_for_change
 from cep_manager.service import ManagerService
 from cep_manager.snapshot import Snapshot
+from cep_manager.status import awaited_streams
 
 MOST_WORKERS = 10_000
 """No cluster has so many slots: a larger number is a slip."""
@@ -174,6 +175,25 @@ class PlanCommands:
             self._store.set_statistics(key, level)
             self._service.set_statistics(key, level)
         message = f"{key.plan} has statistics {level} now: its stages count {COUNTED[level]}"
+        return outcome_of(key, record.epoch, message, changed=True)
+
+    def release(self, key: PlanKey, streams: Collection[str]) -> Outcome:
+        """See `ManagerView.release`."""
+        with self._one_at_a_time:
+            record = self._record(key)
+            imported = () if record.compiled is None else tuple(one.stream for one in record.compiled.imported)
+            unknown = [stream for stream in streams if stream not in imported]
+            if unknown:
+                raise BadRequestError(
+                    f"{key.plan} imports no stream {', '.join(unknown)}; it imports {', '.join(imported) or 'none'}"
+                )
+            tasks = self._live_snapshot().tasks.get(key, ())
+            awaited = awaited_streams(tasks)
+            released = tuple(streams) or awaited
+            if not released:
+                return outcome_of(key, record.epoch, f"{key.plan} waits for no first event; nothing was changed")
+            self._service.release(key, released)
+        message = f"{key.plan} does not wait for the first event of {', '.join(released)} any more"
         return outcome_of(key, record.epoch, message, changed=True)
 
     def restart(self, key: PlanKey, restore: str = "") -> Outcome:

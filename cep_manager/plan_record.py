@@ -129,6 +129,8 @@ class PlanRecord(msgspec.Struct, frozen=True):
     origin: str = ""
     trace: bool | None = None
     statistics: StatisticsLevel | None = None
+    released: tuple[str, ...] = ()
+    """Streams whose first event somebody said not to wait for; checkpoints of the topology remember it."""
     trial: Trial | None = None
     fallback: PlanVersion | None = None
     change_error: str = ""

@@ -188,6 +188,10 @@ class ManagerService:
         """The plan's stages count at that level from their next heartbeat on. Raises ManagerUnavailableError."""
         self._commands.do(lambda _: self._plane.set_statistics(key, level))
 
+    def release(self, key: PlanKey, streams: tuple[str, ...]) -> None:
+        """The first events of these streams are not waited for. Raises ManagerUnavailableError."""
+        self._commands.do(lambda _: self._plane.release(key, streams))
+
     def sample(self, key: PlanKey, components: tuple[str, ...], percent: float, for_ms: int) -> None:
         """Events that go through the stages are told of for `for_ms`; `percent` 0: not any more. Raises
         ManagerUnavailableError."""

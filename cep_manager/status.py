@@ -6,13 +6,14 @@ Pure: everything is told from a snapshot.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from typing import Literal
 
 import msgspec
 
 from cep_common.ids import PlanKey
 from cep_common.messages import RegisterWorker, WorkerPlanReport
-from cep_common.task_messages import HeldState, RegisterTask, StatisticsLevel
+from cep_common.task_messages import ComponentReport, HeldState, RegisterTask, StatisticsLevel, StreamCount
 from cep_manager.compiled_plan import CompiledPlan
 from cep_manager.degraded import DegradedPart, degraded_parts, reason_of
 from cep_manager.draining import Unprocessed, unprocessed
@@ -20,6 +21,7 @@ from cep_manager.members import Member
 from cep_manager.plan_state import ChangeKind, PlanState
 from cep_manager.snapshot import Snapshot
 
+Tasks = tuple[Member[RegisterTask], ...]
 WorkerReports = tuple[tuple[Member[RegisterWorker], WorkerPlanReport], ...]
 
 
@@ -34,6 +36,10 @@ class TopologyStatus(msgspec.Struct, frozen=True):
     deployed). `last_error` is the latest error of any stage or worker of the plan, empty when there was none.
     `state_left` names what the topology could not take over from an earlier form of the plan. `undeploying` says what a
     plan that is being undeployed waits for; empty: it is not.
+
+    `waits_for` says what time waits for: `awaited` are streams whose first event holds event time back while others
+    have events. Under the system clock processing time is `behind_ms` behind the time of day. `late` counts events that
+    came behind the clock, by stream.
     """
 
     state: PlanState
@@ -52,6 +58,10 @@ class TopologyStatus(msgspec.Struct, frozen=True):
     last_error: str
     state_left: tuple[str, ...] = ()
     undeploying: str = ""
+    waits_for: tuple[str, ...] = ()
+    awaited: tuple[str, ...] = ()
+    behind_ms: int = 0
+    late: tuple[StreamCount, ...] = ()
 
 
 class InflowStatus(msgspec.Struct, frozen=True):
@@ -133,6 +143,10 @@ def plan_status(snapshot: Snapshot, key: PlanKey) -> PlanStatus:
             last_error=_last_error(tasks, reports),
             state_left=tuple(text for task in tasks for text in task.latest.left),
             undeploying=record.drain_reason if record.draining is not None else "",
+            waits_for=_waits_for(tasks, record.compiled),
+            awaited=awaited_streams(tasks),
+            behind_ms=max((one.behind_ms for one in _components(tasks)), default=0),
+            late=late_events(tasks),
         ),
         inflow=inflow,
         outflow=outflow,
@@ -176,6 +190,31 @@ def plan_state(snapshot: Snapshot, key: PlanKey) -> PlanState:
 def shown_state(state: PlanState, parts: tuple[DegradedPart, ...]) -> PlanState:
     """Return what users are shown: an active plan some part of which does not work is degraded."""
     return PlanState.DEGRADED if state is PlanState.ACTIVE and parts else state
+
+
+def awaited_streams(tasks: Tasks) -> tuple[str, ...]:
+    """The streams whose first event holds event time back."""
+    return tuple(dict.fromkeys(stream for one in _components(tasks) for stream in one.awaits if "/" not in stream))
+
+
+def late_events(tasks: Tasks) -> tuple[StreamCount, ...]:
+    """Events that came behind the clock, by stream, since the tasks started."""
+    counts = Counter[str]()
+    for component in _components(tasks):
+        counts.update({one.stream: one.events for one in component.late})
+    return tuple(StreamCount(stream, events) for stream, events in sorted(counts.items()))
+
+
+def _waits_for(tasks: Tasks, compiled: CompiledPlan | None) -> tuple[str, ...]:
+    """What time waits for, for people."""
+    awaited = awaited_streams(tasks)
+    senders = dict.fromkeys(name for one in _components(tasks) for name in one.awaits if "/" in name)
+    first = [f"the first event of {stream}" for stream in awaited] if compiled is None or compiled.playback else []
+    return (*first, *(f"what waits at {name}" for name in senders))
+
+
+def _components(tasks: Tasks) -> Iterator[ComponentReport]:
+    return (component for task in tasks for component in task.latest.components)
 
 
 def _held(tasks: tuple[Member[RegisterTask], ...]) -> tuple[HeldState, ...]:

@@ -143,4 +143,6 @@ def frame_again(pending: PendingFrame) -> ReadyFrame:
     """What must be sent again; `pending` is a data frame."""
     message = pending.message
     assert isinstance(message, Data)  # noqa: S101 - only data frames carry bodies
-    return ReadyFrame(pending.bodies[0], pending.rows, message.watermark_ms, message.position, again=True)
+    return ReadyFrame(
+        pending.bodies[0], pending.rows, message.watermark_ms, message.position, again=True, accepted=message.accepted
+    )

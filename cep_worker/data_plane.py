@@ -92,6 +92,7 @@ class DataPlane:
         surroundings = Surroundings(
             worker, config, self._reactor, context, spool, self._upkeep, self._held, self._changed, self._room,
             self._errors.keep_of_stream,
+            clock.now_ms,
         )  # fmt: skip
         self._served = ServedPlans(surroundings, self._consumers)
         self._intake = Intake(self._reactor, self._upkeep, self._make_route, clock.monotonic_ms)

@@ -55,8 +55,11 @@ class Inflow:
         room: Callable[[], None],
         failed: KeepFailed,
         now_ms: int,
+        wall_ms: Callable[[], int],
     ) -> None:
-        """`log` is closed with the inflow. Accepted events that cannot go on are given to `failed`."""
+        """`log` is closed with the inflow. Accepted events that cannot go on are given to `failed`. `wall_ms` is the
+        time of day at which events are accepted."""
+        self._wall_ms = wall_ms
         self.key: PlanKey = plan.key
         self.epoch = plan.epoch
         self.binding = binding
@@ -83,7 +86,9 @@ class Inflow:
         )
         self._failed = failed
         self._tell = changed
-        self._out = Outgoing(reactor, context, Door.RECEIVER, self._opening(), backlog, limits, self._changed, room)
+        self._out = Outgoing(
+            reactor, context, Door.RECEIVER, self._opening(), backlog, limits, self._changed, room, wall_ms
+        )
 
     @property
     def needs_endpoint(self) -> bool:
@@ -148,11 +153,14 @@ class Inflow:
             if batch.num_rows == 0:
                 self._promise()
                 return
+            watermark_ms = self._watermark.watermark_ms
         elif batch.num_rows == 0:
             return
+        else:
+            watermark_ms = self._wall_ms()
         if self.trace.on:
             self.trace.note(batch, now_ms)
-        self._out.offer(batch, body, self._watermark.watermark_ms, origin)
+        self._out.offer(batch, body, watermark_ms, origin)
 
     def rest(self, source: Hashable) -> None:
         """`source` has nothing more to send for now."""
@@ -286,7 +294,8 @@ class Inflow:
         self._out.promise(self._watermark.watermark_ms, self._watermark.idle)
 
     def _opening(self) -> OpenLink:
-        return OpenLink(sender=self._worker, streams=(self._schema(),), key=self.key, epoch=self.epoch)
+        tells_time = not self.playback
+        return OpenLink(self._worker, (self._schema(),), self.key, self.epoch, tells_time=tells_time)
 
     def _schema(self) -> StreamSchema:
         return StreamSchema(self.binding.stream, self.binding.attributes)

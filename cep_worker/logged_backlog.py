@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import lru_cache
 from itertools import groupby
 from typing import Any
@@ -117,7 +118,7 @@ class LoggedBacklog:
         if self._behind():
             self._credit = min(self._credit + frame.rows // ACCEPTED_SHARE, self._most_rows)
         if frame.position <= self._furthest:
-            return ReadyFrame(frame.body, frame.rows, frame.watermark_ms, frame.position, again=True)
+            return replace(frame, again=True)
         self._furthest = frame.position
         return frame
 

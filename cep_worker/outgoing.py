@@ -38,8 +38,15 @@ class OutgoingLimits:
     connect_ms: int
 
 
+STALLED_MS = 2_000
+"""A full window from which the server has taken nothing for so long: what is accepted goes to the log meanwhile."""
+
+
 class Outgoing:
     """Sends batches of one stream, in order. Belongs to the reactor's thread.
+
+    Where the opening `tells_time`, batches have the time at which they were accepted for their watermark, by the clock
+    `wall_ms`, and the server learns when nothing waits any more.
 
     `changed` is called when the link comes to stand or breaks, `room` when there is room after there was none.
     """
@@ -54,6 +61,7 @@ class Outgoing:
         limits: OutgoingLimits,
         changed: Callable[[], None],
         room: Callable[[], None],
+        wall_ms: Callable[[], int],
     ) -> None:
         self._reactor = reactor
         self._context = context
@@ -64,11 +72,19 @@ class Outgoing:
         self._limits = limits
         self._changed = changed
         self._room = room
+        self._wall_ms = wall_ms
+        self._asked_ms = 0
+        """The time of day at which the present link was asked for."""
+        self._ahead_ms = 0
+        """How far the clock of the link's server is ahead, as far as that is certain."""
+        self._full_since: tuple[int, int] | None = None
+        """Since when the window is full, and with which oldest frame."""
+        self._stalled = False
         self._link: LinkSender | None = None
         self._connected_ms = 0
         self._watermark_ms = NO_WATERMARK
         self._sent_watermark_ms = NO_WATERMARK
-        self._resting = False
+        self._resting = opening.tells_time
         self._told_resting = False
         self.sent_events = 0
         self.last_error = ""
@@ -120,7 +136,7 @@ class Outgoing:
 
     def has_room(self) -> bool:
         """True when a batch may be prepared."""
-        return self._backlog.has_room(self.connected)
+        return self._backlog.has_room(self.connected and not self._stalled)
 
     def prepare(self, batch: pa.RecordBatch, body: Any = None, origin: Origin | None = None) -> Any:
         """`batch` (of the stream's schema) can be offered for certain, with its `origin` and the body that is given
@@ -137,7 +153,7 @@ class Outgoing:
     ) -> None:
         """`batch`, which was prepared, is accepted and leaves as soon as the link lets it; one that may come again has
         an `origin`."""
-        self._resting = False
+        self._resting = self.opening.tells_time
         self._told_resting = False
         self._watermark_ms = max(self._watermark_ms, watermark_ms)
         self._backlog.append(WaitingBatch(batch, body, self._watermark_ms, origin=origin))
@@ -156,6 +172,7 @@ class Outgoing:
         self._leave()
         self.opening = msgspec.structs.replace(self.opening, attempt=attempt)
         self._connected_ms = now_ms
+        self._asked_ms = self._wall_ms()
         self._link = LinkSender(self._context, self._door, endpoint, self.opening, now_ms, patient=False)
         for socket in self._link.sockets:
             self._reactor.watch(socket, self._handle)
@@ -165,8 +182,9 @@ class Outgoing:
         forgotten."""
         self._leave()
         self.opening = msgspec.structs.replace(opening, log=self._backlog.log)
-        self._watermark_ms = NO_WATERMARK
-        self._resting = False
+        if not opening.tells_time:
+            self._watermark_ms = NO_WATERMARK
+        self._resting = opening.tells_time
         self._changed()
 
     def pump(self, now_ms: int) -> None:
@@ -189,6 +207,7 @@ class Outgoing:
             return
         self._look(link)
         self._send_waiting(None)
+        self._note_stall(now_ms)
 
     def drained(self) -> bool:
         """Everything was sent and acknowledged."""
@@ -227,10 +246,28 @@ class Outgoing:
 
     def _send(self, link: LinkSender, frame: ReadyFrame) -> int:
         self._sent_watermark_ms = max(self._sent_watermark_ms, frame.watermark_ms)
-        return link.send(self._stream.stream, frame.body, frame.rows, frame.watermark_ms, frame.position)
+        to, position = self._stream.stream, frame.position
+        if not self.opening.tells_time:
+            return link.send(to, frame.body, frame.rows, frame.watermark_ms, position)
+        self._told_resting = self._is_caught_up(link, frame.rows)
+        return link.send(
+            to, frame.body, frame.rows, frame.watermark_ms, position,
+            accepted=frame.accepted, ahead_ms=self._ahead_ms, caught_up=self._told_resting,
+        )  # fmt: skip
+
+    def _is_caught_up(self, link: LinkSender, rows: int) -> bool:
+        """Whether nothing waits once `rows` more are under way, and what comes next can leave at once."""
+        outbox, window_rows = link.outbox, link.outbox.window_rows or 0
+        leaves = outbox.in_flight_rows + rows < window_rows and len(outbox.pending) + 1 < self._limits.frames_under_way
+        return leaves and not self._backlog
 
     def _tell_time(self, link: LinkSender) -> None:
         """A watermark that has risen without events travels in a batch of no rows."""
+        if self.opening.tells_time:
+            if not self._told_resting and self._is_caught_up(link, 0):
+                link.mark_idle()
+                self._told_resting = True
+            return
         if self._watermark_ms > self._sent_watermark_ms:
             empty = pa.RecordBatch.from_pylist([], schema=arrow_schema(self._stream))
             self._send(link, ReadyFrame(encode_batch(empty), 0, self._watermark_ms))
@@ -247,6 +284,7 @@ class Outgoing:
         link.handle()
         if link.state is LinkState.OPEN and before is not LinkState.OPEN:
             self._backlog.resume(link.position, link.secures)
+            self._ahead_ms = clock_ahead_ms(self._asked_ms, self._wall_ms(), link.server_ms)
             self.last_error = ""
             logger.info("link stands: stream=%s peer=%s", self._stream.stream, self.peer)
             self._changed()
@@ -255,6 +293,19 @@ class Outgoing:
         if was_full and self.has_room():
             self._room()
         self._reactor.defer(self.pump)
+
+    def _note_stall(self, now_ms: int) -> None:
+        """While the server takes nothing, events are accepted as far as the log can hold them."""
+        link = self._link
+        if link is None or link.has_room() or not link.outbox.pending:
+            self._full_since, self._stalled = None, False
+            return
+        oldest = link.outbox.pending[0].sequence
+        if self._full_since is None or self._full_since[1] != oldest:
+            self._full_since, self._stalled = (now_ms, oldest), False
+        elif not self._stalled and now_ms - self._full_since[0] >= STALLED_MS:
+            self._stalled = True
+            self._room()
 
     def _note_progress(self, link: LinkSender) -> None:
         """Tells the backlog what the server has taken over and secured."""
@@ -295,3 +346,11 @@ class Outgoing:
         for socket in link.sockets:
             self._reactor.unwatch(socket)
         link.close()
+
+
+def clock_ahead_ms(asked_ms: int, answered_ms: int, server_ms: int) -> int:
+    """How far a server's clock is certainly ahead (negative: behind), that showed `server_ms` at some time between a
+    question and its answer; 0 where both clocks may be the same."""
+    if not server_ms or asked_ms <= server_ms <= answered_ms:
+        return 0
+    return server_ms - (answered_ms if server_ms > answered_ms else asked_ms)

@@ -159,7 +159,7 @@ class PlanFlow:
         log = spool.open_log(key, binding, around.upkeep) if logged else None
         return Inflow(
             around.reactor, around.context, self.plan, binding, around.worker, around.config, log,
-            around.changed, around.room, partial(around.failed, key, binding.stream), now_ms,
+            around.changed, around.room, partial(around.failed, key, binding.stream), now_ms, around.wall_ms,
         )  # fmt: skip
 
     def _switch_traces(self) -> None:

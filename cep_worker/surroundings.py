@@ -20,7 +20,7 @@ from cep_worker.spool.upkeep import Upkeep
 class Surroundings:
     """`changed` is called when a connection came to stand or broke, `room` when a full inflow has room again. `failed`
     keeps accepted events of a plan's stream that cannot go on, for that reason, among the failed events, and gives how
-    many could not be kept."""
+    many could not be kept. `wall_ms` is the time of day."""
 
     worker: str
     config: WorkerConfig
@@ -32,3 +32,4 @@ class Surroundings:
     changed: Callable[[], None]
     room: Callable[[], None]
     failed: Callable[[PlanKey, str, pa.RecordBatch, str], int]
+    wall_ms: Callable[[], int]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
+from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 import pyarrow as pa
@@ -14,8 +16,9 @@ from topology.frames import concatenate, encode_batch
 
 @dataclass(frozen=True, slots=True)
 class WaitingBatch:
-    """A batch and, when it came in the very form in which it leaves, its Arrow IPC body. `position` is its place in the
-    log, 0 when it is in none; `origin` says where it came from, if it may come again."""
+    """A batch and, when it came in the very form in which it leaves, its Arrow IPC body. `watermark_ms` is, for a plan
+    under the system clock, when the batch was accepted. `position` is its place in the log, 0 when it is in none;
+    `origin` says where it came from, if it may come again."""
 
     batch: pa.RecordBatch
     body: Any = None
@@ -27,13 +30,15 @@ class WaitingBatch:
 @dataclass(frozen=True, slots=True)
 class ReadyFrame:
     """What leaves as one frame: an Arrow IPC body of `rows` rows, the watermark after them, and the place of the last
-    ones in the log (0: in none). `again` tells that it was sent before, over a link that broke."""
+    ones in the log (0: in none). `again` tells that it was sent before, over a link that broke. `accepted` says which
+    watermarks so many rows each had, unless all had the same."""
 
     body: Any
     rows: int
     watermark_ms: int
     position: int = 0
     again: bool = False
+    accepted: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(slots=True)
@@ -64,7 +69,7 @@ class WaitingQueue:
         body = first.body
         if len(taken) > 1 or body is None:
             body = encode_batch(concatenate([waiting.batch for waiting in taken]))
-        return ReadyFrame(body, rows, taken[-1].watermark_ms, taken[-1].position)
+        return ReadyFrame(body, rows, taken[-1].watermark_ms, taken[-1].position, accepted=_runs(taken))
 
     def drop(self, position: int) -> None:
         """What stands in the log up to `position` does not wait any more."""
@@ -81,3 +86,11 @@ class WaitingQueue:
         """Nothing waits any more."""
         self._batches.clear()
         self.rows = 0
+
+
+def _runs(batches: list[WaitingBatch]) -> tuple[tuple[int, int], ...]:
+    """How many rows in a row have which watermark; nothing when all have the same."""
+    if batches[0].watermark_ms == batches[-1].watermark_ms:
+        return ()
+    runs = groupby(batches, attrgetter("watermark_ms"))
+    return tuple((sum(waiting.batch.num_rows for waiting in run), time_ms) for time_ms, run in runs)

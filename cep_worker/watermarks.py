@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 
-from topology.link import NO_WATERMARK
+from topology.link import HEARD_OF, NO_WATERMARK
 
 
 @dataclass(slots=True)
@@ -62,10 +62,13 @@ class InflowWatermark:
         self._update()
 
     def rest(self, source: Hashable) -> None:
-        """`source` says that it has nothing more to send for now."""
+        """`source` says that it has nothing more to send for now. Where nobody has sent anything, that is said instead
+        of a first event, which would be waited for."""
         if source in self._sources:
             self._sources[source].idle = True
             self._update()
+            if self.idle:
+                self.watermark_ms = max(self.watermark_ms, HEARD_OF)
 
     def leave(self, source: Hashable) -> None:
         """`source` is gone."""

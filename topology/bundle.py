@@ -42,7 +42,13 @@ class Bundle:
     `origin` numbered the `ticket`s, from 0 without gaps: instances of a stateless parallel stage pass both on, so that
     their consumer can put everything back into the origin's order. `channel` names whose promise `watermark_ms` is
     (later rows of the channel have timestamps of at least that; `idle`: do not wait for it) and `streams` what may come
-    on it; both are empty when the bundle is only there to account for its ticket. With a `checkpoint` it is the marker
+    on it; both are empty when the bundle is only there to account for its ticket.
+
+    Under the system clock the promise is one of processing time, and `idle` says that the channel has nothing older
+    than now. Every row has the processing time `clock_ms`, unless its batch has one for each row: its last column,
+    `topology.frames.CLOCK`.
+
+    With a `checkpoint` it is the marker
     that `source` sends for it, and nothing else.
     """
 
@@ -56,6 +62,7 @@ class Bundle:
     batches: tuple[tuple[str, pa.RecordBatch], ...] = ()
     receipt: Receipt | None = field(default=None, compare=False)
     checkpoint: int = 0
+    clock_ms: int = NO_WATERMARK
 
     def with_batches(self, batches: tuple[tuple[str, pa.RecordBatch], ...]) -> Bundle:
         """The same bundle with other contents."""

@@ -30,6 +30,12 @@ ARROW_TYPES = {
 }
 
 
+CLOCK = "`clock`"
+"""A column that batches may have between the stages of a plan under the system clock: the processing time of each row,
+in milliseconds. No attribute can be called so."""
+CLOCK_FIELD = pa.field(CLOCK, pa.int64())
+
+
 def arrow_schema(stream: StreamSchema) -> pa.Schema:
     """`_timestamp` (int64, ms), `_kind` (int8), then the stream's attributes (`column_name`)."""
     fields = [pa.field(TIMESTAMP, pa.int64(), nullable=False), pa.field(KIND, pa.int8(), nullable=False)]
@@ -86,11 +92,26 @@ def _field(metadata: Any, table: int, place: int) -> int:
     return table + offset if offset else 0
 
 
+def with_clocks(batch: pa.RecordBatch, clocks: pa.Array) -> pa.RecordBatch:
+    """`batch` with the processing time of each row."""
+    return pa.RecordBatch.from_arrays([*batch.columns, clocks], schema=batch.schema.append(CLOCK_FIELD))
+
+
+def has_clocks(batch: pa.RecordBatch) -> bool:
+    """Whether the batch has a processing time for each row: its last column, then."""
+    return bool(batch.schema.names[-1] == CLOCK)
+
+
+def without_clocks(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """`batch` as it leaves the topology."""
+    return batch.drop_columns([CLOCK]) if has_clocks(batch) else batch
+
+
 def event_rows(batch: pa.RecordBatch, timed: bool = True) -> list[dict[str, Any]]:
     """The events as people know them: attributes by name, and the time first, under `_timestamp`, if `timed`. An
     attribute that is called so stands there instead."""
     dropped = [KIND] if timed and column_name(TIMESTAMP) not in batch.schema.names else [KIND, TIMESTAMP]
-    shown = written_batch(batch.drop_columns(dropped))
+    shown = written_batch(without_clocks(batch).drop_columns(dropped))
     rows: list[dict[str, Any]] = shown.rename_columns(list(map(attribute_name, shown.schema.names))).to_pylist()
     return rows
 

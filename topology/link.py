@@ -28,6 +28,9 @@ from cep_common.messages import Message
 NO_WATERMARK = -(2**63)
 """The watermark of a sender that promises nothing about later timestamps."""
 
+HEARD_OF = NO_WATERMARK + 1
+"""The watermark of a sender that has nothing to send and says so before its first event."""
+
 END_OF_TIME = 2**63 - 1
 
 URGENT_SHARE = 8

@@ -78,6 +78,8 @@ class LinkSender:
         """What the server had of the sender's log when the link came to stand: go on behind it."""
         self.secures = False
         """The server tells what is secured; otherwise what is acknowledged need not be kept."""
+        self.server_ms = 0
+        """The server's time of day when the link came to stand; 0: it did not tell."""
         self.secured = 0
         """A checkpoint holds the sender's log up to here."""
         self._since_ms = now_ms
@@ -108,11 +110,24 @@ class LinkSender:
         """True when `send` may be called now."""
         return self.state is LinkState.OPEN and self.outbox.has_room()
 
-    def send(self, stream: str, body: Any, rows: int, watermark_ms: int, position: int = 0) -> int:
+    def send(
+        self,
+        stream: str,
+        body: Any,
+        rows: int,
+        watermark_ms: int,
+        position: int = 0,
+        *,
+        accepted: tuple[tuple[int, int], ...] = (),
+        ahead_ms: int = 0,
+        caught_up: bool = False,
+    ) -> int:
         """Sends one batch, the last of whose events stand at `position` in the sender's log (0: in none), and returns
-        its sequence number; the caller has asked `has_room`."""
+        its sequence number; the caller has asked `has_room`. `accepted`, `ahead_ms` and `caught_up` as in `Data`."""
         sequence = self.outbox.next_sequence
-        message = Data(stream, sequence, rows, watermark_ms, self.opening.epoch, position)
+        message = Data(
+            stream, sequence, rows, watermark_ms, self.opening.epoch, position, accepted, ahead_ms, caught_up
+        )
         return self.send_frame(message, sequence, rows, (body,))
 
     def mark_idle(self) -> int:
@@ -175,9 +190,9 @@ class LinkSender:
         self._answered = True
         self._unanswered_ms, self.silent = None, False
         match message:
-            case LinkOpened(window_rows=rows, position=position, secures=secures):
+            case LinkOpened(window_rows=rows, position=position, secures=secures, now_ms=server_ms):
                 self.outbox.window_rows = rows
-                self.position, self.secures = position, secures
+                self.position, self.secures, self.server_ms = position, secures, server_ms
                 self.state = LinkState.OPEN
             case Secured(position=position):
                 self.secured = max(self.secured, position)

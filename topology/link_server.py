@@ -107,6 +107,8 @@ class LinkServer:
     accept: Accept
     trusted: bool = True
     resume: Resume | None = None
+    clock: Callable[[], int] | None = None
+    """The time of day, which senders learn when it is given."""
     links: dict[bytes, Link] = field(default_factory=dict)
     _due: dict[bytes, Link] = field(default_factory=dict)
     _due_since_ms: int | None = None
@@ -123,6 +125,7 @@ class LinkServer:
         trusted: bool = True,
         advertised_host: str | None = None,
         resume: Resume | None = None,
+        clock: Callable[[], int] | None = None,
     ) -> LinkServer:
         """A server on `host`, on one port or the first free one of a range; PortInUseError when there is none."""
         socket = listening_socket(context, door, host, MAXIMUM_DATA_BYTES, high_water_mark=0)
@@ -135,7 +138,7 @@ class LinkServer:
         except PortInUseError:
             socket.close()
             raise
-        return cls(socket, Endpoint(advertised_host or host, port), window_rows, accept, trusted, resume)
+        return cls(socket, Endpoint(advertised_host or host, port), window_rows, accept, trusted, resume, clock)
 
     def receive(self, now_ms: int, limit: int = 64) -> Iterator[LinkEvent]:
         """What has come, at most `limit` messages; nothing from outside raises here: bad frames are answered."""
@@ -249,7 +252,8 @@ class LinkServer:
         link = Link(peer, opening, Inbox(self.window_rows), schemas, now_ms)
         self.links[peer] = link
         position = 0 if self.resume is None else self.resume(opening)
-        self._send(peer, LinkOpened(self.window_rows, position, secures=self.resume is not None))
+        now_of_day_ms = 0 if self.clock is None else self.clock()
+        self._send(peer, LinkOpened(self.window_rows, position, self.resume is not None, now_of_day_ms))
         yield LinkArrived(link)
 
     def _frame(self, link: Link, message: Message, bodies: tuple[Any, ...]) -> Iterator[LinkEvent]:

@@ -1,14 +1,11 @@
-"""Merges streams in event-time order by their channels' watermarks. Pure: times come in as arguments.
+"""Merges streams in one order by their channels' watermarks. Pure: times come in as arguments.
 
     Arrivals   ──10──20────────▶  watermark 20
     Departures ──10──────30──▶    watermark 30
     merged       A10 D10 A20      (D30 waits: an arrival at 20…30 may still come)
 
-Rows go by event time; at equal times by the order in which the streams are defined, then by arrival. A channel that
-others wait for and that stays silent for `idle_ms` from then on no longer holds them back. One that is ahead of the
-others is not waited for: it may be silent because its rows, held here, fill its window.
-
-Before anybody has spoken, each of those who are known to bring a stream is waited for like a channel that is silent.
+Where event time drives the plan, rows go by it; at equal times by the order in which the streams are defined, then by
+arrival. Under the system clock they go by the processing time at which they were accepted, then by arrival.
 """
 
 from __future__ import annotations
@@ -25,12 +22,17 @@ import pyarrow as pa
 from cep_common.link_messages import StreamSchema
 from siddhi.column_names import TIMESTAMP
 from topology.bundle import Bundle
+from topology.channels import Channels, HeldChannel
 from topology.conversion import attributes_of, conversion_problem, converted
 from topology.errors import TopologyError
-from topology.frames import arrow_schema, concatenate, decode_batch, encode_batch
+from topology.frames import CLOCK, arrow_schema, concatenate, decode_batch, encode_batch, has_clocks, with_clocks
 from topology.link import END_OF_TIME, NO_WATERMARK
 
 Order = npt.NDArray[np.int64]
+
+_ARRIVAL_BITS = 20
+"""Under the system clock a row's place is its processing time, followed by so many bits of its number of arrival."""
+_ARRIVALS = 1 << _ARRIVAL_BITS
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,13 @@ class MergedStep:
     watermark_ms: int
     finished: tuple[Bundle, ...]
 
+    def clocks(self) -> Order:
+        """The processing time of each row of the step, in the step's order; only under the system clock."""
+        clocks = np.empty(sum(len(order) for order in self.orders), dtype=np.int64)
+        for (_, batch), order in zip(self.batches, self.orders, strict=True):
+            clocks[order] = batch.column(CLOCK).to_numpy() >> _ARRIVAL_BITS
+        return clocks
+
     def sources(self) -> Order:
         """Which of `batches` each row of the step comes from, in the step's order."""
         sources = np.empty(sum(len(order) for order in self.orders), dtype=np.int64)
@@ -54,37 +63,14 @@ class MergedStep:
 
 
 @dataclass(slots=True)
-class _Channel:
-    rank: int
-    watermark_ms: int = NO_WATERMARK
-    idle: bool = False
-    heard_ms: int = 0
-    waited_for_ms: int | None = None
-    """Since when rows have been held back for this channel."""
-
-
-@dataclass(slots=True)
 class _Pending:
-    """Rows of one stream that wait, in order of arrival, the first of them in time at `earliest_ms`; and a heap of
-    (latest time, number, bundle) of the batches that they came in."""
+    """Rows of one stream that wait, in order of arrival, the first of them at the place `earliest`; and a heap of
+    (last place, number, bundle) of the batches that they came in."""
 
     rank: int
     batches: list[pa.RecordBatch] = field(default_factory=list)
-    earliest_ms: int = END_OF_TIME
+    earliest: int = END_OF_TIME
     holders: list[tuple[int, int, Bundle]] = field(default_factory=list)
-
-
-_Key = tuple[str, str, tuple[str, ...]]
-"""A channel: who brings it, its name there, and those of its streams that are merged. One without a name stands for all
-that an instance, or a component of which one instance is enough, has not opened yet."""
-
-
-class _HeldChannel(msgspec.Struct, frozen=True, array_like=True):
-    origin: str
-    name: str
-    streams: tuple[str, ...]
-    watermark_ms: int
-    idle: bool
 
 
 class _HeldBatch(msgspec.Struct, frozen=True, array_like=True):
@@ -110,89 +96,111 @@ class _HeldBatch(msgspec.Struct, frozen=True, array_like=True):
 
 
 class _HeldState(msgspec.Struct, frozen=True, array_like=True):
-    """Rows that wait, and the channels that they may wait for."""
+    """Rows that wait, the channels that they may wait for, and the streams that have had their first event."""
 
     released_ms: int
-    channels: tuple[_HeldChannel, ...]
+    channels: tuple[HeldChannel, ...]
     batches: tuple[_HeldBatch, ...]
+    begun: tuple[str, ...] = ()
 
 
 class EventTimeMerger:
     """`origins` are the inputs in order of definition, each with the instances that bring it, and as whom each of them
-    is waited for: see `Topology.origins`. `late_rows` counts rows older than what was released before; with `drop_late`
-    they are dropped, else processed as they come."""
+    is waited for: see `Topology.origins`. `late` counts rows by stream that came behind the time until which others had
+    gone; with `drop_late` they are dropped, else processed as they come. The `first` event of these streams is waited
+    for without limit. With `by_clock` rows go by processing time, that of `Bundle.clock_ms` or a batch's own."""
 
     def __init__(
-        self, origins: Mapping[str, Mapping[str, str]], idle_ms: int, drop_late: bool = False, now_ms: int = 0
+        self,
+        origins: Mapping[str, Mapping[str, str]],
+        idle_ms: int,
+        drop_late: bool = False,
+        now_ms: int = 0,
+        first: Collection[str] = (),
+        by_clock: bool = False,
     ) -> None:
-        self._origins = origins
-        self._ranks = {stream: rank for rank, stream in enumerate(origins)}
-        self._pending = {stream: _Pending(rank) for rank, stream in enumerate(origins)}
-        self._idle_ms = idle_ms
+        self._by_clock = by_clock
+        self._ranks = {stream: 0 if by_clock else rank for rank, stream in enumerate(origins)}
+        self._pending = {stream: _Pending(self._ranks[stream]) for stream in origins}
         self._drop_late = drop_late
-        self._channels: dict[_Key, _Channel] = {}
-        self._await_others(now_ms)
+        self.channels = Channels(origins, self._ranks, idle_ms, first, now_ms)
         self._released_ms = NO_WATERMARK
         self._pushed_batches = 0
+        self._arrived = 0
         self._unseen = False
         """Rows are held again of which nobody has looked yet for whom they wait."""
         self.held_rows = 0
-        self.late_rows = 0
+        self.late: dict[str, int] = {}
         self.left: tuple[str, ...] = ()
         """Rows that were held, and that an edit of their stream has made impossible, for people."""
 
-    def push(self, bundle: Bundle, now_ms: int) -> None:
-        """Takes in a bundle, whose batches are of the merged streams; it is held until its rows are released."""
+    @property
+    def late_rows(self) -> int:
+        """How many rows of all streams came late."""
+        return sum(self.late.values())
+
+    def hear(self, bundle: Bundle, now_ms: int) -> None:
+        """Takes in what a bundle promises."""
         streams = tuple(stream for stream in bundle.streams if stream in self._ranks)
         if streams:
-            self._note_watermark(bundle, streams, now_ms)
+            self.channels.note(bundle, streams, now_ms)
+
+    def push(self, bundle: Bundle, now_ms: int) -> None:
+        """Takes in a bundle, whose batches are of the merged streams; it is held until its rows are released."""
+        self.hear(bundle, now_ms)
+        self.hold(bundle, now_ms)
+
+    def hold(self, bundle: Bundle, now_ms: int) -> None:
+        """Holds the rows of a bundle that was heard."""
         for stream, batch in bundle.batches:
             if batch.num_rows:
-                self._hold(self._pending[stream], batch, bundle)
+                placed = self._placed(batch, bundle.clock_ms, now_ms) if self._by_clock else batch
+                self._hold(self._pending[stream], placed, bundle)
         bundle.settle()
 
-    def release(self, now_ms: int) -> MergedStep | None:
-        """The rows whose turn has come, or None when there are none."""
+    def release(self, now_ms: int, wanted_ms: int | None = None) -> MergedStep | None:
+        """The rows whose turn has come, or None when there are none. `wanted_ms` is a time that is due and for which
+        channels that hold it back are waited for, as for rows."""
         self._unseen = False
-        watermark_ms, rank = self._bound()
+        watermark_ms, rank = self.channels.bound()
         parts: list[tuple[str, pa.RecordBatch, Order]] = []
         finished: list[Bundle] = []
         for stream, pending in self._pending.items():
-            last_ms = watermark_ms if pending.rank <= rank else watermark_ms - 1
-            if not pending.batches or pending.earliest_ms > last_ms:
+            last = self._last_place(watermark_ms, pending.rank <= rank)
+            if not pending.batches or pending.earliest > last:
                 continue
-            batch = self._take(pending, last_ms)
-            while pending.holders and pending.holders[0][0] <= last_ms:
+            batch = self._take(stream, pending, last)
+            while pending.holders and pending.holders[0][0] <= last:
                 finished.append(heapq.heappop(pending.holders)[2])
             if batch is not None:
-                parts.append((stream, batch, batch.column(TIMESTAMP).to_numpy()))
-        self._note_waiting(now_ms)
+                parts.append((stream, batch, self._places(batch)))
+        self._note_waiting(now_ms, wanted_ms)
         if not parts:
+            self._note_released(watermark_ms)
             for bundle in finished:
                 bundle.settle()
             return None
-        self._released_ms = max(self._released_ms, *(int(times[-1]) for _, _, times in parts))
+        self._note_released(max(self._time_of(int(places[-1])) for _, _, places in parts))
+        self._note_released(watermark_ms)
         batches = tuple((stream, batch) for stream, batch, _ in parts)
         return MergedStep(batches, _common_order(parts), watermark_ms, tuple(finished))
 
     def watermark_ms(self) -> int:
         """Later rows have at least this time; END_OF_TIME when every channel is idle."""
-        return self._bound()[0]
+        return self.channels.bound()[0]
 
     def next_deadline_ms(self) -> int | None:
         """When a silent channel stops holding rows back, or None when nothing waits; a time that is past when rows were
         restored, which wait from the next `release` on."""
-        if self._unseen:
-            return 0
-        deadlines = (self._deadline(channel) for channel in self._channels.values())
-        return min((deadline for deadline in deadlines if deadline is not None), default=None)
+        return 0 if self._unseen else self.channels.next_deadline_ms()
 
     def on_time(self, now_ms: int) -> None:
         """Stops waiting for channels that have been silent for too long; `release` gives what they held back."""
-        for channel in self._channels.values():
-            deadline_ms = self._deadline(channel)
-            if deadline_ms is not None and deadline_ms <= now_ms:
-                channel.idle = True
+        self.channels.on_time(now_ms)
+
+    def passed(self, time_ms: int) -> None:
+        """Time has gone on to `time_ms`: rows before are late."""
+        self._released_ms = max(self._released_ms, time_ms)
 
     def settle_held(self) -> None:
         """The bundles whose rows are held are settled: the rows are part of a state that goes elsewhere."""
@@ -203,12 +211,14 @@ class EventTimeMerger:
 
     def snapshot(self) -> bytes:
         """What is held, and how far each channel had come."""
+        awaited = self.channels.awaited()
         state = _HeldState(
             self._released_ms,
-            tuple(_HeldChannel(*key, one.watermark_ms, one.idle) for key, one in self._channels.items()),
+            self.channels.held(),
             tuple(
                 _HeldBatch.of(stream, batch) for stream, pending in self._pending.items() for batch in pending.batches
             ),
+            tuple(stream for stream in self._pending if stream not in awaited),
         )
         return msgspec.msgpack.encode(state)
 
@@ -218,10 +228,7 @@ class EventTimeMerger:
         TopologyError when `state` is no such thing, DecodeError when a batch of it is not."""
         held = _decoded(state)
         self._released_ms = held.released_ms
-        self._channels = {}
-        for channel in held.channels:
-            self._restore_channel(channel, now_ms)
-        self._await_others(now_ms)
+        self.channels.restore(held.channels, held.begun, now_ms)
         for one in held.batches:
             if one.stream not in self._pending:
                 raise TopologyError(
@@ -232,92 +239,79 @@ class EventTimeMerger:
                 problem = conversion_problem(one.attributes, attributes_of(schemas[one.stream]))
                 self.left += (f"{one.rows} events of {one.stream} that waited for their turn: {problem}",)
                 continue
+            if self._by_clock and batch.column(CLOCK).null_count:  # they waited under event time, before an edit
+                batch = self._placed(batch.drop_columns([CLOCK]), NO_WATERMARK, now_ms)
             pending = self._pending[one.stream]
             pending.batches.append(batch)
-            pending.earliest_ms = min(pending.earliest_ms, int(batch.column(TIMESTAMP).to_numpy().min()))
+            places = self._places(batch)
+            pending.earliest = min(pending.earliest, int(places.min()))
+            if self._by_clock:
+                self._arrived = max(self._arrived, int((places & (_ARRIVALS - 1)).max()) + 1)
             self.held_rows += one.rows
         self._unseen = self.held_rows > 0
 
-    def _deadline(self, channel: _Channel) -> int | None:
-        if channel.idle or channel.waited_for_ms is None:
-            return None
-        return max(channel.heard_ms, channel.waited_for_ms) + self._idle_ms
+    # ---- places: a row's time, under the system clock followed by its number of arrival
 
-    def _note_waiting(self, now_ms: int) -> None:
-        """A channel is waited for while not even the first of the rows held may go before it moves."""
-        first = min(((one.earliest_ms, one.rank) for one in self._pending.values() if one.batches), default=None)
-        for channel in self._channels.values():
-            if first is None or (channel.watermark_ms, channel.rank) >= first:
-                channel.waited_for_ms = None
-            elif channel.waited_for_ms is None:
-                channel.waited_for_ms = now_ms
+    def _placed(self, batch: pa.RecordBatch, clock_ms: int, now_ms: int) -> pa.RecordBatch:
+        """`batch` with the place of each row in the order of processing, instead of its processing time."""
+        if has_clocks(batch):
+            clocks = np.minimum(batch.column(CLOCK).to_numpy(), now_ms)
+            batch = batch.drop_columns([CLOCK])
+        else:
+            clocks = np.full(batch.num_rows, min(clock_ms, now_ms) if clock_ms > 0 else now_ms, dtype=np.int64)
+        arrival = self._arrived % _ARRIVALS
+        self._arrived += 1
+        return with_clocks(batch, pa.array((clocks << _ARRIVAL_BITS) + arrival))
+
+    def _places(self, batch: pa.RecordBatch) -> Order:
+        places: Order = batch.column(CLOCK if self._by_clock else TIMESTAMP).to_numpy()
+        return places
+
+    def _time_of(self, place: int) -> int:
+        return place >> _ARRIVAL_BITS if self._by_clock else place
+
+    def _last_place(self, watermark_ms: int, goes_first: bool) -> int:
+        """The last place that may go when the bound is at `watermark_ms`."""
+        if watermark_ms == END_OF_TIME or not self._by_clock:
+            return watermark_ms if goes_first else watermark_ms - 1
+        return max(NO_WATERMARK, ((watermark_ms + 1) << _ARRIVAL_BITS) - 1)
+
+    def _note_released(self, time_ms: int) -> None:
+        if time_ms != END_OF_TIME:
+            self._released_ms = max(self._released_ms, time_ms)
+
+    def _note_waiting(self, now_ms: int, wanted_ms: int | None) -> None:
+        """Channels are waited for by the first of the rows held, or by what is due."""
+        firsts = [(self._time_of(one.earliest), one.rank) for one in self._pending.values() if one.batches]
+        if wanted_ms is not None:
+            firsts.append((wanted_ms, 0))
+        self.channels.note_waiting(min(firsts, default=None), now_ms)
 
     def _hold(self, pending: _Pending, batch: pa.RecordBatch, bundle: Bundle) -> None:
-        times = batch.column(TIMESTAMP).to_numpy()
+        places = self._places(batch)
         pending.batches.append(batch)
-        pending.earliest_ms = min(pending.earliest_ms, int(times.min()))
+        pending.earliest = min(pending.earliest, int(places.min()))
         self.held_rows += batch.num_rows
         if bundle.receipt is not None:
             bundle.hold()
             self._pushed_batches += 1
-            heapq.heappush(pending.holders, (int(times.max()), self._pushed_batches, bundle))
+            heapq.heappush(pending.holders, (int(places.max()), self._pushed_batches, bundle))
 
-    def _restore_channel(self, held: _HeldChannel, now_ms: int) -> None:
-        streams = tuple(stream for stream in held.streams if stream in self._origins)
-        heard_as = {origin: awaited for stream in streams for origin, awaited in self._origins[stream].items()}
-        awaited = heard_as.get(held.origin, held.origin)
-        if awaited not in heard_as.values():
-            awaited = held.origin.rpartition("#")[0]  # a receiver that is gone: its workers come to the others
-        if awaited in heard_as.values():
-            former = self._channels.get((awaited, held.name, streams))
-            channel = former or self._new_channel(streams, now_ms, idle=True)
-            channel.watermark_ms = max(channel.watermark_ms, held.watermark_ms)
-            # A worker that rested may have sent since, and sends that again; what nobody had opened rests on.
-            channel.idle = channel.idle and held.idle and not held.name
-            self._channels[awaited, held.name, streams] = channel
-
-    def _await_others(self, now_ms: int) -> None:
-        """Everybody is waited for of whom no channel is known."""
-        known = {(origin, stream) for origin, _, streams in self._channels for stream in streams}
-        for stream, heard_as in self._origins.items():
-            for awaited in dict.fromkeys(heard_as.values()):
-                if (awaited, stream) not in known:
-                    self._channels[awaited, "", (stream,)] = self._new_channel((stream,), now_ms)
-
-    def _new_channel(self, streams: Iterable[str], now_ms: int, *, idle: bool = False) -> _Channel:
-        return _Channel(min(self._ranks[stream] for stream in streams), idle=idle, heard_ms=now_ms)
-
-    def _note_watermark(self, bundle: Bundle, streams: tuple[str, ...], now_ms: int) -> None:
-        awaited = self._origins[streams[0]].get(bundle.origin, bundle.origin)
-        key = (bundle.origin, bundle.channel, streams)
-        channel = self._channels.get(key)
-        if channel is None:
-            channel = self._channels.pop((awaited, bundle.channel, streams), None)
-            self._channels[key] = channel = channel or self._new_channel(streams, now_ms)
-            for stream in streams:
-                self._channels.pop((awaited, "", (stream,)), None)
-        channel.watermark_ms = max(channel.watermark_ms, bundle.watermark_ms)
-        channel.idle = bundle.idle
-        channel.heard_ms = now_ms
-
-    def _bound(self) -> tuple[int, int]:
-        """(watermark, rank) of the channel that holds most: rows up to there may go."""
-        holding = [(channel.watermark_ms, channel.rank) for channel in self._channels.values() if not channel.idle]
-        return min(holding, default=(END_OF_TIME, len(self._ranks)))
-
-    def _take(self, pending: _Pending, last_ms: int) -> pa.RecordBatch | None:
-        """The rows up to `last_ms`, by time, arrival at equal times; the others stay."""
+    def _take(self, stream: str, pending: _Pending, last: int) -> pa.RecordBatch | None:
+        """The rows of `stream` up to the place `last`, by time, arrival at equal times; the others stay."""
         batch = concatenate(pending.batches)
-        times = batch.column(TIMESTAMP).to_numpy()
-        if len(times) > 1 and (times[1:] < times[:-1]).any():
-            place = np.argsort(times, kind="stable")
-            batch, times = batch.take(pa.array(place)), times[place]
-        count = int(np.searchsorted(times, last_ms, side="right"))
-        pending.batches = [batch.slice(count)] if count < len(times) else []
-        pending.earliest_ms = int(times[count]) if count < len(times) else END_OF_TIME
+        places = self._places(batch)
+        if len(places) > 1 and (places[1:] < places[:-1]).any():
+            order = np.argsort(places, kind="stable")
+            batch, places = batch.take(pa.array(order)), places[order]
+        count = int(np.searchsorted(places, last, side="right"))
+        pending.batches = [batch.slice(count)] if count < len(places) else []
+        pending.earliest = int(places[count]) if count < len(places) else END_OF_TIME
         self.held_rows -= count
-        late = int(np.searchsorted(times[:count], self._released_ms, side="left"))
-        self.late_rows += late
+        behind = self._released_ms << _ARRIVAL_BITS if self._by_clock else self._released_ms
+        late = int(np.searchsorted(places[:count], max(behind, NO_WATERMARK), side="left"))
+        if late:
+            self.late[stream] = self.late.get(stream, 0) + late
         start = late if self._drop_late else 0
         return batch.slice(start, count - start) if count > start else None
 
@@ -345,7 +339,8 @@ def share_out(
             for index, part in share(batch.stream, rows):
                 batches[index].append(_HeldBatch.of(batch.stream, part))
     released_ms = max(one.released_ms for one in held)
-    return [msgspec.msgpack.encode(_HeldState(released_ms, held[0].channels, tuple(own))) for own in batches]
+    told = held[0].channels, held[0].begun
+    return [msgspec.msgpack.encode(_HeldState(released_ms, told[0], tuple(own), told[1])) for own in batches]
 
 
 def _decoded(state: bytes) -> _HeldState:
@@ -359,8 +354,8 @@ def _common_order(parts: Sequence[tuple[str, pa.RecordBatch, Order]]) -> tuple[O
     """Each row's place among the rows of all parts, which stand in order of rank and are sorted by time."""
     if len(parts) == 1:
         return (np.arange(len(parts[0][2]), dtype=np.int64),)
-    times = np.concatenate([part[2] for part in parts])
-    order = np.empty(len(times), dtype=np.int64)
-    order[np.argsort(times, kind="stable")] = np.arange(len(times))
+    places = np.concatenate([part[2] for part in parts])
+    order = np.empty(len(places), dtype=np.int64)
+    order[np.argsort(places, kind="stable")] = np.arange(len(places))
     sizes = np.cumsum([len(part[2]) for part in parts])[:-1]
     return tuple(np.split(order, sizes))

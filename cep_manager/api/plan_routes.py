@@ -81,6 +81,12 @@ class Tracing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     on: bool
 
 
+class Releasing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Streams whose first event a plan must not wait for; none: all that it waits for."""
+
+    streams: tuple[str, ...] = ()
+
+
 class Renaming(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A plan's other name."""
 
@@ -201,6 +207,16 @@ def _life_cycle_routes(api: Api, view: ManagerView) -> None:
     )
     def trace_plan(name: str, body: Tracing) -> Outcome:
         return view.set_trace(plan_key(name), body.on)
+
+    @api.post(
+        "/plans/<name>/release",
+        "Event time does not wait for the first event of these streams any more; nothing is restarted",
+        answers=Outcome,
+        body=json_body(Releasing),
+        fails=_CHANGE,
+    )
+    def release_streams(name: str, body: Releasing) -> Outcome:
+        return view.release(plan_key(name), body.streams)
 
     @api.post(
         "/plans/<name>/restart",

@@ -32,6 +32,7 @@ NOTICES = {
     "rename": "{plan} has its new name.",
     "savepoint": "A savepoint of {plan} is being taken.",
     "statistics": "{plan} counts at the level that was asked for from its next heartbeat on.",
+    "release": "{plan} does not wait for first events any more.",
     "sample": "Events of {plan} are being sampled: each stage's page shows them.",
     "unsample": "Events of {plan} are not being sampled any more.",
     "as-before": "{plan} is as asked for already; nothing was changed.",

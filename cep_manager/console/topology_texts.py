@@ -125,6 +125,8 @@ def _notes(view: TopologyHead) -> tuple[tuple[str, str], ...]:
         notes.append(
             ("Last restart" if topology.restarts else "Last interruption", f"{topology.interruption}, {ago} ago")
         )
+    notes += [("Waiting for", what) for what in topology.waits_for]
+    notes += [("Late", f"{one.events:,} events of {one.stream} came behind the clock") for one in topology.late]
     notes += [("Began anew", left) for left in topology.state_left]
     lost = ", ".join(f"{one.worker} on {one.host} for {duration(one.silent_ms)}" for one in view.status.lost_workers)
     return (*notes, *((("Silent workers", lost),) if lost else ()))
@@ -143,6 +145,7 @@ def actions(status: PlanStatus, stages: bool) -> dict[str, Action]:
         "rebalance": Action("Rebalance", "OPERATE", changing or ("" if stages else "Its text cannot be compiled.")),
         "restart": Action("Restart", "OPERATE", changing),
         "savepoint": Action("Savepoint", "OPERATE", changing or idle),
+        "release": Action("Go on without", "OPERATE", "" if topology.awaited else "It waits for no first event."),
         "sample": Action("Sample", "OPERATE", idle),
         "trace": Action("End trace" if topology.trace else "Trace", "OPERATE"),
         "statistics": Action("Statistics", "OPERATE"),

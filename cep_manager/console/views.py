@@ -187,6 +187,8 @@ def _act(view: ManagerView, key: PlanKey, action: str) -> Outcome:
             return _take_savepoint(view, key)
         case "statistics":
             return view.set_statistics(key, _level(request.form.get("level", "")))
+        case "release":
+            return view.release(key, ())
         case "trace" | "untrace":
             return view.set_trace(key, trace=action == "trace")
         case _:

@@ -6,7 +6,7 @@ streams. So there are as many series as a plan's text has streams and instances,
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 from prometheus_client.core import HistogramMetricFamily, Metric
@@ -53,6 +53,9 @@ def stage_metrics(snapshot: Snapshot) -> Iterator[Metric]:
     yield from _by_stream(components)
     yield from told(_COUNTED, INSTANCE, ((one.labels, one.all_time) for one in instances))
     yield _capacities(instances, snapshot.now_ms)
+    yield counter(
+        "cep_component_late_events_total", "Events that came behind the clock, by stream", STREAM, _late(instances)
+    )
     yield from told(_HELD, INSTANCE, ((one.labels, one.report) for one in instances if one.report is not None))
     yield _latencies(components)
     yield gauge(
@@ -123,6 +126,19 @@ def _by_stream(components: list[_Component]) -> Iterator[Metric]:
     )
 
 
+def _late(instances: list[_Instance]) -> Iterable[tuple[tuple[object, ...], int]]:
+    """Late events of each stream that a stage takes in, all instances together."""
+    counts: dict[tuple[object, ...], int] = {}
+    for one in instances:
+        if one.report is not None and one.report.kind == "processor":
+            stage = one.labels[: len(COMPONENT)]
+            for stream in one.report.received:
+                counts.setdefault((*stage, stream.stream), 0)
+            for late in one.report.late:
+                counts[*stage, late.stream] = counts.get((*stage, late.stream), 0) + late.events
+    return counts.items()
+
+
 _COUNTED: tuple[Figure[Figures], ...] = (
     Figure("cep_instance_received_events_total", "Events that the instance took in", Figures.events_received),
     Figure("cep_instance_emitted_events_total", "Events that the instance sent", Figures.events_emitted),
@@ -138,6 +154,16 @@ _COUNTED: tuple[Figure[Figures], ...] = (
 )
 
 _HELD: tuple[Figure[ComponentReport], ...] = (
+    Figure(
+        "cep_instance_behind_seconds",
+        "How far the instance's processing time is behind the time of day, under the system clock",
+        lambda one: one.behind_ms / 1_000,
+    ),
+    Figure(
+        "cep_instance_awaited_connections",
+        "Connections for whose first event, or older events, the instance's time waits",
+        lambda one: len(one.awaits),
+    ),
     Figure("cep_instance_queued_events", "Events that wait in the instance", lambda one: one.queued_events),
     Figure(
         "cep_instance_state_rows",

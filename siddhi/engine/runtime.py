@@ -307,6 +307,11 @@ class AppRuntime:
             floor = self._move_clock(clocks)
         self._upkeep.run({}, clocks, floor)
 
+    @property
+    def clock_ms(self) -> int:
+        """Where the clock stands; 0 before it was set."""
+        return self._clock
+
     def next_deadline_ms(self) -> int | None:
         """The time at which the earliest timer of the app is due, or None."""
         return None if self._awaits_clock else self._upkeep.next_deadline_ms()

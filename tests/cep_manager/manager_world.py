@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable
 from pathlib import Path
 
 from cep_common.driver_messages import RegisterDriver, RunState, SavepointReport, TopologyReport
@@ -490,6 +490,9 @@ class FakeView:
 
     def set_trace(self, key: PlanKey, trace: bool) -> Outcome:
         return self._done(key, "trace" if trace else "untrace")
+
+    def release(self, key: PlanKey, streams: Collection[str]) -> Outcome:
+        return self._done(key, f"release {' '.join(streams)}".strip())
 
     def set_statistics(self, key: PlanKey, level: StatisticsLevel) -> Outcome:
         return self._done(key, f"statistics {level}")

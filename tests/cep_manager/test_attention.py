@@ -23,6 +23,7 @@ from cep_common.driver_messages import CheckpointReport, CheckpointSettings, Sav
 from cep_common.error_records import ErrorRecord
 from cep_common.ids import SUPER_TENANT, Endpoint, PlanKey
 from cep_common.messages import InflowReport, WorkerPlanReport
+from cep_common.task_messages import StreamCount
 from cep_common.worker_reports import ConnectorReport, HeldReport, PublisherReport, SpoolReport
 from cep_manager.attention import RECENT_MS, Finding, Picture, Severity, in_order, system_findings
 from cep_manager.attention_plans import BUSY, LASTING_MS, plan_findings
@@ -391,3 +392,19 @@ def test_metric_tables_that_cannot_be_written_are_told(world: World) -> None:
     told = picture(world, metric_tables_problem="they cannot be used: gone")
     finding = found(told)["metric-tables"]
     assert (finding.severity, finding.what) == (Severity.WARNING, "they cannot be used: gone")
+
+
+@pytest.mark.parametrize(
+    ("code", "told", "what"),
+    [
+        ("first-event", {"awaits": ("Departures",)}, "Departures"),
+        ("late-events", {"late": (StreamCount("Departures", 3),)}, "3 of Departures"),
+        ("behind", {"awaits": ("worker-1/Departures",), "behind_ms": LASTING_MS}, "what waits at worker-1/Departures"),
+    ],
+)
+def test_what_holds_time_back_and_what_came_too_late_is_found(
+    world: World, code: str, told: dict[str, object], what: str
+) -> None:
+    parts = [msgspec.structs.replace(components()[0], **told), *components()[1:]]
+    world.hear(msgspec.structs.replace(task(), components=tuple(parts)))
+    assert what in found(picture(world))[code].what

@@ -57,6 +57,7 @@ def inflow(monkeypatch: pytest.MonkeyPatch) -> Iterator[Inflow]:
         lambda: None,
         lambda *_: 0,
         now_ms,
+        SystemClock().now_ms,
     )
     made.connect(EndpointAssigned(FIRST, "receiver#0", 1), now_ms)
     yield made

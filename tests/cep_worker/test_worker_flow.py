@@ -11,6 +11,7 @@ import pytest
 import requests
 from worker_world import ALERTS, DEPARTURES, KEY, PLAN, World, alerts, departures, until, values
 
+from cep_common.clock import SystemClock
 from cep_common.errors import InputError, PeerError
 from cep_common.ids import Endpoint, PlanKey
 from cep_common.link_messages import Data, MarkIdle, StreamSchema
@@ -20,7 +21,6 @@ from cep_worker.config import EgressConfig, InflowConfig
 from siddhi.nesting import DEEPEST
 from topology.event_listener import EventListener
 from topology.frames import arrow_schema
-from topology.link import NO_WATERMARK
 from topology.link_sender import LinkState
 
 PLAYBACK = msgspec.structs.replace(PLAN, playback=True)
@@ -227,15 +227,39 @@ def test_a_source_without_watermarks_promises_its_newest_timestamp_less_the_diso
     until(lambda: isinstance(receiver.frames[-1].message, MarkIdle), receiver)
 
 
-def test_a_plan_in_arrival_time_has_no_watermarks(world: World) -> None:
+def test_a_plan_under_the_system_clock_learns_when_events_were_accepted_and_that_nothing_waits(world: World) -> None:
     world.start(PLAN)
     receiver = world.connected_receiver()
+    until(lambda: receiver.caught_up, receiver)
+    assert not receiver.frames, "before the first event"
     sender = world.sender()
+    before_ms = SystemClock().now_ms()
     sender.send(departures((90, "UA", 1, None)), watermark_ms=90)
     sender.mark_idle()
     sender.flush(5_000)
     until(lambda: receiver.frames, receiver)
-    assert watermarks(receiver) == [NO_WATERMARK]
+    assert before_ms <= watermarks(receiver)[0] <= SystemClock().now_ms(), "and no time of events"
+    message = receiver.frames[0].message
+    assert isinstance(message, Data)
+    assert message.caught_up
+
+
+def test_events_that_waited_tell_each_its_time_of_acceptance(world: World) -> None:
+    world.start(PLAN)
+    sender = world.sender()
+    accepted = []
+    for minute in (90, 91, 92):
+        before_ms = SystemClock().now_ms()
+        sender.send(departures((minute, "UA", 1, None)))
+        sender.flush(5_000)
+        accepted.append((before_ms, SystemClock().now_ms()))
+        until(lambda before=before_ms: SystemClock().now_ms() > before + 20)
+    receiver = world.connected_receiver()
+    until(lambda: len(receiver.rows()) == 3, receiver)
+    message = receiver.frames[0].message
+    assert isinstance(message, Data)
+    assert [rows for rows, _ in message.accepted] == [1, 1, 1]
+    assert all(low <= time <= high for (_, time), (low, high) in zip(message.accepted, accepted, strict=True))
 
 
 def test_large_and_small_batches_arrive_complete_and_in_order(world: World) -> None:

@@ -42,6 +42,7 @@ class Receiver(FakeReceiver):
     def __init__(self, context: zmq.Context[Any], taken: dict[str, int] | None = None) -> None:
         self.openings = []
         self.frames = []
+        self.caught_up = 0
         self.acknowledge = True
         self.taken: dict[str, int] = {} if taken is None else taken
         self.server = LinkServer.listen(

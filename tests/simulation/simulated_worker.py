@@ -185,6 +185,7 @@ class SimulatedWorker(Process):
             self._changed,
             self.wake,
             lambda *_: 0,
+            lambda: self.world.now_ms,
         )
         self.flow: PlanFlow | None = None
         self._revision = -1

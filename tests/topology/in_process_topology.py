@@ -11,7 +11,7 @@ from topology_builders import EPOCH, KEY
 from query_plan.model import instance_stage
 from query_plan.xml import read_xml
 from topology.bundle import Bundle
-from topology.link import NO_WATERMARK
+from topology.link import HEARD_OF
 from topology.model import PROCESSOR, TRIGGER, Component, Topology
 from topology.resequencer import Resequencer
 from topology.stages.processor import Processor
@@ -43,6 +43,7 @@ class InProcessTopology:
         for component in self.topology.components:
             for index, name in enumerate(component.instances() if component.kind in (PROCESSOR, TRIGGER) else ()):
                 self._stages[name] = self._built(component, index, name, settings)
+        self._by_clock = plan.playback is None
         self._streams = [stream.id for stream in plan.receiver.streams]
 
     def _built(self, component: Component, index: int, name: str, settings: StageSettings) -> Processor | Trigger:
@@ -55,6 +56,8 @@ class InProcessTopology:
     def open(self, now_ms: int) -> None:
         for stage in self._stages.values():
             stage.open(now_ms)
+        for stream in self._streams if self._by_clock else ():
+            self._pass_on((stream,), (), now_ms, now_ms, idle=True)  # a link, over which nothing waits
         self.advance(now_ms)
 
     def close(self) -> None:
@@ -83,9 +86,9 @@ class InProcessTopology:
             self._pass_on((stream,), (), watermark_ms, watermark_ms, idle=False)
 
     def finish(self, now_ms: int) -> None:
-        """No link has anything more to say."""
+        """No link has anything more to say, not even one that has sent nothing."""
         for stream in self._streams:
-            self._pass_on((stream,), (), now_ms, NO_WATERMARK, idle=True)
+            self._pass_on((stream,), (), now_ms, HEARD_OF, idle=True)
 
     def _pass_on(
         self,
@@ -100,7 +103,10 @@ class InProcessTopology:
         name = receivers[self._streams.index(streams[0]) % len(receivers)]
         ticket = self._tickets[name]
         self._tickets[name] += 1
-        self._emit(Bundle(name, name, ticket, f"worker/{streams[0]}", streams, watermark_ms, idle, batches))
+        promised_ms, idle = (now_ms, True) if self._by_clock else (watermark_ms, idle)
+        self._emit(
+            Bundle(name, name, ticket, f"worker/{streams[0]}", streams, promised_ms, idle, batches, clock_ms=now_ms)
+        )
         self._drain(now_ms)
 
     def _hand_over(self, target: str, bundle: Bundle) -> None:

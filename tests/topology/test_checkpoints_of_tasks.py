@@ -52,6 +52,7 @@ class Logged(Running):
         opening = OpenLink("worker", (schema_of(stream),), KEY, EPOCH, attempt=self.topology.attempt, log=LOG)
         self.senders[stream] = self.opened(opening)
         self.until(lambda: self.senders[stream].state is LinkState.OPEN)
+        self.open_others()
         return self.senders[stream].position
 
     def send_from_log(self, number: int) -> None:
@@ -241,7 +242,7 @@ def test_rows_that_wait_for_a_watermark_are_part_of_the_state(launch: Launch, ta
     again = launch(tasks, header="@app:playback", attempt=1, states=states)
     again.listen()
     position = again.open_log()
-    again.link("B").mark_idle()
+    again.rest("B")
     for number in range(position + 1, 21):
         again.send_from_log(number)
     again.until(lambda: len(again.out) == 20)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from topology_builders import KEY
+from topology_builders import KEY, open_links
 
 from query_plan.builder import build
 from query_plan.xml import read_xml, write_xml
@@ -45,9 +45,10 @@ def test_events_that_fail_are_counted_by_kind_and_logged_once(caplog: pytest.Log
     settings = StageSettings(script={"python": True})
     failing = Processor(f"{stage.name}#0", Topology(KEY, 1, plan, 1), stage, [].append, settings)
     failing.open(1_000)
+    open_links(failing, 1_000)
     batch = pa.RecordBatch.from_pydict({"number": pa.array([0, 1, 0, 2] * 50, pa.int64())})
     for ticket in range(100):
-        bundle = Bundle("A", "A", ticket, "A", ("A",), 1_000, idle=False, batches=(("A", batch),))
+        bundle = Bundle("A", "A", ticket, "A", ("A",), 1_000, idle=True, batches=(("A", batch),))
         failing.on_bundle(bundle, 1_000 + ticket)
     report = failing.statistics.report(failing.name, ())
     (error,) = report.failures

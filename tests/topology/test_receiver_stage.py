@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 import zmq
@@ -11,7 +11,7 @@ from topology_builders import EPOCH, KEY, numbers, plan_of, schema_of, stage, to
 
 from cep_common.link_messages import OpenLink
 from cep_common.security.roles import Door
-from query_plan.model import GLOBAL
+from query_plan.model import GLOBAL, Playback
 from topology.bundle import Bundle
 from topology.frames import encode_batch
 from topology.link import NO_WATERMARK
@@ -34,7 +34,7 @@ class Stage:
 
     def __post_init__(self) -> None:
         ports = (20000, 60000)
-        topology = topology_of(PLAN)
+        topology = topology_of(replace(PLAN, playback=Playback()))
         self.receiver = Receiver("EventReceiver#0", topology, self.emit, self.context, "127.0.0.1", ports, 100)
         opening = OpenLink("worker", (schema_of("S"),), KEY, EPOCH)
         self.link = LinkSender(self.context, Door.RECEIVER, self.receiver.server.endpoint, opening, 0)

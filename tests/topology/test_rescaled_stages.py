@@ -127,7 +127,7 @@ def test_rows_that_wait_for_a_watermark_go_with_their_keys(launch: Launch, befor
     again = launch(after, states, header="@app:playback")
     again.listen()
     position = again.open_log()
-    again.link("B").mark_idle()
+    again.rest("B")
     for number in range(position + 1, 61):
         again.send_from_log(number)
     again.senders["A"].mark_idle()

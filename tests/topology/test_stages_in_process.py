@@ -26,7 +26,7 @@ from siddhi.analysis.analyser import analyse
 from siddhi.language.parser import parse
 from topology.errors import TopologyError
 from topology.frames import encode_batch
-from topology.link import NO_WATERMARK
+from topology.link import HEARD_OF, NO_WATERMARK
 from topology.link_sender import LinkSender, LinkState
 from topology.link_server import FrameArrived, LinkServer
 from topology.model import Topology
@@ -97,7 +97,18 @@ class Running:
             opening = OpenLink("worker", (schema_of(stream),), KEY, EPOCH, attempt=self.topology.attempt)
             self.senders[stream] = self.opened(opening)
             self.until(lambda: self.senders[stream].state is LinkState.OPEN)
+            self.open_others()
         return self.senders[stream]
+
+    def rest(self, stream: str) -> None:
+        """The stream's sources have said that nothing more comes for now, perhaps before their first event."""
+        self.send(stream, [], HEARD_OF)
+        self.link(stream).mark_idle()
+
+    def open_others(self) -> None:
+        """Under the system clock a link for every stream is waited for, as each worker opens one."""
+        for one in self.topology.plan.receiver.streams if self.topology.plan.playback is None else ():
+            self.link(one.id)
 
     def opened(self, opening: OpenLink) -> LinkSender:
         receiver = next(receiver for task in self.tasks for receiver in task.receivers)
@@ -220,6 +231,7 @@ def test_a_task_that_has_not_met_the_others_yet_is_waited_for(launch: Callable[.
     assert not running.out
     running.meet(late)
     running.until(link.has_room)
+    running.open_others()
     running.send("B", [(2, 2)])
     running.until(lambda: (2, 2) in running.out)
     assert running.out == sorted(running.out)
@@ -272,7 +284,7 @@ def test_by_event_time_the_answer_is_the_same_whichever_connection_is_ahead(
     def push() -> None:
         for stream in {ahead, behind} - finished:
             if not flow(running, stream, rows[stream], most=21) and running.link(stream).has_room():
-                running.link(stream).mark_idle()
+                running.rest(stream)
                 finished.add(stream)
         running.step()
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from topology_builders import KEY
+from topology_builders import KEY, open_links
 
 from cep_common.insight_messages import QueryState, StateFound
 from cep_common.messages import Message, Rejected
@@ -48,10 +48,11 @@ class Asked:
             name = f"{stage.name}#0"
             processor = Processor(name, Topology(KEY, 1, plan, 1), stage, [].append, StageSettings())
             processor.open(1_000)
+            open_links(processor, 1_000)
             batch = pa.RecordBatch.from_pydict(
                 {"name": ["a", "b", "a"], "number": pa.array([1, 2, 3], pa.int64()), "share": [0.5, float("nan"), 0.5]}
             )
-            bundle = Bundle("A", "A", 0, "A", ("A",), 1_000, idle=False, batches=(("A", batch),))
+            bundle = Bundle("A", "A", 0, "A", ("A",), 1_000, idle=True, batches=(("A", batch),))
             processor.on_bundle(bundle, 1_000)
             self.stages[name] = processor
         self.owner = {
@@ -134,10 +135,11 @@ def test_a_question_to_a_window_does_not_change_what_the_plan_gives(window: str)
         emitted: list[Bundle] = []
         stage = Processor("P#0", Topology(KEY, 1, plan, 1), plan.processors[0], emitted.append, StageSettings())
         stage.open(1_000)
+        open_links(stage, 1_000)
         for number in range(9):
             batch = pa.RecordBatch.from_pydict({"number": pa.array([number], pa.int64())})
             now_ms = 1_000 + 700 * number
-            stage.on_bundle(Bundle("A", "A", 0, "A", ("A",), now_ms, idle=False, batches=(("A", batch),)), now_ms)
+            stage.on_bundle(Bundle("A", "A", 0, "A", ("A",), now_ms, idle=True, batches=(("A", batch),)), now_ms)
             if asks:
                 stage.query(stage.on_demand("from Lately select number"))
         given.append([row for one in emitted for _, batch in one.batches for row in batch.to_pylist()])

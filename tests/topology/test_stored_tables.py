@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 import sqlalchemy
 from postgresql_server import PostgresqlServer
-from topology_builders import KEY
+from topology_builders import KEY, open_links
 
 from query_plan.builder import build
 from query_plan.xml import read_xml, write_xml
@@ -77,6 +77,7 @@ class World:
         processor = Processor(name, Topology(KEY, 1, read, 1), stage, self.out.append, StageSettings(**settings))
         self.stages.append(processor)
         processor.open(1_000, state)
+        open_links(processor, 1_000)
         return processor
 
     def send(self, stage: Processor, stream: str, *rows: Pair, settled: Callable[[], None] = lambda: None) -> None:
@@ -85,7 +86,7 @@ class World:
         self._tickets += 1
         batches = ((stream, batch),)
         names = ("A", "A", self._tickets, "A", (stream,), 1_000)
-        bundle = Bundle(*names, idle=False, batches=batches, receipt=Receipt(settled))
+        bundle = Bundle(*names, idle=True, batches=batches, receipt=Receipt(settled))
         stage.on_bundle(bundle, 1_000)
 
     def ask(self, stage: Processor, *keys: str) -> list[Pair]:

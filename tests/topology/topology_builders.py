@@ -21,6 +21,7 @@ from topology.bundle import Bundle, Receipt
 from topology.frames import CURRENT, arrow_schema
 from topology.link import NO_WATERMARK
 from topology.model import Topology
+from topology.stages.processor import Processor
 
 KEY = PlanKey(-1234, "P")
 EPOCH = 7
@@ -106,3 +107,11 @@ def plan_of(
 
 def topology_of(plan: QueryPlan, tasks: int = 1) -> Topology:
     return Topology(KEY, EPOCH, plan, tasks)
+
+
+def open_links(processor: Processor, now_ms: int) -> None:
+    """A worker has opened a link for each stream that the stage takes in, and nothing waits there."""
+    receiver = "EventReceiver#0"
+    for ticket, one in enumerate(processor.inputs):
+        opened = Bundle(receiver, receiver, ticket, f"worker/{one}", (one,), idle=True)
+        processor.on_bundle(opened, now_ms)

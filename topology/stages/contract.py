@@ -94,6 +94,12 @@ class Statistics:
     received: Counts[str] = field(default_factory=_none)
     emitted: Counts[str] = field(default_factory=_none)
     dropped_events: int = 0
+    late: Mapping[str, int] = field(default_factory=dict)
+    """By stream: events that came behind the clock."""
+    awaits: tuple[str, ...] = ()
+    """What time waits for: streams without a first event, or channels that have not been served."""
+    behind_ms: int = 0
+    """How far processing time is behind the time of day."""
     queued_events: int = 0
     busy_ns: int = 0
     bundles: int = 0
@@ -180,6 +186,9 @@ class Statistics:
             last_error=self.last_error,
             last_error_ms=self.last_error_ms,
             failures=self.failures.records(),
+            late=tuple(StreamCount(stream, events) for stream, events in sorted(self.late.items())),
+            awaits=self.awaits,
+            behind_ms=self.behind_ms,
             held=self.held,
             queries=tuple(work.report(query) for query, work in sorted(self.queries.items())),
         )

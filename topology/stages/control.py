@@ -133,6 +133,7 @@ class TaskControl(threading.Thread):
             task.follow(answer.order)
             task.count(answer.statistics)
             task.sample(answer.samples)
+            task.release(answer.released)
             self._fetch(answer.sources)
         for receiver in task.receivers if task.met else ():
             self._client.request(

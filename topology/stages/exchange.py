@@ -20,7 +20,7 @@ from cep_common.messages import Rejected
 from cep_common.security.roles import Door
 from topology.bundle import Bundle, Receipt
 from topology.errors import TopologyError
-from topology.frames import arrow_schema, decode_batch, encode_batch
+from topology.frames import CLOCK_FIELD, arrow_schema, decode_batch, encode_batch, has_clocks
 from topology.link_sender import LinkSender, LinkState
 from topology.link_server import FrameArrived, Link, LinkArrived, LinkGone, LinkServer
 from topology.model import Topology
@@ -60,6 +60,7 @@ class Exchange:
         self._context = context
         self._deliver = deliver
         self._schemas = {name: arrow_schema(stream) for name, stream in topology.streams.items()}
+        self._clocked = {name: schema.append(CLOCK_FIELD) for name, schema in self._schemas.items()}
         self._ways: dict[int, _Way] = {}
         self._settled: dict[Link, list[int]] = {}
         self.server = LinkServer.listen(context, Door.EXCHANGE, host, ports, UNBOUNDED_ROWS, self._accept)
@@ -146,6 +147,8 @@ class Exchange:
                 idle=bundle.idle,
                 batches=tuple((stream, batch.num_rows) for stream, batch in bundle.batches),
                 checkpoint=bundle.checkpoint,
+                clock_ms=bundle.clock_ms,
+                clocks=bool(bundle.batches) and has_clocks(bundle.batches[0][1]),
             )
             bodies = tuple(encode_batch(batch) for _, batch in bundle.batches)
             way.link.send_frame(message, sequence, bundle.rows(), bodies)
@@ -154,6 +157,7 @@ class Exchange:
     def _receive(self, link: Link, message: SendBundle, bodies: tuple[object, ...]) -> None:
         if len(bodies) != len(message.batches):
             raise DecodeError(f"a bundle of {len(message.batches)} batches with {len(bodies)} bodies")
+        schemas = self._clocked if message.clocks else self._schemas
         receipt = Receipt(lambda: self._settled.setdefault(link, []).append(message.sequence))
         bundle = Bundle(
             source=message.source,
@@ -164,10 +168,11 @@ class Exchange:
             watermark_ms=message.watermark_ms,
             idle=message.idle,
             batches=tuple(
-                (stream, decode_batch(body, self._schemas[stream], rows))
+                (stream, decode_batch(body, schemas[stream], rows))
                 for (stream, rows), body in zip(message.batches, bodies, strict=True)
             ),
             receipt=receipt,
             checkpoint=message.checkpoint,
+            clock_ms=message.clock_ms,
         )
         self._deliver(message.target, bundle)

@@ -111,7 +111,7 @@ class Instances(Mapping[str, StageInstance]):
             case "receiver":
                 receiver = Receiver(
                     name, topology, self.emitter(name, component), around.context, settings.host, settings.ports,
-                    settings.window_rows, secures=around.secures,
+                    settings.window_rows, secures=around.secures, clock=around.clock.now_ms,
                 )  # fmt: skip
                 self.receivers.append(receiver)
                 return receiver

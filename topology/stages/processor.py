@@ -10,6 +10,7 @@ from functools import partial
 from itertools import groupby
 from operator import itemgetter
 
+import numpy as np
 import pyarrow as pa
 
 from cep_common.task_messages import HeldState
@@ -22,14 +23,16 @@ from siddhi.engine.failed_events import FailedEvents
 from siddhi.engine.runtime import AppRuntime
 from siddhi.errors import SnapshotError
 from topology.bundle import Bundle, Receipt
-from topology.frames import arrow_schema, concatenate
-from topology.link import END_OF_TIME, NO_WATERMARK
+from topology.frames import CLOCK_FIELD, arrow_schema, concatenate, with_clocks
+from topology.link import NO_WATERMARK
 from topology.merger import EventTimeMerger
 from topology.model import PROCESSOR, Component, Topology
 from topology.resequencer import Resequencer
 from topology.stages.contract import NO_STATE, Emit, Parts, Statistics
+from topology.stages.event_time import EventTime
 from topology.stages.settings import StageSettings
 from topology.stages.stored_tables import StoredTables
+from topology.stages.system_time import SystemTime, cut_by_clock
 
 
 class _Watch:
@@ -63,9 +66,10 @@ _LOOK_FOR_ROOM_MS = 50
 class Processor:
     """Runs one instance of an execution group.
 
-    Under the system clock, events go to the engine as they come, parallel stages' outputs in their origin's order.
-    Under event time they are merged by watermark first. A stateless stage in parallel needs no order: it passes each
-    bundle on with its ticket, and its consumer puts them back in order.
+    Under the system clock, events go to the engine as they come, parallel stages' outputs in their origin's order;
+    after an interruption in the order in which they were accepted (`topology.stages.system_time`). Under event time
+    they are merged by watermark first. A stateless stage in parallel needs no order: it passes each bundle on with its
+    ticket, and its consumer puts them back in order.
     """
 
     def __init__(
@@ -75,18 +79,23 @@ class Processor:
         self.name = name
         self.statistics = Statistics(stage.name, PROCESSOR)
         self._emit = emit
-        self._inputs = tuple(one.stream.id for one in stage.inputs)
+        self.inputs = tuple(one.stream.id for one in stage.inputs)
         origins = topology.origins(component)
-        self._origins = {stream: origins.get(stream, {}) for stream in self._inputs}
+        self._origins = {stream: origins.get(stream, {}) for stream in self.inputs}
         self._outputs = tuple(output.id for output in stage.outputs)
-        self._schemas = {stream: arrow_schema(topology.streams[stream]) for stream in self._inputs}
+        self._schemas = held_schemas(topology, self.inputs)
         self._keeps_tickets = topology.keeps_tickets(component)
         self._resequencer = Resequencer(topology.paths(component))
-        self._plays_back = topology.plan.playback is not None
-        self._merges = self._plays_back and not self._keeps_tickets
-        self._one_by_one = not self._plays_back and _order_matters(topology, component)
+        self._topology = topology
+        self._playback = topology.plan.playback
+        producers = topology.producers(component)
+        self._upstream = [name for name in producers if topology.component(name.rpartition("#")[0]).kind == PROCESSOR]
+        self._one_by_one = self._playback is None and _order_matters(topology, component)
+        consumers = topology.consumers(component)
+        self._feeds_stages = any(consumer.component.kind == PROCESSOR for consumer in consumers)
         self._idle_ms, self._drop_late = settings.idle_ms, settings.drop_late
         self._merger: EventTimeMerger | None = None
+        self._time: SystemTime | EventTime | None = None
         self._registry = builtin_registry(settings.scripts)
         app = analyse(stage_app(topology.plan, stage), self._registry)
         self._stored = StoredTables(app, settings, exactly_once=topology.plan.delivery == "exactly-once")
@@ -100,7 +109,9 @@ class Processor:
         """State that was there and could not be taken over, for people."""
         self._engine.add_failure_listener(self._note_failed)
         self._now_ms = 0
-        self._produced: list[tuple[str, pa.RecordBatch]] = []
+        self._produced: list[tuple[str, pa.RecordBatch, int]] = []
+        self._clock_ms = NO_WATERMARK
+        """The processing time of what the engine makes."""
         self._next_ticket = 0
         self._said: tuple[int, bool] = (NO_WATERMARK, False)
         self._said_ms = 0
@@ -108,15 +119,12 @@ class Processor:
             self._engine.add_stream_callback(stream, partial(self._collect, stream))
 
     def open(self, now_ms: int, state: Parts = NO_STATE) -> None:
-        if self._merges:
-            self._merger = EventTimeMerger(self._origins, self._idle_ms, self._drop_late, now_ms)
-            if HELD in state:
-                self._merger.restore(state[HELD], self._schemas, now_ms)
-                self.left += tuple(f"{self.name}: {part}" for part in self._merger.left)
         if ENGINE in state:
             self._restore(state[ENGINE])
         else:
-            self._engine.start(None if self._plays_back else now_ms)
+            self._engine.start(None)
+        if not self._keeps_tickets:
+            self._open_time(now_ms, state.get(HELD))
         self._stored.open(self._engine.stored_tables, state.get(STORED))
         self.left += tuple(f"{self.name}: {part}" for part in self._stored.left)
 
@@ -131,10 +139,8 @@ class Processor:
             self._pass_through(bundle, now_ms)
         else:
             ready = self._resequencer.push(bundle)
-            if self._merger is not None:
-                self._merge(self._merger, ready, now_ms)
-            else:
-                self._process_as_it_comes(ready, now_ms)
+            if self._time is not None:
+                self._go_on(self._time, self._time.take(ready, now_ms), now_ms)
         if self.stores:
             self._stored.tell()
         self.statistics.worked(bundle.rows(), started_ns, time.perf_counter_ns())
@@ -144,12 +150,8 @@ class Processor:
         self._now_ms = now_ms
         if self.stores:
             self._stored.refresh()
-        if self._merger is not None:
-            self._merger.on_time(now_ms)
-            self._merge(self._merger, [], now_ms)
-        else:
-            self._engine.advance_time(now_ms)
-            self._give_out((), now_ms, now_ms, idle=False)
+        if self._time is not None:
+            self._go_on(self._time, self._time.on_time(now_ms), now_ms)
         if self.stores:
             self._stored.tell()
             self._settle(())
@@ -157,12 +159,12 @@ class Processor:
 
     def next_deadline_ms(self) -> int | None:
         """Under event time only silence makes a deadline; the engine's own timers follow the watermark."""
-        holder = self._engine if self._merger is None else self._merger
-        deadline_ms = holder.next_deadline_ms()
-        if not self._unsettled:
-            return deadline_ms
-        look_ms = self._now_ms + _LOOK_FOR_ROOM_MS
-        return look_ms if deadline_ms is None else min(look_ms, deadline_ms)
+        deadlines = [self._time.next_deadline_ms()] if self._time is not None else []
+        if self._unsettled:
+            deadlines.append(self._now_ms + _LOOK_FOR_ROOM_MS)
+        if self._feeds_stages and self._time is not None and self._time.waits:
+            deadlines.append(self._said_ms + self._idle_ms // 4)  # so that those behind do not take it for silent
+        return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
     def snapshot(self) -> Parts:
         parts = {ENGINE: self._engine.snapshot()}
@@ -251,8 +253,11 @@ class Processor:
             self.left = tuple(f"{self.name}: {part}" for part in report.left)
 
     def _pass_through(self, bundle: Bundle, now_ms: int) -> None:
-        for stream, batch in bundle.batches:
-            self._send(stream, batch, now_ms)
+        for stream, batch, clock_ms in cut_by_clock(bundle):
+            self._clock_ms = clock_ms
+            if batch.num_rows:
+                self._engine.send(stream, batch, clock_ms if clock_ms > 0 else now_ms)
+        batches, clock_ms = self._taken()
         self._emit(
             Bundle(
                 source=self.name,
@@ -262,41 +267,57 @@ class Processor:
                 streams=self._outputs if bundle.streams else (),
                 watermark_ms=bundle.watermark_ms,
                 idle=bundle.idle,
-                batches=self._taken(),
+                batches=batches,
                 receipt=bundle.receipt,
+                clock_ms=clock_ms,
             )
         )
         bundle.settle()
 
-    def _process_as_it_comes(self, ready: list[Bundle], now_ms: int) -> None:
-        for bundle in ready:
-            for stream, batch in bundle.batches:
-                self._send(stream, batch, now_ms)
-        self._give_out(ready, now_ms, now_ms, idle=False)
+    def release(self, streams: Iterable[str]) -> None:
+        """The first event of these streams is not waited for any more; with the next `on_time` the others go on."""
+        if self._merger is not None:
+            self._merger.channels.begin(streams)
 
-    def _send(self, stream: str, batch: pa.RecordBatch, now_ms: int) -> None:
-        """The rows have run through the engine: at one go, or one by one, so that what they make on several streams
-        comes in the order of the rows."""
-        if self._one_by_one:
-            for row in range(batch.num_rows):
-                self._engine.send(stream, batch.slice(row, 1), now_ms)
-        elif batch.num_rows:
-            self._engine.send(stream, batch, now_ms)
+    def _open_time(self, now_ms: int, held: bytes | None) -> None:
+        """The stage's time goes on from `held`, what waited and who was waited for."""
+        playback, receiver = self._playback, self._topology.plan.receiver
+        idle_ms, first = self._idle_ms, tuple(stream.id for stream in receiver.streams)
+        if playback is None:
+            first = ()
+        elif playback.idle_ms is not None:
+            idle_ms, first = playback.idle_ms, ()
+        merger = EventTimeMerger(
+            self._origins, idle_ms, self._drop_late, now_ms, first=first, by_clock=playback is None
+        )
+        if held is not None:
+            merger.restore(held, self._schemas, now_ms)
+            self.left += tuple(f"{self.name}: {part}" for part in merger.left)
+        self._merger = merger
+        if playback is None:
+            self._time = SystemTime(
+                self._engine, merger, self._at, each_time=self._feeds_stages, one_by_one=self._one_by_one
+            )
+        else:
+            self._time = EventTime(self._engine, merger, playback, self._upstream, now_ms)
 
-    def _merge(self, merger: EventTimeMerger, ready: list[Bundle], now_ms: int) -> None:
-        for bundle in ready:
-            merger.push(bundle, now_ms)
-        step = merger.release(now_ms)
-        if step is not None:
-            self._engine.send_merged(step.batches, step.sources())
-        watermark_ms = merger.watermark_ms()
-        idle = watermark_ms == END_OF_TIME
-        if not idle and watermark_ms != NO_WATERMARK:
-            self._engine.advance_time(watermark_ms)
-        self.statistics.queued_events = merger.held_rows
-        self.statistics.dropped_events = merger.late_rows if self._drop_late else 0
-        finished = step.finished if step is not None else ()
-        self._give_out(finished, now_ms, self._said[0] if idle else watermark_ms, idle)
+    def _go_on(self, at: SystemTime | EventTime, done: Sequence[Bundle], now_ms: int) -> None:
+        """What the engine made goes on, and with it what is known of time."""
+        merger, statistics = at.merger, self.statistics
+        statistics.queued_events = merger.held_rows
+        if merger.late:
+            statistics.late = dict(merger.late)
+            statistics.dropped_events = merger.late_rows if self._drop_late else 0
+        statistics.awaits, statistics.behind_ms = at.awaits(), at.behind_ms
+        for name in merger.channels.let_go:
+            text = f"{name} was silent for {self._idle_ms} ms: time goes on without it, its events will be late"
+            statistics.error("channel-silent", text, now_ms)
+        merger.channels.let_go.clear()
+        watermark_ms, idle = at.promise(self._said[0])
+        self._give_out(done, now_ms, watermark_ms, idle)
+
+    def _at(self, clock_ms: int) -> None:
+        self._clock_ms = clock_ms
 
     def _give_out(self, finished: Sequence[Bundle], now_ms: int, watermark_ms: int, idle: bool) -> None:
         """Emits what the engine made of the `finished` bundles, and settles them when that has gone on.
@@ -304,9 +325,9 @@ class Processor:
         A bundle without rows goes out only when it tells a new watermark, or when the last was long ago: consumers must
         not take this stage for silent.
         """
-        batches = self._taken()
+        batches, clock_ms = self._taken()
         quiet = self._said == (watermark_ms, idle) and now_ms - self._said_ms < self._idle_ms // 4
-        if not batches and (quiet or not self._merges):
+        if not batches and (quiet or not (self._playback is not None or self._feeds_stages)):
             self._settle(finished)
             return
         self._said, self._said_ms = (watermark_ms, idle), now_ms
@@ -321,6 +342,7 @@ class Processor:
             idle=idle,
             batches=batches,
             receipt=receipt,
+            clock_ms=clock_ms,
         )
         self._next_ticket += 1
         self._emit(bundle)
@@ -342,15 +364,31 @@ class Processor:
                          self.name, code, where, failed.message)  # fmt: skip
 
     def _collect(self, stream: str, batch: pa.RecordBatch) -> None:
-        self._produced.append((stream, batch))
+        self._produced.append((stream, batch, self._clock_ms))
 
-    def _taken(self) -> Batches:
-        runs = [(stream, [batch for _, batch in run]) for stream, run in groupby(self._produced, itemgetter(0))]
-        self._produced.clear()
+    def _taken(self) -> tuple[Batches, int]:
+        """What the engine has made since the last call, and its processing time unless every row has its own."""
+        produced, self._produced = self._produced, []
+        clock_ms = produced[0][2] if produced else NO_WATERMARK
+        if self._feeds_stages and any(one[2] != clock_ms for one in produced):
+            produced = [(stream, _at_clock(batch, clock), clock) for stream, batch, clock in produced]
+        runs = [(stream, [batch for _, batch, _ in run]) for stream, run in groupby(produced, itemgetter(0))]
         batches = tuple((stream, concatenate(run)) for stream, run in runs)
         for stream, batch in batches:
             self.statistics.gave(stream, batch.num_rows)
-        return batches
+        return batches, clock_ms
+
+
+def held_schemas(topology: Topology, streams: Iterable[str]) -> dict[str, pa.Schema]:
+    """The schemas in which rows of a stage's `streams` are held: under the system clock they have a place in time."""
+    schemas = {stream: arrow_schema(topology.streams[stream]) for stream in streams}
+    if topology.plan.playback is not None:
+        return schemas
+    return {stream: schema.append(CLOCK_FIELD) for stream, schema in schemas.items()}
+
+
+def _at_clock(batch: pa.RecordBatch, clock_ms: int) -> pa.RecordBatch:
+    return with_clocks(batch, pa.array(np.full(batch.num_rows, clock_ms, dtype=np.int64)))
 
 
 def _order_matters(topology: Topology, component: Component) -> bool:

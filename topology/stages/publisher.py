@@ -16,7 +16,7 @@ from cep_common.link_messages import RESULTS_MISSING, STALE_ATTEMPT, Data, MarkC
 from cep_common.security.roles import Door
 from topology.bundle import Bundle
 from topology.errors import TopologyError
-from topology.frames import arrow_schema, concatenate, decode_batch, encode_batch
+from topology.frames import arrow_schema, concatenate, decode_batch, encode_batch, without_clocks
 from topology.link import NO_WATERMARK
 from topology.link_sender import LinkSender, LinkState
 from topology.model import PUBLISHER, Topology
@@ -151,7 +151,7 @@ class Publisher:
                     self.statistics.queued_events += batch.num_rows
                     self._position += batch.num_rows
                     one.hold()
-                    self._waiting.append(_Result(stream, batch, self._position, one))
+                    self._waiting.append(_Result(stream, without_clocks(batch), self._position, one))
             one.settle()
         self.pump()
         self.statistics.worked(bundle.rows(), started_ns, perf_counter_ns())

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from time import perf_counter_ns
 
+import numpy as np
 import pyarrow as pa
 import zmq
 
@@ -14,7 +16,9 @@ from cep_common.messages import Rejected
 from cep_common.security.roles import Door
 from cep_common.transport import readable
 from topology.bundle import Bundle, Receipt
+from topology.frames import with_clocks
 from topology.link import NO_WATERMARK
+from topology.link_sender import BEAT_MS
 from topology.link_server import CLOSED, FrameArrived, Link, LinkArrived, LinkEvent, LinkGone, LinkServer
 from topology.model import RECEIVER, Topology
 from topology.positions import Positions
@@ -25,14 +29,16 @@ POSITIONS = "positions"
 SECURED = "secured"
 """The part that says what of it checkpoints hold. Only a state that goes to another topology has it, whose first
 checkpoint is yet to come; a checkpoint holds all that it says was taken."""
+STALLED_MS = 3 * BEAT_MS
+"""Processing time waits for a sender that has not even beaten for so long."""
 
 
 @dataclass(slots=True)
 class FrameLedger:
     """Which frames of a link are still held somewhere: acknowledgements are cumulative, frames may finish out of order.
 
-    `watermark_ms` is the newest that the link told; `idle` when it said that nothing more comes for now; `heard` when
-    it said anything at all.
+    `watermark_ms` is the newest that the link told; `idle` when it said that nothing more comes for now, under the
+    system clock that nothing waits; `heard` when it said anything at all; `stalled` when it says nothing any more.
     """
 
     open_frames: deque[int] = field(default_factory=deque)
@@ -40,6 +46,7 @@ class FrameLedger:
     watermark_ms: int = NO_WATERMARK
     idle: bool = False
     heard: bool = False
+    stalled: bool = False
 
     def finish(self, sequence: int) -> int | None:
         """Notes that the frame is through; gives the sequence up to which all are, when that has grown."""
@@ -67,18 +74,24 @@ class Receiver:
         ports: tuple[int, int],
         window_rows: int,
         secures: bool = False,
+        clock: Callable[[], int] | None = None,
     ) -> None:
+        """`clock` is the time of day, against which senders set theirs."""
         self.name = name
         self.statistics = Statistics(topology.plan.receiver.name, RECEIVER)
         self._positions = Positions()
         self._topology = topology
+        self._by_clock = topology.plan.playback is None
+        self._paused = False
+        """Nothing is taken in for now: processing time must not pass what is unread."""
         self._emit = emit
         self._next_ticket = 0
         self.connections: tuple[str, ...] = ()
         """The workers' links that stand now; replaced as a whole, so that another thread may read it."""
         self.server = LinkServer.listen(
-            context, Door.RECEIVER, host, ports, window_rows, self._accept, resume=self._resume if secures else None
-        )
+            context, Door.RECEIVER, host, ports, window_rows, self._accept,
+            resume=self._resume if secures else None, clock=clock,
+        )  # fmt: skip
 
     def open(self, now_ms: int, state: Parts = NO_STATE) -> None:
         if POSITIONS in state:
@@ -88,6 +101,15 @@ class Receiver:
         """Takes in what the workers sent."""
         for event in self.server.receive(monotonic_ms):
             self._take(event)
+
+    def pace(self, *, full: bool) -> None:
+        """Called each turn: nothing is taken in while the topology is `full`. Under the system clock time waits until
+        what came meanwhile has been read."""
+        if not self._by_clock or full == self._paused or (not full and readable(self.server.socket)):
+            return
+        self._paused = full
+        for link in self.server.links.values():
+            self._pass_on(link)
 
     def on_bundle(self, bundle: Bundle, now_ms: int) -> None:
         raise TypeError(f"{self.name} takes events from links, not from {bundle.source}")
@@ -99,7 +121,9 @@ class Receiver:
             self._take(gone)
         unread = readable(self.server.socket)
         for link in self.server.links.values():
-            if unread or link.inbox.held_rows:
+            stalled = link.opening.tells_time and not unread and now_ms - link.heard_ms > STALLED_MS
+            changed, link.attachment.stalled = stalled != link.attachment.stalled, stalled
+            if unread or link.inbox.held_rows or changed:
                 self._pass_on(link)
 
     def next_deadline_ms(self) -> int | None:
@@ -144,7 +168,7 @@ class Receiver:
     def _take(self, event: LinkEvent) -> None:
         match event:
             case LinkArrived(link=link):
-                link.attachment = FrameLedger()
+                link.attachment = FrameLedger(idle=self._by_clock and not link.opening.tells_time)
                 self._end_former(link)
                 self._note_connections()
                 self._secure(link)
@@ -152,11 +176,13 @@ class Receiver:
             case FrameArrived(link=link, sequence=sequence, batch=batch, message=message):
                 ledger: FrameLedger = link.attachment
                 ledger.open_frames.append(sequence)
-                ledger.heard = True
+                ledger.heard, ledger.stalled = True, False
                 if isinstance(message, Data) and batch is not None:
+                    ledger.idle = self._by_clock and (message.caught_up or not link.opening.tells_time)
                     if self._positions.take(_channel(link.opening), link.opening.log, message.position):
-                        self._data(link, message.stream, batch, message.watermark_ms, sequence)
+                        self._data(link, message, batch, sequence)
                     else:
+                        self._pass_on(link)
                         self._finished(link, sequence)
                 else:
                     ledger.idle = isinstance(message, MarkIdle)
@@ -165,7 +191,12 @@ class Receiver:
             case LinkGone(link=link, reason=reason):
                 # One that has broken is waited for, as long as for any silent one; and so is one that left before it
                 # said a word: its worker may have gone to another receiver, where it is about to be heard.
-                link.attachment.idle = reason == CLOSED and link.attachment.heard
+                ledger = link.attachment
+                if self._by_clock:
+                    ended = ledger.idle and (reason == CLOSED or not link.opening.tells_time)
+                else:
+                    ended = reason == CLOSED
+                ledger.idle, ledger.stalled = ended and ledger.heard, False
                 self._note_connections()
                 self._pass_on(link)
 
@@ -177,10 +208,14 @@ class Receiver:
             if other is not link and _channel(other.opening) == channel:
                 self.server.drop(other, "link-replaced", f"{channel} has another link")
 
-    def _data(self, link: Link, stream: str, batch: pa.RecordBatch, watermark_ms: int, sequence: int) -> None:
+    def _data(self, link: Link, message: Data, batch: pa.RecordBatch, sequence: int) -> None:
         ledger: FrameLedger = link.attachment
+        stream, watermark_ms, clock_ms = message.stream, message.watermark_ms, NO_WATERMARK
+        if self._by_clock and link.opening.tells_time and watermark_ms > NO_WATERMARK:
+            watermark_ms = clock_ms = watermark_ms + message.ahead_ms
+            if message.accepted:
+                batch = with_clocks(batch, _clocks(message))
         ledger.watermark_ms = max(ledger.watermark_ms, watermark_ms)
-        ledger.idle = False
         self.statistics.passed(stream, batch.num_rows)
         came_ns = perf_counter_ns()
 
@@ -189,7 +224,7 @@ class Receiver:
             self._finished(link, sequence)
 
         receipt = Receipt(through)
-        self._pass_on(link, ((stream, batch),), receipt=receipt)
+        self._pass_on(link, ((stream, batch),), receipt=receipt, clock_ms=clock_ms)
         receipt.settle()
 
     def _pass_on(
@@ -197,17 +232,20 @@ class Receiver:
         link: Link,
         batches: tuple[tuple[str, pa.RecordBatch], ...] = (),
         receipt: Receipt | None = None,
+        clock_ms: int = NO_WATERMARK,
     ) -> None:
+        ledger: FrameLedger = link.attachment
         bundle = Bundle(
             source=self.name,
             origin=self.name,
             ticket=self._next_ticket,
             channel=_channel(link.opening),
             streams=tuple(stream.stream for stream in link.opening.streams),
-            watermark_ms=link.attachment.watermark_ms,
-            idle=link.attachment.idle,
+            watermark_ms=ledger.watermark_ms,
+            idle=ledger.idle and not (self._by_clock and (self._paused or ledger.stalled)),
             batches=batches,
             receipt=receipt,
+            clock_ms=clock_ms,
         )
         self._next_ticket += 1
         self._emit(bundle)
@@ -227,6 +265,12 @@ class Receiver:
         last = link.attachment.finish(sequence)
         if last is not None:
             self.server.done(link, last)
+
+
+def _clocks(message: Data) -> pa.Array:
+    """When each row of a frame was accepted, in this side's time of day."""
+    rows, times = zip(*message.accepted, strict=True)
+    return pa.array(np.repeat(np.array(times, dtype=np.int64) + message.ahead_ms, rows))
 
 
 def _channel(opening: OpenLink) -> str:

@@ -17,13 +17,12 @@ from siddhi.errors import SnapshotError
 from siddhi.scripts.language import ScriptPolicy
 from topology.checkpoint.key_shares import key_shares
 from topology.errors import TopologyError
-from topology.frames import arrow_schema
 from topology.grouping import KeySharer, share_rows
 from topology.merger import share_out
 from topology.model import Topology
 from topology.stages.contract import Parts
 from topology.stages.partition_keys import ComputedKeys
-from topology.stages.processor import ENGINE, HELD, OF_ANOTHER_APP
+from topology.stages.processor import ENGINE, HELD, OF_ANOTHER_APP, held_schemas
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,5 +100,5 @@ def _held(topology: Topology, stage: ProcessingStage, held: list[bytes], scripts
         return list(share_rows(batch, inputs[stream].grouping, stage.parallel, 0, keys.get(stream)))
 
     everywhere = {stream for stream, one in inputs.items() if one.grouping.kind is GroupingKind.ALL}
-    schemas = _Schemas({stream: arrow_schema(topology.streams[stream]) for stream in inputs})
+    schemas = _Schemas(held_schemas(topology, inputs))
     return share_out(held, schemas, everywhere, share, stage.parallel)

@@ -79,6 +79,8 @@ class Task:
         """Set when a manager is to be asked for something at once; the control thread clears it."""
         self._order: TaskOrder = "stand-by" if stands_by else "work"
         self._level: StatisticsLevel = "basic"
+        self._released: tuple[str, ...] = ()
+        self._told_released: tuple[str, ...] = ()
         self._brought: Mapping[str, Parts] | None = None
         self._left: tuple[str, ...] = ()
         self._opened = False
@@ -90,6 +92,8 @@ class Task:
         """What is given, by instance, once `hand_over` says so."""
         self._failure: BaseException | None = None
         self._stopping = False
+        self._full = True
+        """Nothing is taken in."""
         self._counted: tuple[tuple[ComponentReport, ...], int] = ((), clock.monotonic_ms())
         self._measure_ms = 0
         self._watched: list[zmq.Socket[bytes]] = []
@@ -131,6 +135,12 @@ class Task:
     def follow(self, order: TaskOrder) -> None:
         """Tells the loop what to do from now on; called by the control thread."""
         self._order = order
+
+    def release(self, streams: tuple[str, ...]) -> None:
+        """Tells the loop for which streams' first events not to wait; called by the control thread."""
+        if streams != self._released:
+            self._released = streams
+            self._bell.ring()
 
     def count(self, level: StatisticsLevel) -> None:
         """Tells the loop what its instances shall count from the next tick on; called by the control thread."""
@@ -204,6 +214,8 @@ class Task:
                 self.checkpointing.obey(works=self._works(), now_ms=now_ms)
             self._take_in(readable, now_ms, monotonic_ms)
             self._drain(now_ms)
+            if self._released != self._told_released and self._works():
+                self._let_go(now_ms)
             for name, deadline_ms in deadlines.items():
                 if deadline_ms <= now_ms:
                     self.at_work = name
@@ -216,6 +228,14 @@ class Task:
             self.checkpointing.note_flushed()
             self.checkpointing.note_settled()
             flush_ms = self._flush(monotonic_ms)
+
+    def _let_go(self, now_ms: int) -> None:
+        """Stages go on without the first events that need not be waited for."""
+        self._told_released = self._released
+        for processor in self._instances.processors:
+            processor.release(self._released)
+            processor.on_time(now_ms)
+        self._drain(now_ms)
 
     def _works(self) -> bool:
         """True when events are taken in and timers fire."""
@@ -283,7 +303,8 @@ class Task:
                 watched += publisher.link.sockets
         for sender in self.exchange.senders():
             watched += sender.sockets
-        if self._works() and not self._instances.is_full():
+        self._full = not self._works() or self._instances.is_full()
+        if not self._full:
             watched += [receiver.server.socket for receiver in self.receivers]
         if watched != self._watched:
             self._watched, self._poller = watched, zmq.Poller()
@@ -310,6 +331,7 @@ class Task:
         for receiver in self.receivers:
             if receiver.server.socket in readable:
                 receiver.on_readable(monotonic_ms)
+            receiver.pace(full=self._full)
 
     def _drain(self, now_ms: int) -> None:
         while self._work:

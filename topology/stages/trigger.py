@@ -1,7 +1,7 @@
 """The trigger stage: events that time alone makes, once for the whole plan.
 
-It fires by the system clock. Where event time drives the plan, nobody waits for it: it says from the start, and with
-each event, that its channel is idle.
+It fires by the system clock. Nobody waits for it: it says from the start, and with each event, that its channel is
+idle. Only one that has to catch up, after an interruption, is waited for until it has.
 """
 
 from __future__ import annotations
@@ -48,6 +48,8 @@ class Trigger:
     def open(self, now_ms: int, state: Parts = NO_STATE) -> None:
         if state:
             self._due_ms = None if state[DUE] == NEVER else self._caught_up(int(state[DUE]), now_ms)
+            missed = self._due_ms is not None and self._due_ms <= now_ms
+            self._tell(self._due_ms if missed and self._due_ms is not None else now_ms, (), idle=not missed)
             return
         self._tell(now_ms, ())
         at_start = self._period_ms is None and self._schedule is None
@@ -98,7 +100,7 @@ class Trigger:
         self.statistics.gave(self._stream, 1)
         self._tell(due_ms, ((self._stream, batch),))
 
-    def _tell(self, time_ms: int, batches: tuple[tuple[str, pa.RecordBatch], ...]) -> None:
+    def _tell(self, time_ms: int, batches: tuple[tuple[str, pa.RecordBatch], ...], *, idle: bool = True) -> None:
         self._emit(
             Bundle(
                 source=self.name,
@@ -107,8 +109,9 @@ class Trigger:
                 channel=self.name,
                 streams=(self._stream,),
                 watermark_ms=time_ms,
-                idle=True,
+                idle=idle,
                 batches=batches,
+                clock_ms=time_ms,
             )
         )
         self._next_ticket += 1

@@ -1,0 +1,196 @@
+"""Processing time of a stage whose plan runs under the system clock: it follows what its channels have been served.
+
+    accepted by worker a   ──1──4──7──▶ caught up: now
+    accepted by worker b   ──2──3─ ─ ─  waits since 5: a and the stage's timers go no further than 3
+
+While all channels are caught up events go straight to the engine, and timers fire at the time of day. After an
+interruption events go by the time at which they were accepted, and timers fire between them, until nothing waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from siddhi.engine.runtime import AppRuntime
+from topology.bundle import Bundle
+from topology.frames import CLOCK, has_clocks, without_clocks
+from topology.link import END_OF_TIME
+from topology.merger import EventTimeMerger, MergedStep
+
+LATE_MS = 1_000
+"""Events that are so much older than the clock are told of: a channel was given up that had more."""
+
+
+class SystemTime:
+    """Feeds `engine` in processing time. `at` is called with the processing time of what the engine makes next; with
+    `each_time` nothing that it makes at one call is of several times. With `one_by_one` rows go by themselves, so that
+    what they make on several streams comes in the order of the rows."""
+
+    def __init__(
+        self,
+        engine: AppRuntime,
+        merger: EventTimeMerger,
+        at: Callable[[int], None],
+        *,
+        each_time: bool,
+        one_by_one: bool,
+    ) -> None:
+        self.merger = merger
+        self._engine = engine
+        self._at = at
+        self._each_time = each_time
+        self._one_by_one = one_by_one
+        self._clock_ms = engine.clock_ms
+        self._now_ms = 0
+        self._live = False
+
+    @property
+    def waits(self) -> bool:
+        """Time does not go on by itself: those behind must know that the stage lives all the same."""
+        return not self._live
+
+    def awaits(self) -> tuple[str, ...]:
+        """Who has events that must be worked off before others go on."""
+        return self.merger.channels.behind() if self.merger.held_rows else ()
+
+    @property
+    def behind_ms(self) -> int:
+        """How far processing time is behind the time of day."""
+        return 0 if self._live or not self._clock_ms else max(0, self._now_ms - self._clock_ms)
+
+    def take(self, bundles: Sequence[Bundle], now_ms: int) -> list[Bundle]:
+        """Takes bundles in and works off all whose time has come; gives those that are done, to be settled."""
+        merger, done = self.merger, []
+        self._now_ms = now_ms
+        for bundle in bundles:
+            merger.hear(bundle, now_ms)
+            if not merger.held_rows and merger.watermark_ms() == END_OF_TIME:
+                self._go_live(now_ms)
+                for stream, batch in bundle.batches:
+                    self._send(stream, batch, bundle.clock_ms)
+                done.append(bundle)
+            else:
+                merger.hold(bundle, now_ms)
+        return done + self._release(now_ms)
+
+    def on_time(self, now_ms: int) -> list[Bundle]:
+        """Something is due: a timer, or the end of waiting."""
+        self._now_ms = now_ms
+        self.merger.on_time(now_ms)
+        done = self._release(now_ms)
+        if self._live:
+            self._pass_time(now_ms)
+        return done
+
+    def next_deadline_ms(self) -> int | None:
+        """When `on_time` must be called: at the engine's next timer, or when a silent channel is given up."""
+        timer_ms = self._engine.next_deadline_ms()
+        if self._live:
+            return timer_ms
+        given_up_ms = self.merger.next_deadline_ms()
+        ahead = [one for one in (given_up_ms, self._ahead(timer_ms)) if one is not None]
+        return min(ahead, default=None)
+
+    def promise(self, said_ms: int) -> tuple[int, bool]:
+        """The processing time for what comes behind the stage, and whether it is the time of day; `said_ms` was the
+        last one."""
+        return (said_ms, True) if self._live else (min(self.merger.watermark_ms(), self._now_ms), False)
+
+    def _ahead(self, timer_ms: int | None) -> int | None:
+        """A timer that is not due yet; those that are wait for their time."""
+        return timer_ms if timer_ms is not None and timer_ms > self._now_ms else None
+
+    def _release(self, now_ms: int) -> list[Bundle]:
+        if self._live and not self.merger.held_rows and self.merger.watermark_ms() == END_OF_TIME:
+            return []
+        timer_ms = self._engine.next_deadline_ms()
+        wanted_ms = timer_ms if timer_ms is not None and timer_ms <= now_ms else None
+        step = self.merger.release(now_ms, wanted_ms)
+        if step is not None:
+            self._run(step)
+        bound_ms = self.merger.watermark_ms()
+        if bound_ms == END_OF_TIME and not self.merger.held_rows:
+            self._go_live(now_ms)
+        else:
+            self._live = False
+            if bound_ms > self._clock_ms:
+                self._pass_time(min(bound_ms, now_ms))
+        return list(step.finished) if step is not None else []
+
+    def _go_live(self, now_ms: int) -> None:
+        if not self._live:
+            self._live = True
+            self._pass_time(now_ms)
+
+    def _pass_time(self, time_ms: int) -> None:
+        """Timers due until `time_ms` have fired."""
+        before = None
+        while self._each_time and (due := self._engine.next_deadline_ms()) is not None and before != due < time_ms:
+            before = due
+            self._move(due)
+            self._engine.advance_time(self._clock_ms)
+        self._move(time_ms)
+        self._engine.advance_time(time_ms)
+
+    def _move(self, time_ms: int) -> None:
+        self._clock_ms = max(self._clock_ms, time_ms)
+        self._at(self._clock_ms)
+
+    def _send(self, stream: str, batch: pa.RecordBatch, clock_ms: int) -> None:
+        """The rows of a bundle that nothing holds back have run through the engine."""
+        if has_clocks(batch):
+            clocks = np.minimum(batch.column(CLOCK).to_numpy(), self._now_ms)
+            rows = without_clocks(batch)
+            for start, stop in _runs(clocks):
+                self._send_at(stream, rows.slice(start, stop - start), int(clocks[start]))
+        else:
+            self._send_at(stream, batch, min(clock_ms, self._now_ms) if clock_ms > 0 else self._now_ms)
+
+    def _send_at(self, stream: str, batch: pa.RecordBatch, clock_ms: int) -> None:
+        if not batch.num_rows:
+            return
+        if clock_ms < self._clock_ms - LATE_MS:
+            self.merger.late[stream] = self.merger.late.get(stream, 0) + batch.num_rows
+        if self._each_time and clock_ms > self._clock_ms:
+            self._pass_time(clock_ms)
+        self._move(clock_ms)
+        for part in _single_rows(batch) if self._one_by_one else (batch,):
+            self._engine.send(stream, part, self._clock_ms)
+
+    def _run(self, step: MergedStep) -> None:
+        """The rows of `step` have run through the engine, each at its time."""
+        clocks, sources = step.clocks(), step.sources()
+        rows = [(stream, without_clocks(batch)) for stream, batch in step.batches]
+        done = [0] * len(rows)
+        for start, stop in _runs(clocks, sources):
+            source, count = int(sources[start]), stop - start
+            stream, batch = rows[source]
+            self._send_at(stream, batch.slice(done[source], count), int(clocks[start]))
+            done[source] += count
+
+
+def cut_by_clock(bundle: Bundle) -> Iterator[tuple[str, pa.RecordBatch, int]]:
+    """The rows of a bundle in pieces of one processing time."""
+    for stream, batch in bundle.batches:
+        if has_clocks(batch):
+            clocks, rows = batch.column(CLOCK).to_numpy(), without_clocks(batch)
+            for start, stop in _runs(clocks):
+                yield stream, rows.slice(start, stop - start), int(clocks[start])
+        else:
+            yield stream, batch, bundle.clock_ms
+
+
+def _single_rows(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    return (batch.slice(row, 1) for row in range(batch.num_rows))
+
+
+def _runs(*columns: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Iterator[tuple[int, int]]:
+    """Where the rows begin and end among which no column changes."""
+    changes = np.zeros(len(columns[0]), dtype=bool)
+    for column in columns:
+        changes[1:] |= column[1:] != column[:-1]
+    starts = [0, *np.flatnonzero(changes).tolist()]
+    return zip(starts, [*starts[1:], len(columns[0])], strict=True)
