@@ -19,6 +19,7 @@ from cep_cli.plan_text import PLAN_FILE, SET_OPTION, read_plan
 from cep_cli.rest import ManagerClient
 from cep_cli.status_text import managers_status, plan_line, plan_status
 from cep_common.ids import SUPER_TENANT
+from query_plan.plan_names import named_after
 
 POLL_S = 0.1
 DRAIN_S = 60.0
@@ -88,7 +89,7 @@ def deploy_command(
     """Deploy the execution plan in FILE."""
     if renamed and savepoint:
         raise click.UsageError("--from and --rename do not go together: a plan of another name has no savepoints yet")
-    text = read_plan(file, values)
+    text = named_after(read_plan(file, values), file.stem)
     outcome = client.deploy_renamed(renamed, text) if renamed else client.deploy(text, replace, savepoint)
     _tell(client, outcome, wait_s, as_json)
 

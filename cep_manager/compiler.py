@@ -18,6 +18,7 @@ from query_plan.connectors.reading import read_connectors, stores_of_errors
 from query_plan.examination import Compiled, examine
 from query_plan.findings import Severity
 from query_plan.model import Grouping, GroupingKind, QueryPlan, Resources
+from query_plan.plan_names import is_3x
 from query_plan.xml import write_xml
 from siddhi.analysis.catalogue import builtin_registry
 from siddhi.errors import Problem, render_problem
@@ -49,19 +50,20 @@ def with_name(text: str, name: str) -> str:
     """
     if not name.strip() or any(mark in name for mark in "'\"\\\r\n"):
         raise BadRequestError(f"{name[:80]!r} cannot be the name of a plan")
-    written = next(of_header(parse(text), "name"), None)
+    app = parse(text)
+    written = next(of_header(app, "name"), None)
     if written is None:
-        return f"@Plan:name('{name}')\n{text}"
+        return f"@{'Plan' if is_3x(app) else 'app'}:name('{name}')\n{text}"
     return f"{text[: written.span.start]}@{written.namespace}:name('{name}'){text[written.span.end :]}"
 
 
 def validate_plan(text: str, scripts: ScriptPolicy) -> Validation:
     """Everything that is wrong with `text`, and what is merely odd: the very checks of deployment."""
     examined = examine(text, builtin_registry(scripts))
-    name = read_header(examined.syntax).name if examined.syntax is not None else None
+    name = read_header(examined.syntax).name if examined.syntax is not None else ""
     return Validation(
         valid=examined.compiled is not None,
-        plan=name or "",
+        plan=name,
         problems=plan_problems(examined.problems(Severity.ERROR), text),
         warnings=plan_problems(examined.problems(Severity.WARNING), text),
         scope=scope_of(text, examined),

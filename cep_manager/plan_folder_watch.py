@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Collection, Mapping
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Protocol
 
 from cep_common.errors import CepError
@@ -14,6 +14,7 @@ from cep_common.paced_log import PacedLog
 from cep_manager.config import PlanFolderConfig
 from cep_manager.errors import NotLeaderError
 from cep_manager.plan_folder import SUFFIX, FileProblem, Origin, PlanFolder, Stamp, origin_of, tenant_of
+from query_plan.plan_names import named_after
 
 logger = logging.getLogger(__name__)
 paced_logger = PacedLog(logger)
@@ -102,7 +103,8 @@ class PlanFolderWatch:
             contents = (self._path / name).read_bytes()
             origin = origin_of(name, contents)
             if origin not in self._plans.origins().values():
-                self._plans.deploy_file(tenant_of(name), contents.decode("utf-8"), origin, files)
+                text = named_after(contents.decode("utf-8"), PurePath(name).stem)
+                self._plans.deploy_file(tenant_of(name), text, origin, files)
         except UnicodeDecodeError as error:
             self._folder.handled(name, f"it is not UTF-8 text (byte {error.start})")
         except (ValueError, OSError) as error:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from cep_common.task_messages import StatisticsLevel
 from query_plan.model import Delivery
+from query_plan.plan_names import name_of_text
 from siddhi.language import ast
 
 _HEADER_NAMESPACES = ("plan", "app")
@@ -44,6 +45,7 @@ class Header:
     """The plan's own annotations."""
 
     written_name: Written | None
+    default_name: str
     description: str
     dialect_3x: bool
     receiver_parallel: Written | None
@@ -57,8 +59,9 @@ class Header:
     labels: Written | None
 
     @property
-    def name(self) -> str | None:
-        return self.written_name.text.strip() if self.written_name else None
+    def name(self) -> str:
+        """The name, which a plan that says none has from its text."""
+        return self.written_name.text.strip() if self.written_name else self.default_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +104,10 @@ def first(annotations: Iterable[ast.Annotation], key: str | None) -> Written | N
 def read_header(app: ast.App) -> Header:
     dist, resources = tuple(of_header(app, "dist")), tuple(of_header(app, "resources"))
     description = first(of_header(app, "description"), None)
+    written_name = next((_value(annotation) for annotation in of_header(app, "name")), None)
     return Header(
-        written_name=next((_value(annotation) for annotation in of_header(app, "name")), None),
+        written_name=written_name,
+        default_name=name_of_text(app) if written_name is None else "",
         description=description.text if description else "",
         dialect_3x=any((one.namespace or "").casefold() == "plan" for one in app.annotations),
         receiver_parallel=first(dist, "receiverParallelism"),

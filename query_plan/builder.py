@@ -40,7 +40,7 @@ def build(app: model.AnalysedApp) -> QueryPlan:
 def _build(plan: Survey) -> QueryPlan:
     app, header = plan.app, plan.header
     return QueryPlan(
-        name=header.name or "",
+        name=header.name,
         description=header.description,
         dialect_3x=header.dialect_3x,
         playback=Playback(app.playback_idle_ms, app.playback_increment_ms) if app.playback else None,

@@ -63,5 +63,5 @@ class Survey:
 def survey(app: AnalysedApp) -> Survey:
     header = read_header(app.syntax)
     found = members(app)
-    groups = execution_groups(header.name or "", found, (*app.tables, *app.windows))
+    groups = execution_groups(header.name, found, (*app.tables, *app.windows))
     return Survey(app, header, plan_bindings(app), found, groups, error_streams(app))

@@ -41,7 +41,7 @@ class PlanCheck:
 
 CHECKS: tuple[SyntaxCheck | PlanCheck, ...] = (
     SyntaxCheck(header.plan_has_a_name, (header.NAME_MISSING,)),
-    SyntaxCheck(header.plan_name_is_usable, (header.NAME_EMPTY, header.NAME_WHITESPACE, header.NAME_INVALID)),
+    SyntaxCheck(header.plan_name_is_usable, (header.NAME_EMPTY, header.NAME_INVALID)),
     SyntaxCheck(header.parallel_is_a_positive_integer, (header.NOT_POSITIVE,)),
     SyntaxCheck(header.delivery_is_known, (header.DELIVERY_UNKNOWN,)),
     SyntaxCheck(header.statistics_level_is_known, (header.STATISTICS_UNKNOWN,)),

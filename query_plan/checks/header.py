@@ -20,21 +20,21 @@ from query_plan.annotations import (
     written,
 )
 from query_plan.findings import Finding, error_rule, warning_rule
+from query_plan.plan_names import ALLOWED, USABLE
 from siddhi.language import ast
 
-NAME_MISSING = error_rule(
+NAME_MISSING = warning_rule(
     "plan-name-missing",
-    "the plan has no name",
+    "the plan has no name; it is called after its file, or by a digest of its text",
     "write `@Plan:name('MyPlan')` in front, in an app `@app:name('MyPlan')`",
 )
 NAME_EMPTY = error_rule(
     "plan-name-empty", "the plan's name is empty", "write `@Plan:name('MyPlan')`, in an app `@app:name('MyPlan')`"
 )
-NAME_WHITESPACE = error_rule("plan-name-whitespace", "the plan's name contains white space", "write `_` instead")
 NAME_INVALID = error_rule(
     "plan-name-invalid",
     "a topology cannot bear the plan's name",
-    "use letters, digits, `_`, `-` and `.`, no `.` or `-` in front, at most 128 characters",
+    "use letters, digits, blanks and `_-.,&+@=!()`, none of these but `_` in front, at most 128 characters",
 )
 NOT_POSITIVE = error_rule(
     "parallel-not-positive",
@@ -70,7 +70,9 @@ STAGE_NAME_EMPTY = error_rule(
     "name-empty", "the name of a query, partition or group is empty", "name it or leave it out"
 )
 STAGE_NAME_WHITESPACE = error_rule(
-    "name-whitespace", "the name of a query, partition or group contains white space", "write `_` instead"
+    "name-whitespace",
+    "the name of a query, partition or group has white space other than single blanks within it",
+    "write `_` instead",
 )
 STAGE_NAME_INVALID = error_rule(
     "name-invalid",
@@ -78,7 +80,6 @@ STAGE_NAME_INVALID = error_rule(
     "leave `#`, `/` and `\\` out, and stay under 129 characters",
 )
 
-_PLAN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}", re.ASCII)
 _STAGE_NAME = re.compile(r"[^#/\\]{1,128}")
 _DIST_KEYS = ("execGroup", "parallel")
 _PLAN_DIST_KEYS = ("receiverParallelism", "publisherParallelism", "workers")
@@ -88,7 +89,7 @@ def plan_has_a_name(app: ast.App) -> Iterator[Finding]:
     """A plan is known by its name."""
     if read_header(app).written_name is None:
         yield NAME_MISSING.broken(
-            "the plan has no name",
+            f"the plan has no name; it is called after its file, or {read_header(app).name} where it comes from none",
             f"write {_naming(app, 'MyPlan')} in front of the first definition",
             _start(app),
         )
@@ -100,17 +101,10 @@ def plan_name_is_usable(app: ast.App) -> Iterator[Finding]:
     if name is not None:
         if not name.text.strip():
             yield NAME_EMPTY.broken("the plan's name is empty", f"write {_naming(app, 'MyPlan')}", name.span)
-        elif any(character.isspace() for character in name.text.strip()):
-            yield NAME_WHITESPACE.broken(
-                f"the plan's name '{name.text}' contains white space",
-                f"write {_naming(app, '_'.join(name.text.split()))}",
-                name.span,
-            )
-        elif not _PLAN_NAME.fullmatch(name.text.strip()):
-            allowed = "letters, digits, '_', '-' and '.', no '.' or '-' in front, at most 128 characters"
+        elif not USABLE.fullmatch(name.text.strip()):
             yield NAME_INVALID.broken(
                 f"a topology cannot bear the name '{name.text}'",
-                f"use {allowed}{_as_in(app, name)}",
+                f"use {ALLOWED}{_as_in(app, name)}",
                 name.span,
             )
 
@@ -118,7 +112,7 @@ def plan_name_is_usable(app: ast.App) -> Iterator[Finding]:
 def _as_in(app: ast.App, name: Written) -> str:
     """An example with what may stand of the name, if anything."""
     rest = re.sub(r"[^A-Za-z0-9_.-]+", "_", name.text.strip()).strip("_.-")
-    return f", as in {_naming(app, rest)}" if _PLAN_NAME.fullmatch(rest) else ""
+    return f", as in {_naming(app, rest)}" if USABLE.fullmatch(rest) else ""
 
 
 def parallel_is_a_positive_integer(app: ast.App) -> Iterator[Finding]:
@@ -209,9 +203,9 @@ def names_are_usable(app: ast.App) -> Iterator[Finding]:
         for name in names:
             if not name.text:
                 yield STAGE_NAME_EMPTY.broken("the name is empty", "give it a name or leave it out", name.span)
-            elif any(character.isspace() or not character.isprintable() for character in name.text):
+            elif name.text != name.text.strip() or not name.text.isprintable():
                 yield STAGE_NAME_WHITESPACE.broken(
-                    f"the name '{name.text}' contains white space",
+                    f"the name '{name.text}' contains white space that cannot be told from another one",
                     f"write '{'_'.join(name.text.split())}'",
                     name.span,
                 )

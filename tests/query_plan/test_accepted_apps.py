@@ -7,6 +7,7 @@ import pytest
 from query_plan.examination import Compiled, Examination, examine
 from query_plan.findings import Severity
 from query_plan.model import stage_app
+from query_plan.plan_names import named_after
 from query_plan.xml import read_xml
 from siddhi.analysis.analyser import analyse
 
@@ -115,3 +116,22 @@ def test_streams_that_are_exported_in_vain_are_warned_about() -> None:
         "exported-stream-not-produced",
         "imported-stream-unread",
     ]
+
+
+@pytest.mark.parametrize("name", ["Batching&Processing", "plan name", "a (b), c+d@e=f!"])
+def test_names_of_plans_and_queries_may_have_blanks_and_signs(name: str) -> None:
+    query = "@name('query 1') @dist(parallel='4') from In[v > 1] select k insert into Out;"
+    plan = compiled(f"@app:name('{name}') {IN} {query}").plan
+    assert (plan.name, [stage.name for stage in plan.processors]) == (name, ["query 1"])
+
+
+def test_a_plan_without_a_name_has_one_of_its_text_or_its_file() -> None:
+    text = f"{IN}from In select k insert into Out;"
+    found = examine(text)
+    assert "plan-name-missing" in codes(found, Severity.WARNING)
+    name = compiled(text).plan.name
+    assert compiled(text.replace(" ", "\n")).plan.name == name
+    assert compiled(text.replace("Out", "Out2")).plan.name != name
+    assert compiled(named_after(text, "my rooms")).plan.name == "my_rooms"
+    assert compiled(named_after(f"@app:name('P') {text}", "rooms")).plan.name == "P"
+    assert compiled(named_after(f"@Plan:trace('true') {text}", "rooms")).plan.dialect_3x

@@ -67,9 +67,9 @@ def test_every_check_breaks_each_of_its_rules_and_no_other_in_some_case() -> Non
 
 
 def test_errors_of_language_and_distribution_come_together_in_text_order() -> None:
-    text = f"@Plan:name('my plan') {STREAMS} @dist(parallel='x') from A select nothing as k, v insert into B;"
+    text = f"@Plan:name('my/plan') {STREAMS} @dist(parallel='x') from A select nothing as k, v insert into B;"
     codes = [finding.problem.code for finding in examine(text).findings]
-    assert codes[0] == "plan-name-whitespace"
+    assert codes[0] == "plan-name-invalid"
     assert codes[1] == "parallel-not-positive"
     assert len(codes) == 3
 
@@ -80,10 +80,10 @@ def test_a_text_that_is_no_siddhiql_has_one_error() -> None:
 
 
 def test_building_refuses_with_all_errors_at_once() -> None:
-    text = f"@Plan:name('my plan') {STREAMS} @dist(parallel='x') from A select * insert into B;"
+    text = f"@Plan:name('my/plan') {STREAMS} @dist(parallel='x') from A select * insert into B;"
     with pytest.raises(QueryPlanError) as refused:
         build(analyse(parse(text)))
-    assert [problem.code for problem in refused.value.problems] == ["plan-name-whitespace", "parallel-not-positive"]
+    assert [problem.code for problem in refused.value.problems] == ["plan-name-invalid", "parallel-not-positive"]
 
 
 @pytest.mark.parametrize(
@@ -143,10 +143,10 @@ def test_a_plan_with_warnings_only_is_built() -> None:
     ("text", "hint"),
     [
         ("define stream A (k int); from A select * insert into B;", "@app:name('MyPlan')"),
-        ("@app:name('my app') define stream A (k int); from A select * insert into B;", "@app:name('my_app')"),
-        ("@Plan:name('my plan') define stream A (k int); from A select * insert into B;", "@Plan:name('my_plan')"),
+        ("@app:name('my#app') define stream A (k int); from A select * insert into B;", "@app:name('my_app')"),
+        ("@Plan:name('my/plan') define stream A (k int); from A select * insert into B;", "@Plan:name('my_plan')"),
         ("@Plan:playback define stream A (k int); from A select * insert into B;", "@Plan:name('MyPlan')"),
-        ("@App:name('In&Out') define stream A (k int); from A select * insert into B;", "as in @app:name('In_Out')"),
+        ("@App:name('In|Out') define stream A (k int); from A select * insert into B;", "as in @app:name('In_Out')"),
         ("@app:name('***') define stream A (k int); from A select * insert into B;", "at most 128 characters"),
     ],
 )
