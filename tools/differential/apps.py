@@ -70,13 +70,19 @@ def partition(draw: Draw, app: App) -> list[str]:
         known = dict(app.streams)
         app.streams = {name: schema for name, schema in known.items() if name in INPUTS}
         kind = draw.weighted([("single", 4), ("join", 1.5), ("pattern", 3), ("sequence", 2), ("inner", 1.5)])
-        queries = {
-            "single": lambda: [single(draw, app, inside=True)],
-            "join": lambda: [join(draw, app, inside=True)],
-            "pattern": lambda: [pattern(draw, app, sequence=False, inside=True)],
-            "sequence": lambda: [pattern(draw, app, sequence=True, inside=True)],
-            "inner": lambda number=number: inner_chain(draw, app, number),
-        }[kind]()
+        queries = _inside(draw, app, kind, number)
         app.streams = {**known, **app.streams}
         body.append(" ".join(queries) if number == 0 else optional(" ".join(queries)))
     return [f"partition with ({keys}) begin {' '.join(body)} end;"]
+
+
+def _inside(draw: Draw, app: App, kind: str, number: int) -> list[str]:
+    match kind:
+        case "single":
+            return [single(draw, app, inside=True)]
+        case "join":
+            return [join(draw, app, inside=True)]
+        case "inner":
+            return inner_chain(draw, app, number)
+        case _:
+            return [pattern(draw, app, sequence=kind == "sequence", inside=True)]
