@@ -202,6 +202,14 @@ KNOWN: tuple[Known, ...] = (
         _text(r"partition with .*<1:\d*>, not \w+[^;]* for "),
     ),
     Known(
+        "chunks-change-no-match",
+        "a match that ends with an optional element still takes events behind it in the chunk in Siddhi",
+        lambda document: (
+            any("batch" in event for event in document["events"])
+            and any(re.search(r"<0?:\d>\)?( within .*)?$", machine) for machine in _state_queries(document))
+        ),
+    ),
+    Known(
         "equal-rows-stay",
         "a table with an index and no key keeps equal rows once in Siddhi",
         _text(_INDEX),
