@@ -75,7 +75,8 @@ def store_of(table: model.AnalysedTable) -> Store | None:
     if annotation is None:
         return None
     legacy = annotation.name.casefold() == "from"
-    type_ = (annotation.value("eventtable" if legacy else "type") or "").casefold()
+    by_name = "rdbms" if annotation.value("ref") else ""  # what it refers to, the operator has set up
+    type_ = (annotation.value("eventtable" if legacy else "type") or by_name).casefold()
     if type_ != "rdbms":
         message = f"no store of the type '{type_}' is known; the rows are kept in memory"
         hint = "use the type 'rdbms', or take it out and send rows that are kept elsewhere in as a stream"
@@ -90,7 +91,7 @@ def _rdbms(table: model.AnalysedTable, annotation: ast.Annotation, *, legacy: bo
             raise StoreError(message, "store its text, or leave the attribute out", annotation.span)
     password = annotation.value("password") or ""
     url, username, password = _address(annotation, annotation.value("username") or "", password)
-    datasource = annotation.value("datasource.name" if legacy else "datasource") or ""
+    datasource = annotation.value("datasource.name" if legacy else "datasource") or annotation.value("ref") or ""
     if not url and not datasource:
         message = "it names no database"
         hint = "write jdbc.url='jdbc:…' or url='…' as SQLAlchemy has it, or datasource='…' as the operator calls it"

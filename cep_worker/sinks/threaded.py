@@ -92,11 +92,11 @@ class ThreadedSink:
     passes_on = True
 
     def __init__(self, context: SinkContext, writer: Writer, on_error: str = "LOG") -> None:
-        """Events that `writer` cannot deliver are dropped, or, with `on_error` STORE, kept in the error store as far as
-        it has room."""
+        """Events that `writer` cannot deliver are dropped, or, with `on_error` STORE or STREAM, kept in the error store
+        as far as it has room."""
         self._name = context.where()
         self._writer = writer
-        self._store = context.errors if on_error == "STORE" else None
+        self._store = context.errors if on_error in ("STORE", "STREAM") else None
         self._origin = context.origin()
         self._most_rows = context.waiting_rows
         self._room = context.room

@@ -66,6 +66,7 @@ def store_options_are_known(plan: Survey) -> Iterator[Finding]:
     for name, table in plan.app.tables.items():
         for annotation in named(table.syntax.annotations, "store", "from"):
             type_ = annotation.value("type") or annotation.value("eventtable") or ""
+            type_ = type_ or ("rdbms" if annotation.value("ref") else "")
             if type_.casefold() != "rdbms":
                 continue
             legacy = _LEGACY if annotation.name.casefold() == "from" else ()

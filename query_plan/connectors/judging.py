@@ -100,7 +100,8 @@ def connector_faults(kind: Kind, connector: Connector, attributes: Sequence[str]
     for fault in _with_advice(_varying_faults(struct, options, attributes, referring)):
         yield ConnectorFault(fault)
     if options.get("on.error", "").strip().upper() == "STREAM":
-        yield ConnectorFault(Fault("on.error", "STREAM is not supported by sinks", "use STORE, LOG or WAIT"))
+        message = f"STREAM works as STORE: events go to the error store, and not to queries of !{connector.stream}"
+        yield ConnectorFault(Fault("on.error", message, "write on.error='STORE'", FaultKind.IDLE))
     yield from _mapper_faults(kind, connector, attributes)
 
 

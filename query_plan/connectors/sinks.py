@@ -44,8 +44,8 @@ class EmailOptions(Options, frozen=True):
     """`address` is the sender's; `to`, `cc`, `bcc` (several, parted by commas) and `subject` may hold `{{attribute}}`.
     With `ssl.enable` the link is TLS from its beginning, else it becomes TLS if the server offers that, and must for a
     password to be shown (`auth`). `username` is the address if it is not given. `on.error` WAIT tries for ever and so
-    stops the plan; LOG gives a mail up after `retry.count` further tries, STORE keeps its event in the error store
-    then, STREAM sends it to the fault stream."""
+    stops the plan; LOG gives a mail up after `retry.count` further tries, STORE (and STREAM) keeps its event in the
+    error store then."""
 
     to: str
     subject: str
@@ -84,8 +84,7 @@ class EmailOptions(Options, frozen=True):
 class FileSinkOptions(Options, frozen=True):
     """`file.uri` is a path, or `file:` and a path, and may hold `{{attribute}}`. `append` and `add.line.separator` are
     Siddhi's: a file is never emptied, and each event has lines of its own. `on.error` says what becomes of an event
-    whose file cannot be: LOG drops it, STORE keeps it in the error store, STREAM sends it to the fault stream, WAIT
-    tries for ever."""
+    whose file cannot be: LOG drops it, STORE (and STREAM) keeps it in the error store, WAIT tries for ever."""
 
     file_uri: str
     append: Literal["true"] = "true"
@@ -104,8 +103,8 @@ class FileSinkOptions(Options, frozen=True):
 
 class HttpSinkOptions(Options, frozen=True):
     """`headers` are given as in Siddhi: `'Name: value','Other: value'`, a single one also without its quotes.
-    `on.error` WAIT tries for ever and so stops the plan; LOG gives events up after `retry.count` tries, STORE keeps
-    them in the error store then, STREAM sends them to the fault stream.
+    `on.error` WAIT tries for ever and so stops the plan; LOG gives events up after `retry.count` tries, STORE (and
+    STREAM) keeps them in the error store then.
     `basic.auth.username` and `basic.auth.password` go with every request, unless `basic.auth.enabled` is false. With
     `consumer.key`, `consumer.secret` and `token.url` requests carry an OAuth 2 token instead, got by `refresh.token`,
     by `oauth.username` and `oauth.password`, or by the key alone. `blocking.io` is Siddhi's: each request is waited
@@ -201,8 +200,7 @@ class LogOptions(Options, frozen=True):
 class RdbmsOptions(Options, frozen=True):
     """`url` is SQLAlchemy's, such as `postgresql+psycopg://user@host/database`; its password is the first line of
     `password.file`. `create` makes the table when it is missing. `timestamp.column` gets the events' times. `on.error`
-    is for events that the database refuses: LOG drops them, STORE keeps them in the error store, STREAM sends them to
-    the fault stream."""
+    is for events that the database refuses: LOG drops them, STORE (and STREAM) keeps them in the error store."""
 
     url: str
     table_name: str

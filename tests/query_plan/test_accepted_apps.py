@@ -8,6 +8,7 @@ from query_plan.examination import Compiled, Examination, examine
 from query_plan.findings import Severity
 from query_plan.model import stage_app
 from query_plan.plan_names import named_after
+from query_plan.stores import store_of
 from query_plan.xml import read_xml
 from siddhi.analysis.analyser import analyse
 
@@ -135,3 +136,14 @@ def test_a_plan_without_a_name_has_one_of_its_text_or_its_file() -> None:
     assert compiled(named_after(text, "my rooms")).plan.name == "my_rooms"
     assert compiled(named_after(f"@app:name('P') {text}", "rooms")).plan.name == "P"
     assert compiled(named_after(f"@Plan:trace('true') {text}", "rooms")).plan.dialect_3x
+
+
+@pytest.mark.parametrize("written", ["ref='stocks'", "type='rdbms', ref='stocks'"])
+def test_the_store_of_a_table_may_be_what_the_operator_calls_so(written: str) -> None:
+    plan = compiled(f"@app:name('P') @store({written}) define table T (k string);")
+    store = store_of(plan.app.tables["T"])
+    assert store is not None
+    assert (store.datasource, store.url, store.table_name) == ("stocks", "", "T")
+    assert codes(examine(f"@app:name('P') @store({written}) define table T (k string);"), Severity.WARNING) == [
+        "plan-without-queries"
+    ]
