@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from cep_cli.credentials import Credentials
+from cep_cli.edit_preview import show_fates
 from cep_cli.errors import FAILED, RefusedError, with_readable_errors
 from cep_cli.plan_text import PLAN_FILE, SET_OPTION, read_plan
 from cep_cli.rest import ManagerClient
@@ -70,6 +71,7 @@ WAIT_OPTION = click.option(
     "--replace", is_flag=True, help="Replace a deployed plan of the same name; it runs on until this one does."
 )
 @click.option("--rename", "renamed", metavar="OLD", help="Deploy it in place of plan OLD, which had another name.")
+@click.option("--dry-run", is_flag=True, help="Say what the plan would keep of its state, and deploy nothing.")
 @SET_OPTION
 @FROM_OPTION
 @WAIT_OPTION
@@ -80,6 +82,7 @@ def deploy_command(
     file: Path,
     replace: bool,
     renamed: str | None,
+    dry_run: bool,
     values: dict[str, str],
     savepoint: str,
     wait_s: float,
@@ -90,6 +93,9 @@ def deploy_command(
     if renamed and savepoint:
         raise click.UsageError("--from and --rename do not go together: a plan of another name has no savepoints yet")
     text = named_after(read_plan(file, values), file.stem)
+    if dry_run:
+        show_fates(client, text, renamed, as_json)
+        return
     outcome = client.deploy_renamed(renamed, text) if renamed else client.deploy(text, replace, savepoint)
     _tell(client, outcome, wait_s, as_json)
 

@@ -119,10 +119,15 @@ _COUNTS = {
 
 def _held(part: Any) -> str:
     """What one part of the plan holds, counts that are 0 left out."""
-    counts = [f"{part[name]:,} {text}" for name, text in _COUNTS.items() if part[name]]
     if part["kind"] == "strings":
         return f"strings : {part['rows']:,}, {_size(part['bytes'])}"
-    return f"{part['kind']} {part['name']} : {', '.join([*counts, _size(part['bytes'])])}"
+    return f"{part['kind']} {part['name']} : {held_counts(part)}"
+
+
+def held_counts(part: Any) -> str:
+    """What the part holds, in numbers."""
+    counts = [f"{part[name]:,} {text}" for name, text in _COUNTS.items() if part[name]]
+    return ", ".join([*counts, _size(part["bytes"])])
 
 
 def _size(count: int) -> str:

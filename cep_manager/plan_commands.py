@@ -313,6 +313,7 @@ class PlanCommands:
         to = PlanKey(key.tenant, compiled.name)
         before = self._record(key)
         _refuse_draining(before)
+        self._refuse_while_events_wait(key)
         workers = _workers_after_edit(before, compiled)
         self._check_workers(to, workers or compiled.workers, compiled.cores)
         stored = self._store.rename(key, to, text, workers, self._clock.now_ms(), BEGIN_ANEW)
@@ -320,6 +321,16 @@ class PlanCommands:
             raise unknown_plan(key)
         self._service.rename_plan(key, plan_to_run(stored, compiled))
         return outcome_of(to, stored.epoch, f"{key.plan} was renamed to {to.plan}; {STARTS_EMPTY}", changed=True)
+
+    def _refuse_while_events_wait(self, key: PlanKey) -> None:
+        """A plan of another name begins with an empty log: what waits for this one would be dropped."""
+        snapshot = self._live_snapshot()
+        left = unprocessed(key, snapshot.live_workers(), snapshot.away_workers)
+        if left.events:
+            raise ChangeUnderWayError(
+                f"{left.events:,} accepted events wait for {key.plan}, which a plan of another name does not get: "
+                "deactivate it, wait until they are worked off, then rename and activate it"
+            )
 
     def _restart(self, record: PlanRecord, message: str, restore: str = "") -> Outcome:
         if record.draining is None:

@@ -7,24 +7,33 @@ from typing import Any
 
 import pyarrow as pa
 
+from cep_common.errors import InputError
 from cep_worker.inflow import Inflow
 from cep_worker.spool.records import Origin
-from cep_worker.streams import Attributes, column_order
+from cep_worker.streams import Attributes, Fit
 from cep_worker.tenant_limits import RateLimit
+from topology.conversion import conversion_problem
 
 
 class Route:
     """Hands batches whose attributes are `offered` to `inflows`, columns put in each inflow's order.
 
     Either every inflow takes a batch or none does, so that a source can wait or be told to come again. `limit` is the
-    one of the tenant to whom all the inflows belong.
+    one of the tenant to whom all the inflows belong. What was read just before an edit gave its stream other attributes
+    is converted.
     """
 
     def __init__(self, source: Hashable, offered: Attributes, inflows: Sequence[Inflow], limit: RateLimit) -> None:
+        """Raises InputError `schema-mismatch` when events with `offered` cannot be what an inflow takes now."""
         self.source = source
         self.limit = limit
         self.inflows = tuple(inflows)
-        self._orders = [column_order(offered, inflow.binding.attributes) for inflow in inflows]
+        self._fits: list[Fit | None] = []
+        for inflow in self.inflows:
+            wanted = inflow.binding.attributes
+            if problem := conversion_problem(offered, wanted):
+                raise InputError("schema-mismatch", f"stream {inflow.binding.stream} was edited: {problem}")
+            self._fits.append(None if offered == wanted else Fit(wanted))
 
     def has_room(self) -> bool:
         """True when all inflows would take a batch now, and the tenant may send one."""
@@ -41,14 +50,14 @@ class Route:
         """All inflows have taken `batch`, once if it has an `origin`; the caller has asked `has_room`. Raises
         SpoolFullError when one of them cannot now, BatchTooLargeError when one never can: none has taken it then."""
         prepared = []
-        for inflow, order in zip(self.inflows, self._orders, strict=True):
+        for inflow, fit in zip(self.inflows, self._fits, strict=True):
             if origin is not None and inflow.has_taken(origin):
                 inflow.pass_over(self.source, batch, promised_ms, now_ms)
-            elif order is None:
+            elif fit is None:
                 body = inflow.prepare(batch, body, origin)  # encoded once for all
                 prepared.append((inflow, batch, body))
             else:
-                ordered = batch.select(order)
+                ordered = fit.fitted(batch)
                 prepared.append((inflow, ordered, inflow.prepare(ordered, None, origin)))
         if prepared:
             self.limit.take(batch.num_rows)

@@ -18,7 +18,6 @@ from cep_common.errors import InputError
 from cep_common.ids import PlanKey
 from cep_common.link_messages import StreamSchema
 from cep_common.messages import StreamBinding
-from siddhi.column_names import KIND, TIMESTAMP, column_name
 from topology.conversion import attributes_of, conversion_problem, converted
 from topology.frames import arrow_schema
 
@@ -97,14 +96,6 @@ class StreamDirectory:
             return f"no deployed plan of tenant {tenant} has such streams now"
         near = difflib.get_close_matches(name, known, n=1)
         return f"did you mean {near[0]}?" if near else f"known: {', '.join(known)}"
-
-
-def column_order(offered: Attributes, wanted: Attributes) -> list[str] | None:
-    """How columns must be chosen so that a batch of `offered` becomes one of `wanted`: None when it is one already.
-    The attributes are the same but for their order."""
-    if offered == wanted:
-        return None
-    return [TIMESTAMP, KIND, *(column_name(name) for name, _ in wanted)]
 
 
 class Fit:

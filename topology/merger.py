@@ -316,6 +316,11 @@ class EventTimeMerger:
         return batch.slice(start, count - start) if count > start else None
 
 
+def held_streams(state: bytes) -> set[str]:
+    """The streams of which rows are held in the `state` of a merger. Raises TopologyError when it is no such thing."""
+    return {batch.stream for batch in _decoded(state).batches}
+
+
 def share_out(
     states: Sequence[bytes],
     schemas: Mapping[str, pa.Schema],

@@ -243,7 +243,7 @@ def _life_cycle_routes(api: Api, view: ManagerView) -> None:
         "Gives the plan another name",
         answers=Begun,
         body=json_body(Renaming),
-        fails=(*_CHANGE, PlanExistsError, PlanInvalidError, QuotaError),
+        fails=(*_CHANGE, ChangeUnderWayError, PlanExistsError, PlanInvalidError, QuotaError),
     )
     def rename_plan(name: str, body: Renaming) -> Response:
         return change_begun(view, "rename", view.rename(plan_key(name), body.name))

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
+from typing import cast
 
 from siddhi.analysis import model
 from siddhi.engine.aggregation.node import AggregationNode
-from siddhi.engine.matching import RestoreReport, match_parts, name_of
+from siddhi.engine.matching import How, PartName, RestoreReport, match_parts, name_of, report_of
 from siddhi.engine.named_window import NamedWindow
 from siddhi.engine.node import Node
+from siddhi.engine.operator import OperatorContext
 from siddhi.engine.part_definitions import (
     PartKind,
     aggregation_definition,
     partition_definition,
     query_definition,
+    state_surroundings,
     table_definition,
     trigger_definition,
     window_definition,
 )
 from siddhi.engine.partitions.place import PartitionPlace
 from siddhi.engine.query import Query
+from siddhi.engine.query_state import query_state
+from siddhi.engine.recomputing import missing_columns, recompute
 from siddhi.engine.seal import unusable
 from siddhi.engine.snapshot import Part, SavedApp, SavedPart, making_sense
 from siddhi.engine.state import State
@@ -39,8 +45,10 @@ class AppState:
         tables: Mapping[str, Table],
         places: Sequence[PartitionPlace],
         nodes: Sequence[Node],
+        context: OperatorContext,
     ) -> None:
         self.pool = pool
+        self._context = context
         self.places = tuple(places)
         self.queries = tuple(node for node in nodes if isinstance(node, Query))
         self._app = app
@@ -67,15 +75,31 @@ class AppState:
         self._restore(saved.strings, zip(self.parts, (part.state for part in saved.parts), strict=True))
 
     def restore_matching(self, saved: SavedApp, clock: int | None) -> RestoreReport:
-        """The parts that are the same in `saved` go on as it says, all others begin at `clock`, or later when that is
-        None; tells which."""
-        report = match_parts([one.definition for one in saved.parts], [part.definition for part in self.parts])
+        """The parts that are the same in `saved`, whatever they are called there, go on as it says; groups of a query
+        that are made otherwise now are computed from the rows that it held. All others begin at `clock`, or later when
+        that is None; tells which."""
+        matched = match_parts([one.definition for one in saved.parts], [part.definition for part in self.parts])
         if clock is not None:
             for node in self._nodes:
                 node.start(clock)
-        states = {name_of(one.definition): one.state for one in saved.parts}
+        before = {name_of(one.definition): one for one in saved.parts}
         parts = {name_of(part.definition): part for part in self.parts}
-        self._restore(saved.strings, [(parts[name], states[name]) for name in report.taken])
+        self._restore(saved.strings, ())
+        names = {former.name: name.name for name, (former, _) in matched.items() if name.kind is PartKind.QUERY}
+        short: dict[PartName, tuple[str, ...]] = {}
+        for name, (former, how) in matched.items():
+            part, state = parts[name], before[former].state
+            if how is How.SAME:
+                self._restore_part(part, _told_of(names, state) if name.kind is PartKind.PARTITION else state)
+            elif how is How.BUT_RATE:
+                with making_sense(f"the {name}"):
+                    cast("Query", part.holder).restore_but_rate(state)
+            else:
+                lacking = self._recompute(cast("Query", part.holder), before[former], clock or 0, name)
+                if lacking:
+                    short[name] = tuple(lacking)
+        report = report_of(matched, [*before], [*parts], short, [one.definition for one in saved.parts],
+                           [part.definition for part in self.parts])  # fmt: skip
         if clock is None:  # nobody has a key yet
             return report
         for place in self.places:
@@ -86,12 +110,31 @@ class AppState:
                 query.partition.instances.tell_again(query.name, clock)
         return report
 
+    def _recompute(self, query: Query, former: SavedPart, clock: int, name: PartName) -> list[str]:
+        """The attributes that are needed and were not held; then the query begins, with nothing."""
+        assert former.definition.query is not None  # noqa: S101 - matched by it
+        rows = former.definition.query.rows
+        lacking = missing_columns(query, rows)
+        if not lacking:
+            with making_sense(f"the {name}"):
+                recompute(query, rows, former.state, self._context, clock)
+        return lacking
+
     def _restore(self, strings: State, states: Iterable[tuple[Part, State]]) -> None:
         with making_sense("the strings"):
             self.pool.restore(strings)
         for part, state in states:
-            with making_sense(f"the {name_of(part.definition)}"):
-                part.holder.restore(state)
+            self._restore_part(part, state)
+
+    def _restore_part(self, part: Part, state: State) -> None:
+        with making_sense(f"the {name_of(part.definition)}"):
+            part.holder.restore(state)
+
+
+def _told_of(names: Mapping[str, str], state: State) -> State:
+    """The instances of a partition, whose queries have other names now."""
+    untold = {names.get(query, query): count for query, count in state["untold"].items()}
+    return {**state, "untold": untold}
 
 
 def _tables(app: model.AnalysedApp, tables: Mapping[str, Table]) -> Iterator[Part]:
@@ -108,6 +151,7 @@ def _nodes(app: model.AnalysedApp, nodes: Sequence[Node]) -> Iterator[Part]:
                 yield Part(aggregation_definition(app, app.aggregations[node.aggregation.id]), node)
             case Query():
                 partition = None if node.partition is None else node.partition.name
-                yield Part(query_definition(app, node.analysed, partition), node)
+                definition = query_definition(app, node.analysed, partition)
+                yield Part(replace(definition, query=query_state(node, state_surroundings(app, node.analysed))), node)
             case Trigger():
                 yield Part(trigger_definition(app, app.triggers[node.name]), node)

@@ -8,11 +8,12 @@ the scripts it calls, the clock that drives it. Layout, annotations and other pa
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from siddhi.analysis import model
 from siddhi.analysis.parts import parts_of
+from siddhi.engine.query_state import QueryState
 from siddhi.engine.seal import fingerprint
 from siddhi.engine.state import State, StateError
 from siddhi.language import ast
@@ -35,7 +36,7 @@ class PartKind(str, Enum):
 @dataclass(frozen=True, slots=True)
 class PartDefinition:
     """One part: `partition` is the one that a query stands in, `ranges` stand for the conditions and labels of a
-    partition."""
+    partition. `query` tells what the state of a query follows from, apart from its name and its output."""
 
     kind: PartKind
     name: str
@@ -43,17 +44,20 @@ class PartDefinition:
     surroundings: bytes
     partition: str | None = None
     ranges: bytes = b""
+    query: QueryState | None = field(default=None, compare=False)
 
     def saved(self) -> State:
         """The definition as a state."""
-        return [self.kind.value, self.name, self.text, self.surroundings, self.partition, self.ranges]
+        query = [] if self.query is None else [self.query.saved()]
+        return [self.kind.value, self.name, self.text, self.surroundings, self.partition, self.ranges, *query]
 
     @classmethod
     def of(cls, saved: State) -> PartDefinition:
         """The counterpart of `saved`; `StateError` when it is no definition."""
         try:
-            kind, name, text, surroundings, partition, ranges = saved
-            return cls(PartKind(kind), name, text, surroundings, partition, ranges)
+            kind, name, text, surroundings, partition, ranges, *query = saved
+            state = QueryState.of(*query) if query else None
+            return cls(PartKind(kind), name, text, surroundings, partition, ranges, state)
         except (TypeError, ValueError) as error:
             raise StateError(f"this defines no part of an app: {error}") from error
 
@@ -63,6 +67,16 @@ def query_definition(app: model.AnalysedApp, query: model.AnalysedQuery, partiti
     text = print_element(replace(query.syntax, annotations=()))
     surroundings = [*_clock(app), *(_source(app, one) for one in _sources(query)), *_mentioned(app, query)]
     return _definition(PartKind.QUERY, query.name, [text], surroundings, partition)
+
+
+def state_surroundings(app: model.AnalysedApp, query: model.AnalysedQuery) -> list[str]:
+    """What the state of `query` follows from outside of it: of a stream only its name, as attributes that nobody reads
+    make no difference."""
+    plain = isinstance(query.input, model.SourceInput) and query.input.kind not in (
+        model.SourceKind.WINDOW, model.SourceKind.AGGREGATION,
+    )  # fmt: skip
+    sources = [] if plain else [_source(app, one) for one in _sources(query)]
+    return [*_clock(app), *sources, *_mentioned(app, query)]
 
 
 def partition_definition(app: model.AnalysedApp, partition: model.AnalysedPartition) -> PartDefinition:

@@ -31,6 +31,7 @@ from siddhi.engine.settled import empties_groups, forgets_extremes
 from siddhi.engine.shortcuts.plain_query import plain_query
 from siddhi.engine.shortcuts.way import Way
 from siddhi.engine.shortcuts.ways import short_way
+from siddhi.engine.state import State
 from siddhi.engine.tables.writer import TableWriter
 from siddhi.language import ast
 from siddhi.language.ast import AttributeType, EventType
@@ -199,6 +200,12 @@ class Query(GraphNode):
         entrance: GraphNode | None = None,
     ) -> Way | None:
         return short_way(self, stream, source, types, entrance, playback=self._playback)
+
+    def restore_but_rate(self, state: State) -> None:
+        """As `restore`, of a query that let out what it selects at another rate: that begins."""
+        kept = self.parts[:-1] if self.limiter is not None else self.parts
+        for part, saved in zip(kept, state, strict=False):
+            part.restore(saved)
 
     @cached_property
     def wakeful(self) -> bool:

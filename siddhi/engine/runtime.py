@@ -95,7 +95,7 @@ class AppRuntime:
         parts = [part for node in self._nodes for part in node.parts]
         self._compaction = StringCompaction(self.pool, [*parts, *self.tables.values()])
         self._upkeep = Upkeep(self._steps, self._places, self._compaction)
-        self.state = AppState(app, self.pool, self.tables, self._places, self._nodes)
+        self.state = AppState(app, self.pool, self.tables, self._places, self._nodes, self._context)
         self._fingerprint = fingerprint(print_app(app.syntax))
         self._clock = 0
         self._clock_is_set = False

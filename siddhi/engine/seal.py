@@ -14,8 +14,10 @@ from collections.abc import Sequence
 from siddhi.engine.state import Buffer
 from siddhi.errors import Problem, SnapshotError
 
-FORMAT_VERSION = 11
+FORMAT_VERSION = 12
 """Must grow with every change of what operators save."""
+READABLE = (11, FORMAT_VERSION)
+"""11 did not tell what the state of queries follows from: after an edit they are known by name and text alone."""
 
 _MAGIC = b"CEPS"
 _HEADER = struct.Struct("<4sH16sIQ")
@@ -40,7 +42,7 @@ def unsealed(data: Buffer) -> tuple[bytes, memoryview]:
     if len(data) < _HEADER.size or bytes(data[: len(_MAGIC)]) != _MAGIC:
         raise unusable("snapshot-unknown", "these bytes are no snapshot")
     _, version, app, checksum, length = _HEADER.unpack_from(data)
-    if version != FORMAT_VERSION:
+    if version not in READABLE:
         raise unusable(
             "snapshot-format", f"it was written in format {version}, and this engine reads format {FORMAT_VERSION}"
         )
@@ -52,7 +54,7 @@ def unsealed(data: Buffer) -> tuple[bytes, memoryview]:
 
 _WAYS_OUT = {
     "snapshot-unknown": "give the bytes that a snapshot of this engine wrote",
-    "snapshot-format": "take the snapshot with the version that wrote it, or start without one",
+    "snapshot-format": "run the version that wrote it, or begin with empty state (cep restart PLAN --from none)",
     "snapshot-torn": "take the snapshot before it",
     "snapshot-damaged": "take the snapshot before it",
     "snapshot-of-another-app": "take over what both have in common, or start without a snapshot",

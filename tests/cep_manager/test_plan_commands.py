@@ -23,7 +23,7 @@ from cep_common.driver_messages import (
     TopologyReport,
 )
 from cep_common.ids import PlanKey
-from cep_common.messages import ListPlans, PlansListed
+from cep_common.messages import InflowReport, ListPlans, PlansListed, RegisterWorker, WorkerPlanReport
 from cep_common.task_messages import HandOver, TaskRegistered
 from cep_manager.compiler import compile_plan
 from cep_manager.config import AccountsConfig, ControlConfig, DatabaseConfig, HttpConfig, ManagerConfig, QuotasConfig
@@ -388,6 +388,19 @@ def test_a_renamed_plan_leaves_nothing_of_its_former_name(
     assert found["status"]["topology"]["intake"] is False
     assert names(address) == ["Gales"]
     assert [name for name, _, _ in stored(config)] == ["Gales"]
+
+
+def test_a_plan_for_which_accepted_events_wait_is_not_renamed(
+    manager: ManagerProcess, peer: Peer, address: str
+) -> None:
+    """A plan of another name begins with an empty log."""
+    waiting = WorkerPlanReport(KEY, 1, (InflowReport("Departures", connected=False, waiting_events=1_234),))
+    peer.ask(RegisterWorker("worker-1", "127.0.0.1", 7, 0, (waiting,)))
+    assert eventually(lambda: status(address)["unprocessed"]["events"] == 1_234)
+    answer = post(address, "rename", {"name": "Gales"})
+    assert (answer.status_code, answer.json()["code"]) == (409, "change-under-way")
+    assert answer.json()["message"].startswith("1,234 accepted events wait for Storms, which a plan of another name")
+    assert names(address) == ["Storms"]
 
 
 def test_a_rename_whose_manager_dies_before_it_told_the_driver_leaves_no_orphan(

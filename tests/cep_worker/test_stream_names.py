@@ -8,7 +8,7 @@ from cep_common.errors import InputError
 from cep_common.ids import SUPER_TENANT, PlanKey
 from cep_common.link_messages import StreamSchema
 from cep_common.messages import StreamBinding
-from cep_worker.streams import PlanStream, StreamDirectory, check_schema, column_order
+from cep_worker.streams import PlanStream, StreamDirectory, check_schema
 
 AB = (("a", "int"), ("b", "string"))
 BA = (("b", "string"), ("a", "int"))
@@ -86,13 +86,6 @@ def test_every_event_stream_is_listed_once() -> None:
         "Departures:1.0.0",
         "Departures:2.0.0",
     ]
-
-
-def test_columns_are_chosen_by_name_only_when_their_order_differs() -> None:
-    assert column_order(AB, AB) is None
-    assert column_order(AB, BA) == ["_timestamp", "_kind", "b", "a"]
-    named = (("a", "int"), ("_timestamp", "long"))
-    assert column_order(named, named[::-1]) == ["_timestamp", "_kind", "`_timestamp`", "a"]
 
 
 def test_a_schema_in_another_order_fits() -> None:

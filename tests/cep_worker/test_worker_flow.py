@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -18,6 +19,8 @@ from cep_common.link_messages import Data, MarkIdle, StreamSchema
 from cep_common.messages import Connector, DeployedPlan, StreamBinding
 from cep_worker.client import fetch_schema
 from cep_worker.config import EgressConfig, InflowConfig
+from cep_worker.route import Route
+from cep_worker.tenant_limits import RateLimit
 from siddhi.nesting import DEEPEST
 from topology.event_listener import EventListener
 from topology.frames import arrow_schema
@@ -487,3 +490,25 @@ def test_results_that_the_plan_deployed_anew_under_the_name_cannot_take_are_kept
     assert "stream=Alerts sink=file reason=its stream was edited: late was long and is string now" in caplog.text
     assert "kept_as_failed=1 lost=0" in caplog.text
     assert world.health()["status"] == "ok"
+
+
+def test_events_that_were_read_just_before_their_stream_was_edited_get_its_new_attributes_or_are_refused() -> None:
+    """The front checks them against the stream as it was, the data thread takes them as it is."""
+
+    class Taking:
+        def __init__(self, attributes: tuple[tuple[str, str], ...]) -> None:
+            self.binding = StreamBinding("Departures", "Departures:1.0.0", attributes)
+            self.taken: list[Any] = []
+
+        def prepare(self, batch: Any, body: Any, origin: Any) -> None:
+            """There is room."""
+
+        def offer(self, source: Any, batch: Any, *_: Any) -> None:
+            self.taken += batch.to_pylist()
+
+    inflow = Taking((("gate", "string"), ("dep_delay", "long")))
+    route = Route("http", DEPARTURES, [inflow], RateLimit())  # type: ignore[list-item]
+    route.offer(departures((1, "UA", 5, 1.5)), None, 0, 0)
+    assert inflow.taken == [{"_timestamp": 1, "_kind": 0, "gate": None, "dep_delay": 5}]
+    with pytest.raises(InputError, match="dep_delay was int and is string now"):
+        Route("http", DEPARTURES, [Taking((("dep_delay", "string"),))], RateLimit())  # type: ignore[list-item]

@@ -81,6 +81,33 @@ def hook() -> Iterator[WebHook]:
     made.close()
 
 
+COUNTING = TEXT.replace(
+    "from Numbers select number insert", "from Numbers#window.length(1000000) select count() as number{having} insert"
+)
+
+
+def test_a_window_is_kept_when_the_having_of_its_query_is_edited(system: LocalSystem, hook: WebHook) -> None:
+    """Each event is counted once, by the window that was there before the edit."""
+    text = COUNTING.format(port=hook.server.server_port, having="")
+    system.client.deploy(text, replace=False)
+    wait_until_connected(system.client, PLAN, CONNECT_TIMEOUT_S)
+    with Posts(system) as posts:
+        time.sleep(LOAD_S)
+        edited = COUNTING.format(port=hook.server.server_port, having=" having number > 10")
+        front = "from Numbers[number < 0] select number insert into Nobody; "
+        edited = edited.replace("from Numbers#", f"{front}from Numbers#")
+        system.client.deploy(edited, replace=True)
+        status_until(system, lambda now: not now["topology"]["change"], SETTLED_S, PLAN)
+        wait_until_connected(system.client, PLAN, SETTLED_S)
+        time.sleep(LOAD_S)
+    topology = system.client.plan(PLAN)["status"]["topology"]
+    assert (topology["change_error"], topology["state_left"]) == ("", [])
+    deadline = time.monotonic() + SETTLED_S
+    while sum(hook.numbers.values()) < len(posts.accepted) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert hook.numbers == dict.fromkeys(range(1, len(posts.accepted) + 1), 1)
+
+
 def test_an_attribute_is_added_while_a_stage_stands_still(system: LocalSystem, hook: WebHook) -> None:
     text = TEXT.format(port=hook.server.server_port)
     system.client.deploy(text, replace=False)

@@ -98,7 +98,7 @@ def test_every_key_goes_on_where_its_events_come_now(launch: Launch, before: int
 def test_every_key_goes_on_in_an_edited_stage_and_what_is_gone_from_it_is_told_of(launch: Launch) -> None:
     gone = "@info(name='gone') from S#window.length(2) select max(number) as number insert into Unheard; end;"
     states = cut(launch(2, text=KEYED.replace("end;", gone)), 50)
-    other = "@info(name='other') from S#window.length(2) select max(number) as most insert into Unheard; end;"
+    other = "@info(name='other') from S#window.length(2) select min(number) as least insert into Unheard; end;"
     again = launch(3, states, text=KEYED.replace("end;", other))
     again.listen()
     assert again.open_log() == 50
@@ -146,3 +146,13 @@ def test_state_that_goes_by_no_key_begins_anew_and_is_told_of(launch: Launch) ->
     again.until(lambda: [number for _, number in again.out] == [6])
     (left,) = again.tasks[0].left()
     assert left.startswith("keyed begins anew in 1 instances: ")
+
+
+def test_a_query_that_is_moved_to_another_execution_group_goes_on(launch: Launch) -> None:
+    states = cut(launch(1, text=BY_WINDOW), 50)
+    again = launch(1, states, text=BY_WINDOW.replace("execGroup='keyed'", "execGroup='elsewhere'"))
+    again.listen()
+    assert again.open_log() == 50
+    again.send_from_log(51)
+    again.until(lambda: len(again.out) == 1)
+    assert [number for _, number in again.out] == [sum(range(1, 52))]

@@ -12,13 +12,16 @@ from query_plan.model import GroupingKind, ProcessingStage, instance_stage, stag
 from siddhi.analysis.analyser import analyse
 from siddhi.analysis.catalogue import builtin_registry
 from siddhi.analysis.model import AnalysedApp
+from siddhi.engine.matching import match_parts
 from siddhi.engine.redistribute import adopt, redistribute
+from siddhi.engine.runtime import AppRuntime
+from siddhi.engine.snapshot import read_snapshot
 from siddhi.errors import SnapshotError
 from siddhi.scripts.language import ScriptPolicy
 from topology.checkpoint.key_shares import key_shares
 from topology.errors import TopologyError
 from topology.grouping import KeySharer, share_rows
-from topology.merger import share_out
+from topology.merger import held_streams, share_out
 from topology.model import Topology
 from topology.stages.contract import Parts
 from topology.stages.partition_keys import ComputedKeys
@@ -51,6 +54,19 @@ def rescaled(
         for part, rows in zip(parts, _held(topology, stage, held, scripts), strict=True):
             part[HELD] = rows
     return Rescaled(tuple(parts), left)
+
+
+def in_common(state: Parts, topology: Topology, stage: ProcessingStage, scripts: ScriptPolicy) -> int:
+    """Return how many parts of an instance of another stage the stage can take over; 0 when rows wait there of streams
+    that it does not read."""
+    if ENGINE not in state:
+        return 0
+    inputs = {one.stream.id for one in stage.inputs}
+    if HELD in state and not held_streams(state[HELD]) <= inputs:
+        return 0
+    saved = [part.definition for part in read_snapshot(state[ENGINE]).parts]
+    present = [part.definition for part in AppRuntime(_apps(topology, stage, scripts)[0]).state.parts]
+    return len(match_parts(saved, present))
 
 
 def _engines(

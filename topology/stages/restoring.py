@@ -14,7 +14,7 @@ from topology.model import PROCESSOR, PUBLISHER, RECEIVER, Component, Topology
 from topology.positions import Positions
 from topology.stages.contract import Parts
 from topology.stages.receiver import POSITIONS, SECURED
-from topology.stages.rescaling import rescaled
+from topology.stages.rescaling import in_common, rescaled
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,8 @@ def wanted(topology: Topology, mine: Collection[str], former: Collection[str]) -
         before = _of(component.name, former)
         needs_all = component.kind == RECEIVER or _is_rescaled(component, before)
         names |= before if needs_all else before.intersection(mine)
+        if component.kind == PROCESSOR and not before:
+            names |= _orphans(topology, former)
     return names
 
 
@@ -41,10 +43,16 @@ def beginnings(
     """What the instances `mine` begin from. Raises TopologyError when a state cannot be read."""
     found: dict[str, Parts] = {}
     left: list[str] = []
+    heirs = (
+        _heirs(topology, former, scripts) if any(_is_new(one, former) for one in _components(topology, mine)) else {}
+    )
     for component in _components(topology, mine):
         before = _of(component.name, former)
         here = [name for name in component.instances() if name in mine]
-        if component.kind == RECEIVER and before:
+        if component.name in heirs:
+            orphan = heirs[component.name]
+            found.update({name: former[f"{orphan}#{name.rpartition('#')[2]}"] for name in here})
+        elif component.kind == RECEIVER and before:
             shared = _shared_positions([former[name] for name in sorted(before)])
             found.update(dict.fromkeys(here, shared))
         elif _is_rescaled(component, before):
@@ -56,6 +64,38 @@ def beginnings(
         else:
             found.update({name: former[name] for name in here if name in before})
     return Beginnings(found, tuple(left))
+
+
+def _is_new(component: Component, former: Collection[str]) -> bool:
+    return component.kind == PROCESSOR and not _of(component.name, former)
+
+
+def _orphans(topology: Topology, former: Collection[str]) -> set[str]:
+    """The instances of stages that the topology does not have under that name."""
+    known = {component.name for component in topology.components}
+    return {name for name in former if name.rpartition("#")[0] not in known}
+
+
+def _heirs(topology: Topology, former: Mapping[str, Parts], scripts: ScriptPolicy) -> dict[str, str]:
+    """For stages that are called otherwise now, the former ones that have most in common with them: stages without a
+    name are called after their streams, which an edit may change."""
+    orphans: dict[str, set[str]] = {}
+    for name in _orphans(topology, former):
+        orphans.setdefault(name.rpartition("#")[0], set()).add(name)
+    heirs: dict[str, str] = {}
+    for component in topology.components:
+        if not _is_new(component, former):
+            continue
+        stage = topology.plan.processor(component.name)
+        alike = {
+            orphan: in_common(former[f"{orphan}#0"], topology, stage, scripts)
+            for orphan, instances in sorted(orphans.items())
+            if len(instances) == stage.parallel and orphan not in heirs.values()
+        }
+        best = max(alike, key=lambda orphan: alike[orphan], default="")
+        if best and alike[best]:
+            heirs[component.name] = best
+    return heirs
 
 
 def keeps_state(topology: Topology, name: str) -> bool:

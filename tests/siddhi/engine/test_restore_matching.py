@@ -70,7 +70,7 @@ def test_an_edited_query_begins_anew_and_the_others_go_on_with_their_strings() -
     for time, key in enumerate(["gone", "b", "a", "b"], start=1):
         send(old, time, key, time)
     new, report = edited(old, HEAD, TABLE, "@info(name='new') from S select k insert into N;", TOTAL, other.format(2))
-    assert left(report) == {"query other": LeftReason.CHANGED, "query fill": LeftReason.GONE}
+    assert left(report) == {"query other": LeftReason.CHANGED}, "a query that holds nothing has nothing to lose"
     assert [str(part) for part in report.begun] == ["query new", "query other"]
     totals, gone = rows_of(new, "Totals", "k", "v"), rows_of(new, "Old", "k")
     for time, key in enumerate(["b", "c", "c"], start=5):
@@ -95,11 +95,15 @@ def test_a_table_keeps_its_rows_while_its_attributes_and_keys_are_the_same() -> 
 @pytest.mark.parametrize(
     "after", ["from S select convert(v, 'long') as v insert into M;", "from S select v, k insert into M;"]
 )
-def test_a_query_whose_input_is_defined_otherwise_begins_anew(after: str) -> None:
-    query = "@info(name='q') from M#window.length(5) select count() as c insert into O;"
-    old = started(HEAD, "from S select v insert into M;", query)
-    _, report = edited(old, HEAD, after, query)
-    assert left(report)["query q"] is LeftReason.SURROUNDINGS_CHANGED
+def test_a_query_begins_anew_when_what_it_reads_is_defined_otherwise(after: str) -> None:
+    query = "@info(name='q') from M#window.length(5) select {} as c insert into O;"
+    old = started(HEAD, "from S select v insert into M;", query.format("sum(v)"))
+    _, report = edited(old, HEAD, after, query.format("sum(v)"))
+    changed = "convert" in after
+    assert left(report).get("query q") is (LeftReason.NOT_HELD if changed else None)
+    old = started(HEAD, "from S select v insert into M;", query.format("count()"))
+    _, report = edited(old, HEAD, after, query.format("count()"))
+    assert "query q" not in left(report), "it reads nothing of that"
 
 
 def test_a_query_follows_the_scripts_windows_and_clock_that_it_depends_on() -> None:
