@@ -10,6 +10,7 @@ from msgspec import Meta
 
 from cep_common.ids import Endpoint, parse_endpoint
 from cep_common.insight.config import LogConfig
+from cep_common.priority import ControlPriority
 from cep_common.security.config import ServerSecurity
 from cep_common.security.context import is_loopback
 from siddhi.scripts.language import LANGUAGES_OFF, ScriptPolicy
@@ -25,6 +26,7 @@ class ControlConfig(msgspec.Struct, frozen=True):
     port: Port = 8904
     heartbeat_ms: Annotated[int, Meta(ge=10)] = 1_000
     lease_ms: Annotated[int, Meta(ge=20)] = 3_000
+    priority: ControlPriority = "realtime"
 
     def __post_init__(self) -> None:
         if self.lease_ms < 2 * self.heartbeat_ms:

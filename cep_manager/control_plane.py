@@ -9,6 +9,7 @@ import msgspec
 
 from cep_common.driver_messages import DriverRegistered, RegisterDriver
 from cep_common.ids import PlanKey
+from cep_common.lease import AdaptiveLease
 from cep_common.messages import (
     DeployedPlan,
     ListPlans,
@@ -61,9 +62,10 @@ class ControlPlane:
         self._ahead_ms = ahead_ms
         self._heartbeat_ms = heartbeat_ms
         self._lease_ms = lease_ms
+        self._lease = AdaptiveLease(lease_ms, heartbeat_ms)
         self._revision = revision
         self._registry = Registry(heartbeat_ms, lease_ms)
-        self._members = Members(lease_ms)
+        self._members = Members(lease_ms, self._lease)
         self._histories = Histories()
         self._deliveries = Deliveries()
         self._errors = ErrorHistory()
@@ -284,6 +286,7 @@ class ControlPlane:
 
     def tick(self, now_ms: int) -> list[Instruction]:
         """What follows from the passing of time and from all that was heard: call it after messages and often."""
+        self._adapt_lease(now_ms)
         instructions = self._registry.expire(now_ms)
         for worker in self._members.expire_workers(now_ms):
             silence = f"silent_ms={now_ms - worker.heard_ms}"
@@ -312,6 +315,12 @@ class ControlPlane:
                 self._revision += 1
                 self._keep_epochs(key)
         return instructions
+
+    def _adapt_lease(self, now_ms: int) -> None:
+        """Give peers more time while heartbeats come late."""
+        self._lease_ms = self._lease.ms(now_ms)
+        for part in (self._members, self._registry, self._deployments):
+            part.lease_ms = self._lease_ms
 
     def snapshot(self, now_ms: int) -> Snapshot:
         """All that is known now; sharing nothing that changes."""

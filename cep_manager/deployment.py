@@ -45,7 +45,7 @@ class Deployments:
     """All plans that should run, by key; `default_workers` is for those that do not say how many they need."""
 
     def __init__(self, lease_ms: int, default_workers: int, quotas: QuotasConfig) -> None:
-        self._lease_ms = lease_ms
+        self.lease_ms = self._base_lease_ms = lease_ms
         self._quotas = quotas
         self._default_workers = default_workers
         self.plans: dict[PlanKey, PlanRecord] = {}
@@ -124,7 +124,7 @@ class Deployments:
         instructions: list[Instruction] = []
         for record in list(self.plans.values()):
             if record.draining is not None and not record.goes:
-                knows_all = record.first_epoch > 0 or now_ms - self._since_ms >= LOST_AFTER_LEASES * self._lease_ms
+                knows_all = record.first_epoch > 0 or now_ms - self._since_ms >= LOST_AFTER_LEASES * self.lease_ms
                 drained, done = drain(record, members, now_ms, knows_all=knows_all)
                 self.plans[record.key] = drained
                 instructions += done
@@ -278,11 +278,11 @@ class Deployments:
     ) -> list[Instruction]:
         if record.trial is None:
             return []
-        progress = hand_over.progress(record, record.trial, tasks, self._lease_ms, now_ms)
+        progress = hand_over.progress(record, record.trial, tasks, self.lease_ms, now_ms)
         quota = self._quotas.of(record.key.tenant)
         room = room_for_change(quota, record, record.trial.version.slots, self.plans)
         self.plans[record.key], instructions = plan_change.step(
-            record, record.trial, driver, progress, room, LOST_AFTER_LEASES * self._lease_ms, now_ms
+            record, record.trial, driver, progress, room, LOST_AFTER_LEASES * self._base_lease_ms, now_ms
         )
         return instructions
 
@@ -299,7 +299,7 @@ class Deployments:
                 self._change(record, submission=Submission.SENT, sent_to=process, sent_ms=now_ms)
             return []
         # While the driver ends the plan's former topology it may be slow to take up the next one.
-        lost = not ending and now_ms - record.sent_ms >= LOST_AFTER_LEASES * self._lease_ms
+        lost = not ending and now_ms - record.sent_ms >= LOST_AFTER_LEASES * self._base_lease_ms
         match record.submission:
             case Submission.NEW if not holds and self._held_back(record):
                 return []
@@ -315,7 +315,10 @@ class Deployments:
 
     def _leave_out(self, record: PlanRecord, least: int, now_ms: int) -> list[Instruction]:
         """The plan is to be submitted under an epoch that no database has given out yet."""
-        if record.submission is Submission.RAISING and now_ms - record.sent_ms < LOST_AFTER_LEASES * self._lease_ms:
+        if (
+            record.submission is Submission.RAISING
+            and now_ms - record.sent_ms < LOST_AFTER_LEASES * self._base_lease_ms
+        ):
             return []
         self._change(record, submission=Submission.RAISING, sent_ms=now_ms)
         what = f"plan={record.key.topology()} counted={record.counted} known={least}"
@@ -353,9 +356,9 @@ class Deployments:
             unusable=record.unusable,
             driver_missing=driver_missing,
             report=current,
-            tasks_live=sum(task.live(now_ms, self._lease_ms) for task in mine),
+            tasks_live=sum(task.live(now_ms, self.lease_ms) for task in mine),
             tasks_required=record.workers,
-            silent_tasks=tuple(describe_task(task) for task in mine if not task.live(now_ms, self._lease_ms)),
+            silent_tasks=tuple(describe_task(task) for task in mine if not task.live(now_ms, self.lease_ms)),
             intake=record.intake,
             draining=record.drain_reason if record.draining is not None else "",
             change=trial.kind if trial is not None else None,

@@ -11,6 +11,8 @@
 
 No time of day is compared with that of another host. A leader counts its lease from the moment at which it *asked* the
 database to confirm it, a standby from the moment at which it *had seen* that confirmation: so the leader's ends first.
+A leader whose confirmations come late, as on a busy host, makes its lease longer. A standby that sees no confirmation
+probes the leader's port: if its process has ended, nobody has to wait for the end of the lease.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from enum import Enum
 import msgspec
 
 from cep_common.ids import Endpoint
+from cep_common.lease import AdaptiveLease
 from cep_manager.instructions import LogLine
 
 MARGIN_PARTS = 10
@@ -152,6 +155,14 @@ class Confirm(msgspec.Struct, frozen=True):
     gone: tuple[tuple[Manager, int], ...] = ()
 
 
+class ProbeHolder(msgspec.Struct, frozen=True):
+    """Find out whether the holder of the lease still listens at `control`; if not, call `holder_gone`."""
+
+    token: int
+    beat: int
+    control: Endpoint
+
+
 class ReadPlans(msgspec.Struct, frozen=True):
     """Read all plans, then tell `prepared` with `token`; 0: only have them at hand, there is nothing to tell."""
 
@@ -171,7 +182,7 @@ class Resign(msgspec.Struct, frozen=True):
 
 
 Request = Look | Claim | Confirm
-Instruction = Request | ReadPlans | Lead | Resign | LogLine
+Instruction = Request | ProbeHolder | ReadPlans | Lead | Resign | LogLine
 
 
 class Sight(msgspec.Struct, frozen=True):
@@ -193,6 +204,9 @@ class Election:
         self.lease: Lease | None = None
         self.sights: dict[Endpoint, Sight] = {}
         self.problem = ""
+        self._delays = AdaptiveLease(pace.lease_ms, pace.heartbeat_ms)
+        self._confirmed_ms: int | None = None
+        self._gone: tuple[int, int] | None = None
         self._until_ms = 0
         self._asked: tuple[Request, int] | None = None
         self._due_ms = 0
@@ -251,6 +265,7 @@ class Election:
         reason = f"{_name(lease.holder)} leads under token {lease.token}" if signal is Signal.TAKEN else "it came late"
         if signal is Signal.OWN:
             self.token = lease.token
+            self._note_confirmation(request, now_ms)
             self._until_ms = asked_ms + own_ms(lease.lease_ms)
             self._due_ms = asked_ms + self._pace.heartbeat_ms
         elif signal is Signal.TAKEN:
@@ -259,6 +274,8 @@ class Election:
             self._due_ms = min(self._due_ms, max(now_ms, self._moved_ms + wait_ms))
             if first or (before is not None and before.changes != lease.changes):
                 instructions.append(ReadPlans(0))
+            if now_ms - self._moved_ms >= self._pace.heartbeat_ms and lease.holder is not None:
+                instructions.append(ProbeHolder(lease.token, lease.beat, lease.holder.control))
         instructions += self._move(signal, reason)
         if self.role is Role.CLAIMING:
             instructions += self._ask(now_ms)
@@ -278,6 +295,18 @@ class Election:
         self.problem = reason
         return instructions if holds else [*instructions, *self._move(Signal.OVER, reason)]
 
+    def holder_gone(self, token: int, beat: int, now_ms: int) -> list[Instruction]:
+        """Claim the lease early: a probe has shown that its holder's process has ended.
+
+        `token` and `beat` are those of the probe; the claim fails if the lease has moved since.
+        """
+        lease = self.lease
+        if self.role is not Role.STANDBY or lease is None or (lease.token, lease.beat) != (token, beat):
+            return []
+        self._gone = token, beat
+        self._due_ms = now_ms
+        return [LogLine("warning", f"the manager that led has ended control={_name(lease.holder)} token={token}")]
+
     def prepared(self, token: int, now_ms: int) -> list[Instruction]:
         """The plans were read for `token`."""
         if token != self.token or now_ms >= self._until_ms:
@@ -292,24 +321,31 @@ class Election:
         request: Request
         lease = self.lease
         if self.role in HOLDS_LEASE:
-            request = Confirm(self.token, self._length_ms(), self._gone(now_ms))
+            request = Confirm(self.token, self._length_ms(now_ms), self._departed(now_ms))
             # It may come about unheard, and be shorter than what was confirmed before.
             self._until_ms = min(self._until_ms, now_ms + own_ms(request.lease_ms))
         elif lease is not None and (self.role is Role.CLAIMING or self._may_claim(lease, now_ms)):
             # When beat or token have moved since they were last seen, the claim comes to nothing.
             self._move(Signal.FREE, "")
-            request = Claim(lease.token, lease.beat, self._length_ms())
+            request = Claim(lease.token, lease.beat, self._length_ms(now_ms))
         else:
             request = Look()
         self._asked = (request, now_ms)
         return [request]
 
-    def _length_ms(self) -> int:
+    def _length_ms(self, now_ms: int) -> int:
         alone = all(control == self._me.control for control in self.sights)
-        return self._pace.alone_ms if alone else self._pace.lease_ms
+        return self._pace.alone_ms if alone else self._delays.ms(now_ms)
+
+    def _note_confirmation(self, request: Request, now_ms: int) -> None:
+        """Learn from the time between two confirmations how late they come."""
+        if isinstance(request, Confirm) and self._confirmed_ms is not None:
+            self._delays.heard(now_ms - self._confirmed_ms, now_ms)
+        self._confirmed_ms = now_ms
 
     def _may_claim(self, lease: Lease, now_ms: int) -> bool:
-        return self._is_mine(lease) or now_ms - self._moved_ms >= lease.lease_ms
+        gone = self._gone == (lease.token, lease.beat)
+        return gone or self._is_mine(lease) or now_ms - self._moved_ms >= lease.lease_ms
 
     def _read(self, seen: Seen, request: Request, asked_ms: int, now_ms: int, first: bool) -> Signal:
         """What the lease means for this manager now."""
@@ -356,7 +392,7 @@ class Election:
     def _is_mine(self, lease: Lease) -> bool:
         return lease.holder is not None and lease.holder.instance == self._me.instance
 
-    def _gone(self, now_ms: int) -> tuple[tuple[Manager, int], ...]:
+    def _departed(self, now_ms: int) -> tuple[tuple[Manager, int], ...]:
         sights = self.sights.values()
         return tuple((one.manager, one.beat) for one in sights if now_ms - one.heard_ms >= FORGET_AFTER_MS)
 

@@ -20,6 +20,8 @@ from cep_common.errors import CepError
 from cep_common.ids import Endpoint, InsightAddress
 from cep_common.messages import Rejected
 from cep_common.paced_log import PacedLog
+from cep_common.priority import raise_priority
+from cep_common.probe import Probes
 from cep_manager.config import ManagerConfig
 from cep_manager.database import Database
 from cep_manager.election import (
@@ -33,6 +35,7 @@ from cep_manager.election import (
     Look,
     Manager,
     Pace,
+    ProbeHolder,
     ReadPlans,
     Request,
     Resign,
@@ -47,6 +50,10 @@ paced_logger = PacedLog(logger)
 
 ALONE_LEASES = 5
 """The lease of a manager that is alone lasts as long as so many others."""
+
+
+PROBE_POLL_MS = 20
+"""How often the answer to a probe is looked for."""
 
 
 class Standing(msgspec.Struct, frozen=True):
@@ -107,8 +114,11 @@ class Leadership:
         self._election = Election(self.me, pace)
         self._plans: tuple[PlanToRun, ...] = ()
         self._reports: queue.SimpleQueue[Callable[[int], list[Instruction]]] = queue.SimpleQueue()
-        self._lease_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="lease")
+        self._lease_thread = ThreadPoolExecutor(
+            max_workers=1, thread_name_prefix="lease", initializer=raise_priority, initargs=(config.control.priority,)
+        )
         self._plans_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="read-plans")
+        self._probes: Probes[tuple[int, int]] = Probes()
         self._settled = threading.Event()
         self._closed = False
         self._changes: deque[LeaderChange] = deque(maxlen=MOST_CHANGES)
@@ -146,13 +156,17 @@ class Leadership:
 
     def wait_ms(self) -> int:
         """After how long `turn` is to be called at the latest."""
-        return self._election.wait_ms(self._clock.monotonic_ms())
+        wait_ms = self._election.wait_ms(self._clock.monotonic_ms())
+        return min(wait_ms, PROBE_POLL_MS) if self._probes.pending else wait_ms
 
     def turn(self) -> list[Led | Resigned]:
         """What has come about; call it before anything is done as a leader, and often."""
         changes: list[Led | Resigned] = []
         # Time first: what came in while this process was held up does not count for more than it is.
         self._carry_out(self._election.tick(self._clock.monotonic_ms()), changes)
+        now_ms = self._clock.monotonic_ms()
+        for token, beat in self._probes.refused(now_ms):
+            self._carry_out(self._election.holder_gone(token, beat, now_ms), changes)
         while True:
             try:
                 report = self._reports.get_nowait()
@@ -174,6 +188,7 @@ class Leadership:
         if self._closed:
             return
         self._closed = True
+        self._probes.close()
         self._plans_thread.shutdown(wait=True, cancel_futures=True)
         self._lease_thread.submit(self._give_back, self._election.token)
         self._lease_thread.shutdown(wait=True)
@@ -206,6 +221,8 @@ class Leadership:
             match instruction:
                 case Look() | Claim() | Confirm():
                     self._lease_thread.submit(self._ask, instruction)
+                case ProbeHolder(token, beat, control):
+                    self._probes.begin((token, beat), control, self._clock.monotonic_ms())
                 case ReadPlans(token):
                     self._plans_thread.submit(self._read, token)
                 case Lead(token):

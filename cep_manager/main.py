@@ -14,6 +14,7 @@ import msgspec
 from cep_common.clock import Clock, SystemClock
 from cep_common.freed_memory import give_back_freed_memory, share_freed_memory
 from cep_common.insight.door import Insight
+from cep_common.priority import raise_process_priority
 from cep_common.security.web import Gate
 from cep_common.web_server import WebServer
 from cep_manager.accounts.accounts import Accounts
@@ -88,6 +89,7 @@ def run(config: ManagerConfig, insight: Insight | None = None) -> None:
     Raises StoreError or PortInUseError when it cannot start, ManagerUnavailableError when its control loop dies.
     """
     sys.setswitchinterval(SWITCH_INTERVAL_S)
+    raise_process_priority(config.control.priority)
     share_freed_memory()
     stop = threading.Event()
     before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGTERM, signal.SIGINT)}

@@ -12,6 +12,7 @@ import msgspec
 
 from cep_common.driver_messages import RegisterDriver
 from cep_common.ids import PlanKey
+from cep_common.lease import AdaptiveLease
 from cep_common.messages import RegisterWorker, WorkerPlanReport
 from cep_common.task_messages import RegisterTask
 
@@ -94,8 +95,10 @@ def heard(member: Member[Report] | None, report: Report, peer: bytes, now_ms: in
 class Members:
     """The driver, the live workers by name, those lost lately, all tasks by plan, epoch and number."""
 
-    def __init__(self, lease_ms: int) -> None:
-        self._lease_ms = lease_ms
+    def __init__(self, lease_ms: int, delays: AdaptiveLease) -> None:
+        """Peers may be silent for `lease_ms`, which the owner changes; `delays` learns how late heartbeats come."""
+        self.lease_ms = lease_ms
+        self._delays = delays
         self.driver: Member[RegisterDriver] | None = None
         self.workers: dict[str, Member[RegisterWorker]] = {}
         self.lost_workers: dict[str, Member[RegisterWorker]] = {}
@@ -105,21 +108,21 @@ class Members:
 
     def live_driver(self, now_ms: int) -> Member[RegisterDriver] | None:
         """The driver unless it is silent."""
-        if self.driver is not None and self.driver.live(now_ms, self._lease_ms):
+        if self.driver is not None and self.driver.live(now_ms, self.lease_ms):
             return self.driver
         return None
 
     def live_workers(self, now_ms: int) -> int:
         """How many workers are not silent."""
-        return sum(worker.live(now_ms, self._lease_ms) for worker in self.workers.values())
+        return sum(worker.live(now_ms, self.lease_ms) for worker in self.workers.values())
 
     def live_by_name(self, now_ms: int) -> dict[str, Member[RegisterWorker]]:
         """Return the workers that are not silent."""
-        return {name: one for name, one in self.workers.items() if one.live(now_ms, self._lease_ms)}
+        return {name: one for name, one in self.workers.items() if one.live(now_ms, self.lease_ms)}
 
     def served_plans(self, now_ms: int) -> list[WorkerPlanReport]:
         """What workers that are not silent do for plans."""
-        live = (worker for worker in self.workers.values() if worker.live(now_ms, self._lease_ms))
+        live = (worker for worker in self.workers.values() if worker.live(now_ms, self.lease_ms))
         return [report for worker in live for report in worker.latest.plans]
 
     def accepts_driver(self, report: RegisterDriver, now_ms: int) -> bool:
@@ -138,12 +141,14 @@ class Members:
     def driver_heard(self, report: RegisterDriver, peer: bytes, now_ms: int) -> bool:
         """The driver is alive; True when it was not, or was another process."""
         before = self.live_driver(now_ms)
+        self._note_gap(self.driver, report, now_ms)
         self.driver = heard(self.driver, report, peer, now_ms)
         return before is None or not same_process(before.latest, report)
 
     def worker_heard(self, report: RegisterWorker, peer: bytes, now_ms: int) -> bool:
         """The worker is alive; True when it is new or another process than before."""
         before = self.workers.get(report.worker)
+        self._note_gap(before or self.lost_workers.get(report.worker), report, now_ms)
         self.lost_workers.pop(report.worker, None)
         self.away_workers.pop(report.worker, None)
         self.workers[report.worker] = heard(before, report, peer, now_ms)
@@ -153,8 +158,13 @@ class Members:
         """The task is alive; True when it is new or another process than before."""
         tasks = self.tasks.setdefault(report.key, {})
         before = tasks.get((report.epoch, report.task))
+        self._note_gap(before, report, now_ms)
         tasks[report.epoch, report.task] = heard(before, report, peer, now_ms)
         return before is None or not same_process(before.latest, report)
+
+    def _note_gap(self, before: Member[Report] | None, report: Report, now_ms: int) -> None:
+        if before is not None and same_process(before.latest, report):
+            self._delays.heard(now_ms - before.heard_ms, now_ms)
 
     def tasks_of(self, key: PlanKey, epoch: int) -> tuple[Member[RegisterTask], ...]:
         """The plan's tasks of `epoch`, in order of their numbers."""
@@ -167,7 +177,7 @@ class Members:
         for name, worker in list(self.lost_workers.items()):
             if now_ms - worker.heard_ms >= LOST_SHOWN_MS:
                 del self.lost_workers[name]
-        silent = [name for name, worker in self.workers.items() if not worker.live(now_ms, self._lease_ms)]
+        silent = [name for name, worker in self.workers.items() if not worker.live(now_ms, self.lease_ms)]
         gone = {name: self.workers.pop(name) for name in sorted(silent)}
         self.lost_workers |= {name: worker for name, worker in gone.items() if not worker.latest.leaving}
         self.away_workers |= {name: worker for name, worker in gone.items() if _may_have_events(worker.latest)}

@@ -56,7 +56,7 @@ class Registry:
 
     def __init__(self, heartbeat_ms: int, lease_ms: int) -> None:
         self._heartbeat_ms = heartbeat_ms
-        self._lease_ms = lease_ms
+        self.lease_ms = lease_ms
         self._endpoints: dict[Identity, EndpointRecord] = {}
 
     def records(self) -> tuple[EndpointRecord, ...]:
@@ -68,7 +68,7 @@ class Registry:
         identity = (message.role, message.key, message.epoch, message.instance)
         known = self._endpoints.get(identity)
         same = known is not None and known.endpoint == message.endpoint
-        promises = young(known.promises, now_ms, self._lease_ms) if known is not None and same else ()
+        promises = young(known.promises, now_ms, self.lease_ms) if known is not None and same else ()
         if not same:
             self._drop_others_at(message.endpoint)
         self._endpoints[identity] = EndpointRecord(
@@ -82,7 +82,7 @@ class Registry:
             heard_ms=now_ms,
             attempt=message.attempt,
         )
-        return EndpointRegistered(heartbeat_ms=self._heartbeat_ms, lease_ms=self._lease_ms)
+        return EndpointRegistered(heartbeat_ms=self._heartbeat_ms, lease_ms=self.lease_ms)
 
     def assign(self, message: RequestEndpoint, now_ms: int) -> tuple[Message, list[Instruction]]:
         """An endpoint for the requester, or a refusal `no-endpoint`. An endpoint left out as stale is warned of once
@@ -94,20 +94,20 @@ class Registry:
             if identity[:3] == (message.role, message.key, message.epoch)
         ]
         candidates = [self._candidate(self._endpoints[identity], now_ms) for identity in identities]
-        choice = choose(candidates, message.host, self._lease_ms, message.former)
+        choice = choose(candidates, message.host, self.lease_ms, message.former)
         notes = self._warn_of(message, choice.ignored)
         if choice.chosen is None:
             return _no_endpoint(message), notes
         identity = (message.role, message.key, message.epoch, choice.chosen.instance)
         record = self._endpoints[identity]
         promise = Promise(requester=message.requester, stream=message.stream, given_ms=now_ms)
-        promises = (*young(record.promises, now_ms, self._lease_ms), promise)
+        promises = (*young(record.promises, now_ms, self.lease_ms), promise)
         self._endpoints[identity] = msgspec.structs.replace(record, promises=promises)
         return EndpointAssigned(record.endpoint, record.instance, record.attempt), notes
 
     def expire(self, now_ms: int) -> list[Instruction]:
         """Endpoints that were silent for several leases are gone."""
-        limit_ms = FORGET_AFTER_LEASES * self._lease_ms
+        limit_ms = FORGET_AFTER_LEASES * self.lease_ms
         gone = [identity for identity, record in self._endpoints.items() if now_ms - record.heard_ms >= limit_ms]
         notes: list[Instruction] = []
         for identity in sorted(gone):
@@ -135,7 +135,7 @@ class Registry:
             instance=record.instance,
             endpoint=record.endpoint,
             connections=record.connections,
-            promises=young(record.promises, now_ms, self._lease_ms),
+            promises=young(record.promises, now_ms, self.lease_ms),
             silent_ms=now_ms - record.heard_ms,
         )
 

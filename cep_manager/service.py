@@ -24,6 +24,7 @@ from cep_common.ids import PlanKey
 from cep_common.insight.door import Insight, open_door
 from cep_common.messages import Message, Rejected, WorkerRegistered
 from cep_common.paced_log import PacedLog
+from cep_common.priority import raise_priority
 from cep_common.security.context import GuardedContext, open_context
 from cep_common.security.roles import Role
 from cep_common.task_messages import StatisticsLevel, TaskRegistered
@@ -218,6 +219,7 @@ class ManagerService:
     # ---- the loop's own thread -------------------------------------------------------------------------------------
 
     def _run(self) -> None:
+        raise_priority(self._config.control.priority)  # it judges heartbeats
         try:
             self._loop()
         except Exception:

@@ -9,6 +9,7 @@ from msgspec import Meta
 
 from cep_common.ids import Endpoint, parse_endpoint
 from cep_common.insight.config import LogConfig
+from cep_common.priority import ControlPriority
 from cep_common.security.config import ServerSecurity
 from cep_worker.extensions import Extension
 
@@ -25,6 +26,7 @@ class RegistryConfig(msgspec.Struct, frozen=True):
     heartbeat_ms: Milliseconds = 1_000
     reconnect_ms: Milliseconds = 250
     connect_ms: Milliseconds = 1_000
+    priority: ControlPriority = "realtime"
 
 
 class InflowConfig(msgspec.Struct, frozen=True):

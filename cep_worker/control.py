@@ -29,6 +29,7 @@ from cep_common.messages import (
     WorkerRegistered,
 )
 from cep_common.paced_log import PacedLog
+from cep_common.priority import raise_priority
 from cep_common.process_time import process_up_ms
 from cep_common.transport import ControlClient
 from cep_worker.beats import Pace, Tries
@@ -98,6 +99,7 @@ class ControlLoop:
 
     def run(self) -> None:
         """Speaks with the managers until `stop`; that it leaves is the last that a worker tells them."""
+        raise_priority(self._config.registry.priority)  # heartbeats go out from this thread
         try:
             while not self._stopping:
                 self._woken.clear()

@@ -13,6 +13,7 @@ from typing import Any
 from cep_common.clock import Clock, SystemClock
 from cep_common.freed_memory import keep_freed_memory
 from cep_common.insight.door import Insight, InsightDoor, open_door
+from cep_common.priority import raise_process_priority
 from cep_common.security.context import open_context
 from cep_common.security.roles import Role
 from cep_worker.config import WorkerConfig
@@ -110,6 +111,7 @@ def run(config: WorkerConfig, insight: Insight | None = None) -> None:
     """Runs a worker until SIGTERM or SIGINT; managers may read what `insight` tells. Raises PortInUseError or
     ConfigError when it cannot start, and whatever brought it down."""
     sys.setswitchinterval(SWITCH_INTERVAL_S)
+    raise_process_priority(config.registry.priority)
     keep_freed_memory()
     worker = Worker(config, insight=insight)
 

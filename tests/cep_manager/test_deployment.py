@@ -5,6 +5,7 @@ import pytest
 from manager_world import (
     COMPILED,
     DEPLOYED_MS,
+    HEARTBEAT_MS,
     KEY,
     LEASE_MS,
     World,
@@ -137,9 +138,10 @@ def test_a_submission_is_not_lost_while_the_driver_still_ends_the_plans_former_t
 def test_a_killed_task_is_told_within_the_lease_and_its_return_makes_the_plan_active_again(world: World) -> None:
     world.active()
     world.taken(PushToDriver)
-    world.now_ms += LEASE_MS - 1
-    world.hear(driver(topology("running")))
-    assert state(world)[0] is PlanState.ACTIVE
+    for later_ms in (HEARTBEAT_MS, HEARTBEAT_MS, LEASE_MS - 2 * HEARTBEAT_MS - 1):
+        world.now_ms += later_ms
+        world.hear(driver(topology("running")))
+        assert state(world)[0] is PlanState.ACTIVE
     world.now_ms += 1
     world.hear(driver(topology("running")))
     assert state(world) == (PlanState.RESTARTING, "not heard any more: task 0 on 10.0.0.2 (process 200)")
@@ -150,6 +152,19 @@ def test_a_killed_task_is_told_within_the_lease_and_its_return_makes_the_plan_ac
     assert world.snapshot().plans[KEY].restarts == 1
     assert pushed(world) == []
     assert world.snapshot().plans[KEY].epoch == 1
+
+
+def test_while_heartbeats_come_late_silence_is_borne_for_longer(world: World) -> None:
+    world.active()
+    world.now_ms += 2_500  # a second and a half later than agreed
+    world.hear(driver(topology("running")), task())
+    for _ in range(5):
+        world.now_ms += HEARTBEAT_MS
+        world.hear(driver(topology("running")))
+        assert state(world)[0] is PlanState.ACTIVE
+    world.now_ms += LEASE_MS + 2 * 1_500 - 5 * HEARTBEAT_MS
+    world.hear(driver(topology("running")))
+    assert state(world)[0] is PlanState.RESTARTING
 
 
 def test_a_restart_within_the_lease_is_not_hidden_by_what_the_dead_task_said_before(world: World) -> None:

@@ -23,6 +23,7 @@ from cep_manager.election import (
     Look,
     Manager,
     Pace,
+    ProbeHolder,
     ReadPlans,
     Request,
     Resign,
@@ -128,6 +129,43 @@ def test_a_standby_claims_when_it_has_seen_no_beat_for_the_whole_lease_and_not_b
     assert election.wait_ms(3_149) == 1
     assert election.tick(3_150) == [Claim(5, 1, LEASE_MS)]
     assert election.leader(3_150) is None, "nobody is sent to a leader that is gone"
+
+
+def test_a_standby_probes_a_leader_that_sends_no_beat_and_claims_at_once_when_its_process_has_ended() -> None:
+    election = watching(now_ms=0)
+    election.tick(1_000)
+    assert election.heard(found(held(OTHER, beat=1)), 1_000) == []
+    election.tick(2_000)
+    assert election.heard(found(held(OTHER, beat=1)), 2_000) == [ProbeHolder(5, 1, OTHER.control)]
+    assert election.tick(2_010) == []
+    assert without_lines(election.holder_gone(5, 1, 2_020)) == []
+    assert election.tick(2_020) == [Claim(5, 1, LEASE_MS)]
+
+
+@pytest.mark.parametrize(("token", "beat"), [(4, 1), (5, 0)])
+def test_a_probe_of_an_earlier_beat_says_nothing(token: int, beat: int) -> None:
+    election = watching(now_ms=0)
+    election.tick(1_000)
+    election.heard(found(held(OTHER, beat=1)), 1_000)
+    assert election.holder_gone(token, beat, 1_010) == []
+    assert election.tick(1_020) == []
+
+
+def test_who_leads_takes_no_probe_for_a_reason_to_claim() -> None:
+    election = leading(token=1)
+    assert election.holder_gone(1, 0, 10) == []
+    assert election.leads(10)
+
+
+def test_a_leader_whose_confirmations_come_late_makes_its_lease_longer() -> None:
+    election = leading()
+    lengths = []
+    for beat, now_ms in enumerate((1_000, 2_000, 3_700, 4_700), start=1):
+        (confirm,) = election.tick(now_ms)
+        assert isinstance(confirm, Confirm)
+        lengths.append(confirm.lease_ms)
+        election.heard(found(held(ME, 1, beat, lease_ms=confirm.lease_ms), done=True), now_ms)
+    assert lengths == [LEASE_MS, LEASE_MS, LEASE_MS, LEASE_MS + 2 * 700]
 
 
 def test_a_standby_takes_over_within_heartbeats_and_one_poll_of_the_last_beat() -> None:

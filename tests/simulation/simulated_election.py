@@ -22,6 +22,7 @@ from cep_manager.election import (
     Look,
     Manager,
     Pace,
+    ProbeHolder,
     ReadPlans,
     Request,
     Role,
@@ -146,8 +147,16 @@ class ElectionWorld(VirtualWorld):
             elif isinstance(instruction, ReadPlans) and instruction.token:
                 token = instruction.token
                 self._report_later(self.chance.choice((1, 20, 400)), node, life, _prepared(node, token))
+            elif isinstance(instruction, ProbeHolder):
+                self._probe(node, life, instruction)
             else:
                 self.note("%s: %s", node.me.instance, instruction)
+
+    def _probe(self, node: Node, life: int, probe: ProbeHolder) -> None:
+        """A connection is refused where no process listens; one that hangs or is cut off refuses nothing."""
+        probed = next(one for one in self.nodes if one.me.control == probe.control)
+        if not probed.alive and self.now_ms >= probed.cut_until_ms:
+            self._report_later(1, node, life, lambda now_ms: node.election.holder_gone(probe.token, probe.beat, now_ms))
 
     def _report_later(self, after_ms: int, node: Node, life: int, report: Callable[[int], list[Instruction]]) -> None:
         self.later(after_ms, lambda: self._report(node, life, report))

@@ -23,6 +23,7 @@ from topology.checkpoint.instructions import (
     Drained,
     Instruction,
     OpenRun,
+    ProbeTask,
     Push,
     ReserveNumbers,
     RestartTopology,
@@ -46,6 +47,11 @@ def joining(run: RunId, task: int, settled: int = 0) -> JoinTopology:
 
 def exchange_of(task: int) -> Endpoint:
     return Endpoint("127.0.0.1", 15_000 + task)
+
+
+def without_probes(instructions: list[Instruction]) -> list[Instruction]:
+    """Everything but the probes of silent tasks."""
+    return [one for one in instructions if not isinstance(one, ProbeTask)]
 
 
 class World:
@@ -311,11 +317,43 @@ def test_a_silent_task_is_lost_exactly_at_its_lease_and_told_of_once() -> None:
     for now_ms in range(0, 3_000, 250):
         world.now_ms = now_ms
         world.beat(tasks=(0,))
-        assert world.coordinator.on_time(now_ms) == []
+        assert without_probes(world.coordinator.on_time(now_ms)) == []
     world.beat(tasks=(0,))
     assert world.coordinator.on_time(3_000) == [RestartTopology(RUN, "task 1 was silent for 3000 ms")]
     assert world.coordinator.on_time(3_250) == []
     assert not any(isinstance(one, Push) for one in world.pass_ms(20_000))
+
+
+def test_a_task_that_is_silent_for_a_while_is_probed_once_in_each_heartbeat_interval() -> None:
+    world = World()
+    world.beat()
+    probed_ms = []
+    for now_ms in range(0, 3_000, 125):
+        world.now_ms = now_ms
+        world.beat(tasks=(0,))
+        for one in world.coordinator.on_time(now_ms):
+            assert one == ProbeTask(RUN, 1, world.coordinator.runs[KEY, 4].seen[1].exchange)
+            probed_ms.append(now_ms)
+    assert probed_ms == [1_250, 1_750, 2_250, 2_750]
+
+
+def test_a_task_whose_process_is_gone_is_lost_at_once_and_told_of_once() -> None:
+    world = World()
+    world.beat()
+    assert world.coordinator.task_ended(RUN, 1) == [RestartTopology(RUN, "the process of task 1 has ended")]
+    assert world.coordinator.task_ended(RUN, 1) == []
+    assert world.coordinator.task_ended(RunId(KEY, 4, RUN.attempt + 1), 1) == []
+
+
+def test_while_heartbeats_come_late_a_silent_task_is_given_more_time() -> None:
+    world = World()
+    world.beat()
+    world.now_ms = 2_000  # a gap of 2,000 ms where 500 are agreed
+    world.beat()
+    for now_ms in range(2_000, 2_000 + 3_000 + 2 * 1_500, 250):
+        assert without_probes(world.coordinator.on_time(now_ms)) == []
+    lost = world.coordinator.on_time(2_000 + 3_000 + 2 * 1_500)
+    assert lost == [RestartTopology(RUN, "tasks 0, 1 were silent for 6000 ms")]
 
 
 def test_a_task_that_never_joins_is_lost_too() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import socket
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -36,7 +38,6 @@ TIMING = Timing(
 )
 PATIENCE_S = 20.0
 RUN = RunId(KEY, 1, 0)
-EXCHANGE = Endpoint("127.0.0.1", 15_000)
 Found = TypeVar("Found")
 
 
@@ -49,12 +50,14 @@ class FakeTask:
         self.writer = PartWriter(self.store, KEY, run.epoch, run.attempt, 0, None)
         self.state = b"nothing"
         self.told: list[Message] = []
+        self.listening = socket.create_server(("127.0.0.1", 0))  # as long as its process is there
+        self.exchange = Endpoint("127.0.0.1", self.listening.getsockname()[1])
         self.socket = context.socket(zmq.DEALER)
         self.socket.connect(endpoint.url())
 
     def work(self) -> None:
         """Beats, and does what it is told."""
-        self.socket.send_multipart(encode(JoinTopology(KEY, self.run.epoch, self.run.attempt, 0, EXCHANGE)))
+        self.socket.send_multipart(encode(JoinTopology(KEY, self.run.epoch, self.run.attempt, 0, self.exchange)))
         while self.socket.poll(10):
             message = decode(self.socket.recv_multipart()).message
             self.told.append(message)
@@ -85,6 +88,7 @@ def task(service: CheckpointService, zmq_context: zmq.Context[zmq.Socket[bytes]]
     made = FakeTask(zmq_context, service.endpoint, RUN, tmp_path)
     yield made
     made.socket.close()
+    made.listening.close()
 
 
 def until(found: Callable[[], Found], working: FakeTask | None = None) -> Found:
@@ -103,7 +107,7 @@ def test_checkpoints_are_taken_while_the_task_beats_and_the_next_attempt_begins_
 ) -> None:
     task.state = b"the window" * 10_000
     until(lambda: service.told(KEY, 1).spans and service.told(KEY, 1).spans[-1].last >= 2, task)
-    assert TopologyJoined(50, 2_000, (EXCHANGE,)) in task.told
+    assert TopologyJoined(50, 2_000, (task.exchange,)) in task.told
     told = service.told(KEY, 1)
     assert {one.state for one in told.checkpoints} <= {"complete", "taking"}
     assert told.checkpoints[0].size_bytes == len(task.state)
@@ -145,8 +149,18 @@ def test_what_another_plan_of_the_name_had_is_told_of_and_is_a_savepoint_at_once
 
 
 def test_a_task_that_falls_silent_ends_its_run(service: CheckpointService, task: FakeTask) -> None:
-    until(lambda: TopologyJoined(50, 2_000, (EXCHANGE,)) in task.told, task)
-    assert until(service.events) == [RestartTopology(RUN, "task 0 was silent for 2000 ms")]
+    until(lambda: TopologyJoined(50, 2_000, (task.exchange,)) in task.told, task)
+    (lost,) = until(service.events)
+    assert isinstance(lost, RestartTopology)
+    assert re.fullmatch(r"task 0 was silent for \d+ ms", lost.reason)
+
+
+def test_a_task_whose_process_has_ended_ends_its_run_before_its_lease_is_over(
+    service: CheckpointService, task: FakeTask
+) -> None:
+    until(lambda: TopologyJoined(50, 2_000, (task.exchange,)) in task.told, task)
+    task.listening.close()
+    assert until(service.events) == [RestartTopology(RUN, "the process of task 0 has ended")]
 
 
 def test_a_savepoint_is_told_of_until_it_is_deleted(service: CheckpointService, task: FakeTask) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import time
+from contextlib import ExitStack
 
 import pytest
 
-from topology.spark.watchman import GRACE_MS, LOOK_MS, Watch, Watchman
+from topology.spark.watchman import GRACE_MS, LOOK_MS, Watch, Watchman, waits_of
 
 LEASE_MS = 1_000
 
@@ -43,6 +46,34 @@ def test_time_in_which_nobody_looked_counts_for_nobody(watch: Watch) -> None:
     assert watch.look(60_000, [(8, 0), (9, LEASE_MS)]) == []
     assert silent_until(watch, 60_000 + LEASE_MS + GRACE_MS - LOOK_MS) == []
     assert silent_until(watch, 60_000 + LEASE_MS + GRACE_MS + LOOK_MS) == [7, 9]
+
+
+def test_who_waits_for_a_processor_is_given_that_time_too() -> None:
+    """On a busy host a stage that is well may be silent because its threads are not run."""
+    waited_ms = {7: {70: 0, 71: 0}, 8: {80: 0}}
+    watch = Watch(0, waits_of=lambda process_id: dict(waited_ms[process_id]))
+    assert watch.look(0, [(7, LEASE_MS), (8, LEASE_MS)]) == []
+    ended: list[tuple[int, int]] = []
+    for now_ms in range(LOOK_MS, 6 * LEASE_MS, LOOK_MS):
+        waited_ms[7][71] += LOOK_MS if now_ms < 4 * LEASE_MS else 0  # then it hangs
+        ended += [(now_ms, process_id) for process_id in watch.look(now_ms, [])]
+    (hung_ms, hung), (starved_ms, starved) = ended
+    assert (hung, starved) == (8, 7)
+    assert hung_ms == LEASE_MS + GRACE_MS + LOOK_MS
+    assert 4 * LEASE_MS < starved_ms < 6 * LEASE_MS
+
+
+def test_the_kernel_says_for_how_long_threads_have_waited_for_a_processor() -> None:
+    command = [sys.executable, "-c", "while True: pass"]
+    with ExitStack() as opened:
+        busy = [opened.enter_context(subprocess.Popen(command)) for _ in range(2 * (os.cpu_count() or 1))]  # noqa: S603 - ours
+        for process in busy:
+            opened.callback(process.kill)
+        deadline_s = time.monotonic() + 20
+        while max(waits_of(busy[0].pid).values(), default=0) < 200:
+            assert time.monotonic() < deadline_s, "with twice as many busy processes as processors, each waits"
+            time.sleep(0.05)
+    assert waits_of(busy[0].pid) == {}
 
 
 def test_when_beats_were_dropped_nobody_is_ended_until_they_have_beaten_again(watch: Watch) -> None:

@@ -21,11 +21,13 @@ from cep_common.checkpoint_messages import (
 )
 from cep_common.driver_messages import CheckpointState, CheckpointTrigger
 from cep_common.ids import PlanKey
+from cep_common.lease import AdaptiveLease
 from cep_common.messages import Message, Rejected
 from topology.checkpoint.instructions import (
     Drained,
     Instruction,
     OpenRun,
+    ProbeTask,
     Push,
     ReserveNumbers,
     RestartTopology,
@@ -38,6 +40,9 @@ FIRST_MS = 500
 """How soon after its tasks have joined a run that is started again takes its first checkpoint: workers send again what
 was under way then, and exactly once, results of that wait for the checkpoint behind it."""
 
+PROBE_LEASES = 0.4
+"""A task that is silent for this share of a lease is probed: whether its process is still there."""
+
 AWAY_LEASES = 0.5
 """A coordinator that did not look for this share of a lease was away itself: no task's silence counts up to then."""
 
@@ -47,7 +52,8 @@ class Timing:
     """Checkpoints begin every `interval_ms` (0: only when asked for), `pause_ms` after the end of the last at the
     earliest, and fail after `timeout_ms`; the last of a run is waited for `drain_ms`. Those of a run that was started
     again begin at `FIRST_MS`, and each at twice the distance of the one before, up to the interval. Tasks beat every
-    `heartbeat_ms` and are lost after `lease_ms`; `join_ms` after their job runs all of them must have joined."""
+    `heartbeat_ms` and are lost after `lease_ms`, or later while heartbeats come late (see `AdaptiveLease`); `join_ms`
+    after their job runs all of them must have joined."""
 
     interval_ms: int
     timeout_ms: int
@@ -68,6 +74,7 @@ class Coordinator:
     def __init__(self, timing: Timing, takes: bool) -> None:
         self._timing = timing
         self._takes = takes
+        self._lease = AdaptiveLease(timing.lease_ms, timing.heartbeat_ms)
         self._looked_ms: int | None = None
         self._past: dict[tuple[PlanKey, int], tuple[deque[Attempted], int]] = {}
         self.runs: dict[tuple[PlanKey, int], Run] = {}
@@ -137,14 +144,24 @@ class Coordinator:
         if not 0 <= message.task < run.tasks:
             return Rejected("unexpected-message", f"{what} has no task {message.task}")
         before = run.seen.get(message.task)
-        if before is not None and before.peer != peer:
-            run.told_ms = None
+        if before is not None:
+            self._lease.heard(now_ms - before.heard_ms, now_ms)
+            if before.peer != peer:
+                run.told_ms = None
         run.seen[message.task] = TaskSeen(peer, now_ms, message.exchange, message.settled)
         if len(run.seen) == run.tasks and self._move(run, Move.JOINED):
             first_ms = FIRST_MS if run.begins_again else self._timing.interval_ms
             run.distance_ms = min(first_ms, self._timing.interval_ms)
             run.due_ms = now_ms + run.distance_ms
         return TopologyJoined(self._timing.heartbeat_ms, self._timing.lease_ms, run.exchanges())
+
+    def task_ended(self, run_id: RunId, task: int) -> list[Instruction]:
+        """Note that the process of a task that fell silent is gone, as a probe has shown: its topology is lost."""
+        run = self._find(run_id)
+        if run is None or run.lost:
+            return []
+        run.lost = True
+        return [RestartTopology(run.id, f"the process of task {task} has ended")]
 
     def report(self, message: ReportPart, now_ms: int) -> list[Instruction]:
         """A task has done its part of a checkpoint, or could not; what is over is left out."""
@@ -209,7 +226,9 @@ class Coordinator:
 
     def on_time(self, now_ms: int) -> list[Instruction]:
         """What is due: call it often."""
-        away = self._looked_ms is not None and now_ms - self._looked_ms >= AWAY_LEASES * self._timing.lease_ms
+        away_ms = now_ms - self._looked_ms if self._looked_ms is not None else 0
+        away = away_ms >= AWAY_LEASES * self._timing.lease_ms
+        self._lease.heard(away_ms, now_ms)
         self._looked_ms = now_ms
         instructions: list[Instruction] = []
         for run in list(self.runs.values()):
@@ -231,15 +250,27 @@ class Coordinator:
     def _watch(self, run: Run, now_ms: int) -> list[Instruction]:
         if run.lost:
             return []
-        silent = [task for task, seen in sorted(run.seen.items()) if now_ms - seen.heard_ms >= self._timing.lease_ms]
+        lease_ms = self._lease.ms(now_ms)
+        silent = [task for task, seen in sorted(run.seen.items()) if now_ms - seen.heard_ms >= lease_ms]
         reason = ""
         if silent:
-            reason = f"{_tasks(silent)} silent for {self._timing.lease_ms} ms"
+            reason = f"{_tasks(silent)} silent for {lease_ms} ms"
         elif run.started_ms is not None and now_ms - run.started_ms >= self._timing.join_ms:
             missing = [task for task in range(run.tasks) if task not in run.seen]
             reason = f"{_tasks(missing)} never heard within {self._timing.join_ms // 1000} s" if missing else ""
         run.lost = bool(reason)
-        return [RestartTopology(run.id, reason)] if reason else []
+        return [RestartTopology(run.id, reason)] if reason else self._probe(run, now_ms)
+
+    def _probe(self, run: Run, now_ms: int) -> list[Instruction]:
+        """Tasks that have been silent for a while are probed, once in each heartbeat interval."""
+        probes: list[Instruction] = []
+        for task, seen in sorted(run.seen.items()):
+            silent_ms = now_ms - seen.heard_ms
+            if silent_ms < PROBE_LEASES * self._timing.lease_ms or now_ms < seen.probe_ms:
+                continue
+            seen.probe_ms = now_ms + self._timing.heartbeat_ms
+            probes.append(ProbeTask(run.id, task, seen.exchange))
+        return probes
 
     def _begin(self, run: Run, now_ms: int) -> list[Instruction]:
         """A checkpoint begins if one is due, or what is missing for that is asked for."""

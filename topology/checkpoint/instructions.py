@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cep_common.checkpoint_messages import ReportPart
-from cep_common.ids import PlanKey
+from cep_common.ids import Endpoint, PlanKey
 from cep_common.messages import Message
 from topology.checkpoint.runs import RunId
 
@@ -44,6 +44,15 @@ class WriteManifest:
 
 
 @dataclass(frozen=True, slots=True)
+class ProbeTask:
+    """Find out whether the process of a silent task still listens at `endpoint`; if not, call `task_ended`."""
+
+    run: RunId
+    task: int
+    endpoint: Endpoint
+
+
+@dataclass(frozen=True, slots=True)
 class RestartTopology:
     """A task is lost: end the run's job and start it again."""
 
@@ -68,4 +77,4 @@ class SavepointEnded:
     error: str
 
 
-Instruction = Push | OpenRun | ReserveNumbers | WriteManifest | RestartTopology | Drained | SavepointEnded
+Instruction = Push | OpenRun | ReserveNumbers | WriteManifest | ProbeTask | RestartTopology | Drained | SavepointEnded

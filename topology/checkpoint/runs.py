@@ -101,6 +101,8 @@ class TaskSeen:
     heard_ms: int
     exchange: Endpoint
     settled: int = 0
+    probe_ms: int = 0
+    """When it may be probed next, if it is silent then."""
 
 
 @dataclass(slots=True)

@@ -21,6 +21,8 @@ from cep_common.errors import DecodeError
 from cep_common.ids import Endpoint, PlanKey
 from cep_common.messages import CheckpointSpan, Message, Rejected
 from cep_common.paced_log import PacedLog
+from cep_common.priority import ControlPriority, raise_priority
+from cep_common.probe import Probes
 from cep_common.security.roles import Door
 from cep_common.transport import bind_in_range, listening_socket
 from topology.checkpoint.archive import Archive, Opened
@@ -30,6 +32,7 @@ from topology.checkpoint.instructions import (
     Drained,
     Instruction,
     OpenRun,
+    ProbeTask,
     Push,
     ReserveNumbers,
     RestartTopology,
@@ -91,10 +94,13 @@ class CheckpointService(threading.Thread):
         timing: Timing,
         archive: Archive | None,
         clock: Clock,
+        priority: ControlPriority = "normal",
     ) -> None:
         """Tasks can reach `endpoint`. Raises PortInUseError."""
         super().__init__(name="checkpoints", daemon=True)
         self._clock = clock
+        self._priority = priority
+        self._probes: Probes[tuple[RunId, int]] = Probes()
         self._coordinator = Coordinator(timing, takes=archive is not None)
         self._plans: dict[RunId, str] = {}
         self._begun_from: dict[tuple[PlanKey, int], int] = {}
@@ -188,6 +194,7 @@ class CheckpointService(threading.Thread):
     # ---- this thread ------------------------------------------------------------------------------------------------
 
     def run(self) -> None:
+        raise_priority(self._priority)  # it judges heartbeats
         self._storing.check()
         self._look_at_savepoints()
         while not self._closing.is_set():
@@ -196,6 +203,7 @@ class CheckpointService(threading.Thread):
             except Exception:
                 # The border of this thread: what was tripped over must not end the watch over all other topologies.
                 paced_logger.exception("a turn of the coordinator failed")
+        self._probes.close()
 
     def _turn(self) -> None:
         self._socket.poll(POLL_MS)
@@ -208,6 +216,8 @@ class CheckpointService(threading.Thread):
             self._orders.get()()
         now_ms = self._clock.monotonic_ms()
         self._do(self._coordinator.on_time(now_ms))
+        for run, task in self._probes.refused(now_ms):
+            self._do(self._coordinator.task_ended(run, task))
         self._storing.on_time(now_ms)
         if self._news:
             self._news = False
@@ -234,7 +244,7 @@ class CheckpointService(threading.Thread):
         self._socket.send_multipart([peer, *encode(message, correlation)])
 
     def _do(self, instructions: list[Instruction]) -> None:
-        self._news = self._news or bool(instructions)
+        self._news = self._news or any(not isinstance(one, ProbeTask) for one in instructions)
         for one in instructions:
             match one:
                 case Push(peer=peer, message=message):
@@ -247,6 +257,8 @@ class CheckpointService(threading.Thread):
                     self._reserve(run)
                 case SavepointEnded(key=key, name=name, error=error):
                     self._savepoints.ended(key, name, error)
+                case ProbeTask(run=run, task=task, endpoint=endpoint):
+                    self._probes.begin((run, task), endpoint, self._clock.monotonic_ms())
                 case RestartTopology(run=run, reason=reason):
                     logger.warning("topology is lost: topology=%s reason=%s", run.key.topology(), reason)
                     self._events.put(one)

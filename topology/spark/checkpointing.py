@@ -20,7 +20,7 @@ def start_checkpoints(config: DriverConfig, context: GuardedContext, clock: Cloc
     told = config.checkpoint
     archive = Archive(open_store(told.place()), told.retained) if told.location else None
     ports = (told.first_port, told.last_port)
-    service = CheckpointService(context, config.host, ports, config.timing(), archive, clock)
+    service = CheckpointService(context, config.host, ports, config.timing(), archive, clock, config.priority)
     service.start()
     return service
 

@@ -10,6 +10,7 @@ import msgspec
 from cep_common.driver_messages import CheckpointSettings
 from cep_common.ids import Endpoint, parse_endpoint
 from cep_common.insight.config import LogConfig
+from cep_common.priority import ControlPriority
 from cep_common.security.config import SecurityConfig, ServerSecurity
 from topology.checkpoint.coordinator import Timing
 from topology.checkpoint.store import is_folder, shown_location
@@ -121,6 +122,7 @@ class DriverConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     host: str = "127.0.0.1"
     managers: tuple[str, ...] = ("127.0.0.1:8904",)
     request_timeout_ms: Count = 2_000
+    priority: ControlPriority = "realtime"
     security: ServerSecurity = ServerSecurity()
     metrics: MetricsConfig = MetricsConfig()
     spark: SparkConfig = SparkConfig()
@@ -138,7 +140,8 @@ class DriverConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """What stages are told: their own settings, the managers, and where keys are."""
         own = SecurityConfig(self.security.keys, self.security.insecure)
         security = self.stages.security if self.stages.security != SecurityConfig() else own
-        return msgspec.structs.replace(self.stages, managers=self.manager_endpoints(), security=security)
+        managers = self.manager_endpoints()
+        return msgspec.structs.replace(self.stages, managers=managers, security=security, priority=self.priority)
 
     def timing(self) -> Timing:
         """How the coordinator of checkpoints goes about its work."""

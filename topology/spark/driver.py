@@ -29,6 +29,7 @@ from cep_common.ids import PlanKey
 from cep_common.insight.door import Insight, open_door
 from cep_common.messages import Message
 from cep_common.paced_log import PacedLog
+from cep_common.priority import raise_priority, raise_process_priority
 from cep_common.process_time import process_up_ms
 from cep_common.security.context import open_context
 from cep_common.security.roles import Role
@@ -122,6 +123,7 @@ class Driver:
         """Works until stopped, then ends all topologies and the session. Raises SessionLostError when Spark is gone,
         DriverReplacedError when a later process of the same name has come."""
         context = self._context
+        raise_priority(self._config.priority)  # heartbeats go out from this thread
         client = ControlClient(context, self._config.manager_endpoints(), self._config.request_timeout_ms)
         logger.info("driver is ready: master=%s slots=%d", self._config.spark.master, self._runs.slots_total)
         try:
@@ -393,6 +395,7 @@ def run(config: DriverConfig, insight: Insight | None = None) -> None:
     """Runs the driver until SIGTERM or SIGINT; managers may read what `insight` tells."""
     # It tells of each connection, and of each fault that is raised anyway.
     logging.getLogger("py4j").setLevel(logging.ERROR)
+    raise_process_priority(config.priority)
     driver = Driver(config, SystemClock(), insight)
 
     def leave(_signal: int, _frame: FrameType | None) -> None:

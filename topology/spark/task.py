@@ -89,7 +89,9 @@ def _run(assignment: TaskAssignment, index: int, insight: Insight, opened: ExitS
     except (SiddhiError, TopologyError, ConfigError) as failure:
         raise UnfitPlanError(describe_unfit(failure)) from failure
     control = TaskControl(task, settings, context, door.address if door is not None else None)
-    agent = CheckpointAgent(task, assignment.coordinator, context, SystemClock(), writer, WATCHMAN.beat)
+    agent = CheckpointAgent(
+        task, assignment.coordinator, context, SystemClock(), writer, WATCHMAN.beat, settings.priority
+    )
     opened.callback(agent.close)
     agent.start()
     guard = MemoryGuard(index, assignment.memory_bytes, task.stop) if assignment.memory_bytes else None

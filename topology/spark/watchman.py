@@ -18,7 +18,7 @@ import select
 import signal
 import struct
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,12 +35,28 @@ _BEAT = struct.Struct("=qq")
 """Process id, and for how many milliseconds it may be silent from now on: 0 when it leaves."""
 
 
+Waits = Mapping[int, int]
+"""For how many milliseconds each thread of a process has waited for a processor so far, by thread id."""
+
+
+def _no_waits(_process_id: int) -> Waits:
+    """Nothing is known of what threads wait for."""
+    return {}
+
+
 @dataclass(slots=True)
 class Watch:
-    """Until when each process has to beat again, by its id. `now_ms` is the time of the last look."""
+    """Until when each process has to beat again, by its id. `now_ms` is the time of the last look.
+
+    A process that is half way to its end is observed: on a busy host its threads may be waiting for a processor. Time
+    that they have spent waiting since then is added to what it may be silent for.
+    """
 
     now_ms: int
     due_ms: dict[int, int] = field(default_factory=dict)
+    waits_of: Callable[[int], Waits] = _no_waits
+    _beaten_ms: dict[int, int] = field(default_factory=dict)
+    _observed: dict[int, Waits] = field(default_factory=dict)
 
     def look(self, now_ms: int, beats: Iterable[tuple[int, int]], *, dropped: bool = False) -> list[int]:
         """The processes that have been silent for too long at `now_ms`, which are watched no more. `beats` came since
@@ -52,19 +68,38 @@ class Watch:
         late_ms = max(0, now_ms - self.now_ms - LOOK_MS)
         self.now_ms = now_ms
         if dropped:
-            self.due_ms.clear()
+            for known in (self.due_ms, self._beaten_ms, self._observed):
+                known.clear()
             return []
         for process_id in self.due_ms if late_ms else ():
             self.due_ms[process_id] += late_ms
         for process_id, lease_ms in beats:
+            self._forget(process_id)
             if lease_ms:
                 self.due_ms[process_id] = now_ms + lease_ms + GRACE_MS
-            else:
-                self.due_ms.pop(process_id, None)
-        silent = [process_id for process_id, due_ms in self.due_ms.items() if due_ms < now_ms]
+                self._beaten_ms[process_id] = now_ms
+        silent = [process_id for process_id in list(self.due_ms) if self._is_silent(process_id, now_ms)]
         for process_id in silent:
-            del self.due_ms[process_id]
+            self._forget(process_id)
         return silent
+
+    def _is_silent(self, process_id: int, now_ms: int) -> bool:
+        due_ms = self.due_ms[process_id]
+        if process_id not in self._observed and now_ms - self._beaten_ms[process_id] > (due_ms - now_ms):
+            self._observed[process_id] = self.waits_of(process_id)
+        if due_ms >= now_ms:
+            return False
+        waits, before = self.waits_of(process_id), self._observed.get(process_id, {})
+        waited_ms = max((waits[thread] - before[thread] for thread in waits.keys() & before.keys()), default=0)
+        if waited_ms < GRACE_MS:
+            return True
+        self.due_ms[process_id] = now_ms + waited_ms
+        self._observed[process_id] = waits
+        return False
+
+    def _forget(self, process_id: int) -> None:
+        for known in (self.due_ms, self._beaten_ms, self._observed):
+            known.pop(process_id, None)
 
 
 class Watchman:
@@ -132,7 +167,7 @@ class _Guard:
         for number in (signal.SIGINT, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)  # the pipe says when it is over
         os.close(os.pidfd_open(os.getpid()))  # an error here says that this kernel has none
-        watch = Watch(_now_ms())
+        watch = Watch(_now_ms(), waits_of=waits_of)
         room = fcntl.fcntl(beats, fcntl.F_GETPIPE_SZ)
         poller = select.poll()
         poller.register(beats, select.POLLIN)
@@ -163,6 +198,17 @@ class _Guard:
             with suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._handles[process_id], signal.SIGKILL)
                 logger.warning("a stage hangs and is killed: process=%d", process_id)
+
+
+def waits_of(process_id: int) -> Waits:
+    """Return for how long each thread of the process has waited for a processor (schedstat of proc(5)); none where the
+    kernel does not say, or the process has ended."""
+    waits: dict[int, int] = {}
+    for schedstat in Path(f"/proc/{process_id}/task").glob("*/schedstat"):
+        with suppress(OSError, ValueError):  # that thread has ended
+            _ran_ns, waited_ns, _turns = map(int, schedstat.read_text(encoding="ascii").split())
+            waits[int(schedstat.parent.name)] = waited_ns // 1_000_000
+    return waits
 
 
 def _parent_of(process_id: int) -> int:

@@ -26,6 +26,7 @@ from cep_common.errors import DecodeError
 from cep_common.ids import Endpoint
 from cep_common.messages import Message, Rejected
 from cep_common.paced_log import PacedLog
+from cep_common.priority import ControlPriority, raise_priority
 from cep_common.security.roles import Door
 from cep_common.transport import connecting_socket, receive_now
 from topology.checkpoint.errors import CheckpointError
@@ -61,12 +62,14 @@ class CheckpointAgent(threading.Thread):
         clock: Clock,
         writer: PartWriter | None,
         beat: Callable[[int], None] = _nobody_listens,
+        priority: ControlPriority = "normal",
     ) -> None:
         super().__init__(name=f"checkpoints of task {task.index}", daemon=True)
         self._task = task
         self._clock = clock
         self._writer = writer
         self._beat = beat
+        self._priority = priority
         self._heartbeat_ms, self._lease_ms = JOIN_EACH_MS, 0
         self._writing = ThreadPoolExecutor(max_workers=1, thread_name_prefix="checkpoint writer")
         self._reports: list[Future[ReportPart]] = []
@@ -85,6 +88,7 @@ class CheckpointAgent(threading.Thread):
         self._socket.close()
 
     def run(self) -> None:
+        raise_priority(self._priority)  # heartbeats go out from this thread
         try:
             self._speak()
         except Exception as defect:  # the border of the thread: without it the task would be taken for lost later

@@ -15,6 +15,7 @@ from cep_common.errors import CepError, PeerError, RequestRejectedError
 from cep_common.ids import InsightAddress
 from cep_common.messages import EndpointAssigned, Message, RegisterEndpoint, RequestEndpoint
 from cep_common.paced_log import PacedLog
+from cep_common.priority import raise_priority
 from cep_common.task_messages import RegisterTask, StateSource, TaskRegistered
 from cep_common.transport import ControlClient
 from topology.errors import TopologyError
@@ -57,6 +58,7 @@ class TaskControl(threading.Thread):
         self._insight = insight
         self._client = ControlClient(context, settings.managers, settings.request_timeout_ms)
         self._host = settings.host
+        self._priority = settings.priority
         self._stop_timeout_s = settings.stop_timeout_ms / 1000
         self._time = TaskTime()
         self._closing = threading.Event()
@@ -70,6 +72,7 @@ class TaskControl(threading.Thread):
         self.join()
 
     def run(self) -> None:
+        raise_priority(self._priority)  # heartbeats go out from this thread
         while not self._closing.is_set():
             try:
                 self._beat()

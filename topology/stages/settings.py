@@ -9,6 +9,7 @@ import msgspec
 
 from cep_common.ids import Endpoint
 from cep_common.insight.config import LogConfig
+from cep_common.priority import ControlPriority
 from cep_common.security.config import SecurityConfig
 from siddhi.engine.limits import MAX_PARTIAL_MATCHES
 from siddhi.scripts.language import LANGUAGES_OFF, ScriptPolicy
@@ -32,9 +33,11 @@ class Datasource(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class StageSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Settings of stages, from `stages` in the driver's configuration; `managers` are added by the driver, and its own
-    `security` where stages have none: the folder of keys is at that path on every host. An empty `host` stands for the
-    address by which Spark knows the executor."""
+    """Settings of stages, from `stages` in the driver's configuration.
+
+    The driver adds `managers`, its own `priority`, and its own `security` where stages have none: the folder of keys is
+    at that path on every host. An empty `host` means the address by which Spark knows the executor.
+    """
 
     host: str = ""
     first_port: Annotated[int, msgspec.Meta(ge=1, le=65535)] = 15000
@@ -47,6 +50,7 @@ class StageSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     request_timeout_ms: Count = 2_000
     stop_timeout_ms: Count = 5_000
     managers: tuple[Endpoint, ...] = ()
+    priority: ControlPriority = "realtime"
     security: SecurityConfig = SecurityConfig()
     max_partial_matches: Count = MAX_PARTIAL_MATCHES
     datasources: dict[str, Datasource] = {}
