@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -41,14 +42,18 @@ class Coordinator:
         self.endpoint = Endpoint("127.0.0.1", self.socket.bind_to_random_port("tcp://127.0.0.1"))
         self.peer = b""
 
-    def next(self, kind: type[Message]) -> Message:
-        """The next message of this kind."""
-        while True:
-            assert self.socket.poll(20_000), f"no {kind.__name__} came"
+    def next(self, kind: type[Message], working: Callable[[], None] = lambda: None) -> Message:
+        """The next message of this kind; the worker at the topology's edge does its part by `working` meanwhile."""
+        deadline_s = time.monotonic() + 20
+        while time.monotonic() < deadline_s:
+            working()
+            if not self.socket.poll(5):
+                continue
             self.peer, *frames = self.socket.recv_multipart()
             message = decode(frames).message
             if isinstance(message, kind):
                 return message
+        raise AssertionError(f"no {kind.__name__} came")
 
     def say(self, message: Message) -> None:
         self.socket.send_multipart([self.peer, *encode(message)])
@@ -125,7 +130,7 @@ def test_a_part_is_stored_and_reported_and_a_topology_begins_from_it(
     assert coordinator.next(JoinTopology) == JoinTopology(KEY, EPOCH, 0, 0, listens)
     coordinator.say(TopologyJoined(heartbeat_ms=50, lease_ms=3_000, exchanges=(listens,)))
     coordinator.say(BeginCheckpoint(7))
-    report = coordinator.next(ReportPart)
+    report = coordinator.next(ReportPart, running.step)
     assert isinstance(report, ReportPart)
     assert (report.checkpoint, report.error) == (7, "")
     coordinator.say(CompleteCheckpoint(7))
@@ -149,14 +154,14 @@ def test_a_part_is_reported_again_to_a_driver_that_asks_again_and_is_taken_once(
     running.listen()
     coordinator.next(JoinTopology)
     coordinator.say(BeginCheckpoint(7))
-    report = coordinator.next(ReportPart)
+    report = coordinator.next(ReportPart, running.step)
 
     coordinator.say(BeginCheckpoint(7))
-    assert coordinator.next(ReportPart) == report
+    assert coordinator.next(ReportPart, running.step) == report
 
     coordinator.say(CompleteCheckpoint(7))
     coordinator.say(BeginCheckpoint(8))
-    following = coordinator.next(ReportPart)
+    following = coordinator.next(ReportPart, running.step)
     assert isinstance(following, ReportPart)
     assert (following.checkpoint, following.error) == (8, "")
 
@@ -169,7 +174,7 @@ def test_a_checkpoint_that_is_abandoned_is_followed_by_the_next(
     coordinator.next(JoinTopology)
     for checkpoint in (1, 2):
         coordinator.say(BeginCheckpoint(checkpoint))
-        report = coordinator.next(ReportPart)
+        report = coordinator.next(ReportPart, running.step)
         assert isinstance(report, ReportPart)
         assert (report.checkpoint, report.error) == (checkpoint, "")
         coordinator.say(AbandonCheckpoint(checkpoint))
@@ -187,7 +192,7 @@ def test_a_store_that_cannot_be_written_is_told_of_and_the_task_works_on(
     running.send("A", [(number, number) for number in range(1_000)])  # more than a manifest holds by itself
     running.until(lambda: len(running.out) == 1_000)
     coordinator.say(BeginCheckpoint(1))
-    report = coordinator.next(ReportPart)
+    report = coordinator.next(ReportPart, running.step)
     assert isinstance(report, ReportPart)
     assert report.error
     running.send("A", [(1, 1)])

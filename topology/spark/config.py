@@ -140,8 +140,7 @@ class DriverConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """What stages are told: their own settings, the managers, and where keys are."""
         own = SecurityConfig(self.security.keys, self.security.insecure)
         security = self.stages.security if self.stages.security != SecurityConfig() else own
-        managers = self.manager_endpoints()
-        return msgspec.structs.replace(self.stages, managers=managers, security=security, priority=self.priority)
+        return msgspec.structs.replace(self.stages, managers=self.manager_endpoints(), security=security)
 
     def timing(self) -> Timing:
         """How the coordinator of checkpoints goes about its work."""

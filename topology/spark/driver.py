@@ -312,6 +312,7 @@ class Driver:
             checkpoint_location=self._config.checkpoint.place(),
             restore=restore,
             log=self._config.log,
+            priority=self._config.priority,
         )
 
         def ended(ending: Ending) -> None:

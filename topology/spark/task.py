@@ -88,9 +88,10 @@ def _run(assignment: TaskAssignment, index: int, insight: Insight, opened: ExitS
         gc.freeze()  # what is here now stays: collections need not look at it while events wait
     except (SiddhiError, TopologyError, ConfigError) as failure:
         raise UnfitPlanError(describe_unfit(failure)) from failure
-    control = TaskControl(task, settings, context, door.address if door is not None else None)
+    address = door.address if door is not None else None
+    control = TaskControl(task, settings, context, address, assignment.priority)
     agent = CheckpointAgent(
-        task, assignment.coordinator, context, SystemClock(), writer, WATCHMAN.beat, settings.priority
+        task, assignment.coordinator, context, SystemClock(), writer, WATCHMAN.beat, assignment.priority
     )
     opened.callback(agent.close)
     agent.start()

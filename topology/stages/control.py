@@ -15,7 +15,7 @@ from cep_common.errors import CepError, PeerError, RequestRejectedError
 from cep_common.ids import InsightAddress
 from cep_common.messages import EndpointAssigned, Message, RegisterEndpoint, RequestEndpoint
 from cep_common.paced_log import PacedLog
-from cep_common.priority import raise_priority
+from cep_common.priority import ControlPriority, raise_priority
 from cep_common.task_messages import RegisterTask, StateSource, TaskRegistered
 from cep_common.transport import ControlClient
 from topology.errors import TopologyError
@@ -47,6 +47,7 @@ class TaskControl(threading.Thread):
         settings: StageSettings,
         context: zmq.Context[zmq.Socket[bytes]],
         insight: InsightAddress | None = None,
+        priority: ControlPriority = "normal",
     ) -> None:
         """Managers are told that they can read the task's log at `insight`."""
         super().__init__(name=f"control of task {task.index}", daemon=True)
@@ -58,7 +59,7 @@ class TaskControl(threading.Thread):
         self._insight = insight
         self._client = ControlClient(context, settings.managers, settings.request_timeout_ms)
         self._host = settings.host
-        self._priority = settings.priority
+        self._priority = priority
         self._stop_timeout_s = settings.stop_timeout_ms / 1000
         self._time = TaskTime()
         self._closing = threading.Event()

@@ -35,7 +35,7 @@ class Datasource(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class StageSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Settings of stages, from `stages` in the driver's configuration.
 
-    The driver adds `managers`, its own `priority`, and its own `security` where stages have none: the folder of keys is
+    The driver adds `managers`, and its own `security` where stages have none: the folder of keys is
     at that path on every host. An empty `host` means the address by which Spark knows the executor.
     """
 
@@ -50,7 +50,6 @@ class StageSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     request_timeout_ms: Count = 2_000
     stop_timeout_ms: Count = 5_000
     managers: tuple[Endpoint, ...] = ()
-    priority: ControlPriority = "realtime"
     security: SecurityConfig = SecurityConfig()
     max_partial_matches: Count = MAX_PARTIAL_MATCHES
     datasources: dict[str, Datasource] = {}
@@ -79,7 +78,7 @@ class TaskAssignment(msgspec.Struct, frozen=True):
     `attempt` is how often the driver had started the topology anew. Tasks join its `coordinator`, which tells them
     of each other, and take checkpoints into the store at `checkpoint_location` when that says so; they begin from the
     manifest that `restore` refers to in that store (see `CheckpointStore.read_manifest`), empty: anew. `log` is how
-    they keep theirs."""
+    they keep theirs, `priority` that of their heartbeats."""
 
     tenant: int
     epoch: int
@@ -94,3 +93,4 @@ class TaskAssignment(msgspec.Struct, frozen=True):
     checkpoint_location: str = ""
     restore: str = ""
     log: LogConfig = LogConfig()
+    priority: ControlPriority = "normal"
