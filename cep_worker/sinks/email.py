@@ -255,9 +255,6 @@ class _EmailWriter:
 def email_sink(context: SinkContext) -> Sink:
     """A sink that sends mails. ConfigError for options that cannot be used."""
     options = options_of(EmailOptions, context.connector.options)
-    if not options.address:
-        advice = "give it here or in the worker's configuration, under extensions"
-        raise ConfigError(f"{context.where()}: missing required option address; {advice}")
     password = options.password
     if options.password_file:
         try:

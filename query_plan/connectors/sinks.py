@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Meta
 
-from query_plan.connectors.options import Fault, Options
+from query_plan.connectors.options import Fault, FaultKind, Options
 from query_plan.connectors.sources import InMemoryOptions, Truth, endpoint_faults, place_faults
 
 OnError = Literal["WAIT", "LOG", "STREAM", "STORE"]
@@ -69,7 +69,9 @@ class EmailOptions(Options, frozen=True):
 
     def faults(self) -> Iterator[Fault]:
         """The sender is one address, and the port is that of the encryption."""
-        if self.address and not is_sender(self.address):
+        if not self.address:
+            yield Fault("", "missing required option address", kind=FaultKind.MISSING)
+        elif not is_sender(self.address):
             yield Fault("address", "must be a mail address")
         for name, addresses in (("to", self.to), ("cc", self.cc), ("bcc", self.bcc)):
             if "{{" not in addresses and addresses and not _are_addresses(addresses):
