@@ -67,8 +67,7 @@ class SystemTime:
         self._now_ms = now_ms
         for bundle in bundles:
             merger.hear(bundle, now_ms)
-            if not merger.held_rows and merger.watermark_ms() == END_OF_TIME:
-                self._go_live(now_ms)
+            if self._live and not merger.held_rows and merger.watermark_ms() == END_OF_TIME:
                 for stream, batch in bundle.batches:
                     self._send(stream, batch, bundle.clock_ms)
                 done.append(bundle)
