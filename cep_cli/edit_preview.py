@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -10,6 +11,8 @@ import click
 from cep_cli.rest import ManagerClient
 from cep_cli.status_text import held_counts
 from query_plan.annotations import read_header
+from query_plan.names import element_names
+from siddhi.analysis import model
 from siddhi.analysis.analyser import analyse
 from siddhi.engine.edit_preview import Fate, preview_edit
 from siddhi.language.parser import parse
@@ -26,9 +29,11 @@ def show_fates(client: ManagerClient, text: str, renamed: str | None, as_json: b
         click.echo(f"{name} is not deployed: it would begin with empty state")
         return
     deployed = client.plan(name)
-    fates = preview_edit(analyse(parse(deployed["text"])), analyse(app))
+    now = analyse(parse(deployed["text"]))
+    fates = preview_edit(now, analyse(app))
+    names = _names(now)
     held = {(part["kind"], part["name"]): part for part in deployed["status"]["state"]}
-    lines = [_told(fate, held.get((fate.part.kind.value, fate.part.name))) for fate in fates]
+    lines = [_told(fate, names.get(fate.part.name, fate.part.name), held) for fate in fates]
     if as_json:
         click.echo(json.dumps({"plan": name, "parts": lines}))
         return
@@ -40,8 +45,18 @@ def show_fates(client: ManagerClient, text: str, renamed: str | None, as_json: b
         click.echo(f"{'kept' if line['kept'] else 'RESET':<6}{line['kind']} {line['name']}{counts}{reason}")
 
 
-def _told(fate: Fate, held: Any) -> dict[str, Any]:
-    counts = held_counts(held) if held is not None else ""
-    return {
-        "kind": fate.part.kind.value, "name": fate.part.name, "kept": fate.kept, "reason": fate.reason, "holds": counts,
-    }  # fmt: skip
+def _names(app: model.AnalysedApp) -> dict[str, str]:
+    """What queries and partitions without a name are called in the plan, by what they are called in the app."""
+    names: dict[str, str] = {}
+    for element, name in zip(app.elements, element_names(app), strict=True):
+        names[element.name] = name.name
+        if isinstance(element, model.AnalysedPartition):
+            names |= {query.name: inside for query, inside in zip(element.queries, name.inside, strict=True)}
+    return names
+
+
+def _told(fate: Fate, name: str, held: Mapping[tuple[str, str], Any]) -> dict[str, Any]:
+    kind = fate.part.kind.value
+    part = held.get((kind, name))
+    counts = held_counts(part) if part is not None else ""
+    return {"kind": kind, "name": name, "kept": fate.kept, "reason": fate.reason, "holds": counts}

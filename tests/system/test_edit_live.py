@@ -12,13 +12,16 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import requests
+from click.testing import CliRunner
 from late_plan import CONNECT_TIMEOUT_S, status_until
 from web_hook import WebHook
 
 from cep_cli.local_system import LocalSystem
+from cep_cli.main import main
 from cep_cli.plans import wait_until_connected
 
 pytestmark = [pytest.mark.spark, pytest.mark.cluster]
@@ -81,12 +84,21 @@ def hook() -> Iterator[WebHook]:
     made.close()
 
 
+def dry_run(system: LocalSystem, path: Path, text: str) -> str:
+    path.write_text(text, encoding="utf-8")
+    result = CliRunner().invoke(main, ["deploy", str(path), "--replace", "--dry-run", "--manager", system.client.url])
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
 COUNTING = TEXT.replace(
     "from Numbers select number insert", "from Numbers#window.length(1000000) select count() as number{having} insert"
 )
 
 
-def test_a_window_is_kept_when_the_having_of_its_query_is_edited(system: LocalSystem, hook: WebHook) -> None:
+def test_a_window_is_kept_when_the_having_of_its_query_is_edited(
+    system: LocalSystem, hook: WebHook, tmp_path: Path
+) -> None:
     """Each event is counted once, by the window that was there before the edit."""
     text = COUNTING.format(port=hook.server.server_port, having="")
     system.client.deploy(text, replace=False)
@@ -96,6 +108,12 @@ def test_a_window_is_kept_when_the_having_of_its_query_is_edited(system: LocalSy
         edited = COUNTING.format(port=hook.server.server_port, having=" having number > 10")
         front = "from Numbers[number < 0] select number insert into Nobody; "
         edited = edited.replace("from Numbers#", f"{front}from Numbers#")
+        told = dry_run(system, tmp_path / "edited.siddhiql", edited)
+        assert "kept  query Numbers_to_Passed (" in told
+        assert " rows, " in told
+        told = dry_run(system, tmp_path / "edited.siddhiql", edited.replace("length(", "length(1"))
+        assert "RESET query Numbers_to_Passed (" in told
+        assert "it is defined otherwise" in told
         system.client.deploy(edited, replace=True)
         status_until(system, lambda now: not now["topology"]["change"], SETTLED_S, PLAN)
         wait_until_connected(system.client, PLAN, SETTLED_S)
