@@ -7,11 +7,11 @@ READY := $(VENV)/.ready
 # processes keep two cores busy: many tests wait for what others start.
 SPREAD := -n 3 --dist loadfile --no-loadscope-reorder
 # Tests whose full length takes minutes; CEP_ACCEPTANCE=1 asks for it.
-ACCEPTANCE := tests/system/test_time_live.py
+ACCEPTANCE := $(addprefix tests/system/,test_time_live.py test_busy_host.py test_edit_live.py test_undeploy_live.py)
 # pytest rewrites the asserts of every test file; kept as bytecode, that is done once and not by each process again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo up test check lint unit programs tour chaos soak simulate fuzz-differential lock clean
+.PHONY: help demo up test check lint unit programs tour chaos soak simulate fuzz-differential lock clean acceptance
 
 help:            ## say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## / — /'
@@ -35,6 +35,9 @@ chaos: $(READY) programs ## hurt a running system in every way and count what co
 
 soak: $(READY) programs ## a steady load, a fault a minute, and nothing may grow (SOAK_MINUTES=30 SOAK_SEED=1)
 	$(BIN)/python tests/system/soak_run.py
+
+acceptance: $(READY) ## the system tests that have a long form, at full length: time, busy hosts, edits under load, undeploying
+	CEP_ACCEPTANCE=1 $(BIN)/pytest $(ACCEPTANCE)
 
 lint: $(READY)
 	$(BIN)/ruff check .
