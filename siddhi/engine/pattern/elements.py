@@ -308,7 +308,7 @@ class CountedElement(Element):
         return matches_of(complete)
 
     def _candidates(self) -> list[Partial]:
-        later = slice(self.slot + 1, self.slot + 3)
+        later = slice(self.slot + 1, self.slot + 3 if self.holds_former_events else None)
         return [partial for partial in self.pending if not any(partial.slots[later])]
 
     def _turns(self, candidates: list[Partial]) -> list[list[Partial]]:

@@ -197,3 +197,11 @@ def test_in_a_sequence_an_event_that_fits_neither_side_of_a_pair_ends_it() -> No
     events = [Event(stream, 1000 + place, "x", v) for place, (stream, v) in enumerate(values)]
     for cuts in ([], range(len(events))):
         assert answers(query, events, cuts, cuts) == [(1006, (6, 0))]
+
+
+def test_a_run_takes_no_event_once_the_match_is_past_the_elements_behind_it() -> None:
+    query = "every c=B<2:4> -> d=A<0:1> -> e=B or f=A -> g=C select c[2].v as a, c[last].v as b, e.v as e, g.v as g"
+    values = [("B", 0), ("B", 1), ("B", 2), ("C", 3)]
+    events = [Event(stream, 1000 + place, "x", v) for place, (stream, v) in enumerate(values)]
+    for cuts in ([], range(len(events))):
+        assert answers(query, events, cuts, cuts) == [(1003, (None, 1, 2, 3))]
