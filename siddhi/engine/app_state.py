@@ -9,6 +9,7 @@ from typing import cast
 
 from siddhi.analysis import model
 from siddhi.engine.aggregation.node import AggregationNode
+from siddhi.engine.clocks import ClockState
 from siddhi.engine.matching import How, PartName, RestoreReport, match_parts, name_of, report_of
 from siddhi.engine.named_window import NamedWindow
 from siddhi.engine.node import Node
@@ -62,7 +63,7 @@ class AppState:
         places = (Part(partition_definition(app, place.analysed), place.instances) for place in self.places)
         return (*_tables(app, self._tables), *places, *_nodes(app, self._nodes))
 
-    def saved(self, app: bytes, clock: int | None, *, waits: bool) -> SavedApp:
+    def saved(self, app: bytes, clock: ClockState | None, *, waits: bool) -> SavedApp:
         """The state now, of the app with the fingerprint `app` at `clock`, which may wait for its first event."""
         parts = tuple(SavedPart(part.definition, part.holder.snapshot()) for part in self.parts)
         strings = self.pool.snapshot()  # the last: columns that nobody has read yet got their codes only now

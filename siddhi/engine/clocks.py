@@ -1,6 +1,9 @@
-"""The app's clock at each event."""
+"""The app's clock: what it shows at each event, and between events."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -8,6 +11,7 @@ from siddhi.engine.arrays import Int64Array, filled
 from siddhi.engine.bits import address_of
 from siddhi.engine.kernels import state_kernel
 from siddhi.engine.memory import fetch, word_at
+from siddhi.engine.operator import NEVER
 
 _LINE = 8
 _AHEAD = 256
@@ -43,6 +47,100 @@ def event_clocks(stamps: Int64Array, clock: int) -> Int64Array:
         return stamps
     clocks: Int64Array = np.maximum(stamps, clock)
     return np.maximum.accumulate(clocks)
+
+
+class AppClock:
+    """The clock of an app, which events drive, and time that is told from outside.
+
+        event time      an event moves the clock to its own time, unless it shows a later one. It never goes back
+        system clock    an event is worked off at its own time, but never at a later one than it is outside; a late
+                        event at the time of the latest event before it. So the clock follows the events of a backlog,
+                        and goes back to these when time had been moved on before
+
+    `now` is the time outside as far as it was told, `events` where events have moved the clock, `last` what it showed
+    at the end of the last step, `shown` the latest that it ever showed: no timer tells of an earlier time.
+    """
+
+    __slots__ = ("events", "is_set", "last", "now", "playback", "shown")
+
+    def __init__(self, *, playback: bool) -> None:
+        self.playback = playback
+        self.is_set = False
+        self.now = self.events = self.last = self.shown = 0
+
+    def start(self, now_ms: int) -> None:
+        """The clock shows `now_ms`; 0 means that it has not been set."""
+        self.is_set = now_ms != 0
+        self.now = self.last = self.shown = now_ms
+        self.events = now_ms if self.playback else 0
+
+    def told(self, now_ms: int | None) -> int:
+        """The time outside, when that is told to be `now_ms` (None: nothing is told); it never goes back."""
+        if self.playback:
+            return self.last if now_ms is None else max(now_ms, self.last)
+        if now_ms is not None and now_ms > self.now:
+            self.now = now_ms
+        return self.now
+
+    @property
+    def limit(self) -> int:
+        """The latest time to which an event may move the clock."""
+        return NEVER if self.playback else self.now
+
+    def at_rows(self, stamps: Int64Array) -> Int64Array:
+        """What the clock shows at each event when these have the times `stamps`."""
+        if not self.playback and stamps.max() > self.now:
+            stamps = np.minimum(stamps, self.now)
+        return event_clocks(stamps, self.events)
+
+    def move(self, clocks: Int64Array) -> int:
+        """Events have moved the clock to the last of `clocks`; returns the least time that a timer shows on the way."""
+        first = clocks.item(0)
+        floor = min(self.last, first) if self.is_set else first
+        self.follow(clocks.item(-1))
+        return floor
+
+    def follow(self, time: int) -> None:
+        """Events have moved the clock to `time`, and no timer was due."""
+        self.is_set = True
+        self.last = self.events = time
+        self.shown = max(self.shown, time)
+
+    def advance(self, now_ms: int) -> tuple[Int64Array, int]:
+        """The clock shows `now_ms`, or what it has shown if that is later: returns that time, and the least that a
+        timer shows on the way."""
+        time = max(self.shown, now_ms)
+        floor = self.last
+        self.is_set = self.is_set or time != 0
+        self.last = self.shown = time
+        self.now = max(self.now, time)
+        if self.playback:
+            self.events = time
+        return filled(1, time), floor
+
+    def saved(self) -> ClockState | None:
+        """The clock as a state, None when it has not been set."""
+        return ClockState(self.shown, self.now, self.events, self.last) if self.is_set else None
+
+    def restore(self, state: ClockState | None) -> None:
+        """The counterpart of `saved`."""
+        self.is_set = state is not None
+        self.shown, self.now, self.events, self.last = state or ClockState()
+
+
+class ClockState(NamedTuple):
+    """What a snapshot says of a clock; see `AppClock`."""
+
+    shown: int = 0
+    now: int = 0
+    events: int = 0
+    last: int = 0
+
+
+def latest(states: Iterable[ClockState | None]) -> ClockState | None:
+    """The clock of an app that goes on for several; None when none of their clocks has been set."""
+    times = [state for state in states if state is not None]
+    return ClockState(*map(max, zip(*times, strict=True))) if times else None
 
 
 def root_orders(count: int) -> Int64Array:

@@ -57,10 +57,12 @@ class Step:
 
     `clocks` int64, at least one, non-decreasing: the app's clock at each root chunk (a mere move of the clock counts
     as one root chunk without rows). No timer shows a clock below `floor`: the clock before the step, or, when the root
-    is a chunk of several events, the clock to which these move it in one jump. `opened` are the ids of partition
-    instances that came into being in this step, with the order and clock of the row that opened each. `arrivals` are
-    the even orders, and maybe odd ones, of rows that came in, ascending, where no timer of the node has these too;
-    `units` are orders of several chunks of which none goes out when one fails.
+    is a chunk of several events, the clock to which these move it in one jump. What timers tell has no time before
+    `shown`, the latest clock before the step, which is later than `floor` when events of a backlog are worked off at
+    their own time. `opened` are the ids of partition instances that came into being in this step, with the order and
+    clock of the row that opened each. `arrivals` are the even orders, and maybe odd ones, of rows that came in,
+    ascending, where no timer of the node has these too; `units` are orders of several chunks of which none goes out
+    when one fails.
     """
 
     __slots__ = (
@@ -73,12 +75,14 @@ class Step:
         "opened",
         "opened_clocks",
         "opened_orders",
+        "shown",
         "units",
     )
 
-    def __init__(self, clocks: Int64Array, floor: int = 0) -> None:
+    def __init__(self, clocks: Int64Array, floor: int = 0, shown: int = 0) -> None:
         self.clocks = clocks
         self.floor = floor
+        self.shown = shown
         self.opened = self.opened_orders = self.opened_clocks = self.arrivals = self.units = NO_POSITIONS
         self._failures: Failures | None = None
         self._places: tuple[Int64Array, Int64Array] | None = None
@@ -129,7 +133,7 @@ class Step:
     def apart(self, clocks: Int64Array, arrivals: Int64Array, bases: Int64Array, events: Int64Array) -> Step:
         """The same step with a root for each of its units. Root i of this one has become those from `bases[i]` on, of
         which those from `events[i]` on stand for its events; see `siddhi.engine.apart`."""
-        step = Step(clocks, self.floor)
+        step = Step(clocks, self.floor, self.shown)
         step.arrivals, step._places, step._whole = arrivals, (bases, events), self.whole
         return step
 
@@ -162,7 +166,7 @@ class Step:
         return self._alike(np.append(self.clocks[: order // 2], clock))
 
     def _alike(self, clocks: Int64Array) -> Step:
-        step = Step(clocks, self.floor)
+        step = Step(clocks, self.floor, self.shown)
         step.arrivals, step.units = self.arrivals, self.units
         step._places, step._whole = self._places, self.whole
         step._failures = self.failures

@@ -15,6 +15,7 @@ from siddhi.engine.column import Column
 from siddhi.engine.environment import Environment
 from siddhi.engine.expressions.compiler import ExpressionCompiler
 from siddhi.engine.fused.build import fused_selection
+from siddhi.engine.fused.sliding import SlidingSelection
 from siddhi.engine.joins.build import build_join
 from siddhi.engine.named_window import window_inlet
 from siddhi.engine.node import Node as GraphNode
@@ -57,7 +58,6 @@ class Query(GraphNode):
         environment.looked_into = set()
         self.by_key = partition is not None
         context = replace(context, common={} if self.by_key else context.common, failing=set())
-        self._playback = context.playback
         self.analysed = analysed
         self.name = analysed.name
         self.head: MergingOperator | None = None
@@ -192,6 +192,11 @@ class Query(GraphNode):
             return self.limiter.process(batch, step)
         return batch
 
+    def let_time_pass(self, clock: int) -> None:
+        """The clock has shown `clock`, and goes back to the events of a backlog."""
+        if isinstance(self.fused, SlidingSelection):
+            self.fused.let_time_pass(clock)
+
     def short_way(
         self,
         stream: str,
@@ -199,7 +204,7 @@ class Query(GraphNode):
         types: Mapping[str, AttributeType],
         entrance: GraphNode | None = None,
     ) -> Way | None:
-        return short_way(self, stream, source, types, entrance, playback=self._playback)
+        return short_way(self, stream, source, types, entrance)
 
     def restore_but_rate(self, state: State) -> None:
         """As `restore`, of a query that let out what it selects at another rate: that begins."""

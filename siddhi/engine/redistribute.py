@@ -30,6 +30,7 @@ from siddhi.analysis import model
 from siddhi.analysis.walk import has_aggregate
 from siddhi.engine.app_state import AppState
 from siddhi.engine.arrays import NO_POSITIONS, Int64Array
+from siddhi.engine.clocks import ClockState, latest
 from siddhi.engine.fused.sliding import SlidingSelection
 from siddhi.engine.matching import LeftPart, PartName, name_of
 from siddhi.engine.partitions.place import PartitionPlace
@@ -130,7 +131,7 @@ def _instance(
         pool.restore(one.saved.strings)
         codes = strings.absorb(pool)
         states.append([_recoded(part.state, codes) for part in one.saved.parts])
-    clock = max((one.saved.clock for one in owned if one.saved.clock is not None), default=None)
+    clock = latest(one.saved.clock for one in owned)
     waits = all(one.saved.waits for one in owned)
     beginnings = _beginnings(app, clock, begun, waits=waits)
     joined = tuple(
@@ -141,7 +142,7 @@ def _instance(
 
 
 def _beginnings(
-    app: model.AnalysedApp, clock: int | None, begun: Collection[PartName], *, waits: bool
+    app: model.AnalysedApp, clock: ClockState | None, begun: Collection[PartName], *, waits: bool
 ) -> dict[PartName, State]:
     """The states of the parts `begun` when they begin at `clock`, or wait for the first event as all others."""
     if not begun:
@@ -177,7 +178,7 @@ def _owned(
     _check_parts(saved, state)
     runtime.go_on(saved)
     if not all(place.instances.settled for place in state.places):
-        runtime.advance_time(saved.clock or 0)  # the next step, whatever it brings, tells queries of new instances
+        runtime.advance_time(0)  # the next step, whatever it brings, tells queries of new instances
     ids = {}
     for place in state.places:
         _drop_instances(place, index, shares)

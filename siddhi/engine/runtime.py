@@ -16,7 +16,7 @@ from siddhi.engine.aggregation.node import AggregationNode
 from siddhi.engine.app_state import AppState
 from siddhi.engine.arrays import Int64Array, filled
 from siddhi.engine.batch import EventBatch
-from siddhi.engine.clocks import event_clocks, root_orders
+from siddhi.engine.clocks import AppClock, root_orders
 from siddhi.engine.environment import Environment
 from siddhi.engine.failed_events import FailureListener
 from siddhi.engine.inlet import Inlet, root_batch
@@ -97,8 +97,7 @@ class AppRuntime:
         self._upkeep = Upkeep(self._steps, self._places, self._compaction)
         self.state = AppState(app, self.pool, self.tables, self._places, self._nodes, self._context)
         self._fingerprint = fingerprint(print_app(app.syntax))
-        self._clock = 0
-        self._clock_is_set = False
+        self._clock = AppClock(playback=app.playback)
         self._started = False
         self._awaits_clock = False
         """Whether the nodes start when the clock is first set."""
@@ -153,8 +152,7 @@ class AppRuntime:
         self._awaits_clock = now_ms is None
         if now_ms is None:
             return
-        self._clock = now_ms
-        self._clock_is_set = now_ms != 0
+        self._clock.start(now_ms)
         for node in self._nodes:
             node.start(now_ms)
         if self.app.triggers:
@@ -183,8 +181,8 @@ class AppRuntime:
         """The rows of `records` have run through the app, one after the other, or together as one chunk.
 
         `records` holds the stream's attributes by name and `_timestamp` (int64 ms; without it all rows are of
-        `now_ms`). Under playback the clock moves to each row's timestamp, otherwise to `now_ms`; timers due on the way
-        fire first.
+        `now_ms`). The clock moves to each row's timestamp, but not beyond `now_ms` unless under playback
+        (`siddhi.engine.clocks.AppClock`); timers due on the way fire first.
         """
         now = self._now(now_ms)
         count = records.num_rows
@@ -192,21 +190,22 @@ class AppRuntime:
             return
         inlet = self._inlets.get(stream) or self._inlet(stream)
         short_cut = self._short_cuts.get(stream)
-        if short_cut is not None and not as_chunk and self._went_short(short_cut, inlet, records, now):
+        if short_cut is not None and not as_chunk and self._went_short(short_cut, inlet, records):
             return
         columns, stamps = inlet.read(records, now)
         if as_chunk:
-            clocks = self._jump(stamps, now)
+            clocks = self._jump(stamps)
             columns, stamps = inlet.read(records, now)  # as time passed, strings may have got other codes
+            shown = self._clock.shown
             self._move_clock(clocks)
-            floor = self._clock
+            floor = int(clocks[0])
             batch = root_batch(columns, stamps, filled(count, 1), filled(count, int(clocks[0])))
             batch = batch.with_chunks(filled(count, 0))
         else:
-            clocks = self._clocks(stamps, now)
+            clocks, shown = self._clock.at_rows(stamps), self._clock.shown
             floor = self._move_clock(clocks)
             batch = root_batch(columns, stamps, root_orders(count), clocks)
-        self._upkeep.run_batch(inlet.key, batch, clocks, floor)
+        self._upkeep.run_batch(inlet.key, batch, clocks, floor, shown)
 
     def send_merged(
         self, batches: Sequence[tuple[str, pa.RecordBatch]], sources: Int64Array, now_ms: int | None = None
@@ -229,25 +228,25 @@ class AppRuntime:
             columns, stamps = inlet.read(records, now)
             whole[places] = stamps
             parts.append((inlet.key, columns, stamps, places))
-        clocks = self._clocks(whole, now)
+        clocks, shown = self._clock.at_rows(whole), self._clock.shown
         floor = self._move_clock(clocks)
         roots: dict[str, list[EventBatch]] = {}
         for key, columns, stamps, places in parts:
             roots.setdefault(key, []).append(root_batch(columns, stamps, 2 * places + 1, clocks[places]))
-        self._upkeep.run(roots, clocks, floor)
+        self._upkeep.run(roots, clocks, floor, shown)
 
-    def _went_short(self, short_cut: ShortCut, inlet: Inlet, records: pa.RecordBatch, now: int) -> bool:
+    def _went_short(self, short_cut: ShortCut, inlet: Inlet, records: pa.RecordBatch) -> bool:
         """True when `records` has run through the app by the short cut; nothing has happened else."""
         rows = records.num_rows
-        if not self._clock_is_set or self._awaits_clock or not short_cut.is_open(rows):
+        clock = self._clock
+        if not clock.is_set or clock.last != clock.events or self._awaits_clock or not short_cut.is_open(rows):
             return False
         if short_cut.strings and not short_cut.strings <= inlet.coded:
             return False  # on the long way strings that only pass by stay out of the pool
-        clock = self._clock if self.app.playback else now
         passed = short_cut.run(records, rows, inlet.layout_of(records.schema), clock, self._steps.watch)
         if passed is None:
             return False
-        self._clock = max(clock, passed.latest) if self.app.playback else now
+        clock.follow(max(clock.events, min(passed.latest, clock.limit)))
         if short_cut.strings:
             inlet.came(rows)
         short_cut.tell(passed)
@@ -258,30 +257,30 @@ class AppRuntime:
         """The clock outside, which never goes back; `SiddhiRuntimeError` when the app does not run yet."""
         if not self._started:
             raise SiddhiRuntimeError(Problem("not-started", "the app has not been started"))
-        return self._clock if now_ms is None else max(now_ms, self._clock)
+        return self._clock.told(now_ms)
 
     def _move_clock(self, clocks: Int64Array) -> int:
         """The clock stands at the last of `clocks`; returns the least time that a timer shows on the way there."""
         if self._awaits_clock:
-            self._awaits_clock = False
-            for node in self._nodes:
-                node.start(int(clocks[0]))
-        floor = self._clock if self._clock_is_set else int(clocks[0])
-        self._clock = clocks.item(-1)
-        self._clock_is_set = True
-        return floor
+            self._begin(int(clocks[0]))
+        clock = self._clock
+        if clock.last > clocks[0] and clock.is_set:
+            for query in self._queries.values():
+                query.let_time_pass(clock.last)
+        return clock.move(clocks)
 
-    def _jump(self, stamps: Int64Array, now: int) -> Int64Array:
+    def _begin(self, clock: int) -> None:
+        """The app, which has waited for its clock, starts at `clock`."""
+        self._awaits_clock = False
+        for node in self._nodes:
+            node.start(clock)
+
+    def _jump(self, stamps: Int64Array) -> Int64Array:
         """The clock at a chunk, which moves it at one go from before its first to its last event; timers due between
         show the latter."""
-        if not self.app.playback:
-            return filled(1, now)
-        self.advance_time(int(stamps[0]) - 1)
-        return filled(1, max(self._clock, int(stamps[-1])))
-
-    def _clocks(self, stamps: Int64Array, now: int) -> Int64Array:
-        """The app's clock at each row of `stamps`."""
-        return event_clocks(stamps, self._clock) if self.app.playback else filled(len(stamps), now)
+        if self.app.playback:
+            self.advance_time(int(stamps[0]) - 1)
+        return self._clock.at_rows(stamps[-1:])
 
     def _inlet(self, stream: str) -> Inlet:
         """What reads events from outside for `stream` from now on; `SiddhiRuntimeError` when the app has no such
@@ -299,13 +298,14 @@ class AppRuntime:
     def advance_time(self, now_ms: int) -> None:
         """The clock stands at `now_ms` (it never goes back) and every timer due until then has fired at its own
         time."""
-        clocks = filled(1, max(self._clock, now_ms))
-        if self._awaits_clock and not clocks[0]:
-            return
-        floor = self._clock
-        if self._clock_is_set or clocks[0]:
-            floor = self._move_clock(clocks)
-        self._upkeep.run({}, clocks, floor)
+        clock = self._clock
+        time = max(clock.shown, now_ms)
+        if self._awaits_clock:
+            if not time:
+                return
+            self._begin(time)
+        shown, (clocks, floor) = clock.shown, clock.advance(time)
+        self._upkeep.run({}, clocks, floor, shown)
 
     @property
     def clock_ms(self) -> int:
@@ -324,7 +324,7 @@ class AppRuntime:
         `SiddhiRuntimeError` when it cannot be answered or a table refused rows.
         """
         try:
-            found = run_on_demand(query, self._environment, self._context, self._clock)
+            found = run_on_demand(query, self._environment, self._context, self._clock.shown)
             if found is None:
                 return None
             attributes = query.schema.attributes if query.source is not None else ()
@@ -340,8 +340,7 @@ class AppRuntime:
 
     def saved(self) -> SavedApp:
         """What `snapshot` writes."""
-        clock = self._clock if self._clock_is_set else None
-        return self.state.saved(self._fingerprint, clock, waits=self._awaits_clock)
+        return self.state.saved(self._fingerprint, self._clock.saved(), waits=self._awaits_clock)
 
     def restore(self, data: Buffer) -> None:
         """The app, freshly built from the same text, goes on where the one of `snapshot` stood.
@@ -366,14 +365,13 @@ class AppRuntime:
         """
         saved = read_snapshot(data)
         self._take_up_clock(saved)
-        report = self.state.restore_matching(saved, None if saved.waits else self._clock)
+        report = self.state.restore_matching(saved, None if saved.waits else self._clock.last)
         with making_sense("strings"):
             self.compact()
         return report
 
     def _take_up_clock(self, saved: SavedApp) -> None:
-        self._clock = saved.clock or 0
-        self._clock_is_set = saved.clock is not None
+        self._clock.restore(saved.clock)
         self._awaits_clock = saved.waits
         self._started = True
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
+from siddhi.engine.clocks import ClockState
 from siddhi.engine.part_definitions import PartDefinition
 from siddhi.engine.seal import sealed, unsealed, unusable
 from siddhi.engine.state import Buffer, State, StateError, decode_state, encode_state
@@ -44,7 +45,7 @@ class SavedApp:
     parts hold, and the parts in order of the text. `waits`: the app starts with its first event, and has not yet."""
 
     app: bytes
-    clock: int | None
+    clock: ClockState | None
     strings: State
     parts: tuple[SavedPart, ...]
     waits: bool = False
@@ -54,7 +55,8 @@ def write_snapshot(saved: SavedApp) -> bytes:
     """The bytes of `saved`."""
     parts = [[part.definition.saved(), part.state] for part in saved.parts]
     waits = [True] if saved.waits else []
-    return sealed(encode_state([saved.clock, saved.strings, parts, *waits]), saved.app)
+    clock = None if saved.clock is None else list(saved.clock)
+    return sealed(encode_state([clock, saved.strings, parts, *waits]), saved.app)
 
 
 def read_snapshot(data: Buffer) -> SavedApp:
@@ -63,11 +65,12 @@ def read_snapshot(data: Buffer) -> SavedApp:
     try:
         clock, strings, parts, *waits = decode_state(body)
         saved = tuple(SavedPart(PartDefinition.of(definition), state) for definition, state in parts)
+        times = None if clock is None else ClockState(*clock)
     except (StateError, TypeError, ValueError) as error:
         raise unusable("snapshot-damaged", str(error)) from error
-    if not (clock is None or type(clock) is int):
+    if times is not None and any(type(time) is not int for time in times):
         raise unusable("snapshot-damaged", "its clock is no time")
-    return SavedApp(app, clock, strings, saved, waits=bool(waits))
+    return SavedApp(app, times, strings, saved, waits=bool(waits))
 
 
 @contextmanager

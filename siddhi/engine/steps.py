@@ -97,14 +97,14 @@ class StepRunner:
         """The time at which the earliest timer is due, or None."""
         return min((due for stage in self._timed if (due := stage.node.next_deadline_ms()) is not None), default=None)
 
-    def run_batch(self, key: str, batch: EventBatch, clocks: Int64Array, floor: int) -> None:
+    def run_batch(self, key: str, batch: EventBatch, clocks: Int64Array, floor: int, shown: int) -> None:
         """As `run`, for the events of one stream: where one stage alone has to do with them nothing is looked up and
         merged, which is felt when they come one by one."""
         alone = self._routes.alone(key)
         if alone is None:
-            self.run({key: [batch]}, clocks, floor)
+            self.run({key: [batch]}, clocks, floor, shown)
             return
-        stage, source, target, step = alone.stage, alone.source, alone.target, Step(clocks, floor)
+        stage, source, target, step = alone.stage, alone.source, alone.target, Step(clocks, floor, shown)
         inputs = [*alone.before, batch, *alone.behind]
         out = self._run_stage(stage, inputs, step)
         if step.has_failures:
@@ -116,14 +116,14 @@ class StepRunner:
         if target is not None and out.size:
             target.tell(stage.deliver(out))
 
-    def run(self, roots: Mapping[str, list[EventBatch]], clocks: Int64Array, floor: int) -> None:
-        """The events `roots` and all timers due until the last of `clocks` have run through the app; `floor` as in
-        `Step`."""
+    def run(self, roots: Mapping[str, list[EventBatch]], clocks: Int64Array, floor: int, shown: int) -> None:
+        """The events `roots` and all timers due until the last of `clocks` have run through the app; `floor` and
+        `shown` as in `Step`."""
         route = self._routes.of(tuple(roots))
         if route is None:
-            self._run_chunks(roots, clocks, floor)
+            self._run_chunks(roots, clocks, floor, shown)
         else:
-            self._run_columns(route, roots, Step(clocks, floor))
+            self._run_columns(route, roots, Step(clocks, floor, shown))
 
     def short_cut(self, stream: str) -> ShortCut | None:
         """The short cut of events that come on `stream` from outside, None when there is none."""
@@ -238,6 +238,8 @@ class StepRunner:
         out = node.process(inputs, step) if self.watch is None else _watched(self.watch, node, inputs, step)
         if step.has_failures:
             out = step.without_failed(out)
+        if step.shown > step.floor and out.size:
+            out = _not_before(out, step.shown)
         if stage.is_heard and out.size:
             stage.tell(out)
             if node.writes and (refused := node.write(out, step)):
@@ -246,7 +248,7 @@ class StepRunner:
 
     # ---- chunk by chunk
 
-    def _run_chunks(self, roots: Mapping[str, list[EventBatch]], clocks: Int64Array, floor: int) -> None:
+    def _run_chunks(self, roots: Mapping[str, list[EventBatch]], clocks: Int64Array, floor: int, shown: int) -> None:
         chunks: list[tuple[int, str, EventBatch]] = []
         for key, batches in roots.items():
             for batch in batches:
@@ -254,14 +256,14 @@ class StepRunner:
         chunks.sort(key=lambda chunk: chunk[0])
         for order, key, batch in chunks:
             clock = int(clocks[order // 2])
-            self._fire_timers(clock, floor)
+            self._fire_timers(clock, floor, shown)
             floor = clock
-            step = Step(np.full(1, clock, dtype=np.int64), clock)
+            step = Step(np.full(1, clock, dtype=np.int64), clock, shown)
             self._carry(key, batch.at_order(1), step)
             self._wake(step)
-        self._fire_timers(int(clocks[-1]), floor)
+        self._fire_timers(int(clocks[-1]), floor, shown)
 
-    def _fire_timers(self, clock: int, floor: int) -> None:
+    def _fire_timers(self, clock: int, floor: int, shown: int) -> None:
         """Every timer due until `clock` has fired at its own time, at one time in the order of the stages; those that
         are set meanwhile for a time that is past, in further rounds, but in no circle."""
         now, rounds = None, 0
@@ -269,12 +271,12 @@ class StepRunner:
             floor = max(due, floor)
             rounds = rounds + 1 if floor == now else 0
             now = floor
-            self._wake(Step(np.full(1, now, dtype=np.int64), now))
+            self._wake(Step(np.full(1, now, dtype=np.int64), now, shown))
 
     def _wake(self, step: Step) -> None:
         """Every stage that has something to do although no rows came has done it, in text order: what one sends finds
         the timers of this time waiting in the others."""
-        waiting = Step(step.clocks - 1, step.floor)
+        waiting = Step(step.clocks - 1, step.floor, step.shown)
         waiting.arrivals = _FIRST
         for stage in self._stages:
             if stage.node.wakes(step):
@@ -338,6 +340,12 @@ def _has_rows(batches: Sequence[EventBatch]) -> bool:
         if batch.size:
             return True
     return False
+
+
+def _not_before(out: EventBatch, shown: int) -> EventBatch:
+    """`out` with the time `shown` where a timer has told its own time, and that lies before."""
+    early = (out.orders & 1 == 0) & (out.timestamps == out.clocks) & (out.timestamps < shown)
+    return out.with_timestamps(np.where(early, shown, out.timestamps)) if early.any() else out
 
 
 def _watched(watch: QueryWatch, node: Node, inputs: Sequence[EventBatch], step: Step) -> EventBatch:

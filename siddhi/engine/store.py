@@ -94,6 +94,16 @@ class RowStore:
         """Rows with sequence numbers below `before` are gone."""
         self.first = max(self.first, before)
 
+    def keep(self, sequences: Int64Array) -> None:
+        """Only the rows with these sequence numbers are left, in this order, with new numbers that follow each
+        other."""
+        positions, count = sequences - self._offset, len(sequences)
+        for array in (self._timestamps, *self._values.values(), *self._valid.values()):
+            array[:count] = array[positions]
+        self.first = self._offset = self.end
+        self.end += count
+        self.moves += 1
+
     @property
     def offset(self) -> int:
         """The sequence number of position 0."""

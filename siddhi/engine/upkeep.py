@@ -43,28 +43,28 @@ class Upkeep:
         """As `StepRunner.short_cut`; there is none where time makes a partition forget keys."""
         return None if self._purging else self._steps.short_cut(stream)
 
-    def run_batch(self, key: str, batch: EventBatch, clocks: Int64Array, floor: int) -> None:
+    def run_batch(self, key: str, batch: EventBatch, clocks: Int64Array, floor: int, shown: int) -> None:
         """As `StepRunner.run_batch`."""
         if self._purging:
-            self.run({key: [batch]}, clocks, floor)
+            self.run({key: [batch]}, clocks, floor, shown)
             return
-        self._steps.run_batch(key, batch, clocks, floor)
+        self._steps.run_batch(key, batch, clocks, floor, shown)
         self._compaction.run_if_due()
 
-    def run(self, roots: Roots, clocks: Int64Array, floor: int) -> None:
+    def run(self, roots: Roots, clocks: Int64Array, floor: int, shown: int) -> None:
         """As `StepRunner.run`."""
         while self._purging and (due := self._next_purge_ms(int(clocks[0]) if roots else None)) <= int(clocks[-1]):
             before = int(np.searchsorted(clocks, due))
             if before:
                 early, roots = _cut(roots, before)
-                self._steps.run(early, clocks[:before], floor)
+                self._steps.run(early, clocks[:before], floor, shown)
                 floor, clocks = int(clocks[before - 1]), clocks[before:]
-            self._steps.run({}, filled(1, due), floor)
+            self._steps.run({}, filled(1, due), floor, shown)
             floor = max(floor, due)
             for place in self._purging:
                 if place.next_purge_ms() <= due:
                     place.purge(due)
-        self._steps.run(roots, clocks, floor)
+        self._steps.run(roots, clocks, floor, shown)
         self._compaction.run_if_due()
 
     def _next_purge_ms(self, opening_clock: int | None) -> int:

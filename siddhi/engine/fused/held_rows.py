@@ -92,6 +92,11 @@ class HeldRows:
             if (told or valid is not None) and self.lines[line, MASK]:
                 self.valid[line, columns] = True if valid is None else valid
 
+    def move(self, columns: Int64Array, to: Int64Array) -> None:
+        """What was in `columns` is in the columns `to`, which are the same ones in another order."""
+        for lines in (self.narrow, self.wide, self.valid):
+            lines[:, to] = lines[:, columns]
+
     def _tell_nulls(self, line: int) -> None:
         """There is a place to tell which values of `line` are null, where none has been until now."""
         if not len(self.valid):

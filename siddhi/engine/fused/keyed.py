@@ -24,7 +24,17 @@ from siddhi.engine.batch import EventBatch
 from siddhi.engine.fused.fused import NO_NUMBERS, room_for_moves
 from siddhi.engine.fused.group_table import HOW, NO_ROOM, ONE_GROUP, UNUSED, give_back, group_of
 from siddhi.engine.fused.held_rows import LEAST_ROWS, Line, joined_rows
-from siddhi.engine.fused.queues import HOLDS, OLDEST, InstanceQueues, join_queue, leave_queue
+from siddhi.engine.fused.queues import (
+    HOLDS,
+    MIXED,
+    NEWEST,
+    OLDEST,
+    InstanceQueues,
+    bring_to_front,
+    join_by_time,
+    join_queue,
+    leave_queue,
+)
 from siddhi.engine.fused.shape import Shape
 from siddhi.engine.fused.sliding import Leaving, SlidingSelection
 from siddhi.engine.fused.sliding_kernel import (
@@ -46,7 +56,7 @@ from siddhi.engine.fused.sliding_kernel import (
     WINDOW_STATE_SIZE,
 )
 from siddhi.engine.kernels import kernel_array, state_kernel
-from siddhi.engine.operator import OperatorContext, Step
+from siddhi.engine.operator import NEVER, OperatorContext, Step
 from siddhi.engine.state import State, shortened
 from siddhi.engine.state_size import StateSize, held_bytes
 
@@ -65,6 +75,7 @@ def slide_each(  # type: ignore[no-untyped-def] # noqa: C901, PLR0912, PLR0915 -
     own instance leave for it."""
     grouped = group_state[HOW] != ONE_GROUP
     timing, length, duration = state[TIMING], state[LENGTH], state[DURATION]
+    limited = timing != UNTIMED and length < NEVER
     row, made_room = state[ROW], state[MADE_ROOM]
     planned = 0
     lack = np.int64(0)
@@ -78,9 +89,15 @@ def slide_each(  # type: ignore[no-untyped-def] # noqa: C901, PLR0912, PLR0915 -
             now = clocks[row]
         elif timing == BY_ATTRIBUTE:
             now = wide[TIME_LINE, places[row]]
+            if ends[instance, HOLDS] > 0:
+                now = max(now, wide[TIME_LINE, ends[instance, NEWEST]])
         while ends[instance, HOLDS] > 0 and planned < len(moves) and not made_room:
             old = ends[instance, OLDEST]
-            if not (timing != UNTIMED and wide[TIME_LINE, old] + duration <= now):
+            over = timing != UNTIMED and wide[TIME_LINE, old] + duration <= now
+            if not over and limited and ends[instance, MIXED]:
+                over = bring_to_front(instance, ends, following, wide[TIME_LINE], now - duration)
+                old = ends[instance, OLDEST]
+            if not over:
                 if ends[instance, HOLDS] - state[LOOKING] < length:
                     break
                 made_room = 1
@@ -110,7 +127,15 @@ def slide_each(  # type: ignore[no-untyped-def] # noqa: C901, PLR0912, PLR0915 -
         cells[group, HELD] += 1
         moves[planned] = group << GROUP_SHIFT | place << ROW_SHIFT | doing
         planned += 1
-        join_queue(instance, place, ends, following)
+        if timing == UNTIMED:
+            join_queue(instance, place, ends, following)
+        elif limited:
+            held = ends[instance, HOLDS]
+            if held == 0 or wide[TIME_LINE, place] < wide[TIME_LINE, ends[instance, NEWEST]]:
+                ends[instance, MIXED] = held > 0
+            join_queue(instance, place, ends, following)
+        else:
+            join_by_time(instance, place, ends, following, wide[TIME_LINE])
         row += 1
         made_room = 0
     state[MADE_ROOM] = made_room
@@ -188,17 +213,21 @@ class KeyedSlidingSelection(SlidingSelection):
         """There is a place for a row of each of `partitions`."""
         queues, wanted = self.queues, len(partitions)
         if queues.unused_count[0] < wanted and self.clocked:
-            self._look(step)
+            self._look(step.floor)
             self._close_up()
             wanted = max(wanted, self.rows.capacity // 8)  # or soon there would be a look for each batch
         if queues.unused_count[0] < wanted:
             self.rows.make_room(0, self.rows.capacity, len(partitions))
             queues.grow(self.rows.capacity)
 
-    def _look(self, step: Step) -> None:
-        """The rows of instances that nothing comes for any more are gone when their time was over before `step`."""
+    def let_time_pass(self, clock: int) -> None:
+        if self.clocked:
+            self._look(clock)
+
+    def _look(self, clock: int) -> None:
+        """The rows of all instances are gone whose time was over by `clock`."""
         filled_ones = self.queues.filled()
-        clocks = filled(len(filled_ones), step.floor)
+        clocks = filled(len(filled_ones), clock)
         self.state[GIVES_BACK], self.state[LOOKING] = not self.kept, 1
         out, out_valid = self.accumulators.room_for(0)
         self._slide_each(filled_ones, clocks, NO_NUMBERS, NO_NUMBERS, out, out_valid)

@@ -16,8 +16,10 @@ import numpy as np
 from siddhi.engine.arrays import AnyArray, Int64Array
 from siddhi.engine.kernels import grown, kernel_array, kernel_part, state_kernel
 
-OLDEST, NEWEST, HOLDS = 0, 1, 2
-"""What is known of each instance's queue: the places of its oldest and newest row, and how many rows it has."""
+OLDEST, NEWEST, HOLDS, MIXED = 0, 1, 2, 3
+"""What is known of each instance's queue: the places of its oldest and newest row, how many rows it has, and whether
+these may be out of order where they stand in order of arrival but leave by time, too."""
+_ENDS = 4
 
 
 @kernel_part
@@ -29,6 +31,47 @@ def join_queue(instance, place, ends, following):  # type: ignore[no-untyped-def
         following[ends[instance, NEWEST]] = place
     ends[instance, NEWEST] = place
     ends[instance, HOLDS] += 1
+
+
+@kernel_part
+def join_by_time(instance, place, ends, following, times):  # type: ignore[no-untyped-def]
+    """The row in `place` joins `instance` behind all whose times are no later than its own."""
+    if ends[instance, HOLDS] == 0 or times[place] >= times[ends[instance, NEWEST]]:
+        join_queue(instance, place, ends, following)
+        return
+    after = ends[instance, OLDEST]
+    if times[place] < times[after]:
+        ends[instance, OLDEST] = place
+    else:
+        before = after
+        while times[place] >= times[after]:
+            before = after
+            after = np.int64(following[after])
+        following[before] = place
+    following[place] = after
+    ends[instance, HOLDS] += 1
+
+
+@kernel_part
+def bring_to_front(instance, ends, following, times, until):  # type: ignore[no-untyped-def]
+    """The first row of `instance` whose time lies no later than `until` is the oldest from now on; says whether there
+    is one, and otherwise notes whether the rows are in order."""
+    in_order = True
+    before = place = ends[instance, OLDEST]
+    for number in range(ends[instance, HOLDS]):
+        if times[place] <= until:
+            if number > 0:
+                if place == ends[instance, NEWEST]:
+                    ends[instance, NEWEST] = before
+                following[before] = following[place]
+                following[place] = ends[instance, OLDEST]
+                ends[instance, OLDEST] = place
+            return True
+        in_order = in_order and times[place] >= times[before]
+        before = place
+        place = np.int64(following[place])
+    ends[instance, MIXED] = not in_order
+    return False
 
 
 @kernel_part
@@ -57,7 +100,7 @@ class InstanceQueues:
     """The queues of all instances, over `capacity` places."""
 
     def __init__(self, capacity: int) -> None:
-        self.ends: Int64Array = np.zeros((8, 3), dtype=np.int64)
+        self.ends: Int64Array = np.zeros((8, _ENDS), dtype=np.int64)
         self.following: AnyArray = np.zeros(capacity, dtype=np.int32)
         self.unused: AnyArray = np.arange(capacity - 1, -1, -1, dtype=np.int32)
         self.unused_count: Int64Array = np.full(1, capacity, dtype=np.int64)
@@ -110,7 +153,8 @@ class InstanceQueues:
         """The first rows lie in the first places: `counts[i]` rows of `instances[i]`, one instance after the other."""
         rows = int(counts.sum())
         behind = np.cumsum(counts)
-        self.ends = np.zeros((max(int(instances.max(initial=-1)) + 1, 8), 3), dtype=np.int64)
+        self.ends = np.zeros((max(int(instances.max(initial=-1)) + 1, 8), _ENDS), dtype=np.int64)
+        self.ends[instances, MIXED] = 1
         self.ends[instances, OLDEST] = behind - counts
         self.ends[instances, NEWEST] = behind - 1
         self.ends[instances, HOLDS] = counts

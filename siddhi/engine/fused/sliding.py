@@ -13,12 +13,17 @@ that its group and its arguments are taken off the accumulators, before the next
 at the time at which it leaves, and no timer is set. Of each event the window holds the arguments of aggregates, the id
 of its group, and its time if that tells when it leaves.
 
+Events nearly always come in the order of their times, so that the oldest row held is the next to leave. Where one does
+not, the rows are moved: what a window of time holds is always sorted by time, and what a window of length and time
+holds stays in order of arrival, but what is due comes in front.
+
 A group of which no event is left starts anew: rounding that sums gathered goes with the last of it, and its id may be
 given out again. This does not hold for the forever aggregates, which outlive their events.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -35,7 +40,7 @@ from siddhi.engine.expressions.evaluation import Node
 from siddhi.engine.expressions.leaves import ColumnNode, TimestampNode, scalar_or_none
 from siddhi.engine.filters import with_value
 from siddhi.engine.fused.fused import LEAST_MOVES, NO_NUMBERS, FusedSelection, NodeLines, room_for_moves
-from siddhi.engine.fused.group_table import NO_ROOM, UNUSED
+from siddhi.engine.fused.group_table import BY_HASH, HOW, NO_ROOM, UNUSED
 from siddhi.engine.fused.held_rows import HeldRows, Line
 from siddhi.engine.fused.shape import Shape
 from siddhi.engine.fused.sliding_kernel import (
@@ -50,9 +55,11 @@ from siddhi.engine.fused.sliding_kernel import (
     NO_MOVE_LEFT,
     PLANNED,
     ROW,
+    TIME_LINE,
     TIMING,
     UNTIMED,
     WINDOW_STATE_SIZE,
+    let_go,
     slide,
 )
 from siddhi.engine.groups import key_values
@@ -61,6 +68,7 @@ from siddhi.engine.operator import NEVER, OperatorContext, Step
 from siddhi.engine.selector import last_of_each_group
 from siddhi.engine.state import State
 from siddhi.engine.state_size import StateSize, held_bytes
+from siddhi.engine.windows.by_time import LONG_AGO, ascends
 from siddhi.language.ast import AttributeType
 
 
@@ -95,6 +103,12 @@ def leaving_of(window: model.HandlerCall | None, context: OperatorContext) -> Le
     return None
 
 
+def _stays_long(times: Int64Array, clocks: Int64Array, duration: int) -> int:
+    """How many of the rows with these times come at these clocks before the time of one of them is over."""
+    over = np.minimum.accumulate(times + duration)[:-1] <= clocks[1:]
+    return int(over.argmax()) + 1 if over.any() else len(times)
+
+
 class SlidingSelection(FusedSelection):
     """Every current event leaves with the aggregates as they are once it has come; of a chunk, the last of each group.
 
@@ -103,8 +117,7 @@ class SlidingSelection(FusedSelection):
 
     def __init__(self, shape: Shape, leaving: Leaving, context: OperatorContext) -> None:
         nodes = NodeLines(reserved=int(bool(shape.keys)))
-        if leaving.time is not None:
-            nodes.line(leaving.time)
+        self._time_line = None if leaving.time is None else nodes.line(leaving.time)
         super().__init__(shape, context, nodes, first_cells=1)
         if isinstance(leaving.time, ColumnNode):
             self.columns[leaving.time.column] = leaving.time.type
@@ -118,7 +131,11 @@ class SlidingSelection(FusedSelection):
         state[KEEPS_GROUPS] = shape.lasting or not self.holds
         self.clocked = leaving.timing == BY_CLOCK
         self.attribute = leaving.time if leaving.timing == BY_ATTRIBUTE else None
+        self._newest = LONG_AGO
+        """The time of the newest row held; what does not lie before it comes in order. Without order, `NEVER`."""
         self.kept = bool(state[KEEPS_GROUPS])
+        self._duration = leaving.duration
+        self._limited = leaving.length < NEVER
         self._first = 0
         self._moves: Int64Array = np.empty(LEAST_MOVES, dtype=np.int64)
 
@@ -129,12 +146,12 @@ class SlidingSelection(FusedSelection):
         clocks = kernel_array(batch.clocks) if self.clocked else NO_NUMBERS
         out, out_valid = accumulators.room_for(size)
         chunked = batch.chunks is not None
-        start = self.take_in(self.nodes.of(batch), self.keys(batch), clocks, size, out, out_valid, chunked=chunked)
+        places = self.take_in(self.nodes.of(batch), self.keys(batch), clocks, size, out, out_valid, chunked=chunked)
         aggregates = accumulators.values(out, out_valid, size)
         result, passed = self.shape.outputs.of(batch, aggregates, self.pool)
         if not chunked:
             return result if passed is None else result.take(passed)
-        return self._of_chunks(result, passed, np.arange(start, start + size) & (self.rows.capacity - 1))
+        return self._of_chunks(result, passed, places & (self.rows.capacity - 1))
 
     def take_in(
         self,
@@ -146,10 +163,10 @@ class SlidingSelection(FusedSelection):
         out_valid: BoolArray,
         *,
         chunked: bool,
-    ) -> int:
+    ) -> Int64Array:
         """`size` rows have come, with the values `lines`, the `keys` of their groups and, if the window is `clocked`,
         the `clocks` at which they did; `out` and `out_valid` have the aggregates with which each leaves. Returns the
-        sequence number of the first. `chunked` says that several may be one chunk."""
+        sequence numbers of the rows. `chunked` says that several may be one chunk."""
         start, rows = self.end, self.rows
         if start + size - self._first > rows.capacity:
             self._first = int(self.state[FIRST])
@@ -160,14 +177,92 @@ class SlidingSelection(FusedSelection):
             self.make_room(NO_ROOM, forget=forget)
         rows.put(lines, start, size)
         self.end = start + size
+        if self._time_line is not None:
+            times = next(values for line, values, _ in lines if line == self._time_line)
+            if not self._comes_in_order(times):
+                return self._take_in_late(times, keys, clocks[:size], start, out, out_valid)
+            self._newest = times.item(-1) if size else self._newest
         self._slide(keys, clocks, start, size, out, out_valid)
         if not self.holds:
             self.state[FIRST] = self._first = self.end
-        return start
+        return np.arange(start, start + size)
+
+    def _comes_in_order(self, times: Int64Array) -> bool:
+        """Whether rows with these times come in order, behind those that are held."""
+        if len(times) == 1:
+            return bool(times.item() >= self._newest)
+        return bool(ascends(kernel_array(times), self._newest))
+
+    def _take_in_late(
+        self, times: Int64Array, keys: Int64Array, clocks: Int64Array, start: int, out: Int64Array, out_valid: BoolArray
+    ) -> Int64Array:
+        """As `take_in`, of rows from `start` on that come out of order."""
+        size, state = len(times), self.state
+        if self.attribute is not None:
+            newest = self._newest if start > state[FIRST] else LONG_AGO
+            clocks = np.maximum(np.maximum.accumulate(times), newest)
+            state[TIMING] = BY_CLOCK
+        places = np.arange(start, start + size)
+        parts = keys.reshape(-1, size) if self.groups.state[HOW] == BY_HASH else keys[np.newaxis, :size]
+        begin = 0
+        while begin < size:
+            stop = begin + 1 if self._limited else _stays_long(times[begin:], clocks[begin:], self._duration) + begin
+            if self._limited:
+                self._bring_to_front(clocks.item(begin), start + begin)
+            piece = slice(begin, stop)
+            piece_keys = kernel_array(parts[:, piece].reshape(-1))
+            self._slide(piece_keys, clocks[piece], start + begin, stop - begin, out, out_valid, begin)
+            if not self._limited:
+                self._sort(places, start + begin, start + stop)
+            begin = stop
+        if self.attribute is not None:
+            state[TIMING] = BY_ATTRIBUTE
+        self._look_at_times()
+        return places
+
+    def _sort(self, places: Int64Array, old_end: int, end: int) -> None:
+        """The rows held, which are sorted by time up to `old_end`, are so up to `end`; `places` follow them."""
+        first, mask, times = int(self.state[FIRST]), self.rows.capacity - 1, self.rows.wide[TIME_LINE]
+        least = int(times[np.arange(max(old_end, first), end) & mask].min(initial=NEVER))
+        begin = bisect_right(range(first, max(old_end, first)), least, key=lambda row: times[row & mask]) + first
+        place = np.argsort(times[np.arange(begin, end) & mask], kind="stable")
+        self._move(place, begin)
+        moved = (places >= begin) & (places < end)
+        places[moved] = begin + np.argsort(place)[places[moved] - begin]
+
+    def _bring_to_front(self, clock: int, end: int) -> None:
+        """Of the rows held before `end`, those whose time is over at `clock` stand in front, the oldest time first."""
+        first, mask = int(self.state[FIRST]), self.rows.capacity - 1
+        times = self.rows.wide[TIME_LINE, np.arange(first, end) & mask]
+        self._move(np.argsort(np.where(times + self._duration <= clock, times, NEVER), kind="stable"), first)
+
+    def _move(self, place: Int64Array, begin: int) -> None:
+        """Row i from `begin` on becomes what row `place[i]` was."""
+        mask = self.rows.capacity - 1
+        to = np.arange(begin, begin + len(place))
+        self.rows.move((begin + place) & mask, to & mask)
+
+    def _look_at_times(self) -> None:
+        """`_newest` is right for the rows held."""
+        if self._time_line is None:
+            return
+        times = self.rows.wide[TIME_LINE, np.arange(int(self.state[FIRST]), self.end) & (self.rows.capacity - 1)]
+        self._newest = LONG_AGO
+        if len(times):
+            self._newest = times.item(-1) if ascends(times, LONG_AGO) else NEVER
 
     def _slide(
-        self, keys: Int64Array, clocks: Int64Array, start: int, size: int, out: Int64Array, out_valid: BoolArray
+        self,
+        keys: Int64Array,
+        clocks: Int64Array,
+        start: int,
+        size: int,
+        out: Int64Array,
+        out_valid: BoolArray,
+        at: int = 0,
     ) -> None:
+        """`size` rows from `start` on come; the aggregates with which they leave are in `out` and `out_valid` from
+        place `at` on."""
         accumulators, rows, groups = self.accumulators, self.rows, self.groups
         moves = self._moves
         if len(moves) < 2 * size:
@@ -179,13 +274,35 @@ class SlidingSelection(FusedSelection):
                 accumulators.cells, groups.state, groups.index, groups.keys, groups.unused, moves,
             )  # fmt: skip
             if told >= 0:
-                accumulators.follow(moves, told, size - done, rows.lines, out, out_valid, done)
+                accumulators.follow(moves, told, size - done, rows.lines, out, out_valid, at + done)
                 return
             row, planned = int(self.state[ROW]), int(self.state[PLANNED])
-            accumulators.follow(moves, planned, row - done, rows.lines, out, out_valid, done)
+            accumulators.follow(moves, planned, row - done, rows.lines, out, out_valid, at + done)
             done = row
             if told != NO_MOVE_LEFT:
                 self.make_room(told, forget=bool(self.state[GIVES_BACK]))
+
+    def let_time_pass(self, clock: int) -> None:
+        """The clock has shown `clock`, and goes back to the events of a backlog: the rows whose time was over by then
+        are gone."""
+        if not self.clocked:
+            return
+        if self._limited:
+            self._bring_to_front(clock, self.end)
+        rows, groups, accumulators = self.rows, self.groups, self.accumulators
+        self.state[GIVES_BACK] = not self.kept
+        self.state[LENGTH], length = NEVER, int(self.state[LENGTH])
+        moves, out, out_valid = self._moves, *accumulators.room_for(0)
+        while True:
+            planned = let_go(
+                self.end, clock, self.state, rows.wide, rows.narrow,
+                accumulators.cells, groups.state, groups.index, groups.keys, groups.unused, moves,
+            )  # fmt: skip
+            accumulators.follow(moves, planned, 0, rows.lines, out, out_valid, 0)
+            if planned < len(moves):
+                break
+        self.state[LENGTH] = length
+        self._look_at_times()
 
     def _of_chunks(self, result: EventBatch, passed: Int64Array | None, columns: Int64Array) -> EventBatch:
         """What leaves of `result`, of which the rows at the positions `passed` (None: all) pass, by its chunks;
@@ -252,6 +369,7 @@ class SlidingSelection(FusedSelection):
         self.accumulators.restore(state["aggregates"])
         self.accumulators.grow_groups(self.groups.capacity)
         self.rows.restore(self._first, self.end, state["rows"])
+        self._look_at_times()
 
     def state_size(self) -> StateSize:
         return StateSize(

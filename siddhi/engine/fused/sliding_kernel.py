@@ -122,6 +122,18 @@ def _let_go(  # type: ignore[no-untyped-def]
 
 
 @state_kernel
+def let_go(end, now, state, wide, narrow, cells, group_state, index, group_keys, unused, moves):  # type: ignore[no-untyped-def]
+    """Plans the moves of the rows before `end` whose time is over at `now`, as far as moves are left; returns their
+    number. The window is not full."""
+    first, planned, _ = _let_go(
+        end, now, state[FIRST], np.int64(0), np.int64(0), state, wide, narrow, cells, group_state, index, group_keys,
+        unused, moves,
+    )  # fmt: skip
+    state[FIRST] = first
+    return planned
+
+
+@state_kernel
 def slide(  # type: ignore[no-untyped-def]
     start, count, state, clocks, keys, wide, narrow, cells, group_state, index, group_keys, unused, moves
 ):

@@ -93,7 +93,11 @@ class JoinOperator(MergingOperator):
         return -1 if side.source is None else ranks[self.sources.index(side.source)]
 
     def _may_slide(self, left: EventBatch, right: EventBatch) -> bool:
-        """True when every event is a chunk of its own, and one that comes to both sides is told from all others."""
+        """True when every event is a chunk of its own, one that comes to both sides is told from all others, and rows
+        leave both windows in the order in which they came."""
+        for side, batch in zip(self.sides, (left, right), strict=True):
+            if isinstance(side.window, SlidingWindow) and not side.window.keeps_order(batch):
+                return False
         if (left.chunks is not None and left.size) or (right.chunks is not None and right.size):
             return False
         if left is not right or left.size < 2:
@@ -115,27 +119,28 @@ class JoinOperator(MergingOperator):
     def _chunk_by_chunk(self, inputs: MergedRows, step: Step) -> EventBatch:
         """Timers first, then the chunk through its side's window, and what comes out of that meets the other side."""
         out: list[EventBatch] = []
-        floor = step.floor
+        floor, done = step.floor, -1
         for source, batch, order, clock in _chunks(inputs):
-            self._fire_timers(step, order, clock, floor, out)
+            self._fire_timers(step, order, clock, floor, done, out)
             readers = [side for side in self.sides if side.source == self.sources[source]]
             parts = [batch] if len(readers) == 1 else [batch.slice(row, row + 1) for row in range(batch.size)]
             for part, side in itertools.product(parts, readers):
                 if self._feed(side, part, order, Step(np.full(1, clock, dtype=np.int64), floor), step, out):
                     break
-            floor = clock
-        self._fire_timers(step, step.final_order, step.final_clock + 1, floor, out)
+            floor, done = clock, order
+        self._fire_timers(step, step.final_order, step.final_clock + 1, floor, done, out)
         return EventBatch.concat(out) if out else self._nothing
 
-    def _fire_timers(self, step: Step, order: int, clock: int, floor: int, out: list[EventBatch]) -> None:
-        """Fires the timers of both windows that go before a row of (`order`, `clock`)."""
+    def _fire_timers(self, step: Step, order: int, clock: int, floor: int, done: int, out: list[EventBatch]) -> None:
+        """Fires the timers of both windows that go behind the row of order `done` and before one of (`order`,
+        `clock`)."""
         last: int | None = None
         while (due := self.next_deadline_ms()) is not None and due != last:
-            at = step.timer_order(due)
-            if at > step.final_order or (at, step.timer_clock(due, at)) >= (order, clock):
+            at, shown = step.timer_order(due, done), max(due, floor)
+            if at > step.final_order or (at, shown) >= (order, clock):
                 return
             last = due
-            now = Step(np.full(1, max(due, floor), dtype=np.int64), floor)
+            now = Step(np.full(1, shown, dtype=np.int64), floor)
             for side in self.sides:
                 if side.window is not None and side.is_due(due):
                     self._meet(side, side.let_out(self._empty[side.slot], now), at, step, out)

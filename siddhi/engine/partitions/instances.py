@@ -148,6 +148,7 @@ class _Turns(Generic[Part, Rows]):
         self._nothing = nothing
         self._step = step
         self._floor = step.floor
+        self._done = -1
         self._out: list[EventBatch] = []
         self._failed: list[int] = []
 
@@ -156,7 +157,7 @@ class _Turns(Generic[Part, Rows]):
         self._fire(order, clock)
         if not self._failed or order != self._failed[-1]:  # runs of its chunk behind one that failed stay out
             self._send(instance, rows, Step(np.full(1, clock, dtype=np.int64), self._floor), order)
-        self._floor = clock
+        self._floor, self._done = clock, order
 
     def end(self) -> EventBatch:
         """What came of all runs and timers of the step."""
@@ -166,11 +167,11 @@ class _Turns(Generic[Part, Rows]):
     def _fire(self, order: int, clock: int) -> None:
         """Fires the timers that go before a row of (`order`, `clock`)."""
         while (due := self._copies.next_deadline_ms()) is not None:
-            at = self._step.timer_order(due)
-            if at > self._step.final_order or (at, self._step.timer_clock(due, at)) >= (order, clock):
+            at, shown = self._step.timer_order(due, self._done), max(due, self._floor)
+            if at > self._step.final_order or (at, shown) >= (order, clock):
                 return
             for instance in self._copies.due(due):
-                now = Step(np.full(1, max(due, self._floor), dtype=np.int64), self._floor)
+                now = Step(np.full(1, shown, dtype=np.int64), self._floor)
                 self._send(instance, self._nothing, now, at)
 
     def _send(self, instance: int, rows: Rows, now: Step, order: int) -> None:

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from siddhi.engine.arrays import AnyArray, BoolArray, Int64Array
 from siddhi.engine.bits import address_of
+from siddhi.engine.clocks import AppClock
 from siddhi.engine.pattern.chain import ChainOperator
 from siddhi.engine.pattern.chain_events import LEAST_ROOM
 from siddhi.engine.pattern.chain_memory import MATCH_PARTIAL, MATCH_REFERENCES
@@ -55,7 +56,7 @@ class ChainWay(FewWay):
         self._values = {name: values[:rows] for name, values in self.few.values.items()}
         self._values[EVENT_TIMESTAMP] = self._stamps
 
-    def take_in(self, rows: int, clock: int) -> int:
+    def take_in(self, rows: int, clock: AppClock) -> int:
         instances, keys = None, self._keys
         if keys is not None and (instances := keys.ids(self._values[keys.attribute])) is None:
             return REFUSED

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 
 import pyarrow as pa
 
+from siddhi.engine.clocks import AppClock
 from siddhi.engine.inlet import Layout
 from siddhi.engine.shortcuts.few_rows import MOST_ROWS, FewRows
 from siddhi.engine.shortcuts.kernel import REFUSED
@@ -28,7 +29,7 @@ class FewWay(ABC):
         """As `Way.lay_out`."""
         self.few.lay_out(layout)
 
-    def run(self, records: pa.RecordBatch, rows: int, clock: int, *, written: bool) -> Outcome | None:
+    def run(self, records: pa.RecordBatch, rows: int, clock: AppClock, *, written: bool) -> Outcome | None:
         """As `Way.run`."""
         few = self.few
         passed = few.read(records, rows)
@@ -57,7 +58,7 @@ class FewWay(ABC):
         """From now on the first `rows` values of each line are those of a batch."""
 
     @abstractmethod
-    def take_in(self, rows: int, clock: int) -> int:
+    def take_in(self, rows: int, clock: AppClock) -> int:
         """The query has had the rows that were read, as many as lines were cut for; returns how many results there are.
         `REFUSED` when they have to go the long way: then nothing has happened."""
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from siddhi.engine.arrays import INT64, AnyArray, Int64Array
 from siddhi.engine.bits import address_of
-from siddhi.engine.clocks import root_orders
+from siddhi.engine.clocks import AppClock, root_orders
 from siddhi.engine.joins.join import JoinOperator
 from siddhi.engine.joins.queues import OUT_TIMESTAMP, PAIR_LINES
 from siddhi.engine.joins.side import Side
@@ -57,7 +57,7 @@ class JoinWay(FewWay):
         self._stamps = self.few.stamps[:rows]
         self._values = [(name, values[:rows]) for name, values in self.few.values.items()]
 
-    def take_in(self, rows: int, clock: int) -> int:
+    def take_in(self, rows: int, clock: AppClock) -> int:
         join = self._join
         if join.behind:  # it has to catch up with its windows
             return REFUSED

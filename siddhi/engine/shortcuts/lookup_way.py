@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 from siddhi.engine.bits import address_of
+from siddhi.engine.clocks import AppClock
 from siddhi.engine.joins.held import HeldTable
 from siddhi.engine.joins.join import JoinOperator
 from siddhi.engine.joins.side import Side
@@ -41,7 +42,7 @@ class LookupWay(FewWay):
     def cut(self, rows: int) -> None:
         self._keys = self._whole[:rows]
 
-    def take_in(self, rows: int, clock: int) -> int:
+    def take_in(self, rows: int, clock: AppClock) -> int:
         pairs = self._pairs = self._matcher.by_code(self._keys)
         return len(pairs.probes)
 

@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from siddhi.engine.arrays import INT64, Int64Array
 from siddhi.engine.bits import address_of
+from siddhi.engine.clocks import AppClock
 from siddhi.engine.column import DTYPES
 from siddhi.engine.inlet import Layout
 from siddhi.engine.outlet import record_schema
@@ -68,7 +69,7 @@ class PlainLoop:
         self._columns[0] = layout.timestamp
         self._columns[2:] = [places[name][1] for name in self._selected]
 
-    def run(self, records: pa.RecordBatch, rows: int, clock: int, *, written: bool) -> Outcome | None:
+    def run(self, records: pa.RecordBatch, rows: int, clock: AppClock, *, written: bool) -> Outcome | None:
         """As `Way.run`."""
         records._export_to_c(self._read_at)
         count, latest = pass_records(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
+from siddhi.engine.clocks import AppClock
 from siddhi.engine.inlet import Layout
 from siddhi.engine.shortcuts.way import Way
 
@@ -68,9 +69,9 @@ class ShortCut:
         return True
 
     def run(
-        self, records: pa.RecordBatch, rows: int, layout: Layout, clock: int, watch: QueryWatch | None
+        self, records: pa.RecordBatch, rows: int, layout: Layout, clock: AppClock, watch: QueryWatch | None
     ) -> Passed | None:
-        """What comes of `records`, which has `rows` rows, at least one; the app's clock stands at `clock`. Nobody has
+        """What comes of `records`, which has `rows` rows, at least one; `clock` is the app's clock. Nobody has
         been told yet. None when it has to go the long way."""
         if layout is not self._layout:
             exported = len(layout.schema) * len(self._ways)

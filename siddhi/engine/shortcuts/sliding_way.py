@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from siddhi.engine.arrays import BOOL, INT64, BoolArray, Int64Array
 from siddhi.engine.bits import address_of
-from siddhi.engine.clocks import event_clocks
+from siddhi.engine.clocks import AppClock
 from siddhi.engine.fused.fused import NO_NUMBERS
 from siddhi.engine.fused.group_table import BY_HASH, HOW
 from siddhi.engine.fused.held_rows import Line
@@ -27,7 +27,7 @@ from siddhi.language.ast import AttributeType
 class SlidingWay(FewWay):
     """Takes rows that pass `tests` through `selection`, whose outputs are attributes of the row and aggregates, to a
     stream with the attributes `types`. `read` are the attributes that it reads, `lines` from which of them each line of
-    the rows held comes (None: from the timestamp). `playback` says that event time drives the clock."""
+    the rows held comes (None: from the timestamp)."""
 
     def __init__(
         self,
@@ -36,12 +36,9 @@ class SlidingWay(FewWay):
         lines: list[tuple[int, str | None]],
         types: Mapping[str, AttributeType],
         tests: Sequence[PlainTest],
-        *,
-        playback: bool,
     ) -> None:
         super().__init__(FewRows(read, selection.pool, tests))
         self._selection = selection
-        self._playback = playback
         few, key = self.few, selection.code_attribute
         self._held = [(line, few.stamps if name is None else few.values[name]) for line, name in lines]
         self._lines: list[Line] = []
@@ -63,7 +60,7 @@ class SlidingWay(FewWay):
     def cut(self, rows: int) -> None:
         self._lines = [(line, values[:rows], None) for line, values in self._held]
 
-    def take_in(self, rows: int, clock: int) -> int:
+    def take_in(self, rows: int, clock: AppClock) -> int:
         selection = self._selection
         clocks = self._clocks_of(rows, clock) if selection.clocked else NO_NUMBERS
         selection.accumulators.begin()
@@ -76,13 +73,13 @@ class SlidingWay(FewWay):
             self._find_aggregates(nulls)
         return self._results.write(count)
 
-    def _clocks_of(self, rows: int, clock: int) -> Int64Array:
+    def _clocks_of(self, rows: int, clock: AppClock) -> Int64Array:
         """The clock at each row."""
         clocks = self._clocks
         if rows == 1:
-            clocks[0] = max(self.few.stamps.item(0), clock) if self._playback else clock
+            clocks[0] = max(min(self.few.stamps.item(0), clock.limit), clock.events)
         else:
-            clocks[:rows] = event_clocks(self.few.stamps[:rows], clock) if self._playback else clock
+            clocks[:rows] = clock.at_rows(self.few.stamps[:rows])
         return clocks
 
     def _find_aggregates(self, nulls: list[bool]) -> None:
@@ -104,15 +101,13 @@ class KeyedSlidingWay(SlidingWay):
         read: Mapping[str, AttributeType],
         lines: list[tuple[int, str | None]],
         types: Mapping[str, AttributeType],
-        *,
-        playback: bool,
     ) -> None:
-        super().__init__(selection, read, lines, types, (), playback=playback)
+        super().__init__(selection, read, lines, types, ())
         self._keyed = selection
         self._instances = instances
         self._codes: Int64Array = self.few.values[instances.attribute]
 
-    def take_in(self, rows: int, clock: int) -> int:
+    def take_in(self, rows: int, clock: AppClock) -> int:
         selection, instances = self._keyed, self._instances.ids(self._codes[:rows])
         if instances is None or not selection.has_room_for(rows):
             return REFUSED
@@ -128,8 +123,6 @@ def sliding_way(
     types: Mapping[str, AttributeType],
     tests: Sequence[PlainTest],
     instances: InstanceKeys | None,
-    *,
-    playback: bool,
 ) -> SlidingWay | None:
     """The short way of events with the attributes `source` that pass `tests` through `selection`, in a partition by
     `instances`; None when it computes more than aggregates, when groups are found by more than the code of a string, in
@@ -149,5 +142,5 @@ def sliding_way(
     if isinstance(selection, KeyedSlidingSelection):
         if instances is None or selection.shape.keys or tests:
             return None
-        return KeyedSlidingWay(selection, instances, read, lines, types, playback=playback)
-    return SlidingWay(selection, read, lines, types, tests, playback=playback)
+        return KeyedSlidingWay(selection, instances, read, lines, types)
+    return SlidingWay(selection, read, lines, types, tests)

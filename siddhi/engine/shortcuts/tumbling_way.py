@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from siddhi.engine.clocks import AppClock
 from siddhi.engine.fused.fused import NO_NUMBERS
 from siddhi.engine.fused.group_table import BY_HASH, HOW
 from siddhi.engine.fused.held_rows import Line
@@ -35,7 +36,7 @@ class TumblingWay(FewWay):
     def cut(self, rows: int) -> None:
         self._lines = [(line, values[:rows], None) for line, values in self._read]
 
-    def take_in(self, rows: int, clock: int) -> int:
+    def take_in(self, rows: int, clock: AppClock) -> int:
         return 0 if self._selection.take_in(self._lines, self._keys, self.few.values, rows) else REFUSED
 
     def write(self, count: int) -> pa.RecordBatch:

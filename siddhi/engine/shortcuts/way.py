@@ -6,6 +6,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from siddhi.engine.clocks import AppClock
 from siddhi.engine.inlet import Layout
 
 Outcome = tuple[int, int]
@@ -22,8 +23,8 @@ class Way(Protocol):
     def lay_out(self, layout: Layout) -> None:
         """Batches have their columns as `layout` says, which has timestamps and nothing to be cast."""
 
-    def run(self, records: pa.RecordBatch, rows: int, clock: int, *, written: bool) -> Outcome | None:
-        """What comes of the `rows` rows of `records`, at least one, when the app's clock stands at `clock`; `written`
+    def run(self, records: pa.RecordBatch, rows: int, clock: AppClock, *, written: bool) -> Outcome | None:
+        """What comes of the `rows` rows of `records`, at least one, where `clock` is the app's clock; `written`
         says that the results will be asked for if there are any, by `give`. None when the rows have to go the long way:
         then nothing has happened to the query."""
 

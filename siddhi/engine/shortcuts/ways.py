@@ -34,8 +34,6 @@ def short_way(
     source: Mapping[str, AttributeType],
     types: Mapping[str, AttributeType],
     entrance: Node | None,
-    *,
-    playback: bool,
 ) -> Way | None:
     """The short way of events of `stream`, which have the attributes `source`, through `query`, which feeds a stream
     with the attributes `types`; `entrance` is how they come into its partition. None when there is none."""
@@ -54,7 +52,7 @@ def short_way(
     if tests is None:
         return None
     if isinstance(query.fused, SlidingSelection):
-        return sliding_way(query.fused, source, types, tests, keys, playback=playback)
+        return sliding_way(query.fused, source, types, tests, keys)
     if isinstance(query.fused, TumblingSelection) and not query.by_key:
         return tumbling_way(query.fused, tests)
     return None

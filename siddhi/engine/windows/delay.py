@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from heapq import heapify, heappop, heappush
 
 from siddhi.engine.state import State
 from siddhi.engine.windows.row_window import Arrival, Emission, RowWindow
@@ -11,37 +11,39 @@ from siddhi.engine.windows.window import WINDOWS, WindowContext
 
 @WINDOWS.register("delay")
 class DelayWindow(RowWindow):
-    """A queue: an event that came late waits behind those before it. Nothing ever expires."""
+    """Every event waits for its own time: `waiting` says when each passes, the number of its arrival, and its slot.
+    Nothing ever expires."""
 
     def __init__(self, context: WindowContext) -> None:
         super().__init__(context)
         (duration,) = context.constants()
         self.duration = int(str(duration))
-        self.waiting: deque[tuple[int, int]] = deque()
-        self.newest: int | None = None
+        self.waiting: list[tuple[int, int, int]] = []
+        self.arrivals = 0
 
     def arrive(self, event: Arrival, out: Emission) -> None:
         self._let_out(out)
-        self.waiting.append((event.timestamp + self.duration, event.slot))
-        if self.newest is None or event.timestamp > self.newest:
-            self.newest = event.timestamp
-            self.schedule(event.timestamp + self.duration)
+        due = event.timestamp + self.duration
+        heappush(self.waiting, (due, self.arrivals, event.slot))
+        self.arrivals += 1
+        self.schedule(due)
 
     def fire(self, due: int, out: Emission) -> None:
         self._let_out(out)
 
     def _let_out(self, out: Emission) -> None:
         while self.waiting and self.waiting[0][0] <= out.clock:
-            _, slot = self.waiting.popleft()
+            _, _, slot = heappop(self.waiting)
             out.current(slot, out.clock)
             self.release(slot)
 
     def held(self) -> list[int]:
-        return [slot for _, slot in self.waiting]
+        return [slot for _, _, slot in sorted(self.waiting, key=lambda entry: entry[1])]
 
     def own_state(self) -> State:
-        return [[list(entry) for entry in self.waiting], self.newest]
+        return [[due, slot] for due, _, slot in sorted(self.waiting, key=lambda entry: entry[1])]
 
     def restore_own(self, state: State) -> None:
-        waiting, self.newest = state
-        self.waiting = deque((due, slot) for due, slot in waiting)
+        self.waiting = [(due, place, slot) for place, (due, slot) in enumerate(state)]
+        self.arrivals = len(self.waiting)
+        heapify(self.waiting)

@@ -4,21 +4,22 @@
              in          a    b    c        d
              out         +a   +b   -a +c    -b +d
 
-There are no timers, and an event without a time fails; the timestamp of an expired event is the attribute's value that
-drove it out.
+There are no timers, and an event without a time fails; the timestamp of an expired event is the newest time that there
+was when another event drove it out.
 """
 
 from __future__ import annotations
 
 from siddhi.engine.arrays import Int64Array
 from siddhi.engine.batch import EventBatch
+from siddhi.engine.expressions.leaves import ColumnNode
 from siddhi.engine.filters import with_value
 from siddhi.engine.kernels import kernel_array, state_kernel
 from siddhi.engine.kinds import CURRENT, EXPIRED
 from siddhi.engine.operator import Step
 from siddhi.engine.store import RowStore
-from siddhi.engine.windows.emission import emit, new_emission
-from siddhi.engine.windows.sliding import SlidingWindow
+from siddhi.engine.windows.by_time import NEWEST, ByTimeWindow, come, leave, next_to_leave
+from siddhi.engine.windows.emission import emit
 from siddhi.engine.windows.window import WINDOWS, WindowContext, with_time
 from siddhi.language.ast import AttributeType
 
@@ -27,37 +28,59 @@ _TIME = "@external"
 
 
 @state_kernel
-def _run(duration, first, start, timestamps, times, offset, orders, clocks, chunks, out):  # type: ignore[no-untyped-def]
-    """Returns (rows written, sequence number of the oldest row still held)."""
+def _run(duration, lines, heap, start, timestamps, times, offset, orders, clocks, chunks, out):  # type: ignore[no-untyped-def]
+    """Returns the number of rows written."""
     count = 0
     for row in range(len(timestamps)):
         new = start + row
-        now = times[new - offset]
-        while first < new and times[first - offset] + duration <= now:
+        now = lines[NEWEST] = max(lines[NEWEST], times[new - offset])
+        first = next_to_leave(lines, heap, new)
+        while first >= 0 and times[first - offset] + duration <= now:
             count = emit(out, count, first, EXPIRED, now, orders[row], clocks[row], chunks[row])
-            first += 1
+            leave(lines, heap)
+            first = next_to_leave(lines, heap, new)
         count = emit(out, count, new, CURRENT, timestamps[row], orders[row], clocks[row], chunks[row])
-    return count, first
+        come(lines, heap, new, times[new - offset])
+    return count
 
 
 @WINDOWS.register("externalTime")
-class ExternalTimeWindow(SlidingWindow):
+class ExternalTimeWindow(ByTimeWindow):
     """Sliding over an attribute of type long."""
 
     def __init__(self, context: WindowContext) -> None:
         self.time, _ = context.arguments()
-        self.duration = int(str(context.constants()[1]))
-        self.store = RowStore({**context.columns, _TIME: AttributeType.LONG}, context.operator.pool)
+        columns = {**context.columns, _TIME: AttributeType.LONG}
+        super().__init__(int(str(context.constants()[1])), RowStore(columns, context.operator.pool))
 
     def let_out(self, batch: EventBatch, step: Step) -> tuple[Int64Array, int]:
         batch = with_value(batch, self.time, step, "the time of 'externalTime'")
-        held = len(self.store)
-        start = self.store.append(with_time(batch, self.time, _TIME, self.store.pool))
-        out = new_emission(held + 2 * batch.size)
-        _, offset = self.store.timestamps()
-        times, timestamps = self.store.values(_TIME), kernel_array(batch.timestamps)
-        orders, clocks, chunks = kernel_array(batch.orders), kernel_array(batch.clocks), kernel_array(batch.chunk_ids())
-        first = self.store.first
-        count, keep = _run(self.duration, first, start, timestamps, times, offset, orders, clocks, chunks, out)
-        self.store.forget(keep)
-        return out, count
+        timed = with_time(batch, self.time, _TIME, self.store.pool)
+        return self.take_in(timed, kernel_array(timed.columns[_TIME].values), step)
+
+    def keeps_order(self, batch: EventBatch) -> bool:
+        name = self.time.column if isinstance(self.time, ColumnNode) else ""
+        if not batch.size or name not in batch.columns:
+            return self.in_order and not batch.size
+        column = batch.columns[name]
+        return column.valid is None and self.stays_in_order(kernel_array(column.values))
+
+    def times(self) -> Int64Array:
+        times: Int64Array = self.store.values(_TIME)
+        return times
+
+    def run(self, rows: EventBatch, start: int, step: Step, out: Int64Array) -> int:
+        count: int = _run(
+            self.duration,
+            self.lines,
+            self.heap,
+            start,
+            kernel_array(rows.timestamps),
+            self.times(),
+            self.store.offset,
+            kernel_array(rows.orders),
+            kernel_array(rows.clocks),
+            kernel_array(rows.chunk_ids()),
+            out,
+        )
+        return count

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 
 import numpy as np
 
@@ -82,7 +82,10 @@ class RowWindow(Window):
     def __init__(self, context: WindowContext) -> None:
         self.slots = SlotStore(context.columns, context.operator.pool)
         self.expired = context.expired
-        self._timers: deque[tuple[int, int, int]] = deque()
+        self._timers: list[tuple[int, int, int, int, int]] = []
+        """A heap: when each is due, its number, and by which row of which step it was set."""
+        self._set_timers = 0
+        self._step = 0
         self._order = -1
         self._clock = _BEFORE
         self._released: list[int] = []
@@ -116,8 +119,9 @@ class RowWindow(Window):
         return self.contents()
 
     def schedule(self, due: int) -> None:
-        """Sets a timer. Timers are a queue: one that is due earlier than those set before it waits for them."""
-        self._timers.append((due, self._order, self._clock))
+        """Sets a timer; one that is due already fires right behind the row that sets it."""
+        heappush(self._timers, (due, self._set_timers, self._step, self._order, self._clock))
+        self._set_timers += 1
 
     def release(self, slot: int) -> None:
         """The row in `slot` is gone once this step's output has been taken."""
@@ -125,10 +129,14 @@ class RowWindow(Window):
 
     def _set_earlier(self, dues: Iterable[int]) -> None:
         """The timers are those of `dues`, set before the step that comes."""
-        self._timers = deque((due, -1, _BEFORE) for due in dues)
+        self._timers = []
+        self._order, self._clock = -1, _BEFORE
+        for due in dues:
+            self.schedule(due)
 
     def process(self, batch: EventBatch, step: Step) -> EventBatch:
         out = Emission()
+        self._step += 1
         batch = self.accepted(batch, step)
         slots = self.slots.add(batch)
         if batch.size:
@@ -145,21 +153,21 @@ class RowWindow(Window):
             if row == last or chunks[row + 1] != chunk:
                 self.end_chunk(out)
         self._fire_timers(step, step.final_order, step.final_clock + 1, out)
-        self._order, self._clock = -1, _BEFORE
-        self._set_earlier(due for due, _, _ in self._timers)
         return self._batch(out)
 
     def _fire_timers(self, step: Step, order: int, clock: int, out: Emission) -> None:
         """Fires the timers that go before a row of (`order`, `clock`)."""
         last_at, last_now = 0, 0
         while self._timers:
-            due, set_at, set_clock = self._timers[0]
+            due, _, set_in, set_at, set_clock = self._timers[0]
+            if set_in != self._step:
+                set_at, set_clock = -1, _BEFORE
             at = max(step.timer_order(due, set_at), last_at)
             now = max(step.timer_clock(due, at), set_clock, last_now)
             if at > step.final_order or (at, now) >= (order, clock):
                 return
             last_at, last_now = at, now
-            self._timers.popleft()
+            heappop(self._timers)
             out.order, out.clock, self._order, self._clock = at, now, at, now
             out.new_chunk()
             self.fire(due, out)
@@ -185,7 +193,11 @@ class RowWindow(Window):
         return StateSize(rows=len(self.slots), bytes=held_bytes(self))
 
     def snapshot(self) -> State:
-        return {"slots": self.slots.snapshot(), "timers": [due for due, _, _ in self._timers], "own": self.own_state()}
+        return {
+            "slots": self.slots.snapshot(),
+            "timers": [due for due, *_ in sorted(self._timers)],
+            "own": self.own_state(),
+        }
 
     def restore(self, state: State) -> None:
         self.slots.restore(state["slots"])

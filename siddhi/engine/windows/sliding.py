@@ -12,8 +12,14 @@ from siddhi.engine.windows.window import Window
 
 
 class SlidingWindow(Window):
-    """A queue: every event is let out as current when it comes and as expired when it leaves, the oldest first; a look
-    shows what lies between. What lies in its store has sequence numbers, so that joins need no copy of it."""
+    """Every event is let out as current when it comes and as expired when it leaves, the oldest first as long as the
+    window keeps the order (`keeps_order`); a look shows what lies between. What lies in its store has sequence
+    numbers, so that joins need no copy of it."""
+
+    def keeps_order(self, batch: EventBatch) -> bool:
+        """Whether the rows held will leave in the order in which they came, also when `batch`, or some of it, has
+        come."""
+        return True
 
     @abstractmethod
     def let_out(self, batch: EventBatch, step: Step) -> tuple[Int64Array, int]:

@@ -7,7 +7,8 @@ T = 10, n = 2    clock   0    4    5         14    15
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict
+from heapq import heapify, heappop, heappush
 
 from siddhi.engine.state import State
 from siddhi.engine.windows.row_window import Arrival, Emission, RowWindow
@@ -16,14 +17,21 @@ from siddhi.engine.windows.window import WINDOWS, WindowContext
 
 @WINDOWS.register("timeLength")
 class TimeLengthWindow(RowWindow):
-    """A length of 0 holds nothing and lets nothing expire."""
+    """A length of 0 holds nothing and lets nothing expire. The event that came first leaves a full window, and every
+    event at its own time.
+
+    `queue` has the timestamp of the event in each slot, in order of arrival; `ends` says when which slot leaves, and
+    may name events that have left before.
+    """
 
     def __init__(self, context: WindowContext) -> None:
         super().__init__(context)
         duration, length = context.constants()
         self.duration = int(str(duration))
         self.length = int(str(length))
-        self.queue: deque[tuple[int, int]] = deque()
+        self.queue: OrderedDict[int, int] = OrderedDict()
+        self.ends: list[tuple[int, int, int]] = []
+        self.arrivals = 0
 
     def arrive(self, event: Arrival, out: Emission) -> None:
         self._expire(out)
@@ -32,28 +40,36 @@ class TimeLengthWindow(RowWindow):
             self.release(event.slot)
             return
         if len(self.queue) >= self.length:
-            self._leave(out)
+            self._leave(next(iter(self.queue)), out)
         out.current(event.slot, event.timestamp)
-        self.queue.append((event.timestamp, event.slot))
-        self.schedule(event.timestamp + self.duration)
+        self.queue[event.slot] = event.timestamp
+        end = event.timestamp + self.duration
+        heappush(self.ends, (end, self.arrivals, event.slot))
+        self.arrivals += 1
+        self.schedule(end)
 
     def fire(self, due: int, out: Emission) -> None:
         self._expire(out)
 
     def _expire(self, out: Emission) -> None:
-        while self.queue and self.queue[0][0] + self.duration <= out.clock:
-            self._leave(out)
+        while self.ends and self.ends[0][0] <= out.clock:
+            end, _, slot = heappop(self.ends)
+            if self.queue.get(slot) == end - self.duration:
+                self._leave(slot, out)
 
-    def _leave(self, out: Emission) -> None:
-        _, slot = self.queue.popleft()
+    def _leave(self, slot: int, out: Emission) -> None:
+        del self.queue[slot]
         out.expired(slot)
         self.release(slot)
 
     def held(self) -> list[int]:
-        return [slot for _, slot in self.queue]
+        return list(self.queue)
 
     def own_state(self) -> State:
-        return [list(entry) for entry in self.queue]
+        return [[timestamp, slot] for slot, timestamp in self.queue.items()]
 
     def restore_own(self, state: State) -> None:
-        self.queue = deque((timestamp, slot) for timestamp, slot in state)
+        self.queue = OrderedDict((slot, timestamp) for timestamp, slot in state)
+        self.ends = [(timestamp + self.duration, place, slot) for place, (timestamp, slot) in enumerate(state)]
+        self.arrivals = len(self.ends)
+        heapify(self.ends)

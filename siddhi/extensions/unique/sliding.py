@@ -9,6 +9,8 @@ An event that is replaced by one of its key expires before that one comes.
 
 from __future__ import annotations
 
+from heapq import heappop, heappush
+
 from siddhi.engine.state import State
 from siddhi.engine.windows.row_window import Arrival, Emission
 from siddhi.engine.windows.window import WINDOWS, WindowContext
@@ -88,15 +90,16 @@ class UniqueLengthWindow(_Sliding):
 
 @WINDOWS.register("time", "unique")
 class UniqueTimeWindow(_Sliding):
-    """The last event of every key, until its timestamp lies T behind the clock. An event that came late sets no timer
-    of its own."""
+    """The last event of every key, until its timestamp lies T behind the clock. `ends` says when the event in which
+    slot leaves, and of which key it is; it may name events that have left before."""
 
     needs_key = True
 
     def __init__(self, context: WindowContext) -> None:
         super().__init__(context)
         self.duration = int(str(context.constants()[1]))
-        self.newest: int | None = None
+        self.ends: list[tuple[int, int, Key, int]] = []
+        self.arrivals = 0
 
     def arrive(self, event: Arrival, out: Emission) -> None:
         key = self.key(event)
@@ -104,23 +107,27 @@ class UniqueTimeWindow(_Sliding):
         self._let_go(out)
         self.by_key[key] = event.slot
         out.current(event.slot, event.timestamp)
-        if self.newest is None or event.timestamp > self.newest:
-            self.newest = event.timestamp
-            self.schedule(event.timestamp + self.duration)
+        self._note_end(key, event.slot)
+        self.schedule(event.timestamp + self.duration)
+
+    def _note_end(self, key: Key, slot: int) -> None:
+        heappush(self.ends, (self._end(slot), self.arrivals, key, slot))
+        self.arrivals += 1
+
+    def _end(self, slot: int) -> int:
+        return int(self.slots.timestamps[slot]) + self.duration
 
     def fire(self, due: int, out: Emission) -> None:
         self._let_go(out)
 
     def _let_go(self, out: Emission) -> None:
-        while self.by_key:
-            key, slot = next(iter(self.by_key.items()))
-            if int(self.slots.timestamps[slot]) + self.duration > out.clock:
-                return
-            self.replace(key, out)
-
-    def own_state(self) -> State:
-        return [self.saved_keys(), self.newest]
+        while self.ends and self.ends[0][0] <= out.clock:
+            end, _, key, slot = heappop(self.ends)
+            if self.by_key.get(key) == slot and self._end(slot) == end:
+                self.replace(key, out)
 
     def restore_own(self, state: State) -> None:
-        keys, self.newest = state
-        self.restore_keys(keys)
+        super().restore_own(state)
+        self.ends = []
+        for key, slot in self.by_key.items():
+            self._note_end(key, slot)
