@@ -310,7 +310,7 @@ class AppRuntime:
     @property
     def clock_ms(self) -> int:
         """Where the clock stands; 0 before it was set."""
-        return self._clock
+        return self._clock.shown
 
     def next_deadline_ms(self) -> int | None:
         """The time at which the earliest timer of the app is due, or None."""
