@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from siddhi.engine.state import Buffer
 from siddhi.errors import Problem, SnapshotError
 
-FORMAT_VERSION = 12
+FORMAT_VERSION = 13
 """Must grow with every change of what operators save."""
 READABLE = (11, FORMAT_VERSION)
 """11 did not tell what the state of queries follows from: after an edit they are known by name and text alone."""
