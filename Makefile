@@ -25,6 +25,9 @@ up: $(READY)     ## start a system and keep it running until Ctrl-C
 test: lint programs ## all tests, those with real processes and a real Spark included
 	$(BIN)/pytest $(SPREAD)
 
+acceptance: $(READY) ## the long forms of system tests: outages of minutes
+	CEP_ACCEPTANCE=1 $(BIN)/pytest tests/system/test_dead_web_hook.py
+
 check: lint unit ## what needs no process of its own: style, types, layers, fast tests
 
 tour: $(READY) programs ## walk through the console of a running system in a browser, every step checked (TOUR_PICTURES=var/tour)

@@ -104,7 +104,8 @@ class SpoolConfig(msgspec.Struct, frozen=True):
 
 
 class ResultsConfig(msgspec.Struct, frozen=True):
-    """Results of plans that deliver exactly once are kept on disk until their checkpoint is complete."""
+    """Results are kept on disk until their checkpoint is complete, for plans that deliver exactly once, and while sinks
+    do not take them; of each plan at most `undelivered_bytes` wait for sinks."""
 
     path: Annotated[str, Meta(min_length=1)] = "var/cep/results"
     undelivered_bytes: Annotated[int, Meta(ge=65_536)] = 1_073_741_824

@@ -27,7 +27,8 @@ TEXT = """\
 @Export('Passed:1.0.0') define stream Passed (number long);
 from Numbers select number insert into Passed;
 """
-EVENTS = 100_000
+EVENTS = 200_000
+"""More than a blocked sink, the worker's log of results and the topology take together."""
 BATCH_ROWS = 2_000
 DRAINED_S = 90.0
 

@@ -12,7 +12,7 @@ from typing import Any
 class WebHook:
     """Counts the events that it took, by their attribute `number`."""
 
-    def __init__(self) -> None:
+    def __init__(self, port: int = 0) -> None:
         self.opened = threading.Event()
         self.numbers: Counter[Any] = Counter()
         hook = self
@@ -32,7 +32,7 @@ class WebHook:
             def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - so it is called there
                 """Nobody reads it."""
 
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
         self.server.daemon_threads = True
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
