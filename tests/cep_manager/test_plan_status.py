@@ -2,7 +2,20 @@
 
 import msgspec
 import pytest
-from manager_world import COMPILED, KEY, LEASE_MS, World, components, driver, plan, serves, task, topology, worker
+from manager_world import (
+    COMPILED,
+    HEARTBEAT_MS,
+    KEY,
+    LEASE_MS,
+    World,
+    components,
+    driver,
+    plan,
+    serves,
+    task,
+    topology,
+    worker,
+)
 
 from cep_common.task_messages import HeldState
 from cep_manager.members import LOST_SHOWN_MS
@@ -38,8 +51,9 @@ def test_a_plan_without_a_worker_is_not_connected(world: World) -> None:
 
 
 def test_a_lost_worker_is_told_of_and_holds_nobody_back(world: World) -> None:
-    world.now_ms += LEASE_MS
-    world.hear(driver(topology("running")), task(), worker(serves(), name="worker-2", process_id=301))
+    for _ in range(LEASE_MS // HEARTBEAT_MS):
+        world.now_ms += HEARTBEAT_MS
+        world.hear(driver(topology("running")), task(), worker(serves(), name="worker-2", process_id=301))
     found = status(world)
     assert found.lost_workers == (LostWorker("worker-1", "10.0.0.3", LEASE_MS),)
     assert found.inflow == (InflowStatus("worker-2", "10.0.0.3", 2, 2),)

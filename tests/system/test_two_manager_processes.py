@@ -79,6 +79,7 @@ def test_a_leader_that_is_killed_under_load_is_followed_and_nothing_that_runs_no
     pair.start_manager(leader)
     assert (pair.leads(leader), pair.leads(heir)) == (False, True), "who comes back stands by"
     pair.client.undeploy("Second")
+    pair.until(lambda: [plan["plan"] for plan in pair.client.plans()] == [PLAN], 30.0)
 
 
 def test_a_leader_that_hangs_is_followed_and_does_no_harm_when_it_wakes(pair: ManagerPair) -> None:

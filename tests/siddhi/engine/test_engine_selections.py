@@ -76,15 +76,12 @@ def test_max_in_having_falls_back_to_nothing_when_the_best_value_leaves() -> Non
     ]
 
 
-@pytest.mark.parametrize(
-    ("events", "values"),
-    [("", [3, 4]), ("all events", [])],
-)
-def test_an_aggregate_in_the_having_of_a_join_sees_the_pairs_that_are_asked_for(events: str, values: list[int]) -> None:
+@pytest.mark.parametrize("events", ["", "all events"])
+def test_an_aggregate_in_the_having_of_a_join_gives_back_the_pairs_that_leave_the_window(events: str) -> None:
     table = "define table T (v int); from S[v == 0] select v insert into T;"
     join = f"from S[v > 0]#window.length(1) as s join T as t select s.v as v having count() > 2 insert {events} into O;"
     chunks = alone(("a", 0), ("a", 1), ("a", 2), ("a", 3), ("a", 4))
-    assert [value for (value,) in selected(table + join, chunks)] == values
+    assert selected(table + join, chunks) == [], "there is one pair at a time"
 
 
 @pytest.mark.parametrize(
