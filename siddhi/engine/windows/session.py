@@ -58,7 +58,7 @@ class Sessions:
 class SessionWindow(RowWindow):
     """Events later than the session's end but earlier than its timer pass without joining any session, as in Siddhi.
 
-    A late event joins the session that begins no more than a gap later, and sets the end of one that is over anew; two
+    A late event joins the session that begins no more than a gap later, and ends none earlier; two
     sessions that come as near as two gaps become one. What has to leave when an event comes stands behind its chunk.
     """
 
@@ -118,7 +118,7 @@ class SessionWindow(RowWindow):
 
     def _extend(self, session: Session, event: Arrival) -> None:
         session.events.append((event.slot, event.timestamp))
-        session.end = event.timestamp + self.gap
+        session.end = max(session.end, event.timestamp + self.gap)
         session.alive = session.end + self.latency
         heappush(self._ends, (session.end, self._keys[event.row]))
         self.schedule(session.end)
@@ -138,7 +138,7 @@ class SessionWindow(RowWindow):
             if time < previous.start and time <= previous.end - self.gap:
                 previous.start = time
                 return True
-            previous.end = time + self.gap
+            previous.end = max(previous.end, time + self.gap)
             previous.alive = previous.end + self.latency
             self._set_life(key, previous)
         else:
