@@ -25,7 +25,7 @@ from cep_worker.client import EventSender, fetch_schema
 pytestmark = pytest.mark.spark
 
 BLOCKED_S = float(os.environ.get("BLOCKED_S", "8"))
-STILL_S, SETTLES_S = 5.0, 60.0
+STILL_S, SETTLES_S = 12.0, 90.0
 """The source stands still when it has sent nothing for so long, which it must within that time."""
 DELIVER_S = 90.0
 LOG_BYTES = 8 * 2**20
