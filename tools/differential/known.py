@@ -140,13 +140,11 @@ KNOWN: tuple[Known, ...] = (
         "rows-leave-at-their-own-time",
         "a window by time is a queue in Siddhi: late rows wait for the next one, one from the future holds up all",
         lambda document: is_late(document) and re.search(_BY_TIME, document["app"]) is not None,
-        in_table=False,
     ),
     Known(
         "backlog-at-its-own-time",
         "events older than the system clock are taken as of now in Siddhi",
         lambda document: is_late(document) and "@app:playback" not in document["app"],
-        in_table=False,
     ),
     Known(
         "failed-chunks-leave-no-rest",
