@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 # processes keep two cores busy: many tests wait for what others start.
 SPREAD := -n 3 --dist loadfile --no-loadscope-reorder
 # Tests whose full length takes minutes; CEP_ACCEPTANCE=1 asks for it.
-ACCEPTANCE := $(addprefix tests/system/,test_time_live.py test_busy_host.py test_edit_live.py test_undeploy_live.py)
+ACCEPTANCE := $(addprefix tests/system/,test_time_live.py test_busy_host.py test_edit_live.py test_undeploy_live.py test_dead_web_hook.py)
 # pytest rewrites the asserts of every test file; kept as bytecode, that is done once and not by each process again.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -25,9 +25,6 @@ up: $(READY)     ## start a system and keep it running until Ctrl-C
 test: lint programs ## all tests, those with real processes and a real Spark included
 	$(BIN)/pytest $(SPREAD)
 
-acceptance: $(READY) ## the long forms of system tests: outages of minutes
-	CEP_ACCEPTANCE=1 $(BIN)/pytest tests/system/test_dead_web_hook.py
-
 check: lint unit ## what needs no process of its own: style, types, layers, fast tests
 
 tour: $(READY) programs ## walk through the console of a running system in a browser, every step checked (TOUR_PICTURES=var/tour)
@@ -39,7 +36,7 @@ chaos: $(READY) programs ## hurt a running system in every way and count what co
 soak: $(READY) programs ## a steady load, a fault a minute, and nothing may grow (SOAK_MINUTES=30 SOAK_SEED=1)
 	$(BIN)/python tests/system/soak_run.py
 
-acceptance: $(READY) ## the system tests that have a long form, at full length: time, busy hosts, edits under load, undeploying
+acceptance: $(READY) programs ## the system tests that have a long form, at full length: time, busy hosts, edits under load, undeploying, dead sinks
 	CEP_ACCEPTANCE=1 $(BIN)/pytest $(ACCEPTANCE)
 
 lint: $(READY)
