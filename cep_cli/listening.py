@@ -64,6 +64,8 @@ class StreamListener:
         while True:
             batch = self._next()
             now_s = self.clock()
+            if self._looked_s is None or now_s - self._looked_s >= LOOK_AGAIN_S:
+                self._look(first=False)
             if batch is not None:
                 heard_s, told_s = now_s, None
                 yield batch
@@ -73,8 +75,6 @@ class StreamListener:
             if now_s - heard_s >= QUIET_S and (told_s is None or now_s - told_s >= REPEAT_S):
                 told_s = now_s
                 self.tell(self.quiet())
-            if self._looked_s is None or now_s - self._looked_s >= LOOK_AGAIN_S:
-                self._look(first=False)
 
     def close(self) -> None:
         """End all subscriptions."""
@@ -83,11 +83,19 @@ class StreamListener:
         self._listeners.clear()
 
     def _next(self) -> pa.RecordBatch | None:
-        """The next batch of any worker, or None when none came in a turn."""
+        """The next batch of any worker, or None when none came in a turn.
+
+        What has come already is taken first, and the worker that gave goes to the end of the line: one that is busy
+        neither waits for silent ones nor keeps others from being heard.
+        """
         step_ms = max(1, STEP_MS // max(1, len(self._listeners)))
-        for name, listener in list(self._listeners.items()):
+        turns = [(timeout_ms, name) for timeout_ms in (0, step_ms) for name in self._listeners]
+        for timeout_ms, name in turns:
+            listener = self._listeners.get(name)
+            if listener is None:
+                continue
             try:
-                batch = listener.receive(step_ms)
+                batch = listener.receive(timeout_ms)
             except InputError as error:
                 if error.reason_code not in LEFT:
                     raise
@@ -96,8 +104,7 @@ class StreamListener:
                 self._lose(name, error)
             else:
                 if batch is not None:
-                    # The worker that gives is asked first from now on: the others are mostly silent.
-                    self._listeners = {name: listener, **self._listeners}
+                    self._listeners[name] = self._listeners.pop(name)
                     return batch
         if not self._listeners:
             self.pause(STEP_MS / 1_000)

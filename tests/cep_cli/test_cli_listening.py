@@ -94,6 +94,24 @@ def test_it_follows_a_publisher_that_moves_to_a_worker_that_has_just_come() -> N
     assert "listening to worker-2, too" in cluster.told
 
 
+def test_a_worker_that_never_rests_does_not_keep_another_from_being_heard() -> None:
+    cluster = Cluster("worker-1", "worker-2")
+    cluster.workers["worker-1"].waiting.extend(map(batch, range(100)))
+    cluster.workers["worker-2"].waiting.append(batch(1_000))
+    assert 1_000 in cluster.heard(1.0)[:3]
+
+
+def test_a_worker_that_comes_while_another_never_rests_is_listened_to() -> None:
+    cluster = Cluster("worker-1")
+    cluster.workers["worker-1"].waiting.extend(map(batch, range(100)))
+    batches = cluster.listener.batches(1.0)
+    next(batches)
+    cluster.workers["worker-2"] = Worker(cluster.time)
+    cluster.workers["worker-2"].waiting.append(batch(1_000))
+    cluster.time.pass_by(LOOK_AGAIN_S)
+    assert 1_000 in [next(batches).column("number")[0].as_py() for _ in range(4)]
+
+
 @pytest.mark.parametrize("code", ["schema-changed", "leaving", "unknown-stream"])
 def test_it_subscribes_again_where_plans_change(code: str) -> None:
     cluster = Cluster("worker-1")
