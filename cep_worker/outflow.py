@@ -372,6 +372,7 @@ class Outflow:
         except (OSError, ConfigError) as error:
             self._note_problem(error)
         else:
+            self.problem = ""
             self.retry(now_ms)
 
     def _kept(self, frames: list[FrameArrived]) -> None:

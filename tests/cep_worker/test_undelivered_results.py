@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any
@@ -15,6 +16,7 @@ from worker_world import PLAN, FakePublisher, World, alerts, until
 from cep_common.messages import CheckpointSpan, Connector, DeployedPlan, PlanCheckpoints, RegisterWorker
 from cep_worker import outflow
 from cep_worker.config import OutflowConfig, ResultsConfig, SinkConfig
+from cep_worker.held.held_results import HeldResults
 from cep_worker.sinks import threaded
 
 ROWS = 100
@@ -182,6 +184,25 @@ def test_an_edit_that_mends_the_sink_delivers_what_its_former_form_could_not(
     world.manager.deploy(edited)
     until(lambda: len(taken(hook)) >= sent)
     assert taken(hook) == list(range(sent))
+
+
+def test_a_disk_that_failed_once_is_not_reported_when_results_are_kept_again(
+    world: World, hook: Hook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hook.status = 503
+    keep = HeldResults.keep_offered
+
+    def full(*_: Any) -> Any:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(HeldResults, "keep_offered", full)
+    world.start(hooked(hook.url))
+    publisher = world.publisher().open()
+    send(publisher, 0, 1)
+    until(lambda: "No space left" in world.reports()[0].last_error, publisher)
+    monkeypatch.setattr(HeldResults, "keep_offered", keep)
+    until(lambda: not publisher.link.unacknowledged(), publisher)
+    until(lambda: "No space left" not in world.reports()[0].last_error, publisher)
 
 
 def test_events_that_are_dropped_do_not_count_as_delivered(world: World, hook: Hook) -> None:
