@@ -60,7 +60,19 @@ def play(cases: list[Case]) -> None:
     assert mended == set(), "these pass now: take them off differences.json"
 
 
-def test_deliberate_differences_are_at_most_four_in_a_hundred_and_each_has_a_reason() -> None:
+FAULTS = {
+    "and-needs-no-order",
+    "and-takes-neighbours",
+    "late-events-end-nothing",
+    "rows-leave-at-their-own-time",
+    "sequences-count",
+}
+"""Differences by which an answer of Siddhi that is wrong becomes right: as many as there are."""
+
+
+def test_other_differences_are_at_most_three_in_a_hundred_and_each_has_a_reason() -> None:
     document = json.loads((HERE / "differences.json").read_text())["deliberate"]
     assert all(difference["reason"] for difference in document.values())
-    assert sum(len(difference["cases"]) for difference in document.values()) <= 0.04 * sum(map(len, CASES.values()))
+    assert document.keys() >= FAULTS
+    others = sum(len(difference["cases"]) for name, difference in document.items() if name not in FAULTS)
+    assert others <= 0.03 * sum(map(len, CASES.values()))
