@@ -115,7 +115,7 @@ def undeploy_command(plan: str, discard: str, wait_s: float, as_json: bool, clie
     once those that were accepted are worked off and delivered."""
     done = client.undeploy(plan, bool(discard))
     if done["draining"]:
-        if not as_json and done["waiting_events"]:
+        if not as_json and (done["waiting_events"] or done["waiting_results"]):
             click.echo(f"{plan}: {done['message']}", err=True)
         done |= {"draining": not _wait_until_gone(client, plan, wait_s)}
     if as_json:
@@ -123,7 +123,11 @@ def undeploy_command(plan: str, discard: str, wait_s: float, as_json: bool, clie
     elif done["draining"]:
         click.echo(f"{plan}: is still being undeployed, and goes by itself; see cep status {plan}", err=True)
     else:
-        dropped = f"; {done['discarded_events']:,} accepted events were dropped" if done["discarded_events"] else ""
+        events, results = done["discarded_events"], done["discarded_results"]
+        dropped = f"; {events:,} accepted events were dropped" if events else ""
+        dropped += (
+            f"; {results:,} undelivered results are dropped unless sinks take them within 30 s" if results else ""
+        )
         click.echo(f"{plan}: undeployed{dropped}", err=True)
 
 

@@ -73,7 +73,7 @@ def _notes(status: Any) -> list[str]:
         notes.append("\ttraced: workers write its events to their logs")
     if topology["change_error"]:
         notes.append(f"\tthe last change came to nothing: {topology['change_error']}")
-    notes += [f"\tbegan anew: {left}" for left in topology["state_left"]]
+    notes += [f"\tstate was reset: {left}" for left in topology["state_left"]]
     if topology["restarts"]:
         notes.append(f"\trestarts: {topology['restarts']}")
     if topology["last_error"] and not status["degraded"]:

@@ -71,9 +71,9 @@ class PacedLog:
         self._logger.info(message, *args, stacklevel=2)
 
     def _due(self, known: _Subject, text: str, now: float) -> bool:
+        known.logged = {one: at for one, at in known.logged.items() if now - at < EVERY_S}
         if not known.lasts:
             return now - max(known.logged.values(), default=now - AGAIN_S) >= AGAIN_S
-        known.logged = {one: at for one, at in known.logged.items() if now - at < EVERY_S}
         return text not in known.logged and len(known.logged) < MOST_TEXTS
 
     def _forget(self, now: float) -> None:

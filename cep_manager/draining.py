@@ -28,7 +28,7 @@ MOST_NAMED = 3
 
 class Unprocessed(msgspec.Struct, frozen=True):
     """What workers have of a plan: `events` that they accepted and its topology has not taken over, `results` that wait
-    for their checkpoint or for sinks. So many `away_events` of the events are at workers that are `away`."""
+    for their checkpoint or for sinks, both also at workers that are `away`, which have `away_events` of the events."""
 
     events: int = 0
     results: int = 0
@@ -44,27 +44,40 @@ class DrainStep(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
-def unprocessed(key: PlanKey, live: Iterable[Worker], away: Iterable[Worker]) -> Unprocessed:
-    """What workers said last of the plan."""
-    here = [report for worker in live for report in worker.latest.plans if report.key == key]
-    gone = [(worker, report) for worker in away for report in worker.latest.plans if report.key == key]
-    left = [(worker.latest.worker, waiting_events(report)) for worker, report in gone if has_left(report)]
-    away_events = sum(events for _, events in left)
+def unprocessed(key: PlanKey, live: Iterable[Worker], away: Iterable[Worker], first_epoch: int = 0) -> Unprocessed:
+    """Return what workers said last of the plan.
+
+    Args:
+        key: The plan.
+        live: The workers that are heard.
+        away: Those that are not heard any more.
+        first_epoch: The epoch under which the plan was deployed. What workers said of earlier ones is about another
+            plan, which had its name before. 0: not known, all counts.
+    """
+    here = [report for worker in live for report in _reports(worker, key, first_epoch)]
+    gone = [(worker, report) for worker in away for report in _reports(worker, key, first_epoch) if has_left(report)]
+    away_events = sum(waiting_events(report) for _, report in gone)
     return Unprocessed(
         events=sum(map(waiting_events, here)) + away_events,
-        results=sum(map(undelivered_results, here)),
+        results=sum(map(undelivered_results, (*here, *(report for _, report in gone)))),
         away_events=away_events,
-        away=tuple(name for name, _ in left),
+        away=tuple(worker.latest.worker for worker, _ in gone),
     )
 
 
-def awaited_workers(key: PlanKey, live: Iterable[Worker], away: Iterable[Worker]) -> tuple[str, ...]:
-    """The workers that may have events of the plan when it is about to be drained, by name: all that are live, since
-    they may be accepting some right now."""
+def awaited_workers(
+    key: PlanKey, live: Iterable[Worker], away: Iterable[Worker], first_epoch: int = 0
+) -> tuple[str, ...]:
+    """Return the names of the workers that may have events of the plan when it is about to be drained: all that are
+    live, since they may be accepting some right now. The arguments are those of `unprocessed`."""
     names = {worker.latest.worker for worker in live}
     for worker in away:
-        names |= {worker.latest.worker for report in worker.latest.plans if report.key == key and has_left(report)}
+        names |= {worker.latest.worker for report in _reports(worker, key, first_epoch) if has_left(report)}
     return tuple(sorted(names))
+
+
+def _reports(worker: Worker, key: PlanKey, first_epoch: int) -> list[WorkerPlanReport]:
+    return [report for report in worker.latest.plans if report.key == key and report.epoch >= first_epoch]
 
 
 def drain(
@@ -135,7 +148,8 @@ def _report(worker: Worker, record: PlanRecord) -> WorkerPlanReport | None:
 
 
 def _away_reason(missing: list[str], record: PlanRecord, away: Mapping[str, Worker]) -> str:
-    events = unprocessed(record.key, (), [away[name] for name in missing if name in away]).events
+    gone = [away[name] for name in missing if name in away]
+    events = unprocessed(record.key, (), gone, record.first_epoch).events
     has = f"with {events:,} accepted events" if events else "and may have accepted events"
     verb = "is" if len(missing) == 1 else "are"
     return f"{_named(missing)} {verb} away {has}: start it again, or undeploy with discard to drop them"

@@ -77,8 +77,9 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 class Undeployed(msgspec.Struct, frozen=True):
-    """What undeploying a plan did: one that is `draining` goes when its `waiting_events`, which workers accepted, and
-    what comes of them are worked off; of another one `discarded_events` were dropped."""
+    """What undeploying a plan did: one that is `draining` goes when its `waiting_events`, which workers accepted, are
+    worked off and its `waiting_results` delivered; of another one `discarded_events` were dropped, and
+    `discarded_results` are, unless their sinks take them within 30 s."""
 
     plan: str
     tenant: int
@@ -86,6 +87,8 @@ class Undeployed(msgspec.Struct, frozen=True):
     waiting_events: int
     discarded_events: int
     message: str
+    waiting_results: int = 0
+    discarded_results: int = 0
 
 
 class Validation(msgspec.Struct, frozen=True):

@@ -221,8 +221,9 @@ class PlanCommands:
         snapshot = self._live_snapshot()
         record = snapshot.plans.get(key)
         live, away = snapshot.live_workers(), snapshot.away_workers
-        left = unprocessed(key, live, away)
-        awaited = awaited_workers(key, live, away)
+        first_epoch = record.first_epoch if record is not None else 0
+        left = unprocessed(key, live, away, first_epoch)
+        awaited = awaited_workers(key, live, away, first_epoch)
         if discard or record is None or (not awaited and record.first_epoch):
             if not self._store.remove(key) and record is None:
                 raise unknown_plan(key)
@@ -313,7 +314,7 @@ class PlanCommands:
         to = PlanKey(key.tenant, compiled.name)
         before = self._record(key)
         _refuse_draining(before)
-        self._refuse_while_events_wait(key)
+        self._refuse_while_something_waits(before)
         workers = _workers_after_edit(before, compiled)
         self._check_workers(to, workers or compiled.workers, compiled.cores)
         stored = self._store.rename(key, to, text, workers, self._clock.now_ms(), BEGIN_ANEW)
@@ -322,14 +323,15 @@ class PlanCommands:
         self._service.rename_plan(key, plan_to_run(stored, compiled))
         return outcome_of(to, stored.epoch, f"{key.plan} was renamed to {to.plan}; {STARTS_EMPTY}", changed=True)
 
-    def _refuse_while_events_wait(self, key: PlanKey) -> None:
-        """A plan of another name begins with an empty log: what waits for this one would be dropped."""
+    def _refuse_while_something_waits(self, record: PlanRecord) -> None:
+        """Raise ChangeUnderWayError while events or results wait: a plan of another name begins with empty logs."""
         snapshot = self._live_snapshot()
-        left = unprocessed(key, snapshot.live_workers(), snapshot.away_workers)
-        if left.events:
+        left = unprocessed(record.key, snapshot.live_workers(), snapshot.away_workers, record.first_epoch)
+        waits = " and ".join(_waiting(left))
+        if waits:
             raise ChangeUnderWayError(
-                f"{left.events:,} accepted events wait for {key.plan}, which a plan of another name does not get: "
-                "deactivate it, wait until they are worked off, then rename and activate it"
+                f"{record.key.plan} cannot be renamed: {waits} would be lost, since a plan of another name does not "
+                "get them; deactivate it, wait until they are worked off and delivered, then rename and activate it"
             )
 
     def _restart(self, record: PlanRecord, message: str, restore: str = "") -> Outcome:
@@ -450,22 +452,38 @@ def _stored_version(version: PlanVersion) -> StoredVersion:
     return StoredVersion(version.text, version.updated_ms, version.epoch, version.workers_asked)
 
 
-def _undeployed(key: PlanKey, left: Unprocessed, *, draining: bool) -> Undeployed:
-    events = f"{left.events:,} accepted events" if left.events != 1 else "1 accepted event"
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}" + ("" if number == 1 else "s")
+
+
+def _waiting(left: Unprocessed) -> list[str]:
+    """Return what is left of a plan, in words."""
     away = f" ({left.away_events:,} of them at {', '.join(left.away)}, which is away)" if left.away_events else ""
-    dropped = 0 if draining else left.events
-    if draining and left.events:
-        what = f"is being undeployed: it takes nothing in, and goes when {events}{away} are worked off"
-    elif draining:
-        what = "is being undeployed: it takes nothing in, and goes when its stages have finished"
+    found = []
+    if left.events:
+        found.append(f"{_counted(left.events, 'accepted event')}{away}")
+    if left.results:
+        found.append(_counted(left.results, "undelivered result"))
+    if left.away and not left.away_events:
+        found.append(f"what {', '.join(left.away)}, which is away, may still have of it")
+    return found
+
+
+def _undeployed(key: PlanKey, left: Unprocessed, *, draining: bool) -> Undeployed:
+    waits = " and ".join(_waiting(left))
+    if draining:
+        until = f"{waits} are worked off" if waits else "its stages have finished"
+        what = f"is being undeployed: it takes nothing in, and goes when {until}"
     else:
-        what = "was undeployed" + (f"; {events}{away} had not been worked off and were dropped" if dropped else "")
+        what = "was undeployed" + (f"; {waits} had not been worked off and are dropped" if waits else "")
     return Undeployed(
         plan=key.plan,
         tenant=key.tenant,
         draining=draining,
-        waiting_events=left.events - dropped,
-        discarded_events=dropped,
+        waiting_events=left.events if draining else 0,
+        discarded_events=0 if draining else left.events,
+        waiting_results=left.results if draining else 0,
+        discarded_results=0 if draining else left.results,
         message=f"{key.plan} {what}",
     )
 

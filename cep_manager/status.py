@@ -169,7 +169,7 @@ def plan_status(snapshot: Snapshot, key: PlanKey) -> PlanStatus:
             )
             for task in tasks
         ),
-        unprocessed=unprocessed(key, snapshot.live_workers(), snapshot.away_workers),
+        unprocessed=unprocessed(key, snapshot.live_workers(), snapshot.away_workers, record.first_epoch),
         degraded=parts,
     )
 

@@ -358,8 +358,9 @@ class Outflow:
             logs = self._logs.keep()
             if not logs.has_room() or logs.holds(link.opening):
                 return
-            logger.warning("consumers do not take results, they are kept on the disk: plan=%s publisher=%s",
-                           self._plan.key.topology(), link.opening.sender)  # fmt: skip
+            where = self._plan.key.topology(), link.opening.sender
+            text = "consumers do not take results, they are kept on the disk: plan=%s publisher=%s"
+            paced_logger.problem(f"spill {where}", text, *where)
             if fresh:
                 frames = [(one.frame.message, one.frame.batch, one.frame.bodies[0]) for one in fresh]
                 durable = partial(self._kept, [one.frame for one in fresh])

@@ -259,6 +259,8 @@ class EventTimeMerger:
             batch = batch.drop_columns([CLOCK])
         else:
             clocks = np.full(batch.num_rows, min(clock_ms, now_ms) if clock_ms > 0 else now_ms, dtype=np.int64)
+        if not self.held_rows:
+            self._arrived = 0  # so that the count does not wrap among batches of one millisecond that are held
         arrival = self._arrived % _ARRIVALS
         self._arrived += 1
         return with_clocks(batch, pa.array((clocks << _ARRIVAL_BITS) + arrival))

@@ -22,7 +22,7 @@ NOTICES = {
     "unchanged": "{plan} is deployed with the same text; nothing was changed.",
     "undeployed": "{plan} was undeployed.",
     "draining": "{plan} is being undeployed: it takes no events in, and goes when what was accepted is worked off.",
-    "discarded": "{plan} was undeployed; {events} accepted events had not been worked off and were dropped.",
+    "discarded": "{plan} was undeployed; {events} accepted events and {results} undelivered results were dropped.",
     "activate": "{plan} was activated: workers take events in for it.",
     "deactivate": "{plan} was deactivated: workers take no events in for it, its state is kept.",
     "restart": "{plan} is restarted.",
@@ -70,9 +70,12 @@ def fragment(show: Callable[..., Page]) -> Callable[..., Page]:
 def notice_of_deed(plan: str = "") -> str:
     """What the deed that led to this page did to `plan` (else the plan that the address names); empty without one."""
     text = NOTICES.get(request.args.get("notice", ""), "")
-    events = request.args.get("events", "")
-    counted = f"{int(events[:18]):,}" if events.isascii() and events.isdigit() else "Some"
-    return text.format(plan=plan or request.args.get("plan", ""), events=counted)
+    counts = {name: _count(request.args.get(name, "")) for name in ("events", "results")}
+    return text.format(plan=plan or request.args.get("plan", ""), **counts)
+
+
+def _count(argument: str) -> str:
+    return f"{int(argument[:18]):,}" if argument.isascii() and argument.isdigit() else "some"
 
 
 def link(endpoint: str, **values: Any) -> str:

@@ -118,8 +118,9 @@ def _undeploying(console: Blueprint, view: ManagerView) -> None:
         done = view.undeploy(_key(name), discard=request.form.get("discard") == "yes")
         if done.draining:
             return redirect(link("console.list_plans", notice="draining", plan=name), code=303)
-        notice = "discarded" if done.discarded_events else "undeployed"
-        return redirect(link("console.list_plans", notice=notice, plan=name, events=done.discarded_events), code=303)
+        dropped = {"events": done.discarded_events, "results": done.discarded_results}
+        notice = "discarded" if any(dropped.values()) else "undeployed"
+        return redirect(link("console.list_plans", notice=notice, plan=name, **dropped), code=303)
 
 
 def _told(view: ManagerView, name: str) -> TopologyView:

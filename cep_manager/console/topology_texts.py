@@ -127,7 +127,7 @@ def _notes(view: TopologyHead) -> tuple[tuple[str, str], ...]:
         )
     notes += [("Waiting for", what) for what in topology.waits_for]
     notes += [("Late", f"{one.events:,} events of {one.stream} came behind the clock") for one in topology.late]
-    notes += [("Began anew", left) for left in topology.state_left]
+    notes += [("State was reset", left) for left in topology.state_left]
     lost = ", ".join(f"{one.worker} on {one.host} for {duration(one.silent_ms)}" for one in view.status.lost_workers)
     return (*notes, *((("Silent workers", lost),) if lost else ()))
 

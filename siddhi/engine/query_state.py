@@ -2,7 +2,7 @@
 
 from S[a > 1]#window.time(1 min)[b > 2] select k, sum(v) as v group by k having v > 5 output … insert into Out
      └────────── held rows ──────────┘ └──────────── groups ──────────┘                └ rate ┘
-a change of     begins anew            is computed from the held rows                   begins anew
+a change of     resets it              is computed from the held rows                   resets it
 """
 
 from __future__ import annotations

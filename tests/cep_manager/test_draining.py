@@ -7,10 +7,12 @@ import pytest
 from manager_world import COMPILED, KEY, LEASE_MS, World, driver, plan, serves, task, topology, worker
 
 from cep_common.driver_messages import KillTopology
-from cep_common.messages import PlansListed, WorkerPlanReport
+from cep_common.messages import PlansListed, RegisterWorker, WorkerPlanReport
 from cep_common.task_messages import TaskRegistered
 from cep_common.worker_reports import HeldReport, SpoolReport
+from cep_manager.draining import Unprocessed, awaited_workers, unprocessed
 from cep_manager.instructions import PushToDriver, RemoveDrained
+from cep_manager.members import Member
 from cep_manager.plan_record import PlanRecord, PlanToRun
 from cep_manager.plan_state import PlanState
 from cep_manager.status import plan_status
@@ -217,3 +219,12 @@ def test_plans_that_cannot_run_are_listed_so_that_workers_keep_what_they_accepte
     listed = world.plane._list_plans()
     assert isinstance(listed, PlansListed)
     assert (listed.plans, listed.kept) == ((), (KEY,))
+
+
+def test_a_plan_of_a_name_that_was_used_before_does_not_wait_for_the_events_of_the_other() -> None:
+    away: Member[RegisterWorker] = Member(0, 0, worker(has(3_900, held=HeldReport(7, 1_000, 0))))
+    assert unprocessed(KEY, (), [away]) == Unprocessed(3_900, 7, 3_900, ("worker-1",))
+    assert unprocessed(KEY, (), [away], first_epoch=1).events == 3_900
+    assert unprocessed(KEY, (), [away], first_epoch=2) == Unprocessed()
+    assert awaited_workers(KEY, (), [away], first_epoch=1) == ("worker-1",)
+    assert awaited_workers(KEY, (), [away], first_epoch=2) == ()

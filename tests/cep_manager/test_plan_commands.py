@@ -23,8 +23,9 @@ from cep_common.driver_messages import (
     TopologyReport,
 )
 from cep_common.ids import PlanKey
-from cep_common.messages import InflowReport, ListPlans, PlansListed, RegisterWorker, WorkerPlanReport
+from cep_common.messages import InflowReport, ListPlans, OutflowReport, PlansListed, RegisterWorker, WorkerPlanReport
 from cep_common.task_messages import HandOver, TaskRegistered
+from cep_common.worker_reports import HeldReport
 from cep_manager.compiler import compile_plan
 from cep_manager.config import AccountsConfig, ControlConfig, DatabaseConfig, HttpConfig, ManagerConfig, QuotasConfig
 from cep_manager.main import ManagerProcess
@@ -399,8 +400,41 @@ def test_a_plan_for_which_accepted_events_wait_is_not_renamed(
     assert eventually(lambda: status(address)["unprocessed"]["events"] == 1_234)
     answer = post(address, "rename", {"name": "Gales"})
     assert (answer.status_code, answer.json()["code"]) == (409, "change-under-way")
-    assert answer.json()["message"].startswith("1,234 accepted events wait for Storms, which a plan of another name")
+    assert answer.json()["message"].startswith("Storms cannot be renamed: 1,234 accepted events would be lost")
     assert names(address) == ["Storms"]
+
+
+RESULTS = pytest.mark.parametrize(
+    "left",
+    [{"held": HeldReport(420, 96_000, 0)}, {"outflow": (OutflowReport("Late", waiting_events=420),)}],
+    ids=["on-disk", "in-memory"],
+)
+
+
+@RESULTS
+def test_a_plan_whose_results_are_not_delivered_is_not_renamed(
+    manager: ManagerProcess, peer: Peer, address: str, left: dict[str, Any]
+) -> None:
+    """Workers drop the results of a plan that is gone."""
+    peer.ask(RegisterWorker("worker-1", "127.0.0.1", 7, 0, (WorkerPlanReport(KEY, 1, **left),)))
+    assert eventually(lambda: status(address)["unprocessed"]["results"] == 420)
+    answer = post(address, "rename", {"name": "Gales"})
+    assert (answer.status_code, answer.json()["code"]) == (409, "change-under-way")
+    assert answer.json()["message"].startswith("Storms cannot be renamed: 420 undelivered results would be lost")
+    peer.ask(RegisterWorker("worker-1", "127.0.0.1", 7, 0, (WorkerPlanReport(KEY, 1),)))
+    assert eventually(lambda: status(address)["unprocessed"]["results"] == 0)
+    assert post(address, "rename", {"name": "Gales"}).status_code == 200
+
+
+@RESULTS
+def test_undeploying_with_discard_counts_results_too(
+    manager: ManagerProcess, peer: Peer, address: str, left: dict[str, Any]
+) -> None:
+    peer.ask(RegisterWorker("worker-1", "127.0.0.1", 7, 0, (WorkerPlanReport(KEY, 1, **left),)))
+    assert eventually(lambda: status(address)["unprocessed"]["results"] == 420)
+    told = requests.delete(f"{address}/plans/Storms?discard=true", timeout=10).json()
+    assert (told["discarded_events"], told["discarded_results"], told["waiting_results"]) == (0, 420, 0)
+    assert told["message"] == "Storms was undeployed; 420 undelivered results had not been worked off and are dropped"
 
 
 def test_a_rename_whose_manager_dies_before_it_told_the_driver_leaves_no_orphan(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 
 import pyarrow as pa
+import pytest
 from topology_builders import KEY, bundle, schema_of
 
 from cep_worker.outgoing import clock_ahead_ms
@@ -96,7 +97,8 @@ from B select number insert into Out;
 """
 
 
-def test_event_time_goes_on_by_the_increment_after_each_idle_time() -> None:
+@pytest.mark.parametrize("first_ms", [START_MS, 0])
+def test_event_time_goes_on_by_the_increment_after_each_idle_time(first_ms: int) -> None:
     plan = read_xml(write_xml(build(analyse(parse(PLAN)))))
     (stage,) = plan.processors
     out: list[Bundle] = []
@@ -104,10 +106,10 @@ def test_event_time_goes_on_by_the_increment_after_each_idle_time() -> None:
     now_ms = 1_000_000
     processor.open(now_ms)
     assert processor.next_deadline_ms() is None, "nothing goes on before the first event"
-    columns = {TIMESTAMP: pa.array([START_MS]), KIND: pa.array([CURRENT], pa.int8()), "number": pa.array([7])}
+    columns = {TIMESTAMP: pa.array([first_ms]), KIND: pa.array([CURRENT], pa.int8()), "number": pa.array([7])}
     batches = (("A", pa.RecordBatch.from_pydict(columns)),)
     receiver = "EventReceiver#0"
-    processor.on_bundle(Bundle(receiver, receiver, 0, "a", ("A",), START_MS, idle=True, batches=batches), now_ms)
+    processor.on_bundle(Bundle(receiver, receiver, 0, "a", ("A",), first_ms, idle=True, batches=batches), now_ms)
 
     def rows() -> int:
         return sum(one.rows() for one in out)

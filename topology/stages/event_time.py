@@ -34,6 +34,8 @@ class EventTime:
         self._upstream = dict.fromkeys(upstream, NO_WATERMARK)
         self._heard_ms = now_ms
         """When an event, or an increment, came last."""
+        self._begun = engine.clock_ms > 0
+        """There was an event; a restored engine had one if its time is not that of its start."""
         self._moved = False
         """Time has gone on by increments since the last event."""
         self.behind_ms = 0
@@ -54,7 +56,7 @@ class EventTime:
             if bundle.origin in self._upstream:
                 self._upstream[bundle.origin] = max(self._upstream[bundle.origin], bundle.watermark_ms)
             if bundle.batches and bundle.rows():
-                self._heard_ms, self._moved = now_ms, False
+                self._heard_ms, self._moved, self._begun = now_ms, False, True
             self.merger.push(bundle, now_ms)
         return self._release(now_ms)
 
@@ -97,6 +99,6 @@ class EventTime:
 
     def _increment_due_ms(self) -> int | None:
         """When time goes on by itself; not before the first event, nor while events wait for others."""
-        if not self._leads or self._idle_ms is None or self.merger.held_rows or not self._engine.clock_ms:
+        if not self._leads or self._idle_ms is None or self.merger.held_rows or not self._begun:
             return None
         return self._heard_ms + self._idle_ms
