@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass
+from heapq import heappop, heappush
 
 from siddhi.engine.pattern.elements import Element, ElementSettings
 from siddhi.engine.pattern.logical import LogicalElement
@@ -28,14 +29,38 @@ class Alarm:
 
 
 class Alarms:
-    """The alarms of one element, answered in the order in which they were set."""
+    """The alarms of one element, as a heap: the one that is due first comes first, also if a late event set it after
+    others; those of one moment come in the order in which they were set."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
-        self.queue: deque[Alarm] = deque()
+        self._heap: list[tuple[int, int, Alarm]] = []
+        self._number = 0
 
     def set(self, due: int) -> None:
-        self.queue.append(Alarm(due, self._progress.order, self._progress.step))
+        """Set an alarm by the row or alarm in hand."""
+        self._push(Alarm(due, self._progress.order, self._progress.step))
+
+    def restore(self, dues: Iterable[int]) -> None:
+        """Set the alarms of a snapshot, which come from an earlier step."""
+        for due in dues:
+            self._push(Alarm(due, -1, 0))
+
+    def first(self) -> Alarm | None:
+        """Return the alarm that is due first; None without any."""
+        return self._heap[0][2] if self._heap else None
+
+    def pop(self) -> Alarm:
+        """Remove the alarm that is due first and return it."""
+        return heappop(self._heap)[2]
+
+    def dues(self) -> list[int]:
+        """Return when the alarms are due, in the order in which they will come."""
+        return [due for due, _, _ in sorted(self._heap, key=lambda entry: entry[:2])]
+
+    def _push(self, alarm: Alarm) -> None:
+        heappush(self._heap, (alarm.due, self._number, alarm))
+        self._number += 1
 
 
 class AbsentElement(Element):
@@ -60,6 +85,13 @@ class AbsentElement(Element):
         self.last_alarm = due
         self.alarms.set(due)
 
+    def _wake_after(self, time: int) -> None:
+        """The silence counts from `time`; that of a late event ends no later one earlier."""
+        before = self.last_alarm
+        self._wake_at(time + self.waiting_ms)
+        if time != UNSET_TIME:
+            self.last_alarm = max(before, self.last_alarm)
+
     def enter(self, partial: Partial) -> None:
         if not self.active:
             return
@@ -67,11 +99,11 @@ class AbsentElement(Element):
             self._clear_fresh()
         self.welcome(partial)
         if not self.settings.starts:
-            self._wake_at(partial.timestamp + self.waiting_ms)
+            self._wake_after(partial.timestamp)
 
     def rearm(self, partial: Partial) -> None:
         super().rearm(partial)
-        self._wake_at(partial.timestamp + self.waiting_ms)
+        self._wake_after(partial.timestamp)
 
     def reset(self) -> None:
         self.pending.clear()
@@ -86,11 +118,12 @@ class AbsentElement(Element):
     def accept(self, partial: Partial) -> None:
         """The event that should not have come has come: `partial` dies, and the silence counts anew."""
         self.changed = True
-        partial.timestamp = partial.events(self.slot)[0].timestamp
+        # A late event does not bring the end of a silence forward that counts from a later one.
+        partial.timestamp = max(partial.timestamp, partial.events(self.slot)[0].timestamp)
         self.emitted = True
         if self.settings.starts and self.rearms is self:
             self.rearm(partial)
-        self._wake_at(partial.timestamp + self.waiting_ms)
+        self._wake_after(partial.timestamp)
 
     def wake(self, due: int, now: int) -> list[Match]:
         """The matches that the silence up to `due` completes; `now` is the clock."""
@@ -223,7 +256,7 @@ class AbsentLogicalElement(LogicalElement):
     def accept(self, partial: Partial) -> None:
         self.changed = True
         self.emitted = True
-        self.last_arrival = partial.events(self.slot)[0].timestamp
+        self.last_arrival = max(self.last_arrival, partial.events(self.slot)[0].timestamp)
 
     def lets_partner_complete(self, partial: Partial) -> bool:
         if self.settings.sequence and self.rearms is None and self.last_arrival > 0:

@@ -124,16 +124,16 @@ class Machine:
     def next_alarm(self) -> Alarm | None:
         """The alarm that is due first."""
         element = self._next_timed()
-        return None if element is None else element.alarms.queue[0]
+        return None if element is None else element.alarms.first()
 
     def _next_timed(self) -> TimedElement | None:
-        waiting = [element for element in self._timed if element.alarms.queue]
-        return min(waiting, key=lambda element: element.alarms.queue[0].due, default=None)
+        waiting = [(alarm.due, element) for element in self._timed if (alarm := element.alarms.first()) is not None]
+        return min(waiting, key=lambda one: one[0], default=(0, None))[1]
 
     def wake(self, now: int) -> list[Match]:
         """The matches that the silence up to the first alarm completes; `now` is the clock. That alarm is gone."""
         element = self._next_timed()
-        return [] if element is None else element.wake(element.alarms.queue.popleft().due, now)
+        return [] if element is None else element.wake(element.alarms.pop().due, now)
 
 
 class _Builder:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from siddhi.engine.pattern.absent import AbsentElement, AbsentLogicalElement, Alarm, Progress
+from siddhi.engine.pattern.absent import AbsentElement, AbsentLogicalElement, Progress
 from siddhi.engine.pattern.columns import Layout
 from siddhi.engine.pattern.elements import CountedElement, Element
 from siddhi.engine.pattern.machine import Machine, MachinePlan
@@ -119,7 +119,7 @@ def _element_state(element: Element, writer: _Writer) -> State:
         state["restart_due"] = element.restart_due
     if isinstance(element, AbsentElement | AbsentLogicalElement):
         state["active"] = element.active
-        state["alarms"] = [alarm.due for alarm in element.alarms.queue]
+        state["alarms"] = element.alarms.dues()
         state["since"] = element.last_alarm if isinstance(element, AbsentElement) else element.last_arrival
     return state
 
@@ -157,7 +157,7 @@ def _restore_element(element: Element, state: State, partials: Sequence[Partial]
         element.restart_due = state["restart_due"]
     if isinstance(element, AbsentElement | AbsentLogicalElement):
         element.active = state["active"]
-        element.alarms.queue.extend(Alarm(due, -1, 0) for due in state["alarms"])
+        element.alarms.restore(state["alarms"])
         if isinstance(element, AbsentElement):
             element.last_alarm = state["since"]
         else:

@@ -65,6 +65,8 @@ def random_app(draw: Random) -> str:
     window = draw.choice(WINDOWS)
     if draw.random() < 0.3:
         rate = draw.choice(RATES)
+        if "snapshot" in rate and expired == "expired events":
+            expired = ""  # refused: a snapshot gives all events
     inside = draw.random() < 0.5
     inner = "#M" if inside else "M"
     select = f"select {selection} {rate}"
