@@ -121,7 +121,9 @@ def undeploy_command(plan: str, discard: str, wait_s: float, as_json: bool, clie
     if as_json:
         click.echo(json.dumps(done))
     elif done["draining"]:
-        click.echo(f"{plan}: is still being undeployed; it is removed once nothing waits, see cep status {plan}", err=True)
+        click.echo(
+            f"{plan}: is still being undeployed; it is removed once nothing waits, see cep status {plan}", err=True
+        )
     else:
         events, results = done["discarded_events"], done["discarded_results"]
         dropped = f"; {events:,} accepted events were dropped" if events else ""
