@@ -40,12 +40,13 @@ class MergedStep:
     """Rows that may be processed now: for each stream its batch (non-decreasing in time) and each row's place among all
     rows of the step (0 …), strictly increasing within a stream. `watermark_ms` holds for what comes later. `finished`
     are the bundles, once for each of their batches, of which no row is held any more: settle them when the rows have
-    gone on."""
+    gone on. `more`: others could go as well."""
 
     batches: tuple[tuple[str, pa.RecordBatch], ...]
     orders: tuple[Order, ...]
     watermark_ms: int
     finished: tuple[Bundle, ...]
+    more: bool = False
 
     def clocks(self) -> Order:
         """The processing time of each row of the step, in the step's order; only under the system clock."""
@@ -158,11 +159,20 @@ class EventTimeMerger:
                 self._hold(self._pending[stream], placed, bundle)
         bundle.settle()
 
-    def release(self, now_ms: int, wanted_ms: int | None = None) -> MergedStep | None:
-        """The rows whose turn has come, or None when there are none. `wanted_ms` is a time that is due and for which
-        channels that hold it back are waited for, as for rows."""
+    def release(self, now_ms: int, wanted_ms: int | None = None, most_rows: int | None = None) -> MergedStep | None:
+        """Return the rows whose turn has come, or None when there are none.
+
+        Args:
+            now_ms: The time of day.
+            wanted_ms: A time that is due and for which channels that hold it back are waited for, as for rows.
+            most_rows: Release about so many rows at most, the first ones; all of one time go together.
+        """
         self._unseen = False
         watermark_ms, rank = self.channels.bound()
+        most_ms = self._time_of_row(most_rows) if most_rows is not None and self.held_rows > most_rows else None
+        more = most_ms is not None and most_ms < watermark_ms
+        if more and most_ms is not None:
+            watermark_ms = most_ms
         parts: list[tuple[str, pa.RecordBatch, Order]] = []
         finished: list[Bundle] = []
         for stream, pending in self._pending.items():
@@ -183,7 +193,7 @@ class EventTimeMerger:
         self._note_released(max(self._time_of(int(places[-1])) for _, _, places in parts))
         self._note_released(watermark_ms)
         batches = tuple((stream, batch) for stream, batch, _ in parts)
-        return MergedStep(batches, _common_order(parts), watermark_ms, tuple(finished))
+        return MergedStep(batches, _common_order(parts), watermark_ms, tuple(finished), more)
 
     def watermark_ms(self) -> int:
         """Later rows have at least this time; END_OF_TIME when every channel is idle."""
@@ -277,6 +287,11 @@ class EventTimeMerger:
         if watermark_ms == END_OF_TIME or not self._by_clock:
             return watermark_ms if goes_first else watermark_ms - 1
         return max(NO_WATERMARK, ((watermark_ms + 1) << _ARRIVAL_BITS) - 1)
+
+    def _time_of_row(self, number: int) -> int:
+        """The time of row `number` (0 …) of those that are held, in the order of their places."""
+        places = np.concatenate([self._places(one) for held in self._pending.values() for one in held.batches])
+        return self._time_of(int(np.partition(places, number)[number]))
 
     def _note_released(self, time_ms: int) -> None:
         if time_ms != END_OF_TIME:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
+from unittest import mock
 
 import pyarrow as pa
 from hypothesis import given, settings
@@ -21,6 +23,7 @@ from topology.frames import CURRENT, with_clocks
 from topology.model import Topology
 from topology.stages.processor import Processor
 from topology.stages.settings import StageSettings
+from topology.stages.system_time import MOST_ROWS, SystemTime
 
 START_MS = 1_700_000_000_000
 IDLE_MS = 5_000
@@ -59,12 +62,22 @@ class Stage:
         self.processor.open(now_ms, state or {})
         self._tickets = 0
 
-    def say(self, stream: str, now_ms: int, served_ms: int = 0, *, caught_up: bool, events: list[Event] = []) -> None:  # noqa: B006
-        """A frame of the stream's link."""
+    def say(
+        self,
+        stream: str,
+        now_ms: int,
+        served_ms: int = 0,
+        *,
+        caught_up: bool,
+        events: Sequence[Event] = (),
+        stamp_ms: int | None = None,
+        step: bool = True,
+    ) -> None:
+        """A frame of the stream's link; its events have the time `stamp_ms` instead of that at which they came."""
         batches = ()
         if events:
             columns = {
-                TIMESTAMP: pa.array([one.at_ms for one in events]),
+                TIMESTAMP: pa.array([one.at_ms if stamp_ms is None else stamp_ms for one in events]),
                 KIND: pa.array([CURRENT] * len(events), pa.int8()),
                 "n": pa.array([one.number for one in events]),
             }
@@ -72,7 +85,8 @@ class Stage:
             batches = ((stream, with_clocks(batch, pa.array([one.at_ms for one in events]))),)
         told = Bundle(RECEIVER, RECEIVER, self._tickets, f"w/{stream}", (stream,), served_ms, caught_up, batches)
         self._tickets += 1
-        self.advance(now_ms)
+        if step:
+            self.advance(now_ms)
         self.processor.on_bundle(told, now_ms)
 
     def advance(self, now_ms: int) -> None:
@@ -139,6 +153,53 @@ def test_what_was_accepted_during_an_outage_gives_the_answers_of_an_undisturbed_
         again.say(stream, now_ms, served_ms, caught_up=stream not in behind, events=sent)
     again.advance(end_ms)
     assert answers + again.answers() == expected
+
+
+@given(lives(), st.lists(st.integers(-300, 60), min_size=14, max_size=14), st.integers(2, 6))
+@settings(max_examples=25, deadline=None)
+def test_a_backlog_at_one_go_gives_what_it_gives_time_by_time(
+    events: list[Event], offsets: list[int], most: int
+) -> None:
+    """Events may have times of their own, before or after they were accepted."""
+
+    def answers(*, by_pieces: bool, most_rows: int) -> Counter[tuple[str, int]]:
+        stage, end_ms = Stage(), events[-1].at_ms
+        with (
+            mock.patch.object(SystemTime, "_by_pieces", property(lambda _: by_pieces)),
+            mock.patch("topology.stages.system_time.MOST_ROWS", most_rows),
+        ):
+            stage.say("A", START_MS, caught_up=False)
+            stage.say("B", START_MS, caught_up=False)
+            for one, offset in zip(events, offsets, strict=False):
+                stage.say(one.stream, START_MS, one.at_ms, caught_up=False, events=[one], stamp_ms=one.at_ms + offset)
+            for stream in "AB":
+                stage.say(stream, end_ms + 1, end_ms + 1, caught_up=True)
+            stage.advance(end_ms + 10_000)
+        return stage.answers()
+
+    expected = answers(by_pieces=True, most_rows=10_000)
+    assert answers(by_pieces=False, most_rows=10_000) == expected
+    assert answers(by_pieces=False, most_rows=most) == expected
+
+
+def test_links_are_served_while_a_long_backlog_is_worked_off() -> None:
+    """Each call works off a part, and the next one is due at once."""
+    stage = Stage()
+    for stream in "AB":
+        stage.say(stream, START_MS, caught_up=False)
+    count, end_ms = 3 * MOST_ROWS, START_MS + 60_000
+    backlog = [Event(START_MS + number * 60_000 // count, "A", number) for number in range(count)]
+    stage.say("A", end_ms, end_ms, caught_up=False, events=backlog)
+    stage.say("A", end_ms, end_ms, caught_up=True)
+    stage.say("B", end_ms, end_ms, caught_up=True, step=False)
+    calls = 0
+    while stage.processor.statistics.queued_events:
+        before = stage.processor.statistics.queued_events
+        assert stage.processor.next_deadline_ms() == end_ms
+        stage.processor.on_time(end_ms)
+        assert before - stage.processor.statistics.queued_events < 2 * MOST_ROWS
+        calls += 1
+    assert calls >= 2
 
 
 def test_timers_wait_for_a_link_that_is_behind_and_for_a_lost_one_no_longer_than_told() -> None:

@@ -49,6 +49,10 @@ def _nobody_listens(_lease_ms: int) -> None:
     """What is told of a task's life where nobody on its host wants to know."""
 
 
+def _nothing() -> None:
+    """What is ordered to learn that all before it is done."""
+
+
 class CheckpointAgent(threading.Thread):
     """Runs until `close`. A refusal of the driver stops the task: another run has taken its place. `writer` is None
     where no checkpoints are taken; then the driver is only told that the task lives. `beat` is called with each
@@ -81,6 +85,9 @@ class CheckpointAgent(threading.Thread):
 
     def close(self) -> None:
         """Ends the thread and waits for it; a part that is being written is finished and not reported."""
+        if self.is_alive():
+            # It beats meanwhile: a task that waits for its last part is not silent, and why it ends is still to come.
+            self._writing.submit(_nothing).result()
         self._closing.set()
         if self.ident is not None:
             self.join()

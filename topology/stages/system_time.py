@@ -14,12 +14,16 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
+from siddhi.column_names import TIMESTAMP
 from siddhi.engine.runtime import AppRuntime
 from topology.bundle import Bundle
 from topology.frames import CLOCK, has_clocks, without_clocks
 from topology.link import END_OF_TIME
 from topology.merger import EventTimeMerger, MergedStep
 
+MOST_ROWS, MOST_PIECES = 4_096, 128
+"""So many rows of a backlog are worked off at once, fewer where each time goes by itself: links must be served between
+them, since who is silent for long is taken for lost."""
 LATE_MS = 1_000
 """Events that are so much older than the clock are told of: a channel was given up that had more."""
 
@@ -46,6 +50,8 @@ class SystemTime:
         self._clock_ms = engine.clock_ms
         self._now_ms = 0
         self._live = False
+        self._more = False
+        """Rows are held that could go: `on_time` is to be called at once."""
 
     @property
     def waits(self) -> bool:
@@ -89,6 +95,8 @@ class SystemTime:
         timer_ms = self._engine.next_deadline_ms()
         if self._live:
             return timer_ms
+        if self._more:
+            return self._now_ms
         given_up_ms = self.merger.next_deadline_ms()
         ahead = [one for one in (given_up_ms, self._ahead(timer_ms)) if one is not None]
         return min(ahead, default=None)
@@ -97,6 +105,11 @@ class SystemTime:
         """The processing time for what comes behind the stage, and whether it is the time of day; `said_ms` was the
         last one."""
         return (said_ms, True) if self._live else (min(self.merger.watermark_ms(), self._now_ms), False)
+
+    @property
+    def _by_pieces(self) -> bool:
+        """Whether the engine must be called for each time, or each row."""
+        return self._each_time or self._one_by_one
 
     def _ahead(self, timer_ms: int | None) -> int | None:
         """A timer that is not due yet; those that are wait for their time."""
@@ -107,10 +120,11 @@ class SystemTime:
             return []
         timer_ms = self._engine.next_deadline_ms()
         wanted_ms = timer_ms if timer_ms is not None and timer_ms <= now_ms else None
-        step = self.merger.release(now_ms, wanted_ms)
+        step = self.merger.release(now_ms, wanted_ms, MOST_PIECES if self._by_pieces else MOST_ROWS)
         if step is not None:
             self._run(step)
-        bound_ms = self.merger.watermark_ms()
+        self._more = step is not None and step.more
+        bound_ms = step.watermark_ms if step is not None and step.more else self.merger.watermark_ms()
         if bound_ms == END_OF_TIME and not self.merger.held_rows:
             self._go_live(now_ms)
         else:
@@ -143,6 +157,11 @@ class SystemTime:
         if has_clocks(batch):
             clocks = np.minimum(batch.column(CLOCK).to_numpy(), self._now_ms)
             rows = without_clocks(batch)
+            if not self._by_pieces and _are_in_time(rows, clocks):
+                self._note_late(stream, clocks)
+                self._move(int(clocks.max()))
+                self._engine.send(stream, rows, self._clock_ms)
+                return
             for start, stop in _runs(clocks):
                 self._send_at(stream, rows.slice(start, stop - start), int(clocks[start]))
         else:
@@ -151,24 +170,42 @@ class SystemTime:
     def _send_at(self, stream: str, batch: pa.RecordBatch, clock_ms: int) -> None:
         if not batch.num_rows:
             return
-        if clock_ms < self._clock_ms - LATE_MS:
-            self.merger.late[stream] = self.merger.late.get(stream, 0) + batch.num_rows
+        self._note_late(stream, np.full(batch.num_rows, clock_ms))
         if self._each_time and clock_ms > self._clock_ms:
             self._pass_time(clock_ms)
         self._move(clock_ms)
         for part in _single_rows(batch) if self._one_by_one else (batch,):
             self._engine.send(stream, part, self._clock_ms)
 
+    def _note_late(self, stream: str, clocks: np.ndarray[tuple[int], np.dtype[np.int64]]) -> None:
+        late = int((clocks < self._clock_ms - LATE_MS).sum())
+        if late:
+            self.merger.late[stream] = self.merger.late.get(stream, 0) + late
+
     def _run(self, step: MergedStep) -> None:
         """The rows of `step` have run through the engine, each at its time."""
         clocks, sources = step.clocks(), step.sources()
         rows = [(stream, without_clocks(batch)) for stream, batch in step.batches]
+        if not self._by_pieces and all(
+            _are_in_time(batch, clocks[order]) for (_, batch), order in zip(rows, step.orders, strict=True)
+        ):
+            for (stream, _), order in zip(rows, step.orders, strict=True):
+                self._note_late(stream, clocks[order])
+            self._move(int(clocks[-1]))
+            self._engine.send_merged(rows, sources, self._clock_ms)
+            return
         done = [0] * len(rows)
         for start, stop in _runs(clocks, sources):
             source, count = int(sources[start]), stop - start
             stream, batch = rows[source]
             self._send_at(stream, batch.slice(done[source], count), int(clocks[start]))
             done[source] += count
+
+
+def _are_in_time(rows: pa.RecordBatch, clocks: np.ndarray[tuple[int], np.dtype[np.int64]]) -> bool:
+    """Whether no row is of a later time than it is processed at: then the engine runs each at its own time, and all may
+    go at one call."""
+    return bool((rows.column(TIMESTAMP).to_numpy() <= clocks).all())
 
 
 def cut_by_clock(bundle: Bundle) -> Iterator[tuple[str, pa.RecordBatch, int]]:
