@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,9 @@ import pytest
 import zmq
 import zmq.utils.garbage as gc
 from worker_world import World
+
+ENDED_S = 5.0
+"""A closed worker's threads end within it; a sink may be in a request when it is closed."""
 
 
 @pytest.fixture
@@ -37,6 +41,9 @@ def make_world(context: zmq.Context[Any], tmp_path: Path) -> Iterator[Callable[.
     started = [
         thread for thread in set(threading.enumerate()) - before if not isinstance(thread, gc.GarbageCollectorThread)
     ]
+    deadline = time.monotonic() + ENDED_S
+    for thread in started:
+        thread.join(max(0.0, deadline - time.monotonic()))
     left = [thread.name for thread in started if thread.is_alive()]
     assert not left, f"threads that did not end: {left}"
 

@@ -105,6 +105,8 @@ def test_a_window_is_kept_when_the_having_of_its_query_is_edited(
     wait_until_connected(system.client, PLAN, CONNECT_TIMEOUT_S)
     with Posts(system) as posts:
         time.sleep(LOAD_S)
+        # The stages measure what they hold every few seconds.
+        status_until(system, lambda now: any(part["rows"] for part in now["state"]), SETTLED_S, PLAN)
         edited = COUNTING.format(port=hook.server.server_port, having=" having number > 10")
         front = "from Numbers[number < 0] select number insert into Nobody; "
         edited = edited.replace("from Numbers#", f"{front}from Numbers#")
