@@ -29,7 +29,7 @@ from siddhi.testing import Case, record_batch
 from topology.event_listener import EventListener
 from topology.frames import CURRENT
 
-DEPLOY_TIMEOUT_S = 60.0
+DEPLOY_TIMEOUT_S = 180.0
 RESULT_TIMEOUT_MS = 20_000
 SURPLUS_MS = 100
 """How long results are waited for that should not come."""
