@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import shutil
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -28,7 +29,7 @@ from cep_common.messages import Message, Rejected
 from topology.checkpoint.model import Manifest, new_pack
 from topology.checkpoint.store import CheckpointStore, open_store
 from topology.checkpoint.writer import PartWriter
-from topology.stages import stored_states
+from topology.stages import checkpoint_agent, stored_states
 from topology.stages.checkpoint_agent import CheckpointAgent
 
 __all__ = ["launch"]
@@ -102,6 +103,32 @@ def test_its_host_is_told_for_how_long_the_task_may_be_silent_and_when_it_leaves
     last = [beats.get_nowait() for _ in range(beats.qsize())]
     assert last[-1] == 0
     assert 0 not in last[:-1]
+
+
+def test_a_task_that_ends_beats_while_it_writes_but_not_for_ever(
+    watched: Watched, coordinator: Coordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A store that never answers keeps the writer's thread: the driver must be able to miss the task all the same."""
+    monkeypatch.setattr(checkpoint_agent, "CLOSING_S", 0.5)
+    beats: queue.SimpleQueue[int] = queue.SimpleQueue()
+    running, agent = watched(None, beats.put)
+    coordinator.next(JoinTopology)
+    listens = running.tasks[0].exchange.server.endpoint
+    coordinator.say(TopologyJoined(heartbeat_ms=20, lease_ms=3_000, exchanges=(listens,)))
+    assert beats.get(timeout=20) == 3_000
+    answers = threading.Event()
+    agent._writing.submit(answers.wait)
+    closing = threading.Thread(target=agent.close)
+    closing.start()
+    try:
+        told = [beats.get(timeout=20) for _ in range(5)]
+        while told[-1] != 0:
+            told.append(beats.get(timeout=20))
+        assert closing.is_alive(), "the store has not answered"
+    finally:
+        answers.set()
+        closing.join()
+    assert told.count(3_000) > 5
 
 
 def test_an_agent_with_a_defect_leaves_too(watched: Watched, coordinator: Coordinator) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 
 import zmq
 
@@ -43,6 +43,8 @@ JOIN_EACH_MS = 50
 """How often a task joins until it knows where all others listen."""
 LOOK_MS = 20
 """How often the thread looks whether a part is ready, or written."""
+CLOSING_S = 30.0
+"""How long a task that ends may go on with heartbeats while it writes what it has."""
 
 
 def _nobody_listens(_lease_ms: int) -> None:
@@ -84,10 +86,11 @@ class CheckpointAgent(threading.Thread):
         self._socket.connect(coordinator.url())
 
     def close(self) -> None:
-        """Ends the thread and waits for it; a part that is being written is finished and not reported."""
+        """End the thread and wait for it; a part that is being written is finished first."""
         if self.is_alive():
-            # It beats meanwhile: a task that waits for its last part is not silent, and why it ends is still to come.
-            self._writing.submit(_nothing).result()
+            # Heartbeats go on meanwhile: the driver must not take a task that writes its last part for lost before it
+            # knows why that ends. With a store that never answers they stop after all.
+            wait([self._writing.submit(_nothing)], timeout=CLOSING_S)
         self._closing.set()
         if self.ident is not None:
             self.join()

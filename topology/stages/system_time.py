@@ -22,8 +22,8 @@ from topology.link import END_OF_TIME
 from topology.merger import EventTimeMerger, MergedStep
 
 MOST_ROWS, MOST_PIECES = 4_096, 128
-"""So many rows of a backlog are worked off at once, fewer where each time goes by itself: links must be served between
-them, since who is silent for long is taken for lost."""
+"""Rows of a backlog that one call processes, the second where the engine is called for each time or row. Between calls
+the task answers heartbeats of its links: a peer that hears none for 10 s takes the task for lost."""
 LATE_MS = 1_000
 """Events that are so much older than the clock are told of: a channel was given up that had more."""
 
