@@ -22,7 +22,7 @@ NOTICES = {
     "unchanged": "{plan} is deployed with the same text; nothing was changed.",
     "undeployed": "{plan} was undeployed.",
     "draining": "{plan} is being undeployed: it takes no events in, and goes when what was accepted is worked off.",
-    "discarded": "{plan} was undeployed; {events} accepted events and {results} undelivered results were dropped.",
+    "discarded": "{plan} was undeployed. {events} accepted events were dropped; sinks have 30 s for {results} results.",
     "activate": "{plan} was activated: workers take events in for it.",
     "deactivate": "{plan} was deactivated: workers take no events in for it, its state is kept.",
     "restart": "{plan} is restarted.",

@@ -411,13 +411,18 @@ RESULTS = pytest.mark.parametrize(
 )
 
 
+def report_results(peer: Peer, address: str, left: dict[str, Any]) -> None:
+    """A worker reports 420 results that wait, and the manager knows of them."""
+    peer.ask(RegisterWorker("worker-1", "127.0.0.1", 7, 0, (WorkerPlanReport(KEY, 1, **left),)))
+    assert eventually(lambda: status(address)["unprocessed"]["results"] == 420)
+
+
 @RESULTS
 def test_a_plan_whose_results_are_not_delivered_is_not_renamed(
     manager: ManagerProcess, peer: Peer, address: str, left: dict[str, Any]
 ) -> None:
     """Workers drop the results of a plan that is gone."""
-    peer.ask(RegisterWorker("worker-1", "127.0.0.1", 7, 0, (WorkerPlanReport(KEY, 1, **left),)))
-    assert eventually(lambda: status(address)["unprocessed"]["results"] == 420)
+    report_results(peer, address, left)
     answer = post(address, "rename", {"name": "Gales"})
     assert (answer.status_code, answer.json()["code"]) == (409, "change-under-way")
     assert answer.json()["message"].startswith("Storms cannot be renamed: 420 undelivered results would be lost")
@@ -430,8 +435,7 @@ def test_a_plan_whose_results_are_not_delivered_is_not_renamed(
 def test_undeploying_with_discard_counts_results_too(
     manager: ManagerProcess, peer: Peer, address: str, left: dict[str, Any]
 ) -> None:
-    peer.ask(RegisterWorker("worker-1", "127.0.0.1", 7, 0, (WorkerPlanReport(KEY, 1, **left),)))
-    assert eventually(lambda: status(address)["unprocessed"]["results"] == 420)
+    report_results(peer, address, left)
     told = requests.delete(f"{address}/plans/Storms?discard=true", timeout=10).json()
     assert (told["discarded_events"], told["discarded_results"], told["waiting_results"]) == (0, 420, 0)
     assert told["message"] == "Storms was undeployed; 420 undelivered results had not been worked off and are dropped"

@@ -132,7 +132,7 @@ def test_a_plan_is_drained_or_what_waits_is_dropped_and_counted(client: FlaskCli
     assert view.undeployed == [KEY, KEY]
     assert view.done == [(KEY, "discard")]
     page = client.get(answer.headers["Location"]).get_data(as_text=True)
-    assert "Storms was undeployed; 1,234 accepted events and 0 undelivered results were dropped." in page
+    assert "Storms was undeployed. 1,234 accepted events were dropped; sinks have 30 s for 0 results." in page
 
 
 def test_a_plan_is_restarted_from_the_savepoint_that_was_chosen(client: FlaskClient, view: FakeView) -> None:
