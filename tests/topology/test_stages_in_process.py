@@ -461,6 +461,20 @@ def test_the_latency_of_an_event_lasts_from_its_arrival_until_its_result_is_with
 
 
 @pytest.mark.parametrize("tasks", [1, 2])
+def test_bundles_that_one_turn_has_no_time_for_come_in_the_next(
+    launch: Callable[..., Running], monkeypatch: pytest.MonkeyPatch, tasks: int
+) -> None:
+    monkeypatch.setattr("topology.stages.task.TURN_MS", 0)
+    running = launch(tasks)
+    running.listen()
+    sent = [(number, number) for number in range(1, 41)]
+    for row in sent:
+        running.send("A", [row])
+    running.until(lambda: len(running.out) == len(sent))
+    assert running.out == sent
+
+
+@pytest.mark.parametrize("tasks", [1, 2])
 def test_what_goes_through_a_stage_can_be_seen_while_it_is_sampled(launch: Callable[..., Running], tasks: int) -> None:
     running = launch(tasks)
     running.listen()

@@ -23,7 +23,7 @@ from topology.frames import CURRENT, with_clocks
 from topology.model import Topology
 from topology.stages.processor import Processor
 from topology.stages.settings import StageSettings
-from topology.stages.system_time import MOST_ROWS, SystemTime
+from topology.stages.system_time import MOST_PIECES, MOST_ROWS, SystemTime
 
 START_MS = 1_700_000_000_000
 IDLE_MS = 5_000
@@ -200,6 +200,21 @@ def test_links_are_served_while_a_long_backlog_is_worked_off() -> None:
         assert before - stage.processor.statistics.queued_events < 2 * MOST_ROWS
         calls += 1
     assert calls >= 2
+
+
+def test_links_are_served_while_a_large_bundle_goes_row_by_row() -> None:
+    """Also where nothing waits: rows that go by themselves may take long."""
+    with mock.patch.object(SystemTime, "_by_pieces", property(lambda _: True)):
+        stage, now_ms = Stage(), START_MS + 1_000
+        for stream in "AB":
+            stage.say(stream, START_MS, caught_up=True)
+        events = [Event(now_ms + number, "A", number) for number in range(3 * MOST_PIECES)]
+        end_ms = events[-1].at_ms
+        stage.say("A", end_ms, end_ms, caught_up=True, events=events)
+        assert stage.processor.statistics.queued_events >= MOST_PIECES
+        assert stage.processor.next_deadline_ms() == end_ms
+        stage.advance(end_ms)
+        assert stage.processor.statistics.queued_events == 0
 
 
 def test_timers_wait_for_a_link_that_is_behind_and_for_a_lost_one_no_longer_than_told() -> None:

@@ -17,6 +17,9 @@ from topology.checkpoint.store import is_folder, shown_location
 from topology.stages.settings import StageSettings
 
 Count = Annotated[int, msgspec.Meta(ge=1)]
+JOIN_STARTS = 3
+"""Tasks that Spark has started must be heard within so many times `restart.start_timeout_ms`: on a busy host, Python
+and what a plan needs may take a minute to load."""
 
 
 class SparkConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -151,7 +154,7 @@ class DriverConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             pause_ms=told.minimum_pause_ms,
             heartbeat_ms=told.task_heartbeat_ms,
             lease_ms=told.task_lease_ms,
-            join_ms=self.restart.start_timeout_ms,
+            join_ms=JOIN_STARTS * self.restart.start_timeout_ms,
             drain_ms=told.drain_ms,
         )
 

@@ -73,7 +73,7 @@ class SystemTime:
         self._now_ms = now_ms
         for bundle in bundles:
             merger.hear(bundle, now_ms)
-            if self._live and not merger.held_rows and merger.watermark_ms() == END_OF_TIME:
+            if self._live and self._is_short(bundle) and not merger.held_rows and merger.watermark_ms() == END_OF_TIME:
                 for stream, batch in bundle.batches:
                     self._send(stream, batch, bundle.clock_ms)
                 done.append(bundle)
@@ -110,6 +110,10 @@ class SystemTime:
     def _by_pieces(self) -> bool:
         """Whether the engine must be called for each time, or each row."""
         return self._each_time or self._one_by_one
+
+    def _is_short(self, bundle: Bundle) -> bool:
+        """Whether it takes no longer than what may be worked off at once."""
+        return not self._by_pieces or bundle.rows() <= MOST_PIECES
 
     def _ahead(self, timer_ms: int | None) -> int | None:
         """A timer that is not due yet; those that are wait for their time."""

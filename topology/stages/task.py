@@ -40,6 +40,8 @@ TICK_MS = 250
 """How often links beat and the counters are published."""
 HAND_OVER_MS = 20
 """How often a task that does not work looks what it has been ordered."""
+TURN_MS = 250
+"""Bundles are delivered for so long in a turn: links are served between turns, and who is silent for long is lost."""
 MEASURE_MS = 2_000
 """How often stages look how much state they hold."""
 
@@ -206,6 +208,8 @@ class Task:
             wait_ms = min(next_tick_ms, flush_ms or next_tick_ms) - monotonic_ms
             if not self._works():
                 wait_ms = min(wait_ms, HAND_OVER_MS)
+            if self._work:
+                wait_ms = 0
             if deadlines:
                 wait_ms = min(wait_ms, min(deadlines.values()) - self._clock.now_ms())
             readable = self._wait(max(0, wait_ms))
@@ -216,7 +220,8 @@ class Task:
             self._drain(now_ms)
             if self._released != self._told_released and self._works():
                 self._let_go(now_ms)
-            for name, deadline_ms in deadlines.items():
+            # No timer fires before events that came earlier.
+            for name, deadline_ms in deadlines.items() if not self._work else ():
                 if deadline_ms <= now_ms:
                     self.at_work = name
                     self._instances[name].on_time(now_ms)
@@ -334,12 +339,15 @@ class Task:
             receiver.pace(full=self._full)
 
     def _drain(self, now_ms: int) -> None:
+        end_ms = self._clock.monotonic_ms() + TURN_MS
         while self._work:
             target, bundle = self._work.popleft()
             self.at_work = target
             if self.sampler.on:
                 self.sampler.note(target, "in", bundle, now_ms, self._clock.monotonic_ms())
             self.checkpointing.deliver(target, bundle, now_ms)
+            if self._clock.monotonic_ms() >= end_ms:
+                break
         self.at_work = ""
 
     def _tick(self, now_ms: int, monotonic_ms: int) -> None:
