@@ -15,8 +15,10 @@ from cep_cli.errors import RefusedError
 from cep_common.errors import PeerError
 from cep_common.ids import SUPER_TENANT
 from cep_common.security.tokens import bearer
+from cep_common.web_client import Answer, AnswerError, WebClient
 
 TIMEOUT_S = 30
+MOST_ANSWER_BYTES = 64 * 2**20
 LEADER_WITHIN_S, AGAIN_S = 6.0, 0.2
 """How long a command waits for a manager to lead, and how often it asks. A standby takes over in less than 4 s."""
 
@@ -180,7 +182,8 @@ class ManagerClient:
     def is_healthy(self) -> bool:
         """True when the manager answers and its control loop moves."""
         try:
-            return requests.get(f"{self.url}/api/v1/health", timeout=TIMEOUT_S).status_code == 200
+            with WebClient() as client:
+                return client.request("GET", f"{self.url}/api/v1/health", timeout_s=TIMEOUT_S).status == 200
         except requests.RequestException:
             return False
 
@@ -188,29 +191,32 @@ class ManagerClient:
         deadline = time.monotonic() + LEADER_WITHIN_S
         answer = self._ask(method, path, body, parameters)
         while _is_of_no_leader(answer) and time.monotonic() < deadline:
-            if answer.status_code == SENT_ON:
+            if answer.status == SENT_ON:
                 self._turn_to(answer.headers["Location"])
             else:
                 time.sleep(AGAIN_S)
             answer = self._ask(method, path, body, parameters)
-        if answer.status_code >= 300:
-            raise RefusedError(_refusal(answer), answer.status_code)
-        return answer.json() if answer.content else None
+        if answer.status >= 300:
+            raise RefusedError(_refusal(answer), answer.status)
+        try:
+            return answer.json() if answer.content() else None
+        except AnswerError as error:
+            raise PeerError(f"the answer of the manager at {self.url} cannot be used: {error}") from error
 
-    def _ask(self, method: str, path: str, body: bytes | None, parameters: dict[str, str]) -> requests.Response:
+    def _ask(self, method: str, path: str, body: bytes | None, parameters: dict[str, str]) -> Answer:
         """The answer of the manager that was asked last, or of another one when nobody listens there."""
         problem: requests.RequestException | None = None
         for url in dict.fromkeys((self.url, *self._urls)):
             try:
-                answer = requests.request(
-                    method,
-                    f"{url}/api/v1{path}",
-                    params={"tenant": str(self.tenant), **parameters},
-                    data=body,
-                    headers={"Content-Type": "text/plain; charset=utf-8", **self._shown},
-                    timeout=TIMEOUT_S,
-                    allow_redirects=False,
-                )
+                with WebClient(MOST_ANSWER_BYTES) as client:
+                    answer = client.request(
+                        method,
+                        f"{url}/api/v1{path}",
+                        params={"tenant": str(self.tenant), **parameters},
+                        data=body,
+                        headers={"Content-Type": "text/plain; charset=utf-8", **self._shown},
+                        timeout_s=TIMEOUT_S,
+                    )
             except requests.RequestException as error:
                 problem = error
                 if method != "GET" and not _was_not_sent(error):
@@ -238,13 +244,13 @@ def _basic(name: str, password: str) -> str:
     return f"Basic {base64.b64encode(f'{name}:{password}'.encode()).decode()}"
 
 
-def _is_of_no_leader(answer: requests.Response) -> bool:
+def _is_of_no_leader(answer: Answer) -> bool:
     """True of the answer of a manager that does not lead."""
-    if answer.status_code not in (SENT_ON, UNAVAILABLE):
+    if answer.status not in (SENT_ON, UNAVAILABLE):
         return False
     try:
         return bool(answer.json()["code"] == "not-leader")
-    except (ValueError, KeyError, TypeError):
+    except (AnswerError, KeyError, TypeError):
         return False
 
 
@@ -254,11 +260,11 @@ def _was_not_sent(error: requests.RequestException) -> bool:
     return isinstance(getattr(cause, "reason", None), NewConnectionError)
 
 
-def _refusal(answer: requests.Response) -> str:
+def _refusal(answer: Answer) -> str:
     try:
         failure = answer.json()
-    except ValueError:
-        return f"the manager answered {answer.status_code}"
+    except AnswerError:
+        return f"the manager answered {answer.status}"
     lines = [f"{failure['message']} [{failure['code']}]"]
     for problem in (failure.get("details") or {}).get("problems", ()):
         where = f"line {problem['line']}, column {problem['column']}: " if problem["line"] else ""

@@ -22,6 +22,7 @@ from cep_common.security.config import SecurityConfig
 from cep_common.security.context import about_silence, open_context
 from cep_common.security.roles import Door, Role
 from cep_common.security.tokens import bearer
+from cep_common.web_client import WebClient
 from topology.frames import arrow_schema, encode_batch
 from topology.link import NO_WATERMARK
 from topology.link_sender import LinkSender, LinkState
@@ -31,6 +32,8 @@ LOOK_EVERY_MS = 10
 
 STEP_MS = 100
 """How often a wait looks at the link's health."""
+
+MOST_SCHEMA_BYTES = 2**20
 
 NO_KEYS = SecurityConfig()
 """Of a client of a worker that has no keys either."""
@@ -145,12 +148,14 @@ def fetch_schema(
     InputError when there is no such stream, PeerError when the worker does not answer."""
     url = f"{http_address}/streams/{event_stream}"
     try:
-        answer = requests.get(url, headers={"tenant": str(tenant), **bearer(token)}, timeout=timeout_ms / 1000)
+        with WebClient(MOST_SCHEMA_BYTES) as client:
+            headers = {"tenant": str(tenant), **bearer(token)}
+            answer = client.request("GET", url, headers=headers, timeout_s=timeout_ms / 1000)
         body = answer.json()
-    except (requests.RequestException, ValueError) as error:
+    except requests.RequestException as error:
         raise PeerError(f"no worker answers at {http_address}: {type(error).__name__}") from error
-    if answer.status_code != 200:
-        raise InputError(str(body.get("code", "refused")), str(body.get("message", answer.status_code)))
+    if answer.status != 200:
+        raise InputError(str(body.get("code", "refused")), str(body.get("message", answer.status)))
     attributes = tuple((item["name"], item["type"]) for item in body["attributes"])
     return StreamSchema(body["stream"], attributes)
 

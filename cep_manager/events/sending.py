@@ -10,10 +10,12 @@ import requests
 
 from cep_common.messages import RegisterWorker
 from cep_common.security.tokens import bearer
+from cep_common.web_client import WebClient
 from cep_manager.errors import EventsRefusedError, NoWorkerError, WorkerFailedError
 from cep_manager.events.model import SentEvents
 
 TIMEOUT_S = 10.0
+MOST_ANSWER_BYTES = 2**20
 TAKEN = "application/json"
 
 
@@ -45,9 +47,10 @@ def send_events(
         headers["Authorization"] = authorization
     url = f"{worker.http_address}/events/{quote(stream, safe='/:')}"
     try:
-        answer = requests.post(url, data=body, headers=headers, timeout=TIMEOUT_S, allow_redirects=False)
+        with WebClient(MOST_ANSWER_BYTES) as client:
+            answer = client.request("POST", url, data=body, headers=headers, timeout_s=TIMEOUT_S)
         told: Any = answer.json()
-    except (requests.RequestException, ValueError) as error:
+    except requests.RequestException as error:
         raise WorkerFailedError(
             f"{worker.worker} at {worker.http_address} does not answer: {type(error).__name__}"
         ) from error

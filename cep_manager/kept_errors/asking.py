@@ -12,6 +12,7 @@ import requests
 
 from cep_common.ids import PlanKey
 from cep_common.messages import RegisterWorker
+from cep_common.web_client import WebClient
 from cep_manager.errors import NoWorkerError, WorkerFailedError
 from cep_manager.kept_errors.model import (
     DiscardedErrors,
@@ -25,6 +26,7 @@ from cep_manager.kept_errors.model import (
 from cep_manager.snapshot import Snapshot
 
 TIMEOUT_S = 10.0
+MOST_ANSWER_BYTES = 16 * 2**20
 AT_ONCE = 8
 """So many workers are asked at the same time."""
 
@@ -140,14 +142,15 @@ class ErrorStores:
         if self.authorization:
             headers["Authorization"] = self.authorization
         try:
-            answer = requests.request(
-                method, f"{worker.http_address}{path}", params=parameters, data=body, headers=headers,
-                timeout=TIMEOUT_S, allow_redirects=False,
-            )  # fmt: skip
+            with WebClient(MOST_ANSWER_BYTES) as client:
+                answer = client.request(
+                    method, f"{worker.http_address}{path}", params=parameters, data=body, headers=headers,
+                    timeout_s=TIMEOUT_S,
+                )  # fmt: skip
             if not answer.ok:
                 told: Any = answer.json()
                 return SilentWorker(worker.worker, f"{told['message']} [{told['code']}]")
-            return msgspec.json.decode(answer.content, type=kind)
+            return msgspec.json.decode(answer.content(), type=kind)
         except (requests.RequestException, ValueError, KeyError, TypeError) as error:
             problem = f"no answer at {worker.http_address}: {type(error).__name__}"
             return SilentWorker(worker.worker, problem)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import logging
 import re
 import smtplib
@@ -19,6 +20,7 @@ import pyarrow as pa
 from cep_common.errors import ConfigError
 from cep_common.paced_log import PacedLog
 from cep_common.password_files import PasswordFileError, read_password
+from cep_common.web_client import MOST_BYTES, BoundedSocket
 from cep_worker.consumers import FrameId, GroupId
 from cep_worker.error_store.entries import Failed
 from cep_worker.mappers.sinks import sink_mapper
@@ -110,6 +112,24 @@ def _recipients(letter: EmailMessage) -> list[str]:
     return list(dict.fromkeys(address for _, address in getaddresses(heads)))
 
 
+class _Link(smtplib.SMTP):
+    """A connection on which the server may answer so much at once and take so long to say it."""
+
+    _bounds: BoundedSocket | None = None
+
+    def getreply(self) -> tuple[int, bytes]:
+        if self.file is None and self.sock is not None:
+            self._bounds = BoundedSocket(self.sock, MOST_BYTES)
+            self.file = io.BufferedReader(self._bounds)
+        elif self._bounds is not None:
+            self._bounds.renew()
+        return super().getreply()
+
+
+class _EncryptedLink(_Link, smtplib.SMTP_SSL):
+    """As `_Link`, encrypted from its first byte on."""
+
+
 class _MailServer:
     """A mail server, and the connection to it, which is kept while mails go."""
 
@@ -146,7 +166,7 @@ class _MailServer:
         options = self._options
         timeout_s = options.timeout_ms / 1_000
         encrypted = options.ssl_enable == "true"
-        kind: Any = smtplib.SMTP_SSL if encrypted else smtplib.SMTP
+        kind: Any = _EncryptedLink if encrypted else _Link
         given = {"context": ssl.create_default_context()} if encrypted else {}
         link: smtplib.SMTP = kind(options.host, options.port, timeout=timeout_s, **given)
         try:

@@ -14,6 +14,7 @@ import requests
 
 from cep_common.link_messages import StreamSchema
 from cep_common.paced_log import PacedLog
+from cep_common.web_client import WebClient
 from cep_worker.consumers import FrameId, GroupId
 from cep_worker.error_store.entries import Failed
 from cep_worker.mappers.sinks import sink_mapper
@@ -94,9 +95,8 @@ class _HttpWriter:
         self._targets = targets
         self._mapper = mapper
         self._log = PacedLog(logger)
-        self._session = requests.Session()
-        self._session.auth = options.credentials()
-        self._tokens = Tokens(options, self._session) if options.consumer_key else None
+        self._client = WebClient(auth=options.credentials())
+        self._tokens = Tokens(options, self._client) if options.consumer_key else None
 
     def write(self, batch: pa.RecordBatch, frame: FrameId | None, stopping: threading.Event) -> None:
         unwanted: list[Failed] = []
@@ -117,7 +117,7 @@ class _HttpWriter:
         """Each request stands by itself; its key tells whether it came before."""
 
     def close(self) -> None:
-        self._session.close()
+        self._client.close()
 
     def _deliver(self, target: _Target, payload: bytes, headers: dict[str, str], stopping: threading.Event) -> None:
         if not is_web_url(target.url):
@@ -159,12 +159,12 @@ class _HttpWriter:
         raise WriteError(f"refused with status {status} by {target.shown()}")
 
     def _status(self, target: _Target, payload: bytes, headers: dict[str, str]) -> int:
-        """What the web hook answers."""
+        """What the web hook answers. That counts also when what follows it is too long or does not come to its end."""
         shown = self._tokens.header() if self._tokens is not None else {}
-        return self._session.request(
+        return self._client.request(
             target.method, target.url, data=payload, headers={**headers, **shown},
-            timeout=self._options.timeout_ms / 1000, allow_redirects=False,
-        ).status_code  # fmt: skip
+            timeout_s=self._options.timeout_ms / 1000,
+        ).status  # fmt: skip
 
 
 def _in_url(kind: str, value: Any) -> str:

@@ -8,10 +8,13 @@ from typing import Any
 
 import requests
 
+from cep_common.web_client import AnswerError, WebClient
 from query_plan.connectors.sinks import HttpSinkOptions
 
 EARLY_S = 10.0
 """So long before its end a token is got again."""
+LONGEST_S = 10.0**9
+"""A longer life of a token is one without end."""
 REFUSALS = (400, 401, 403)
 """With these a server of tokens says that it does not know what it is shown."""
 
@@ -24,9 +27,9 @@ class Tokens:
     """The tokens of one sink. A refresh token goes before a user's password, and that before the key alone; what a
     server refuses is not tried before the next token is needed."""
 
-    def __init__(self, options: HttpSinkOptions, session: requests.Session) -> None:
+    def __init__(self, options: HttpSinkOptions, client: WebClient) -> None:
         self._options = options
-        self._session = session
+        self._client = client
         self._refresh_token = options.refresh_token
         self._token = ""
         self._ends_s = 0.0
@@ -49,9 +52,11 @@ class Tokens:
                 problem = f"{self._options.token_url} refuses {grant['grant_type']}"
                 continue
             self._token = str(answer["access_token"])
+            if not (self._token.isascii() and self._token.isprintable()):
+                self._token = ""
+                raise TokenError(f"{self._options.token_url} gives an access_token that no header can hold")
             self._refresh_token = str(answer.get("refresh_token") or self._refresh_token)
-            lasts = answer.get("expires_in")
-            lasts_s = float(lasts) if isinstance(lasts, int | float) else float("inf")
+            lasts_s = _seconds(answer.get("expires_in"))
             self._ends_s = time.monotonic() + max(lasts_s - EARLY_S, lasts_s / 2)
             return
         raise TokenError(problem)
@@ -70,18 +75,26 @@ class Tokens:
         """What the server of tokens answers; None when it refuses. Raises TokenError."""
         options = self._options
         try:
-            answer = self._session.post(
-                options.token_url, data=grant, auth=(options.consumer_key, options.consumer_secret),
-                headers={"Content-Type": "application/x-www-form-urlencoded"}, timeout=options.timeout_ms / 1000,
-                allow_redirects=False,
+            answer = self._client.request(
+                "POST", options.token_url, data=grant, auth=(options.consumer_key, options.consumer_secret),
+                headers={"Content-Type": "application/x-www-form-urlencoded"}, timeout_s=options.timeout_ms / 1000,
             )  # fmt: skip
-            if answer.status_code in REFUSALS:
+            if answer.status in REFUSALS:
                 return None
-            if not 200 <= answer.status_code < 300:
-                raise TokenError(f"status {answer.status_code} from {options.token_url}")
+            if not answer.ok:
+                raise TokenError(f"status {answer.status} from {options.token_url}")
             found = answer.json()
+        except AnswerError as error:
+            raise TokenError(f"{options.token_url}: {error}") from error
         except requests.RequestException as error:
             raise TokenError(f"{type(error).__name__} at {options.token_url}") from error
         if not isinstance(found, dict) or not found.get("access_token"):
             raise TokenError(f"{options.token_url} gives no access_token")
         return found
+
+
+def _seconds(lasts: Any) -> float:
+    """How long a token is good for, as its server says; without end where it does not."""
+    if isinstance(lasts, int | float) and 0 <= lasts <= LONGEST_S:
+        return float(lasts)
+    return float("inf")

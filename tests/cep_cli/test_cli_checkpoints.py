@@ -6,11 +6,11 @@ import json
 from typing import Any
 
 import pytest
-import requests
 from click.testing import CliRunner, Result
 
 import cep_cli.checkpoints
 from cep_cli.main import main
+from cep_common.web_client import Answer, WebClient
 
 STORED = {
     "name": "three", "state": "stored", "checkpoint": 7, "taken_ms": 1_767_225_600_000, "size_bytes": 13_865,
@@ -28,7 +28,7 @@ class FakeManager:
         self.savepoints: list[list[dict[str, Any]]] = [[]]
         self.checkpoints: dict[str, Any] = {}
 
-    def request(self, method: str, url: str, params: dict[str, str], data: bytes | None, **_: Any) -> requests.Response:
+    def request(self, method: str, url: str, params: dict[str, str], data: bytes | None, **_: Any) -> Answer:
         path = url.partition("/api/v1")[2]
         if method != "GET":
             self.asked.append((method, path, data))
@@ -38,16 +38,13 @@ class FakeManager:
             self.savepoints = self.savepoints[1:] or self.savepoints
         elif method == "GET":
             body = self.checkpoints
-        answer = requests.Response()
-        answer.status_code = 200
-        answer._content = json.dumps(body).encode()
-        return answer
+        return Answer(200, {}, "", json.dumps(body).encode())
 
 
 @pytest.fixture
 def manager(monkeypatch: pytest.MonkeyPatch) -> FakeManager:
     made = FakeManager()
-    monkeypatch.setattr(requests, "request", made.request)
+    monkeypatch.setattr(WebClient, "request", staticmethod(made.request))
     monkeypatch.setattr(cep_cli.checkpoints, "POLL_S", 0.0)
     return made
 

@@ -6,10 +6,10 @@ import json
 from typing import Any
 
 import pytest
-import requests
 from click.testing import CliRunner
 
 from cep_cli.main import main
+from cep_common.web_client import Answer, WebClient
 
 ENTRY = {
     "id": "a1", "worker": "w", "kind": "sink", "stream": "Out", "sink": "http#2", "query": "", "time_ms": 0,
@@ -31,17 +31,14 @@ class Manager:
 
     def request(self, method: str, url: str, data: bytes | None, params: dict[str, str], **_: Any) -> Any:
         self.asked.append((method, url.partition("/api/v1")[2], json.loads(data) if data else None))
-        answer = requests.Response()
-        answer.status_code = 200
         told = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
-        answer._content = json.dumps(told).encode()
-        return answer
+        return Answer(200, {}, "", json.dumps(told).encode())
 
 
 @pytest.fixture
 def manager(monkeypatch: pytest.MonkeyPatch) -> Manager:
     made = Manager()
-    monkeypatch.setattr(requests, "request", made.request)
+    monkeypatch.setattr(WebClient, "request", staticmethod(made.request))
     return made
 
 

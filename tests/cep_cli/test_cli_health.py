@@ -6,11 +6,11 @@ import json
 from typing import Any
 
 import pytest
-import requests
 from click.testing import CliRunner, Result
 
 from cep_cli.health import MOST_ERRORS
 from cep_cli.main import main
+from cep_common.web_client import Answer, WebClient
 
 PLACE = {"instance": "storms#0", "host": "10.0.0.2", "process_id": 200, "first_ms": 0, "last_ms": 0, "count": 3}
 ERROR = {
@@ -37,18 +37,15 @@ class FakeManager:
         self.body: Any = {}
         self.asked: list[str] = []
 
-    def request(self, method: str, url: str, **_: Any) -> requests.Response:
+    def request(self, method: str, url: str, **_: Any) -> Answer:
         self.asked.append(f"{method} {url.partition('/api/v1')[2]}")
-        answer = requests.Response()
-        answer.status_code = 200
-        answer._content = json.dumps(self.body).encode()
-        return answer
+        return Answer(200, {}, "", json.dumps(self.body).encode())
 
 
 @pytest.fixture
 def manager(monkeypatch: pytest.MonkeyPatch) -> FakeManager:
     made = FakeManager()
-    monkeypatch.setattr(requests, "request", made.request)
+    monkeypatch.setattr(WebClient, "request", staticmethod(made.request))
     return made
 
 

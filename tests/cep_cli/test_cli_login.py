@@ -15,6 +15,7 @@ from click.testing import CliRunner, Result
 
 from cep_cli.local_system import Ports
 from cep_cli.main import main
+from cep_common.web_client import Answer, WebClient
 from cep_manager.config import ControlConfig, DatabaseConfig, HttpConfig, ManagerConfig
 from cep_manager.main import ManagerProcess
 
@@ -37,7 +38,7 @@ class Operator:
         return CliRunner().invoke(main, words, input=typed, env=self._environment)
 
 
-def unreachable(*_: Any, **__: Any) -> requests.Response:
+def unreachable(*_: Any, **__: Any) -> Answer:
     raise requests.ConnectionError
 
 
@@ -91,7 +92,7 @@ def test_a_token_is_forgotten_only_when_it_is_good_no_more(
     assert person.cep("login", "admin", typed=f"{password}\n{CHOSEN}\n{CHOSEN}\n").exit_code == 0
     assert person.cep("login", "admin", typed=f"{CHOSEN}\n").exit_code == 0, "the names differ by the time"
     first = person.kept.read_text()
-    monkeypatch.setattr(requests, "request", unreachable)
+    monkeypatch.setattr(WebClient, "request", staticmethod(unreachable))
     assert person.cep("logout").exit_code == 3
     assert person.kept.read_text() == first
     monkeypatch.undo()

@@ -6,11 +6,11 @@ import json
 from typing import Any
 
 import pytest
-import requests
 from click.testing import CliRunner, Result
 
 import cep_cli.logs
 from cep_cli.main import main
+from cep_common.web_client import Answer, WebClient
 
 
 def process(identity: str, kind: str, name: str, live: bool = True) -> dict[str, Any]:
@@ -38,9 +38,8 @@ class FakeManager:
         self.asked: list[tuple[str, dict[str, str]]] = []
         self.pages: list[tuple[int, dict[str, Any]]] = []
 
-    def request(self, method: str, url: str, params: dict[str, str], **_: Any) -> requests.Response:
+    def request(self, method: str, url: str, params: dict[str, str], **_: Any) -> Answer:
         path = url.partition("/api/v1")[2]
-        answer = requests.Response()
         if path == "/processes":
             status, body = 200, {"processes": PROCESSES}
         else:
@@ -48,15 +47,13 @@ class FakeManager:
                 raise KeyboardInterrupt
             self.asked.append((path, {name: value for name, value in params.items() if name != "tenant"}))
             status, body = self.pages.pop(0)
-        answer.status_code = status
-        answer._content = json.dumps(body).encode()
-        return answer
+        return Answer(status, {}, "", json.dumps(body).encode())
 
 
 @pytest.fixture
 def manager(monkeypatch: pytest.MonkeyPatch) -> FakeManager:
     made = FakeManager()
-    monkeypatch.setattr(requests, "request", made.request)
+    monkeypatch.setattr(WebClient, "request", staticmethod(made.request))
     monkeypatch.setattr(cep_cli.logs, "AGAIN_S", 0.0)
     return made
 

@@ -6,11 +6,11 @@ import json
 from typing import Any
 
 import pytest
-import requests
 from click.testing import CliRunner, Result
 
 from cep_cli import operations
 from cep_cli.main import main
+from cep_common.web_client import Answer, WebClient
 
 NAME = "rebalance:1767225600000::Storms"
 RUNNING = {
@@ -28,19 +28,16 @@ class FakeManager:
         self.looks: list[dict[str, Any]] = [RUNNING]
         self.asked: list[str] = []
 
-    def request(self, _method: str, url: str, **_: Any) -> requests.Response:
+    def request(self, _method: str, url: str, **_: Any) -> Answer:
         self.asked.append(url.partition("/api/v1")[2])
-        answer = requests.Response()
-        answer.status_code = 200
         told, self.looks = self.looks[0], self.looks[1:] or self.looks
-        answer._content = json.dumps({"operations": [told]} if url.endswith("/operations") else told).encode()
-        return answer
+        return Answer(200, {}, "", json.dumps({"operations": [told]} if url.endswith("/operations") else told).encode())
 
 
 @pytest.fixture
 def manager(monkeypatch: pytest.MonkeyPatch) -> FakeManager:
     made = FakeManager()
-    monkeypatch.setattr(requests, "request", made.request)
+    monkeypatch.setattr(WebClient, "request", staticmethod(made.request))
     monkeypatch.setattr(operations, "POLL_S", 0.0)
     return made
 

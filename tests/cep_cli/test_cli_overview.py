@@ -4,10 +4,10 @@ import json
 from typing import Any
 
 import pytest
-import requests
 from click.testing import CliRunner, Result
 
 from cep_cli.main import main
+from cep_common.web_client import Answer, WebClient
 
 FIGURES = {"received_per_second": 595.4, "emitted_per_second": 5.2, "p99_ms": 14.26, "waiting_events": 7}
 SYSTEM = {"driver": "driver", "driver_missing": "", "slots_total": 8, "slots_free": 5, "workers": 1}
@@ -22,14 +22,11 @@ def told(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """What a manager answers to everything."""
     body: dict[str, Any] = {"plans": {"active": 2}, "figures": FIGURES, "system": SYSTEM, "findings": []}
 
-    def request(method: str, url: str, **_: Any) -> requests.Response:
+    def request(method: str, url: str, **_: Any) -> Answer:
         assert (method, url.partition("/api/v1")[2]) == ("GET", "/overview")
-        answer = requests.Response()
-        answer.status_code = 200
-        answer._content = json.dumps(body).encode()
-        return answer
+        return Answer(200, {}, "", json.dumps(body).encode())
 
-    monkeypatch.setattr(requests, "request", request)
+    monkeypatch.setattr(WebClient, "request", staticmethod(request))
     return body
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import requests
 from click.testing import CliRunner, Result
 
 from cep_cli.main import main
+from cep_common.web_client import Answer, WebClient
 
 OUTCOME = {
     "plan": "P",
@@ -36,19 +36,16 @@ class FakeManager:
             "intake": True,
         }
 
-    def request(self, method: str, url: str, params: dict[str, str], data: bytes | None, **_: Any) -> requests.Response:
+    def request(self, method: str, url: str, params: dict[str, str], data: bytes | None, **_: Any) -> Answer:
         self.asked.append((method, url.partition("/api/v1")[2], params, data))
         body = {"status": {"topology": self.topology, "connected": True}} if method == "GET" else OUTCOME
-        answer = requests.Response()
-        answer.status_code = 200
-        answer._content = json.dumps(body).encode()
-        return answer
+        return Answer(200, {}, "", json.dumps(body).encode())
 
 
 @pytest.fixture
 def manager(monkeypatch: pytest.MonkeyPatch) -> FakeManager:
     made = FakeManager()
-    monkeypatch.setattr(requests, "request", made.request)
+    monkeypatch.setattr(WebClient, "request", staticmethod(made.request))
     return made
 
 

@@ -6,10 +6,10 @@ import json
 from typing import Any
 
 import pytest
-import requests
 from click.testing import CliRunner
 
 from cep_cli.main import main
+from cep_common.web_client import Answer, WebClient
 
 ANSWER = {
     "plan": "Flights",
@@ -25,14 +25,11 @@ ANSWER = {
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     found: list[Any] = []
 
-    def request(method: str, url: str, data: bytes | None, **_: Any) -> requests.Response:
+    def request(method: str, url: str, data: bytes | None, **_: Any) -> Answer:
         found.append((method, url.partition("/api/v1")[2], json.loads(data or b"")))
-        answer = requests.Response()
-        answer.status_code = 200
-        answer._content = json.dumps(ANSWER).encode()
-        return answer
+        return Answer(200, {}, "", json.dumps(ANSWER).encode())
 
-    monkeypatch.setattr(requests, "request", request)
+    monkeypatch.setattr(WebClient, "request", staticmethod(request))
     return found
 
 
@@ -63,13 +60,10 @@ def test_what_failed_at_no_place_of_the_query_names_none(monkeypatch: pytest.Mon
     problem = {"code": "query-failed", "message": "the query failed: 1 is null", "hint": "", "line": 0, "column": 0}
     refusal = {"code": "query-invalid", "message": problem["message"], "details": {"problems": [problem]}}
 
-    def request(*_: Any, **__: Any) -> requests.Response:
-        answer = requests.Response()
-        answer.status_code = 422
-        answer._content = json.dumps(refusal).encode()
-        return answer
+    def request(*_: Any, **__: Any) -> Answer:
+        return Answer(422, {}, "", json.dumps(refusal).encode())
 
-    monkeypatch.setattr(requests, "request", request)
+    monkeypatch.setattr(WebClient, "request", staticmethod(request))
     result = CliRunner().invoke(main, ["query", "Flights", "from Late select str:upper(carrier) as carrier"])
     assert result.exit_code == 1
     assert "  the query failed: 1 is null [query-failed]" in result.stderr

@@ -6,11 +6,11 @@ import json
 from typing import Any
 
 import pytest
-import requests
 from click.testing import CliRunner
 
 import cep_cli.samples
 from cep_cli.main import main
+from cep_common.web_client import Answer, WebClient
 
 ORDERS = [{"component": "late", "percent": 5.0, "left_ms": 900}]
 
@@ -26,7 +26,7 @@ class FakeManager:
         self.asked: list[tuple[str, Any]] = []
         self.looks = [[event(1)], [event(1), event(1), event(2)], [event(2), event(3)]]
 
-    def request(self, method: str, url: str, params: dict[str, str], data: bytes | None, **_: Any) -> requests.Response:
+    def request(self, method: str, url: str, params: dict[str, str], data: bytes | None, **_: Any) -> Answer:
         path = url.partition("/api/v1")[2]
         if method == "POST":
             self.asked.append((path, json.loads(data or b"")))
@@ -34,16 +34,13 @@ class FakeManager:
         else:
             self.asked.append((path, params["component"]))
             body = {"events": self.looks.pop(0), "orders": ORDERS if self.looks else []}
-        answer = requests.Response()
-        answer.status_code = 200
-        answer._content = json.dumps(body).encode()
-        return answer
+        return Answer(200, {}, "", json.dumps(body).encode())
 
 
 @pytest.fixture
 def manager(monkeypatch: pytest.MonkeyPatch) -> FakeManager:
     made = FakeManager()
-    monkeypatch.setattr(requests, "request", made.request)
+    monkeypatch.setattr(WebClient, "request", staticmethod(made.request))
     monkeypatch.setattr(cep_cli.samples, "POLL_S", 0.0)
     return made
 

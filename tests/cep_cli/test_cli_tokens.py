@@ -6,12 +6,12 @@ import json
 from pathlib import Path
 
 import pytest
-import requests
 from click.testing import CliRunner, Result
 
 from cep_cli.main import main
 from cep_common.security.access import AccessRole, Principal
 from cep_common.security.tokens import TokenFile
+from cep_common.web_client import Answer, WebClient
 
 
 @pytest.fixture
@@ -56,14 +56,11 @@ def test_what_cannot_be_done_is_said(path: Path) -> None:
 def test_commands_show_the_token_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     shown: list[str | None] = []
 
-    def request(_method: str, _url: str, headers: dict[str, str], **_: object) -> requests.Response:
+    def request(_method: str, _url: str, headers: dict[str, str], **_: object) -> Answer:
         shown.append(headers.get("Authorization"))
-        answer = requests.Response()
-        answer.status_code = 200
-        answer._content = b'{"plans": []}'
-        return answer
+        return Answer(200, {}, "", b'{"plans": []}')
 
-    monkeypatch.setattr(requests, "request", request)
+    monkeypatch.setattr(WebClient, "request", staticmethod(request))
     for environment in ({}, {"CEP_TOKEN": "cep_x"}):
         assert CliRunner(env={"CEP_TOKEN": None} | environment).invoke(main, ["plans"]).exit_code == 0
     assert shown == [None, "Bearer cep_x"]

@@ -1,0 +1,224 @@
+"""Calls web servers. Of an answer no more is read than the caller has use for, and for no longer than it waits.
+
+Whatever asks a server that speaks HTTP uses this: web hooks, servers of tokens, managers, workers. The limits hold for
+all that the server sends, its head included: they are those of the socket from which everything else reads.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import socket
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from http.client import HTTPResponse
+from types import TracebackType
+from typing import Any, Self
+
+import requests
+from requests.adapters import HTTPAdapter
+from urllib3 import HTTPConnectionPool, HTTPSConnectionPool
+from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.exceptions import HTTPError, ReadTimeoutError
+
+MOST_BYTES = 64 * 1024
+"""Of an answer of which only the status or some short text matters."""
+HEAD_BYTES = 64 * 1024
+READ_AT_ONCE = 16 * 1024
+
+
+class AnswerError(requests.RequestException):
+    """There was an answer that cannot be used; the text says why."""
+
+
+class TooLongError(OSError):
+    """A peer sends more than it may."""
+
+
+class BoundedSocket(io.RawIOBase):
+    """What a peer sends: at most `most_bytes`, and all of it within the socket's time-out. Raises TooLongError and
+    TimeoutError. Both begin again with `renew`."""
+
+    def __init__(self, sock: socket.socket, most_bytes: int) -> None:
+        self._socket = sock
+        self._raw = sock.makefile("rb", buffering=0)
+        self._most_bytes = most_bytes
+        self.renew()
+
+    def renew(self) -> None:
+        """Let the peer send as much again, within the time-out that the socket has now."""
+        self._left_bytes = self._most_bytes
+        self._timeout_s = self._socket.gettimeout()
+        self._deadline_s = None if self._timeout_s is None else time.monotonic() + self._timeout_s
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int | None:
+        if self._left_bytes <= 0:
+            raise TooLongError(f"it sends more than {self._most_bytes // 1024:,} KiB")
+        if self._deadline_s is not None:
+            left_s = self._deadline_s - time.monotonic()
+            if left_s <= 0:
+                raise TimeoutError("the answer was not complete in time")
+            self._socket.settimeout(left_s)
+        try:
+            count = self._raw.readinto(memoryview(buffer)[: self._left_bytes])
+        finally:
+            self._socket.settimeout(self._timeout_s)
+        self._left_bytes -= count or 0
+        return count
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a server answered. `problem` says why its body was not read to the end; empty: it was."""
+
+    status: int
+    headers: Mapping[str, str]
+    problem: str
+    body: bytes
+
+    @property
+    def ok(self) -> bool:
+        """The server did what it was asked."""
+        return 200 <= self.status < 300
+
+    def content(self) -> bytes:
+        """Return the whole body. Raises AnswerError."""
+        if self.problem:
+            raise AnswerError(self.problem)
+        return self.body
+
+    def json(self) -> Any:
+        """Return what the body says. Raises AnswerError."""
+        try:
+            return json.loads(self.content())
+        except (ValueError, RecursionError) as error:
+            raise AnswerError(f"its answer is no JSON: {type(error).__name__}") from error
+
+
+class WebClient:
+    """Asks servers, over connections that are kept. Belongs to one thread. Redirections are not followed."""
+
+    def __init__(self, most_bytes: int = MOST_BYTES, auth: tuple[str, str] | None = None) -> None:
+        """Of a body at most `most_bytes` are read; a connection on which more comes is closed. `auth` goes with every
+        request."""
+        self._most_bytes = most_bytes
+        self._session = _Session()
+        self._session.auth = auth
+        for scheme in ("http://", "https://"):
+            self._session.mount(scheme, _Adapter(most_bytes + HEAD_BYTES))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def request(
+        self,
+        method: str,
+        url: str,
+        *,
+        timeout_s: float,
+        data: Any = None,
+        headers: Mapping[str, str] | None = None,
+        params: Mapping[str, str] | None = None,
+        auth: tuple[str, str] | None = None,
+    ) -> Answer:
+        """Return the answer, which may take `timeout_s` to its end, as connecting and sending may. Raises
+        RequestException when there is none."""
+        with self._session.request(
+            method,
+            url,
+            params=params,
+            data=data,
+            headers={**(headers or {}), "Accept-Encoding": "identity"},
+            auth=auth,
+            timeout=timeout_s,
+            allow_redirects=False,
+            stream=True,
+        ) as response:
+            body, problem = self._read(response, timeout_s)
+            return Answer(response.status_code, response.headers, problem, body)
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._session.close()
+
+    def _read(self, response: requests.Response, timeout_s: float) -> tuple[bytes, str]:
+        """Return the body, or what came of it, and why that is not all."""
+        encoding = response.headers.get("Content-Encoding", "").strip().casefold()
+        if encoding not in ("", "identity"):
+            return b"", f"its answer is encoded ({encoding[:20]}), which was not asked for"
+        body = bytearray()
+        try:
+            while found := response.raw.read(READ_AT_ONCE, decode_content=False):
+                body += found
+                if len(body) > self._most_bytes:
+                    return b"", f"it answered more than {self._most_bytes // 1024:,} KiB"
+        except (ReadTimeoutError, TimeoutError):
+            return bytes(body), f"its answer was not complete after {timeout_s:g} s"
+        except (HTTPError, OSError, ValueError) as error:
+            return bytes(body), f"its answer broke off: {type(error).__name__}"
+        return bytes(body), ""
+
+
+class _Session(requests.Session):
+    def get_redirect_target(self, resp: requests.Response) -> str | None:
+        """Take no answer for a redirection: the body of one would be read, and unpacked, whole."""
+        return None
+
+
+class _BoundedResponse(HTTPResponse):
+    """An answer that is read through a `BoundedSocket`."""
+
+    def __init__(self, most_bytes: int, sock: socket.socket, *arguments: Any, **options: Any) -> None:
+        super().__init__(sock, *arguments, **options)
+        self.fp.close()
+        self.fp = io.BufferedReader(BoundedSocket(sock, most_bytes))
+
+
+class _Adapter(HTTPAdapter):
+    """Reads at most `most_bytes` of each answer."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self._pools = _pools(most_bytes)
+        super().__init__()
+
+    def init_poolmanager(self, *arguments: Any, **options: Any) -> None:
+        super().init_poolmanager(*arguments, **options)
+        self.poolmanager.pool_classes_by_scheme = self._pools
+
+    def proxy_manager_for(self, proxy: Any, **options: Any) -> Any:
+        manager = super().proxy_manager_for(proxy, **options)
+        if not proxy.casefold().startswith("socks"):
+            manager.pool_classes_by_scheme = self._pools
+        return manager
+
+
+def _pools(most_bytes: int) -> dict[str, type[HTTPConnectionPool]]:
+    answer: Any = staticmethod(partial(_BoundedResponse, most_bytes))
+
+    class Plain(HTTPConnection):
+        response_class = answer
+
+    class Encrypted(HTTPSConnection):
+        response_class = answer
+
+    class PlainPool(HTTPConnectionPool):
+        ConnectionCls = Plain
+
+    class EncryptedPool(HTTPSConnectionPool):
+        ConnectionCls = Encrypted
+
+    return {"http": PlainPool, "https": EncryptedPool}
