@@ -13,8 +13,8 @@ import click
 from cep_cli.errors import RefusedError, with_readable_errors
 from cep_cli.plans import JSON_OPTION, manager_options
 from cep_cli.rest import ManagerClient
-from cep_cli.terminal import printable
 from cep_common.insight_messages import LEVELS, MOST_RECORDS
+from cep_common.writable import one_line
 
 AGAIN_S = 1.0
 """How often a log that is followed is read."""
@@ -160,5 +160,5 @@ def _line(record: dict[str, Any]) -> str:
     moment = datetime.fromtimestamp(record["time_ms"] / 1_000).astimezone()
     who = f"{record['process']} " if "process" in record else ""
     when = f"{moment:%Y-%m-%d %H:%M:%S},{record['time_ms'] % 1_000:03}"
-    line = f"{when} {record['level']} {who}{record['logger']} {record['text']}"
-    return printable(f"{line}\n{record['traceback']}" if record["traceback"] else line)
+    line = one_line(f"{when} {record['level']} {who}{record['logger']} {record['text']}")
+    return "\n".join((line, *(f"  {one_line(one)}" for one in record["traceback"].split("\n") if one)))

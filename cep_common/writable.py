@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+"""Characters that end lines or steer terminals, and those that cannot be sent to one."""
+
 
 def writable(text: str) -> str:
     """`text` as UTF-8 can hold it: a lone surrogate, which in Python stands for what was no UTF-8 (in a file's name, as
@@ -11,3 +16,9 @@ def writable(text: str) -> str:
     except UnicodeEncodeError:
         return text.encode("utf-8", "backslashreplace").decode()
     return text
+
+
+def one_line(text: str) -> str:
+    """`text` as one line of a log: control characters and line ends are shown instead of obeyed, so that nothing from
+    outside begins a line of its own. A tab stays."""
+    return _CONTROLS.sub(lambda one: one[0] if one[0] == "\t" else one[0].encode("unicode_escape").decode(), text)

@@ -7,6 +7,7 @@ import sys
 import threading
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import msgspec
@@ -15,6 +16,7 @@ from cep_common.errors import ConfigError
 from cep_common.insight.config import LogConfig
 from cep_common.insight.redaction import redact
 from cep_common.insight.ring import LogRing, structured
+from cep_common.writable import one_line
 
 LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s %(message)s"
 
@@ -26,7 +28,7 @@ def start_log(config: LogConfig, name: str) -> LogRing:
     that end by an error say so in the log. `name` is that of the file. Raises ConfigError when it cannot be written."""
     ring = LogRing(config.ring_bytes)
     to_stderr = logging.StreamHandler(sys.stderr)
-    to_stderr.setFormatter(_WithoutSecrets(LOG_FORMAT))
+    to_stderr.setFormatter(_Lines(LOG_FORMAT))
     handlers: list[logging.Handler] = [to_stderr, ring]
     if config.folder:
         handlers.append(_file_handler(config, name))
@@ -43,9 +45,21 @@ def log_file(folder: str, name: str) -> Path:
     return Path(folder).expanduser() / f"{quote(name, safe='-_[]#')}.log.ndjson"
 
 
-class _WithoutSecrets(logging.Formatter):
+class _Lines(logging.Formatter):
+    """A record as a line without secrets; the lines of a traceback follow, indented. No text from outside makes a line
+    that looks like a record."""
+
     def format(self, record: logging.LogRecord) -> str:
         return redact(super().format(record))
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the library's name
+        return one_line(super().formatMessage(record))
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802 - the library's name
+        return "\n".join(f"  {one_line(line)}" for line in super().formatException(ei).split("\n"))
+
+    def formatStack(self, stack_info: str) -> str:  # noqa: N802 - the library's name
+        return "\n".join(f"  {one_line(line)}" for line in stack_info.split("\n"))
 
 
 class _AsJson(logging.Formatter):

@@ -43,6 +43,8 @@ JSON_TYPES: dict[str, Any] = {
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 """With which some programs begin texts in UTF-8."""
 _ENVELOPED = re.compile(rb'\s*(?:\[\s*)?\{\s*"event"\s*:\s*\{')
+_NO_KEY = re.compile(r"""[\x00-\x1f"\\]""")
+"""What the decoder takes in no key."""
 _JSON_NAMES = {
     bool: "true or false",
     int: "a number",
@@ -73,6 +75,9 @@ class JsonEvents:
         self._time_attribute = named if named in self._types else None
         self._time_key = named if named not in self._types else None
         """A key of its own; where there is neither, every event is of now."""
+        for key in (*self._types, *filter(None, [self._time_key])):
+            if _NO_KEY.search(key):
+                raise InputError("wrong-key", f"{key!a} holds control characters, quotes or backslashes, no key may")
         event: Any = self._event_type()
         self._event_class = event
         envelope: Any = msgspec.defstruct("Envelope", [("event", event)], forbid_unknown_fields=True)

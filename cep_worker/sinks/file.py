@@ -62,6 +62,9 @@ class _FileWriter:
     def commit(self, group: GroupId, stopping: threading.Event) -> None:
         groups = self._try(self._open_groups, stopping)
         self._try(lambda: groups.commit(group), stopping)
+        if groups.missing_bytes:
+            missing, groups.missing_bytes = groups.missing_bytes, 0
+            raise WriteError(f"{self._path}: {missing} bytes of delivered results are missing from it, it was cut", ())
 
     def close(self) -> None:
         self._file.close()

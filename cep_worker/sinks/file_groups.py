@@ -12,6 +12,7 @@ What stops between 2 and 4 is done from 3 on when the file is opened again; what
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 import shutil
 import tempfile
@@ -22,6 +23,8 @@ from typing import IO, BinaryIO
 import msgspec
 
 from cep_worker.consumers import FrameId, GroupId
+
+logger = logging.getLogger(__name__)
 
 MOST_LOGS = 1_000
 """Of so many logs (one for each publisher instance and epoch) the newest group is remembered."""
@@ -40,10 +43,12 @@ class Pending(msgspec.Struct, frozen=True):
 
 
 class Commits(msgspec.Struct, frozen=True):
-    """The newest group of each log that the file holds."""
+    """The newest group of each log that the file holds, and how long it is with them; 0: an earlier version wrote
+    this."""
 
     newest: dict[str, Checkpoint] = {}
     pending: Pending | None = None
+    length: int = 0
 
 
 @dataclass(slots=True)
@@ -61,11 +66,14 @@ class FileGroups:
     def __init__(self, path: Path) -> None:
         """Raises OSError; BlockingIOError when another one is open for the file."""
         self._path = path
+        self.missing_bytes = 0
+        """So much of what was committed is not in the file any more: somebody cut or replaced it."""
         self._commits_path = path.with_name(f"{path.name}.commits")
         self._staging: BinaryIO = path.with_name(f"{path.name}.pending").open("ab+", buffering=0)
         try:
             fcntl.flock(self._staging, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self._commits = _read(self._commits_path)
+            self._note_missing()
             self._redo()
         except BaseException:
             self._staging.close()
@@ -101,8 +109,9 @@ class FileGroups:
             newest = {log: last for log, last in self._commits.newest.items() if log != group.log}
             for log in list(newest)[: max(0, len(newest) - MOST_LOGS + 1)]:
                 del newest[log]
-            length = self._path.stat().st_size if self._path.exists() else 0
-            self._note(Commits({**newest, group.log: _checkpoint(group)}, Pending(length, size)))
+            self._note_missing()
+            length = self._end_line()
+            self._note(Commits({**newest, group.log: _checkpoint(group)}, Pending(length, size), length))
             self._redo()
         self._forget(group.log)
 
@@ -143,7 +152,33 @@ class FileGroups:
             shutil.copyfileobj(self._staging, file)
             file.flush()
             os.fsync(file.fileno())
-        self._note(Commits(self._commits.newest))
+            length = file.tell()
+        self._note(Commits(self._commits.newest, None, length))
+
+    def _note_missing(self) -> None:
+        """Count what the file lacks of what was committed, once. What follows goes on behind what there is."""
+        size = self._path.stat().st_size if self._path.exists() else 0
+        pending = self._commits.pending
+        missing = (pending.length if pending is not None else self._commits.length) - size
+        if missing <= 0:
+            return
+        size = self._end_line()
+        if pending is not None:
+            pending = Pending(size, pending.size)
+        self._note(Commits(self._commits.newest, pending, size))
+        self.missing_bytes += missing
+        logger.error("output file is shorter than what was committed to it, results are missing from it: "
+                     "file=%s bytes=%d", self._path, missing)  # fmt: skip
+
+    def _end_line(self) -> int:
+        """End a line that was cut off; gives the file's length."""
+        with self._path.open("ab+") as file:
+            size = file.seek(0, os.SEEK_END)
+            if size:
+                file.seek(size - 1)
+                if file.read(1) != b"\n":
+                    size += file.write(b"\n")
+        return size
 
     def _note(self, commits: Commits) -> None:
         passing = self._commits_path.with_name(f"{self._commits_path.name}.new")

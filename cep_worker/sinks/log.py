@@ -7,6 +7,7 @@ import threading
 
 import pyarrow as pa
 
+from cep_common.writable import one_line
 from cep_worker.consumers import FrameId, GroupId
 from cep_worker.mappers.sinks import sink_mapper
 from cep_worker.mappers.writing import SinkMapper
@@ -24,7 +25,7 @@ class _LogWriter:
         self.problem = ""
         self.steps = 0
         self._level = LOG_LEVELS[options.priority]
-        self._prefix = prefix
+        self._prefix = one_line(prefix)
         self._mapper = mapper
         self._header = mapper.header
         """What is still to be logged before the first event."""
@@ -33,7 +34,7 @@ class _LogWriter:
         if self._level is None:
             return
         for event in filter(None, [self._header, *self._mapper.events(batch)]):
-            logger.log(self._level, "%s : %s", self._prefix, event.decode())
+            logger.log(self._level, "%s : %s", self._prefix, one_line(event.decode()))
         self._header = b""
 
     def commit(self, group: GroupId, stopping: threading.Event) -> None:

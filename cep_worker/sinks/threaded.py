@@ -30,7 +30,8 @@ KEPT_AT_ONCE = 10_000
 
 
 class WriteError(CepError):
-    """A write that failed for good, for all of its events or for those that `failed`, which may be read once."""
+    """A write that failed for good, for all of its events or for those that `failed`, which may be read once. With none
+    of them all is written, and something else is wrong that must be shown."""
 
     code = "sink-write"
 
@@ -286,6 +287,8 @@ class ThreadedSink:
             self._drop(rows - handled, f"{reason}; they are lost: {error}")
         if failed is None:
             self._drop(rows, reason)
+        elif not handled:
+            self._error = self._error or f"{self._name}: {reason}"
 
     def _keep(self, failed: list[Failed], reason: str) -> None:
         """In the error store if they shall be and there is room, else they are dropped."""

@@ -76,7 +76,7 @@ def test_a_log_is_printed_with_its_tracebacks(manager: FakeManager) -> None:
     assert manager.asked == [
         ("/processes/worker%3Aw1/log", {"level": "ERROR", "contains": "fail", "limit": "200"}),
     ]
-    assert ",124 ERROR x it failed\nTraceback\n  there\n" in result.output
+    assert ",124 ERROR x it failed\n  Traceback\n    there\n" in result.output
     assert result.exit_code == 0
 
 

@@ -133,3 +133,47 @@ def test_a_file_has_one_writer_of_groups(tmp_path: Path) -> None:
         FileGroups(tmp_path / "alerts")
     groups.close()
     FileGroups(tmp_path / "alerts").close()
+
+
+@pytest.mark.parametrize("left", [b"", b"1\n", b"1\n2"], ids=["nothing", "a line", "half a line"])
+@pytest.mark.parametrize("again", [False, True])
+def test_a_file_that_was_cut_is_told_and_what_follows_stands_on_lines_of_its_own(
+    tmp_path: Path, left: bytes, again: bool
+) -> None:
+    file = tmp_path / "alerts"
+    groups = FileGroups(file)
+    groups.begin(FrameId(FIRST, 1))
+    groups.write(FIRST.log, memoryview(b"1\n22\n"))
+    groups.commit(FIRST)
+    file.write_bytes(left)
+    if again:
+        groups.close()
+        groups = FileGroups(file)
+        assert groups.missing_bytes == 5 - len(left)
+    groups.begin(FrameId(SECOND, 1))
+    groups.write(SECOND.log, memoryview(b"3\n"))
+    groups.commit(SECOND)
+    assert groups.missing_bytes == 5 - len(left), "each is counted once"
+    whole = left if left[-1:] in (b"", b"\n") else left + b"\n"
+    assert file.read_bytes() == whole + b"3\n"
+    groups.close()
+
+
+def test_a_file_that_is_cut_while_a_group_is_on_its_way_into_it_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "alerts"
+    put(file, (FIRST, b"1\n22\n"))
+    with monkeypatch.context() as broken:
+        broken.setattr("shutil.copyfileobj", failing)
+        with pytest.raises(OSError, match="no"):
+            put(file, (SECOND, b"3\n"))
+    file.write_bytes(b"1\n2")
+    groups = FileGroups(file)
+    assert groups.missing_bytes == 2
+    assert file.read_bytes() == b"1\n2\n3\n"
+    groups.close()
+
+
+def failing(*_: Any) -> None:
+    raise OSError("no")

@@ -32,6 +32,7 @@ class Refusing:
 
     def __init__(self) -> None:
         self.refused: set[GroupId] = set()
+        self.complaint = ""
 
     def write(self, batch: pa.RecordBatch, frame: FrameId | None, stopping: threading.Event) -> None:
         """Nothing fails."""
@@ -39,6 +40,8 @@ class Refusing:
     def commit(self, group: GroupId, stopping: threading.Event) -> None:
         if group in self.refused:
             raise WriteError("no")
+        if self.complaint:
+            raise WriteError(self.complaint, ())
 
     def close(self) -> None:
         """Nothing is held."""
@@ -109,6 +112,14 @@ def test_a_commit_that_succeeds_drops_nothing_and_leaves_other_groups_as_they_ar
     desk.writer.refused = {OTHER}
     assert desk.dropped_by(FIRST) == 0
     assert desk.dropped_by(OTHER) == 5
+
+
+def test_what_is_wrong_beside_the_events_is_shown_and_they_are_delivered(desk: Desk) -> None:
+    desk.frame(FIRST, 1, 2)
+    desk.writer.complaint = "the file was cut"
+    assert desk.dropped_by(FIRST) == 0
+    assert desk.sink.delivered_events == 2
+    assert "the file was cut" in desk.sink.last_error()
 
 
 def test_events_of_a_group_that_comes_anew_before_its_commit_are_dropped_once(desk: Desk) -> None:

@@ -144,6 +144,12 @@ WRONG = [
     ("/events/Departures", "{", 400, "broken-json", None, None),
     ("/events/Departures", "", 400, "broken-json", None, None),
     ("/events/Departures?timestamp=carrier", EVENT, 400, "wrong-timestamp", None, None),
+    *(
+        (f"/events/Departures?timestamp={odd}", EVENT, 400, "wrong-key", None, None)
+        for odd in ("%00", "a%22b", "a%5Cb", "a%09b", "%1f")
+    ),
+    ("/events/Departures?timestamp=%ed%a0%80", EVENT, 400, "bad-events", None, None),
+    ("/events/Departures?timestamp=event", EVENT, 400, "bad-events", None, None),
     ("/events/Departures?timestmp=ts", EVENT, 400, "unknown-parameter", None, None),
     ("/events/Arrivals", EVENT, 404, "unknown-stream", None, None),
     ("/elsewhere", EVENT, 404, "unknown-path", None, None),

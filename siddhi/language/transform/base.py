@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from lark import Token, Tree
@@ -10,6 +11,9 @@ from lark.tree import Meta
 from siddhi.errors import Problem
 from siddhi.language.ast import NOWHERE, Span
 from siddhi.language.literals import KEYWORDS, name_value
+
+_ODD = re.compile(r"""[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff"\\]""")
+"""What a name in back-quotes may not hold. Siddhi takes only letters, digits and `_` there."""
 
 
 class TransformerBase:
@@ -44,14 +48,20 @@ class TransformerBase:
                 done.append(part)
         return done[0]
 
-    def name(self, _meta: Meta, token: Token) -> str:
-        return name_value(str(token))
+    def name(self, meta: Meta, token: Token) -> str:
+        name = name_value(str(token))
+        odd = _ODD.search(name)
+        if odd is not None:
+            message = f"a name holds {odd.group()!a}, which no name may hold"
+            hint = 'leave out control characters, line ends, `"` and `\\`: JSON, files and pages could not show them'
+            self._problem("name-characters", message, meta, hint)
+        return name
 
     def identifier(self, meta: Meta, token: Token) -> str:
         if token.casefold() in KEYWORDS:
             message = f"'{token}' is a word of the language, which cannot be a name here"
             self._problem("keyword-as-name", message, meta, f"write it in back-quotes: `{token}`")
-        return name_value(str(token))
+        return self.name(meta, token)
 
     def _problem(self, code: str, message: str, meta: Meta, hint: str | None = None) -> None:
         self.problems.append(Problem(code, message, hint, span_of(meta)))

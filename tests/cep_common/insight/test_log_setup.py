@@ -52,6 +52,26 @@ def test_a_file_holds_records_as_json_and_is_rotated(tmp_path: Path) -> None:
     assert path.stat().st_size <= 65_536
 
 
+def test_no_text_from_outside_makes_a_line_of_its_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    forged = "2026-01-01 00:00:00,000 ERROR root it burns"
+    start_log(LogConfig(folder=str(tmp_path)), "worker-w1")
+    for between in ("\n", "\r", "\x0b", "\x1c", "\x85", "\u2028", "\x1b[2K\x1b[1G"):
+        logger.warning("refused: name=%s", f"x{between}{forged}")
+        try:
+            int(f"x{between}{forged}")
+        except ValueError:
+            logger.exception("failed")
+    written = capsys.readouterr().err
+    assert len(written.splitlines()) == len(written.split("\n")) - 1
+    assert "\x1b" not in written
+    assert not [line for line in written.splitlines() if line.startswith(forged[:10])  and "it burns" in line
+                and "refused" not in line]  # fmt: skip
+    assert "refused: name=x\\n2026" in written
+    assert "\n  ValueError: invalid" in written
+    records = log_file(str(tmp_path), "worker-w1").read_text().split("\n")
+    assert all(json.loads(line) for line in records if line)
+
+
 def test_no_name_leads_out_of_the_folder() -> None:
     assert log_file("logs", "worker-../../etc/passwd") == Path("logs/worker-..%2F..%2Fetc%2Fpasswd.log.ndjson")
 
