@@ -13,11 +13,40 @@ _TENANT = re.compile(r"-?[0-9]{1,9}", re.ASCII)
 _ADDRESS = re.compile(r"(?P<host>[^\s:/]+):(?P<port>\d{1,5})\Z")
 
 
-class PlanKey(msgspec.Struct, frozen=True, order=True):
-    """An execution plan of a tenant."""
+class PlanKey(msgspec.Struct, frozen=True, eq=False, omit_defaults=True):
+    """An execution plan of a tenant.
+
+    `plan` is the name that it had when the key was made; `id` stays the same when the plan is renamed, and no other
+    plan of the tenant ever gets it. It is empty for most plans, whose id is their first name. Two keys are equal when
+    they mean the same plan, whatever its name was then; they are ordered by name.
+    """
 
     tenant: int
     plan: str
+    id: str = ""
+
+    @property
+    def identity(self) -> str:
+        """What files and rows of the plan are kept under: never its name, which may change."""
+        return self.id or self.plan
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, PlanKey):
+            return NotImplemented
+        return self.tenant == other.tenant and self.identity == other.identity
+
+    def __ne__(self, other: object) -> bool:  # a struct has one of its own
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash((self.tenant, self.identity))
+
+    def __lt__(self, other: PlanKey) -> bool:
+        return (self.tenant, self.plan, self.id) < (other.tenant, other.plan, other.id)
+
+    def same_name(self, other: PlanKey) -> bool:
+        """Return whether both keys have the same name, too."""
+        return self == other and self.plan == other.plan
 
     def topology(self) -> str:
         """The name of the plan's topology, such as `KnockOnDelays[-1234]`."""

@@ -59,9 +59,9 @@ class Declared:
     stream: EventStream
     key: PlanKey | None
 
-    def plan_name(self) -> str:
+    def plan(self) -> PlanKey:
         """The plan, or the first of those that an artefact serves."""
-        return (self.key or self.stream.members[0].key).plan
+        return self.key or self.stream.members[0].key
 
     def tenant(self) -> int:
         """Whose stream it is."""

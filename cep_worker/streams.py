@@ -38,6 +38,13 @@ class PlanStream:
         return f"{self.key.plan}/{self.binding.stream}"
 
 
+def lasting_name(stream: str, key: PlanKey) -> str:
+    """Return the name of a stream of plan `key` as it stays when the plan is renamed: what outlives a process, such as
+    how far a file has been read, is kept under it."""
+    plan, slash, own = stream.rpartition("/")
+    return f"{key.identity}/{own}" if slash and plan == key.plan else stream
+
+
 @dataclass(frozen=True, slots=True)
 class EventStream:
     """What a name means: the schema as the first of `members` defines it. All members have the same attributes,
@@ -49,6 +56,10 @@ class EventStream:
     def tenant(self) -> int:
         """Whose stream it is: all members belong to one tenant."""
         return self.members[0].key.tenant
+
+    def lasting_name(self) -> str:
+        """Return its name as it stays when its plan is renamed."""
+        return lasting_name(self.schema.stream, self.members[0].key)
 
 
 class StreamDirectory:

@@ -58,7 +58,7 @@ class Subscription:
 
     def takes(self) -> str:
         """What it takes of its topic, told in the same way by every process."""
-        return repr((self.stream.schema.stream, self.by_position, self.keys))
+        return repr((self.stream.lasting_name(), self.by_position, self.keys))
 
 
 @dataclass(frozen=True, slots=True)

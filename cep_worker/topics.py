@@ -41,12 +41,14 @@ class Publisher:
         plans: tuple[PlanKey, ...],
         form: str,
         source: Hashable,
+        lasting: str,
     ) -> None:
         self.topic = topic
         self.offered = offered
         self.plans = plans
         self.form = form
         self.source = source
+        self._lasting = lasting or offered.stream
         self.feeds: list[Feed] = []
         self.former = False
         """The stream is not exported so any more: that nothing fits it matters only if something comes yet."""
@@ -62,7 +64,7 @@ class Publisher:
 
     def gives(self) -> str:
         """What it gives to its topic, told in the same way by every process."""
-        return repr((self.topic.kind, self.topic.name, self.offered.stream, self.offered.attributes, self.form))
+        return repr((self.topic.kind, self.topic.name, self._lasting, self.offered.attributes, self.form))
 
     def has_room(self) -> bool:
         return not self._topics.leaving and all(feed.has_room() for feed in self.feeds)
@@ -150,12 +152,13 @@ class Topics:
         self._subscriptions: dict[Subscription, None] = {}
 
     def publish(
-        self, topic: Topic, offered: StreamSchema, plans: tuple[PlanKey, ...] = (), form: str = ""
+        self, topic: Topic, offered: StreamSchema, plans: tuple[PlanKey, ...] = (), form: str = "", lasting: str = ""
     ) -> Publisher:
         """A publisher of events with the attributes `offered`; it has subscribers after the next `reroute`. `plans` are
-        told when they wait for these. `form` tells apart those whose `offered` are alike and what they give is not."""
+        told when they wait for these. `form` tells apart those whose `offered` are alike and what they give is not;
+        `lasting` is the name of the stream as it stays when its plan is renamed (empty: its present one)."""
         self._made += 1
-        publisher = Publisher(self, topic, offered, plans, form, ("publisher", self._made))
+        publisher = Publisher(self, topic, offered, plans, form, ("publisher", self._made), lasting)
         self._publishers[publisher] = None
         return publisher
 

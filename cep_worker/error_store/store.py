@@ -211,7 +211,7 @@ class ErrorStore:
         return f"the error store is full: {config.most_entries} entries of the plan are kept (errors.most_entries)"
 
     def _chosen(self, key: PlanKey, ids: Collection[str] | None) -> Any:
-        own = (_ENTRIES.c.tenant == key.tenant) & (_ENTRIES.c.plan == key.plan)
+        own = (_ENTRIES.c.tenant == key.tenant) & (_ENTRIES.c.plan == key.identity)
         return own if ids is None else own & _ENTRIES.c.id.in_(ids)
 
     def _insert(
@@ -221,7 +221,7 @@ class ErrorStore:
             {
                 "id": first_id if first_id and not number else secrets.token_hex(6),
                 "tenant": origin.key.tenant,
-                "plan": origin.key.plan,
+                "plan": origin.key.identity,
                 "stream": origin.stream,
                 "kind": origin.kind,
                 "sink": origin.sink,

@@ -77,7 +77,7 @@ class HeldStore:
             self._lock = None
 
     def _folder_of(self, key: PlanKey) -> Path:
-        return self._folder / str(key.tenant) / safe_component(key.plan)
+        return self._folder / str(key.tenant) / safe_component(key.identity)
 
     def _take_lock(self) -> None:
         if self._lock is not None:

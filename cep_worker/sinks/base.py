@@ -49,14 +49,14 @@ class Sink(Consumer, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SinkContext:
-    """What every sink gets: the connector that declares it, the plan's name, the stream's schema, its tenant, and its
-    surroundings. `label` tells sinks of one type and stream apart.
+    """What every sink gets: the connector that declares it, the plan, the stream's schema, and its surroundings.
+    `label` tells sinks of one type and stream apart.
 
     `room` is to be called, from any thread, when a full sink has room again.
     """
 
     connector: Connector
-    plan: str
+    key: PlanKey
     schema: StreamSchema
     event_stream: str
     worker: str
@@ -64,14 +64,13 @@ class SinkContext:
     reactor: Reactor
     zmq_context: zmq.Context[zmq.Socket[bytes]]
     room: Callable[[], None]
-    tenant: int
     topics: Topics
     errors: ErrorStore
     label: str
 
     def origin(self) -> Origin:
         """Where the events come from that the sink cannot deliver."""
-        return Origin(PlanKey(self.tenant, self.plan), self.connector.stream, "sink", self.label)
+        return Origin(self.key, self.connector.stream, "sink", self.label)
 
     def where(self) -> str:
         """The sink as errors name it."""

@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from cep_common.ids import PlanKey
 from cep_worker.consumers import FrameId, GroupId
 from cep_worker.error_store.entries import Failed, Origin
 from cep_worker.error_store.store import ErrorStore
@@ -70,5 +69,5 @@ def _told(error: bytes | None) -> dict[str, Any]:
 def error_store_sink(context: SinkContext) -> Sink:
     """A sink that keeps events in the error store. ConfigError for options that cannot be used."""
     options = read_options(ErrorStoreOptions, context.connector.options, context.where())
-    origin = Origin(PlanKey(context.tenant, context.plan), options.stream, "stream")
+    origin = Origin(context.key, options.stream, "stream")
     return ThreadedSink(context, _ErrorStoreWriter(context.errors, origin))

@@ -17,6 +17,7 @@ from cep_worker.mappers.value_texts import value_text
 from cep_worker.mappers.writing import Template, parts_by_text
 from cep_worker.receipts import Receipt
 from cep_worker.sinks.base import Sink, SinkContext
+from cep_worker.streams import lasting_name
 from cep_worker.topic_feeds import Topic
 from cep_worker.topics import Publisher, Topics
 from query_plan.connectors.templates import attributes_in
@@ -114,7 +115,7 @@ class InMemorySink:
 
 def in_memory_sink(context: SinkContext) -> Sink:
     """A sink that publishes to a topic. ConfigError for options that cannot be used."""
-    topic = topic_of(context.connector, context.tenant)
+    topic = topic_of(context.connector, context.key.tenant)
     picking = None
     if context.connector.mapper == key_values.NAME:
         where = f"@map of {context.where()}"
@@ -123,7 +124,8 @@ def in_memory_sink(context: SinkContext) -> Sink:
     schema = context.schema if picking is None else picking.schema
 
     def publish(name: str) -> Publisher:
-        return context.topics.publish(Topic("topic", context.tenant, name), schema, form=form)
+        topic, lasting = Topic("topic", context.key.tenant, name), lasting_name(schema.stream, context.key)
+        return context.topics.publish(topic, schema, form=form, lasting=lasting)
 
     template = None
     if attributes_in(topic.name):

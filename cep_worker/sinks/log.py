@@ -48,6 +48,6 @@ def log_sink(context: SinkContext) -> Sink:
     """A sink that logs each event."""
     options = read_options(LogOptions, context.connector.options, context.where())
     mapper = sink_mapper(context.connector, context.schema, default="ndjson")
-    prefix = options.prefix or f"{context.plan} : {context.connector.stream}"
+    prefix = options.prefix or f"{context.key.plan} : {context.connector.stream}"
     writer = _LogWriter(options, prefix, mapper)
     return ThreadedSink(context, writer)

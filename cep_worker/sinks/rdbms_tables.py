@@ -56,7 +56,7 @@ def note_commit(connection: Connection, target: str, stream: str, group: GroupId
     changed = connection.execute(COMMITS.update().where(*_row(target, stream, group)).values(values))
     if changed.rowcount == 0:
         names = {"target": target, "stream": stream, "log": group.log, "tenant": group.key.tenant}
-        connection.execute(COMMITS.insert().values({**names, "plan": group.key.plan, **values}))
+        connection.execute(COMMITS.insert().values({**names, "plan": group.key.identity, **values}))
 
 
 def _row(target: str, stream: str, group: GroupId) -> tuple[sqlalchemy.ColumnElement[bool], ...]:

@@ -73,13 +73,12 @@ class _Running:
         """It is declared so from now on: an artefact's stream may be of other plans than before."""
         self.declared = declaration
         if isinstance(self.sink, ThreadedSink):
-            key = PlanKey(declaration.tenant(), declaration.plan_name())
-            self.sink.keep_as(Origin(key, declaration.connector.stream, "sink", self.label))
+            self.sink.keep_as(Origin(declaration.plan(), declaration.connector.stream, "sink", self.label))
 
     def stands_at(self, key: PlanKey, stream: str) -> bool:
         """It is a sink of the plan's stream, as the error store knows these."""
         declared = self.declared
-        return (declared.tenant(), declared.plan_name(), declared.connector.stream) == (key.tenant, key.plan, stream)
+        return declared.plan() == key and declared.connector.stream == stream
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -229,8 +228,7 @@ class RunningSinks:
 
     def _label(self, declaration: Declared) -> str:
         """What tells the sink from others of its stream, the same after an edit of its options."""
-        key = PlanKey(declaration.tenant(), declaration.plan_name())
-        taken = {one.label for one in self._running if one.stands_at(key, declaration.connector.stream)}
+        taken = {one.label for one in self._running if one.stands_at(declaration.plan(), declaration.connector.stream)}
         kind = declaration.connector.type
         names = (kind if number == 1 else f"{kind}#{number}" for number in itertools.count(1))
         return next(name for name in names if name not in taken)
@@ -245,7 +243,7 @@ class RunningSinks:
         label = self._label(declaration)
         context = SinkContext(
             connector=declaration.connector,
-            plan=declaration.plan_name(),
+            key=declaration.plan(),
             schema=declaration.stream.schema,
             event_stream=declaration.stream.members[0].binding.event_stream,
             worker=self._worker,
@@ -253,7 +251,6 @@ class RunningSinks:
             reactor=self._reactor,
             zmq_context=self._context,
             room=self._room,
-            tenant=declaration.tenant(),
             topics=self._topics,
             errors=self._errors,
             label=label,

@@ -91,7 +91,8 @@ class ZeromqSink:
         link = self._links.get(log)
         if link is None:
             context = self._context
-            sender = f"{context.plan}/{context.connector.stream}/{log}" if log else f"{context.worker}/{context.plan}"
+            plan = context.key.identity
+            sender = f"{plan}/{context.connector.stream}/{log}" if log else f"{context.worker}/{plan}"
             opening = OpenLink(sender=sender, streams=(self._schema,), log=sender if log else "")
             link = DeliveryLink(context.reactor, context.zmq_context, self._endpoint, opening, context.room)
             self._links[log] = link

@@ -196,7 +196,7 @@ class FileSource:
 
     def _name(self) -> tuple[str, int, str, str]:
         """What tells this source from others of the worker."""
-        return "file-source", self._stream.tenant(), self._stream.schema.stream, str(self._path)
+        return "file-source", self._stream.tenant(), self._stream.lasting_name(), str(self._path)
 
     def _wait(self, taken: Future[None]) -> None:
         """Until `taken` is done. CancelledError or TimeoutError when the source ends before."""

@@ -44,7 +44,7 @@ def file_source(context: SourceContext) -> FileSource:
     cutter = RegexCutter(options.begin_regex, options.end_regex) if by_expression else LineCutter()
     at_once = not by_expression and (isinstance(form, CsvFormat) or isinstance(reader, LineReader))
     events = LineEvents(reader, header, at_once, cutter)
-    names = (str(declared.tenant()), declared.plan_name() if declared.key else "", declared.stream.schema.stream)
+    names = (str(declared.tenant()), declared.key.identity if declared.key else "", declared.stream.lasting_name())
 
     def position(path: Path) -> ReadPosition:
         return ReadPosition(Path(context.files.positions), *names, str(path.absolute()))

@@ -87,5 +87,5 @@ def _receiver(url: str, context: SourceContext) -> tuple[Address, str]:
 
 def _default_path(declared: Declared) -> str:
     tenant = declared.tenant()
-    path = f"/{declared.plan_name()}/{declared.stream.members[0].binding.stream}"
+    path = f"/{declared.plan().plan}/{declared.stream.members[0].binding.stream}"
     return path if tenant == SUPER_TENANT else f"/t/{tenant}{path}"

@@ -112,14 +112,14 @@ class Spool:
         return self._plan_folder(key) / safe_component(stream)
 
     def _plan_folder(self, key: PlanKey) -> Path:
-        return self._folder / str(key.tenant) / safe_component(key.plan)
+        return self._folder / str(key.tenant) / safe_component(key.identity)
 
     def _fail(self, folder: Path, failed: KeepFailed) -> None:
         """Keep what waits in the log of a stream that is gone among the failed events of its plan."""
         identity = read_identity(folder)
         if identity is None:
             return
-        key, reason = PlanKey(identity.tenant, identity.plan), f"{identity.plan} does not import {identity.stream} now"
+        key, reason = identity.key(), f"{identity.plan} does not import {identity.stream} now"
         log = Log(folder, identity, self._limits, Upkeep())
         reader = log.reader(log.secured)
         try:

@@ -32,7 +32,8 @@ class Earlier(msgspec.Struct, frozen=True):
 
 class Identity(msgspec.Struct, frozen=True):
     """`log` is drawn by chance when the log is made; `attributes` are those of its newest events, as (name, type), and
-    `earlier` tells of those that came before the plan gave its stream others, oldest first."""
+    `earlier` tells of those that came before the plan gave its stream others, oldest first. `plan` is the name that the
+    plan had then, `plan_id` what tells it from others (see `PlanKey`)."""
 
     log: str
     tenant: int
@@ -41,6 +42,11 @@ class Identity(msgspec.Struct, frozen=True):
     attributes: tuple[tuple[str, str], ...]
     format: int = 1
     earlier: tuple[Earlier, ...] = ()
+    plan_id: str = ""
+
+    def key(self) -> PlanKey:
+        """Return the plan under the name that it had when the log was made."""
+        return PlanKey(self.tenant, self.plan, self.plan_id)
 
     def attributes_at(self, position: int) -> tuple[tuple[str, str], ...]:
         """Return the attributes of the events at that position."""
@@ -77,7 +83,7 @@ class Lost(msgspec.Struct, frozen=True):
 
 def new_identity(key: PlanKey, binding: StreamBinding) -> Identity:
     """That of a log that begins now."""
-    return Identity(uuid.uuid4().hex, key.tenant, key.plan, binding.stream, binding.attributes)
+    return Identity(uuid.uuid4().hex, key.tenant, key.plan, binding.stream, binding.attributes, plan_id=key.id)
 
 
 def read_identity(folder: Path) -> Identity | None:

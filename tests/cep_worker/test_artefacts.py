@@ -58,4 +58,4 @@ def test_an_artefact_whose_stream_no_plan_has_waits() -> None:
     found = declared_by_artefacts(artefacts, directory)
     assert [one.connector.stream for one in found] == ["Alerts"]
     assert found[0].key is None
-    assert found[0].plan_name() == "KnockOnDelays"
+    assert found[0].plan().plan == "KnockOnDelays"

@@ -100,7 +100,7 @@ def sink_context(
         errors.close()
     return SinkContext(
         connector=connector,
-        plan="Plan",
+        key=PlanKey(KEY.tenant, "Plan"),
         schema=StreamSchema("Alerts", ALERTS),
         event_stream="Alerts:1.0.0",
         worker="worker-1",
@@ -108,7 +108,6 @@ def sink_context(
         reactor=reactor,
         zmq_context=context,
         room=lambda: None,
-        tenant=KEY.tenant,
         topics=lonely_topics(),
         errors=errors,
         label=connector.type,

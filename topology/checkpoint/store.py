@@ -323,7 +323,7 @@ def _check_origin(manifest: Manifest, key: PlanKey, reference: str) -> None:
 
 
 def _folder(key: PlanKey) -> str:
-    return f"{key.tenant}/{safe_name(key.plan)}"
+    return f"{key.tenant}/{safe_name(key.identity)}"
 
 
 def _joined(ranges: list[Range]) -> list[Range]:

@@ -299,7 +299,7 @@ class Driver:
     def _job(self, submission: SubmitTopology, attempt: int, restore: str) -> TopologyJob:
         key, epoch = submission.key, submission.epoch
         assignment = TaskAssignment(
-            tenant=key.tenant,
+            key=key,
             epoch=epoch,
             query_plan=submission.query_plan,
             tasks=submission.workers,

@@ -14,7 +14,6 @@ from pyspark import BarrierTaskContext
 
 from cep_common.clock import SystemClock
 from cep_common.errors import ConfigError
-from cep_common.ids import PlanKey
 from cep_common.insight.door import Insight, InsightDoor, open_door
 from cep_common.insight.ring import LogRing
 from cep_common.insight.settings import settings_of
@@ -56,7 +55,7 @@ def run_task(payload: bytes, index: int, _rows: Iterable[object]) -> Iterator[No
 def _start_log(assignment: TaskAssignment, index: int) -> LogRing:
     """The log begins with this task: whatever ran in this process before is not told of. A file that this host does not
     let it write is done without."""
-    name = f"task-{assignment.tenant}-{assignment.epoch}-{index}-{os.getpid()}"
+    name = f"task-{assignment.key.tenant}-{assignment.epoch}-{index}-{os.getpid()}"
     try:
         return start_log(assignment.log, name)
     except ConfigError as error:
@@ -77,8 +76,7 @@ def _run(assignment: TaskAssignment, index: int, insight: Insight, opened: ExitS
         if door is not None:
             opened.callback(door.close)
         plan = read_xml(assignment.query_plan)
-        key = PlanKey(assignment.tenant, plan.name)
-        topology = Topology(key, assignment.epoch, plan, assignment.tasks, assignment.attempt)
+        topology = Topology(assignment.key, assignment.epoch, plan, assignment.tasks, assignment.attempt)
         secures = bool(assignment.checkpoint_location)
         task = Task(topology, index, settings, context, SystemClock(), assignment.stands_by, secures=secures)
         if door is not None:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import msgspec
 
-from cep_common.ids import Endpoint
+from cep_common.ids import Endpoint, PlanKey
 from cep_common.insight.config import LogConfig
 from cep_common.priority import ControlPriority
 from cep_common.security.config import SecurityConfig
@@ -80,7 +80,7 @@ class TaskAssignment(msgspec.Struct, frozen=True):
     manifest that `restore` refers to in that store (see `CheckpointStore.read_manifest`), empty: anew. `log` is how
     they keep theirs, `priority` that of their heartbeats."""
 
-    tenant: int
+    key: PlanKey
     epoch: int
     query_plan: str
     tasks: int
