@@ -19,6 +19,8 @@ from cep_common.web_client import Answer, AnswerError, WebClient
 
 TIMEOUT_S = 30
 MOST_ANSWER_BYTES = 64 * 2**20
+HUNG_S = 2.0
+"""With several managers to choose from, one that does not say within this time that it is up is passed over."""
 LEADER_WITHIN_S, AGAIN_S = 6.0, 0.2
 """How long a command waits for a manager to lead, and how often it asks. A standby takes over in less than 4 s."""
 
@@ -204,11 +206,15 @@ class ManagerClient:
             raise PeerError(f"the answer of the manager at {self.url} cannot be used: {error}") from error
 
     def _ask(self, method: str, path: str, body: bytes | None, parameters: dict[str, str]) -> Answer:
-        """The answer of the manager that was asked last, or of another one when nobody listens there."""
+        """The answer of the manager that was asked last, or of another one when nobody listens there or it hangs."""
         problem: requests.RequestException | None = None
         for url in dict.fromkeys((self.url, *self._urls)):
+            may_be_done = False
             try:
                 with WebClient(MOST_ANSWER_BYTES) as client:
+                    if len(self._urls) > 1:
+                        client.request("GET", f"{url}/api/v1/health", timeout_s=HUNG_S)
+                    may_be_done = method != "GET"
                     answer = client.request(
                         method,
                         f"{url}/api/v1{path}",
@@ -219,8 +225,8 @@ class ManagerClient:
                     )
             except requests.RequestException as error:
                 problem = error
-                if method != "GET" and not _was_not_sent(error):
-                    break  # it may have been done
+                if may_be_done and not _was_not_sent(error):
+                    break
                 continue
             self.url = url
             return answer

@@ -58,9 +58,7 @@ def drive() -> Drive:
     return run
 
 
-@pytest.fixture(scope="session")
-def postgresql() -> Iterator[PostgresqlServer]:
-    """A real PostgreSQL server, one for all tests; each takes a database of its own."""
+def _new_postgresql() -> Iterator[PostgresqlServer]:
     pytest.importorskip("psycopg", reason="pip install 'cep-on-spark[postgresql]'")
     with ExitStack() as stack:
         try:
@@ -68,3 +66,15 @@ def postgresql() -> Iterator[PostgresqlServer]:
         except NoServerError as error:
             pytest.skip(str(error))
         yield server
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[PostgresqlServer]:
+    """A real PostgreSQL server, one for all tests; each takes a database of its own."""
+    yield from _new_postgresql()
+
+
+@pytest.fixture(scope="session")
+def own_postgresql() -> Iterator[PostgresqlServer]:
+    """A server for the one fixture of the session that keeps its database from test to test."""
+    yield from _new_postgresql()

@@ -17,12 +17,20 @@ SHARING = {
         "test_dead_web_hook",
     ),
     "cluster_system": ("test_cluster_answers", "test_cluster_sharing", "test_standalone_cluster"),
+    "manager_pair": ("test_two_manager_processes", "test_busy_host"),
 }
 """What takes long to start, and the files whose tests have it: one process runs them all, and starts it once."""
 
 LONG = (
     *("running_system", "test_driver_executors", "test_simulation", "cluster_system", "test_chaos"),
-    *("test_cluster_package", "test_blocked_sink", "test_shell_browser"),
+    *(
+        "manager_pair",
+        "test_cluster_package",
+        "test_cluster_two_hosts",
+        "test_time_live",
+        "test_blocked_sink",
+        "test_shell_browser",
+    ),
 )
 """What takes longest begins first, so that no process is left with it when the others are done."""
 

@@ -115,6 +115,22 @@ def test_the_next_of_several_managers_is_asked_where_nobody_listens(start: Any) 
         ManagerClient(nobody()).act("P", "restart")
 
 
+def test_a_manager_that_hangs_is_passed_over_and_asked_for_nothing(start: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr("cep_cli.rest.HUNG_S", 0.2)
+    awake = threading.Event()
+
+    def hangs(path: str) -> Answer:
+        awake.wait(10)
+        return leads(path)
+
+    hung, leader = start(hangs), start(leads)
+    client = ManagerClient(f"{hung.url},{leader.url}")
+    assert client.act("P", "restart")["message"] == "done"
+    awake.set()
+    assert [path for _, path, _, _ in hung.asked] == ["/api/v1/health"]
+    assert client.url == leader.url
+
+
 def test_a_token_is_not_sent_in_the_clear_after_it_was_sent_encrypted() -> None:
     client = ManagerClient("https://10.0.0.5:9080", 7, TOKEN)
     with pytest.raises(RefusedError, match="not HTTPS"):

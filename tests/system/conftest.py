@@ -6,7 +6,10 @@ import os
 from collections.abc import Iterator
 
 import pytest
+from late_plan import deploy_late
+from postgresql_server import PostgresqlServer
 from standalone_cluster import StandaloneCluster
+from two_managers import ManagerPair
 
 from cep_cli.local_system import LocalSystem, Ports
 
@@ -34,6 +37,15 @@ def system(running_system: LocalSystem) -> Iterator[LocalSystem]:
 def _undeploy_all(system: LocalSystem) -> None:
     for plan in system.client.plans():
         system.client.undeploy(plan["plan"], discard=True)
+
+
+@pytest.fixture(scope="session")
+def manager_pair(own_postgresql: PostgresqlServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ManagerPair]:
+    """A system of two managers that runs `LateFlights`; a test leaves both alive and no other plan."""
+    with ManagerPair(tmp_path_factory.mktemp("pair"), own_postgresql.url) as system:
+        system.start_manager("two")
+        deploy_late(system)
+        yield system
 
 
 @pytest.fixture(scope="session")

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import requests
-from late_plan import PLAN, TEXT, deploy_late
-from postgresql_server import PostgresqlServer
+from late_plan import PLAN, TEXT
 from two_managers import Flow, ManagerPair, steady_flow
 
 from cep_cli.plans import wait_until_connected
@@ -22,12 +20,9 @@ LONGEST_PAUSE_S = 1.0
 SECOND = TEXT.replace(PLAN, "Second")
 
 
-@pytest.fixture(scope="module")
-def pair(postgresql: PostgresqlServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ManagerPair]:
-    with ManagerPair(tmp_path_factory.mktemp("pair"), postgresql.emptied()) as system:
-        system.start_manager("two")
-        deploy_late(system)
-        yield system
+@pytest.fixture
+def pair(manager_pair: ManagerPair) -> ManagerPair:
+    return manager_pair
 
 
 def work_of(pair: ManagerPair) -> Any:
