@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from cep_cli.credentials import Credentials
-from cep_cli.edit_preview import show_fates
+from cep_cli.edit_preview import show_preview
 from cep_cli.errors import FAILED, RefusedError, with_readable_errors
 from cep_cli.plan_text import PLAN_FILE, SET_OPTION, read_plan
 from cep_cli.rest import ManagerClient
@@ -94,7 +94,7 @@ def deploy_command(
         raise click.UsageError("--from and --rename do not go together: a plan of another name has no savepoints yet")
     text = named_after(read_plan(file, values), file.stem)
     if dry_run:
-        show_fates(client, text, renamed, as_json)
+        show_preview(client, text, renamed, as_json)
         return
     outcome = client.deploy_renamed(renamed, text) if renamed else client.deploy(text, replace, savepoint)
     _tell(client, outcome, wait_s, as_json)

@@ -21,6 +21,8 @@ TIMEOUT_S = 30
 MOST_ANSWER_BYTES = 64 * 2**20
 HUNG_S = 2.0
 """With several managers to choose from, one that does not say within this time that it is up is passed over."""
+PREVIEW_TIMEOUT_S = 620
+"""Longer than a manager lets a preview of an edit take (`trial.timeout_ms`)."""
 LEADER_WITHIN_S, AGAIN_S = 6.0, 0.2
 """How long a command waits for a manager to lead, and how often it asks. A standby takes over in less than 4 s."""
 
@@ -49,6 +51,11 @@ class ManagerClient:
     def deploy_renamed(self, plan: str, text: str) -> Any:
         """What became of deploying `text`, of another name, in place of `plan`."""
         return self._call("PUT", f"/plans/{quote(plan)}", body=text.encode(), rename="true")
+
+    def preview_edit(self, plan: str, text: str) -> Any:
+        """What `text` would keep of the state of `plan` in its place; nothing is deployed."""
+        path = f"/plans/{quote(plan)}/edit-preview"
+        return self._do("POST", path, text.encode(), {}, PREVIEW_TIMEOUT_S)
 
     def act(self, plan: str, action: str, **body: Any) -> Any:
         """What became of `action` (`activate`, `deactivate`, `restart`, `rebalance`, `rename`, `trace`,
@@ -190,14 +197,17 @@ class ManagerClient:
             return False
 
     def _call(self, method: str, path: str, body: bytes | None = None, **parameters: str) -> Any:
+        return self._do(method, path, body, parameters, TIMEOUT_S)
+
+    def _do(self, method: str, path: str, body: bytes | None, parameters: dict[str, str], timeout_s: float) -> Any:
         deadline = time.monotonic() + LEADER_WITHIN_S
-        answer = self._ask(method, path, body, parameters)
+        answer = self._ask(method, path, body, parameters, timeout_s)
         while _is_of_no_leader(answer) and time.monotonic() < deadline:
             if answer.status == SENT_ON:
                 self._turn_to(answer.headers["Location"])
             else:
                 time.sleep(AGAIN_S)
-            answer = self._ask(method, path, body, parameters)
+            answer = self._ask(method, path, body, parameters, timeout_s)
         if answer.status >= 300:
             raise RefusedError(_refusal(answer), answer.status)
         try:
@@ -205,7 +215,7 @@ class ManagerClient:
         except AnswerError as error:
             raise PeerError(f"the answer of the manager at {self.url} cannot be used: {error}") from error
 
-    def _ask(self, method: str, path: str, body: bytes | None, parameters: dict[str, str]) -> Answer:
+    def _ask(self, method: str, path: str, body: bytes | None, parameters: dict[str, str], timeout_s: float) -> Answer:
         """The answer of the manager that was asked last, or of another one when nobody listens there or it hangs."""
         problem: requests.RequestException | None = None
         for url in dict.fromkeys((self.url, *self._urls)):
@@ -221,7 +231,7 @@ class ManagerClient:
                         params={"tenant": str(self.tenant), **parameters},
                         data=body,
                         headers={"Content-Type": "text/plain; charset=utf-8", **self._shown},
-                        timeout_s=TIMEOUT_S,
+                        timeout_s=timeout_s,
                     )
             except requests.RequestException as error:
                 problem = error

@@ -45,6 +45,7 @@ CALLS: dict[str, Permission] = {
     "api.show_language": Permission.SEE,
     "api.preview_plan": Permission.SEE,
     "api.try_plan": Permission.EDIT,
+    "api.preview_edit": Permission.EDIT,
     "api.show_overview": Permission.SEE,
     "console.show_overview": Permission.SEE,
     "console.overview_fragment": Permission.SEE,

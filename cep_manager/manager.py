@@ -12,9 +12,11 @@ from cep_common.clock import Clock
 from cep_common.ids import PlanKey
 from cep_common.insight.door import Insight
 from cep_common.process_time import process_up_ms
+from cep_manager.authoring.edits import EditPreviews
 from cep_manager.authoring.language import describe_language
-from cep_manager.authoring.model import Language, Preview, Trial
+from cep_manager.authoring.model import EditPreview, Language, Preview, Trial
 from cep_manager.authoring.preview import preview_plan
+from cep_manager.authoring.processes import BoundedProcesses
 from cep_manager.authoring.trials import Trials
 from cep_manager.cluster import driver_view, election_view, endpoint_views, task_views, worker_views
 from cep_manager.compiler import compile_plan, validate_plan
@@ -78,7 +80,9 @@ class Manager(SampleCommands):
         self._config = config
         self._tails = Tails(config.tail, clock, listen_with(config.security))
         self._broadcaster = Broadcaster(config.live_at_once())
-        self._trials = Trials(config.trial, config.scripts, clock)
+        processes = BoundedProcesses(config.trial)
+        self._trials = Trials(config.trial, config.scripts, clock, processes)
+        self._edits = EditPreviews(config.trial, config.scripts, processes)
         own = manager_id(config.control_endpoint())
         self._insights = Insights(self._known_processes, asking(service.context), own, insight)
         self._state_queries = StateQueries(asking(service.context), config.scripts)
@@ -158,6 +162,10 @@ class Manager(SampleCommands):
 
     def preview(self, tenant: int, text: str) -> Preview:
         return preview_plan(tenant, text, self._config.scripts)
+
+    def preview_edit(self, key: PlanKey, text: str) -> EditPreview:
+        snapshot = self._live_snapshot()
+        return self._edits.preview(snapshot, _record(snapshot, key), text)
 
     def try_plan(self, trial: Trial) -> TrialResult:
         return self._trials.run(trial)

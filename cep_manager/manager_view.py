@@ -14,7 +14,7 @@ from cep_common.driver_messages import RunState
 from cep_common.ids import Endpoint, PlanKey
 from cep_common.messages import StreamBinding
 from cep_common.task_messages import StatisticsLevel
-from cep_manager.authoring.model import Language, Preview, ScopeName, Trial
+from cep_manager.authoring.model import EditPreview, Language, Preview, ScopeName, Trial
 from cep_manager.checkpoint_view import CheckpointList, SavepointList, SavepointView
 from cep_manager.compiled_plan import PlanProblem
 from cep_manager.election import LeaderChange
@@ -299,6 +299,10 @@ class ManagerView(Protocol):
 
     def preview(self, tenant: int, text: str) -> Preview:
         """What deploying the plan in `text` would make. Raises PlanInvalidError."""
+
+    def preview_edit(self, key: PlanKey, text: str) -> EditPreview:
+        """What the plan in `text` would keep of the deployed plan in whose place it came, found in a process of its
+        own; nothing is deployed. Raises UnknownPlanError, PlanInvalidError, TrialsBusyError and TrialFailedError."""
 
     def try_plan(self, trial: Trial) -> TrialResult:
         """What a plan gives for some events, found in a process of its own; nothing is deployed. Raises

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from flask import request
 
-from cep_manager.api.calls import Api, json_body, plan_text
+from cep_manager.api.calls import Api, json_body, plan_key, plan_text
 from cep_manager.api.requests import read_tenant
-from cep_manager.authoring.model import Language, Preview, Trial
-from cep_manager.errors import PlanInvalidError, TrialFailedError, TrialsBusyError
+from cep_manager.authoring.model import EditPreview, Language, Preview, Trial
+from cep_manager.errors import PlanInvalidError, TrialFailedError, TrialsBusyError, UnknownPlanError
 from cep_manager.manager_view import ManagerView, Validation
 from siddhi.trial.messages import TrialResult
 
@@ -43,6 +43,16 @@ def authoring_routes(api: Api, view: ManagerView) -> None:
     )
     def preview_plan(body: str) -> Preview:
         return view.preview(read_tenant(request), body)
+
+    @api.post(
+        "/plans/<name>/edit-preview",
+        "What the plan in the body would keep of the state of the deployed plan, if it took its place",
+        answers=EditPreview,
+        body=plan_text(),
+        fails=(UnknownPlanError, PlanInvalidError, TrialsBusyError, TrialFailedError),
+    )
+    def preview_edit(name: str, body: str) -> EditPreview:
+        return view.preview_edit(plan_key(name), body)
 
     @api.post(
         "/try",

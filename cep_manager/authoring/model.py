@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from cep_common.task_messages import HeldState
 from cep_manager.graph_model import TopologyGraph
 from siddhi.trial.messages import TrialEvent
 
@@ -71,3 +72,37 @@ class Trial(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     events: tuple[TrialEvent, ...]
     start_ms: int | None = None
     wait_ms: int = 0
+
+
+class EditedPart(msgspec.Struct, frozen=True):
+    """What an edit does to the state of a part of the deployed plan, which `stage` holds: it is `kept` (`reason` says
+    how, empty: as it is), or reset for that `reason`. `held` is what the part holds now; None: that is not known."""
+
+    stage: str
+    kind: str
+    name: str
+    kept: bool
+    reason: str
+    held: HeldState | None
+
+
+class EditedStream(msgspec.Struct, frozen=True):
+    """What an edit does to events of an imported stream that were accepted and wait at workers, `waiting_events` now:
+    they are `kept` as they are, `mapped` to its other attributes, or become `failed` events."""
+
+    stream: str
+    waiting_events: int
+    fate: Literal["kept", "mapped", "failed"]
+    reason: str
+
+
+class EditPreview(msgspec.Struct, frozen=True):
+    """What a text would keep of the deployed plan in whose place it came. `streams` are those that it changes, and
+    those of which events wait. `note` says what cannot be told; empty: nothing."""
+
+    plan: str
+    kept: int
+    reset: int
+    parts: tuple[EditedPart, ...]
+    streams: tuple[EditedStream, ...]
+    note: str = ""

@@ -17,9 +17,9 @@ from cep_common.messages import (
     StreamBinding,
     WorkerPlanReport,
 )
-from cep_common.task_messages import ComponentReport, HandOver, RegisterTask, StatisticsLevel, StreamCount
+from cep_common.task_messages import ComponentReport, HandOver, HeldState, RegisterTask, StatisticsLevel, StreamCount
 from cep_manager.authoring.language import describe_language
-from cep_manager.authoring.model import Language, Preview, Trial
+from cep_manager.authoring.model import EditedPart, EditedStream, EditPreview, Language, Preview, Trial
 from cep_manager.checkpoint_view import (
     CheckpointList,
     SavepointList,
@@ -448,6 +448,14 @@ class FakeView:
             raise PlanInvalidError((PROBLEM,))
         graph = planned_graph(PlanKey(tenant, "Storms"), COMPILED)
         return Preview("Storms", graph, COMPILED.query_plan, "Storms: 3 execution groups")
+
+    def preview_edit(self, key: PlanKey, text: str) -> EditPreview:
+        self._record(key)
+        if self.validate(text).problems:
+            raise PlanInvalidError((PROBLEM,))
+        held = HeldState("query", "late", rows=12, bytes=480)
+        part = EditedPart("one", "query", "late", kept=False, reason="it is defined otherwise", held=held)
+        return EditPreview(key.plan, 0, 1, (part,), (EditedStream("Departures", 7, "mapped", "by name; null: gate"),))
 
     def try_plan(self, trial: Trial) -> TrialResult:
         self._look()

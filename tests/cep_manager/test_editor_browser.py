@@ -4,6 +4,7 @@ Skipped without Chromium."""
 
 import json
 from collections.abc import Iterator
+from typing import ClassVar
 
 import pytest
 from browser import NEEDS_CHROMIUM, Browser
@@ -12,7 +13,8 @@ from serving import serving
 
 from cep_common.clock import SystemClock
 from cep_common.ids import SUPER_TENANT, PlanKey
-from cep_manager.authoring.model import Preview, Trial
+from cep_common.task_messages import HeldState
+from cep_manager.authoring.model import EditedPart, EditedStream, EditPreview, Preview, Trial
 from cep_manager.authoring.preview import preview_plan
 from cep_manager.authoring.trials import Trials
 from cep_manager.compiler import compile_plan, validate_plan
@@ -35,12 +37,23 @@ class AuthoringView(FakeView):
     """A view that knows the language for true."""
 
     trials = Trials(TrialConfig(), SCRIPTS, SystemClock())
+    edits: ClassVar[list[str]] = []
 
     def validate(self, text: str) -> Validation:
         return validate_plan(text, SCRIPTS)
 
     def preview(self, tenant: int, text: str) -> Preview:
         return preview_plan(tenant, text, SCRIPTS)
+
+    def preview_edit(self, key: PlanKey, text: str) -> EditPreview:
+        self.edits.append(text)
+        held = HeldState("query", "late", rows=1_234, groups=5)
+        parts = (
+            EditedPart("lateness", "query", HOSTILE, kept=True, reason="", held=held),
+            EditedPart("storms", "query", "storms", kept=False, reason="it is defined otherwise", held=None),
+        )
+        streams = (EditedStream("Departures", 42, "mapped", "by name; null: gate"),)
+        return EditPreview(key.plan, 1, 1, parts, streams, "the rest is not known")
 
     def try_plan(self, trial: Trial) -> TrialResult:
         return self.trials.run(trial)
@@ -114,6 +127,25 @@ def test_the_flow_and_the_query_plan_are_previewed_and_changes_shown(page: Brows
     page.until("document.getElementById('panel-query-plan').textContent.includes('lateness (3 instances)')")
     page.evaluate("document.getElementById('tab-changes').click()")
     page.until("document.querySelector('.merge')?.shadowRoot.querySelectorAll('.cm-changedLine').length === 2")
+
+
+def test_before_deploying_it_is_told_what_is_kept_and_what_reset(page: Browser) -> None:
+    edited = TEXT.replace("parallel='2'", "parallel='3'")
+    write(page, edited)
+    page.evaluate("document.getElementById('tab-changes').click()")
+    page.until("document.querySelector('.edit-state .verdict')?.textContent === 'State: 1 kept, 1 reset'")
+    rows = page.evaluate("[...document.querySelectorAll('.edit-state tr')].map((row) => row.innerText.split('\\t'))")
+    assert rows == [
+        ["State", "", "What it holds now", "Why"],
+        [f"query {HOSTILE}", "kept", "1,234 rows, 5 groups", ""],
+        ["query storms", "reset", "–", "it is defined otherwise"],
+        ["Stream", "Accepted events that wait", "What happens to them", "How"],
+        ["Departures", "42", "go on in their new form", "by name; null: gate"],
+    ]
+    assert page.evaluate("document.querySelector('.edit-state').lastChild.textContent") == "the rest is not known."
+    assert AuthoringView.edits[-1] == edited
+    write(page, edited.replace("define", "defin"))
+    page.until("document.querySelector('.edit-state')?.textContent.startsWith('What happens to the state is shown')")
 
 
 def test_all_of_a_plan_that_is_not_deployed_is_new(page: Browser, address: str) -> None:

@@ -141,6 +141,18 @@ def test_a_preview_has_the_graph_the_query_plan_and_words(client: FlaskClient, v
     assert view.deployed == []
 
 
+def test_what_an_edit_would_keep_is_told_and_nothing_deployed(client: FlaskClient, view: FakeView) -> None:
+    address = f"/api/v1/plans/{KEY.plan}/edit-preview"
+    found = client.post(address, data="text").get_json()
+    assert (found["kept"], found["reset"], found["parts"][0]["held"]["rows"]) == (0, 1, 12)
+    assert found["streams"] == [
+        {"stream": "Departures", "waiting_events": 7, "fate": "mapped", "reason": "by name; null: gate"}
+    ]
+    assert client.post(address, data="broken").status_code == 422
+    assert client.post("/api/v1/plans/Nobody/edit-preview", data="text").status_code == 404
+    assert view.deployed == []
+
+
 def test_a_trial_takes_events_by_name_or_in_order(client: FlaskClient, view: FakeView) -> None:
     events = [{"stream": "S", "data": {"a": 1}}, {"stream": "S", "data": [2], "timestamp": 5}]
     answer = client.post("/api/v1/try", json={"text": "text", "events": events, "wait_ms": 10})

@@ -66,6 +66,14 @@ def beginnings(
     return Beginnings(found, tuple(left))
 
 
+def former_stages(topology: Topology, former: Mapping[str, Parts], scripts: ScriptPolicy) -> dict[str, str]:
+    """Return, for each processing stage that goes on from states in `former`, the stage of which these are: its
+    namesake, or the one that has most in common with it."""
+    heirs = _heirs(topology, former, scripts)
+    stages = [component.name for component in topology.components if component.kind == PROCESSOR]
+    return {name: heirs.get(name, name) for name in stages if name in heirs or _of(name, former)}
+
+
 def _is_new(component: Component, former: Collection[str]) -> bool:
     return component.kind == PROCESSOR and not _of(component.name, former)
 

@@ -2,6 +2,7 @@
 // become and what changes, and tries it out. Without this script the form works by itself.
 
 import * as code from "./vendor/codemirror.js";
+import { EditPreview } from "./edit_preview.js";
 import { html } from "./elements.js";
 import { PLANNED } from "./graph_texts.js";
 import { GraphView } from "./graph_view.js";
@@ -16,6 +17,7 @@ const CHECK_AFTER_MS = 350;
 const form = document.getElementById("plan-form");
 const field = document.getElementById("text");
 const addresses = form.dataset;
+const editPreview = new EditPreview();
 const panels = Object.fromEntries(["problems", "flow", "query-plan", "try", "changes"].map((name) => [name, document.getElementById(`panel-${name}`)]));
 let open = "problems";
 let checked = null; // the last answer of validation, for the text `checkedText`
@@ -243,12 +245,19 @@ async function showChanges(text, mode) {
   const root = host.attachShadow({ mode: "open" });
   const side = (label) => [code.lineNumbers(), mode, LOOK, code.EditorState.readOnly.of(true), code.EditorView.editable.of(false), code.EditorView.contentAttributes.of({ "aria-label": label, tabindex: "0" })];
   const heads = html("div", "merge-heads", html("p", "", "Deployed"), html("p", "", "This text"));
-  panels.changes.replaceChildren(heads, host);
+  const state = html("section", "edit-state");
+  state.setAttribute("role", "status");
+  panels.changes.replaceChildren(state, heads, host);
+  if (text === checkedText && checked.valid) {
+    editPreview.show(state, planAddress(name, "/edit-preview"), text);
+  } else if (text === checkedText) {
+    state.replaceChildren(html("p", "meta", "What happens to the state is shown as soon as the plan is valid."));
+  }
   new code.MergeView({ a: { doc: before, extensions: side("Deployed text") }, b: { doc: text, extensions: side("This text") }, parent: root, root, gutter: true, collapseUnchanged: { margin: 3, minSize: 6 } });
 }
 
-function planAddress(name) {
+function planAddress(name, what = "") {
   const address = new URL(addresses.plans, location.href);
-  address.pathname += `/${encodeURIComponent(name)}`;
+  address.pathname += `/${encodeURIComponent(name)}${what}`;
   return address;
 }

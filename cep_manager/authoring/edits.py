@@ -1,0 +1,108 @@
+"""What a text would keep of the state of the plan in whose place it came, and of the events that wait for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from cep_manager.authoring.model import EditedPart, EditedStream, EditPreview
+from cep_manager.authoring.processes import BoundedProcesses
+from cep_manager.compiled_plan import CompiledPlan
+from cep_manager.compiler import compile_plan
+from cep_manager.config import TrialConfig
+from cep_manager.errors import TrialFailedError
+from cep_manager.plan_record import PlanRecord
+from cep_manager.snapshot import Snapshot
+from cep_manager.status import plan_status
+from siddhi.analysis.catalogue import builtin_registry
+from siddhi.scripts.language import ScriptPolicy
+from topology.conversion import Attributes, conversion_problem
+from topology.edit_preview.messages import EditAnswer, EditRefused, EditRequest
+
+NOT_RUNNING = "the plan does not run, so what its parts hold is not known"
+
+
+class EditPreviews:
+    """Previews edits, each in a process of its own. Any thread may call; each call waits for its process."""
+
+    def __init__(self, config: TrialConfig, scripts: ScriptPolicy, processes: BoundedProcesses) -> None:
+        self._config = config
+        self._scripts = scripts
+        self._processes = processes
+
+    def preview(self, snapshot: Snapshot, record: PlanRecord, text: str) -> EditPreview:
+        """Return what `text` would keep of the deployed plan `record`. Raises PlanInvalidError, TrialsBusyError,
+        TrialFailedError."""
+        edited = compile_plan(text, self._scripts)
+        name = record.key.plan
+        if record.compiled is None:
+            return EditPreview(name, 0, 0, (), (), f"the deployed text cannot run: {record.unusable}")
+        status = plan_status(snapshot, record.key)
+        held = {(part.kind, part.name): part for part in status.state}
+        parts = tuple(
+            msgspec.structs.replace(part, held=held.get((part.kind, part.name)))
+            for part in self._fates(record.compiled, edited)
+        )
+        kept = sum(part.kept for part in parts)
+        streams = tuple(_streams(snapshot, record, record.compiled, edited))
+        note = "" if snapshot.tasks.get(record.key) else NOT_RUNNING
+        return EditPreview(name, kept, len(parts) - kept, parts, streams, note)
+
+    def _fates(self, former: CompiledPlan, edited: CompiledPlan) -> tuple[EditedPart, ...]:
+        registry = builtin_registry(self._scripts)
+        request = EditRequest(
+            former=former.query_plan,
+            edited=edited.query_plan,
+            script_languages=tuple(one for one in registry.script_languages() if self._scripts.allows(one)),
+            seconds=self._processes.seconds,
+            memory_bytes=self._config.memory_bytes,
+        )
+        written = self._processes.answer(
+            "topology.edit_preview", msgspec.json.encode(request), "run fewer instances of its stages"
+        )
+        answer: EditAnswer = msgspec.json.decode(written, type=EditAnswer)
+        if isinstance(answer, EditRefused):
+            raise TrialFailedError(f"what the edit keeps cannot be told: {answer.message}")
+        return tuple(EditedPart(one.stage, one.kind, one.name, one.kept, one.reason, None) for one in answer.parts)
+
+
+def _streams(
+    snapshot: Snapshot, record: PlanRecord, former: CompiledPlan, edited: CompiledPlan
+) -> Iterator[EditedStream]:
+    now = {binding.stream: binding.attributes for binding in edited.imported}
+    for binding in former.imported:
+        waiting = _waiting(snapshot, record, binding.stream)
+        if binding.stream not in now:
+            reason = f"{binding.stream} is not imported by the text"
+            yield EditedStream(binding.stream, waiting, "failed", reason)
+        elif problem := conversion_problem(binding.attributes, now[binding.stream]):
+            yield EditedStream(binding.stream, waiting, "failed", problem)
+        elif binding.attributes != now[binding.stream]:
+            yield EditedStream(binding.stream, waiting, "mapped", _mapping(binding.attributes, now[binding.stream]))
+        elif waiting:
+            yield EditedStream(binding.stream, waiting, "kept", "")
+
+
+def _waiting(snapshot: Snapshot, record: PlanRecord, stream: str) -> int:
+    """Events of `stream` that workers accepted and the topology has not taken over."""
+    reports = (
+        report
+        for worker in (*snapshot.live_workers(), *snapshot.away_workers)
+        for report in worker.latest.plans
+        if report.key == record.key and report.epoch >= record.first_epoch
+    )
+    return sum(
+        one.waiting_events + one.under_way_rows for report in reports for one in report.inflow if one.stream == stream
+    )
+
+
+def _mapping(had: Attributes, has: Attributes) -> str:
+    """How events with the attributes `had` become events with `has`, in words."""
+    before, after = dict(had), dict(has)
+    new = [name for name in after if name not in before]
+    wider = [f"{name} ({before[name]} to {kind})" for name, kind in has if before.get(name, kind) != kind]
+    gone = [name for name in before if name not in after]
+    told = (("null", new), ("widened", wider), ("left out", gone))
+    listed = "; ".join(f"{what}: {', '.join(names)}" for what, names in told if names)
+    return f"by name; {listed}" if listed else "by name"

@@ -1,0 +1,121 @@
+"""Short-lived processes that run plans of others: bounded time, memory and output; so many at once and no more."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from typing import IO
+
+from cep_manager.config import TrialConfig
+from cep_manager.errors import TrialFailedError, TrialsBusyError
+
+logger = logging.getLogger(__name__)
+
+MOST_ANSWER_BYTES = 8 * 2**20
+LAST_WORDS_BYTES = 2_000
+_KEPT_VARIABLES = ("PATH", "PYTHONPATH", "LANG", "LC_ALL", "NUMBA_CACHE_DIR")
+"""All that a process sees of the manager's environment, which may hold secrets."""
+
+
+class BoundedProcesses:
+    """Runs them. Any thread may call; each call waits for its process."""
+
+    def __init__(self, config: TrialConfig) -> None:
+        self._config = config
+        self._free = threading.BoundedSemaphore(max(1, config.at_once))
+
+    @property
+    def seconds(self) -> int:
+        """How long a process may run, in whole seconds."""
+        return -(-self._config.timeout_ms // 1_000)
+
+    def answer(self, module: str, request: bytes, smaller: str) -> bytes:
+        """Return what `module`, run as a process, writes when it reads `request`; `smaller` says how people ask for
+        less. Raises TrialsBusyError and TrialFailedError."""
+        if self._config.at_once == 0:
+            message = "plans are not tried out here; see trial.at_once in the manager's configuration"
+            raise TrialsBusyError(message, {"config": "trial.at_once"})
+        if not self._free.acquire(blocking=False):
+            message = f"{self._config.at_once} plans are being tried out; try again in some seconds"
+            raise TrialsBusyError(message, {"config": "trial.at_once", "most": self._config.at_once})
+        try:
+            return self._run(module, request, smaller)
+        finally:
+            self._free.release()
+
+    def _run(self, module: str, request: bytes, smaller: str) -> bytes:
+        with tempfile.TemporaryDirectory(prefix="cep-trial-") as folder, tempfile.TemporaryFile(dir=folder) as errors:
+            process = subprocess.Popen(  # noqa: S603 - callers name modules of ours
+                [sys.executable, "-P", "-m", module],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                cwd=folder,
+                env={name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ} | {"HOME": folder},
+                start_new_session=True,
+            )
+            too_late = threading.Event()
+
+            def end() -> None:
+                too_late.set()
+                _kill(process)
+
+            timer = threading.Timer(self._config.timeout_ms / 1_000, end)
+            timer.start()
+            try:
+                written = _exchange(process, request)
+                if len(written) <= MOST_ANSWER_BYTES:
+                    process.wait()
+            finally:
+                timer.cancel()
+                _kill(process)
+                code = process.wait()
+            if len(written) > MOST_ANSWER_BYTES:
+                raise TrialFailedError(f"the answer has more than {MOST_ANSWER_BYTES} bytes; {smaller}")
+            if code == 0:
+                return written
+            raise self._failure(code, too_late.is_set(), _last_words(errors), smaller)
+
+    def _failure(self, code: int, too_late: bool, last_words: str, smaller: str) -> TrialFailedError:
+        if too_late or -code in (signal.SIGXCPU, signal.SIGALRM):
+            return TrialFailedError(
+                f"the plan was not done after {self._config.timeout_ms} ms and was ended; {smaller}, or raise "
+                "trial.timeout_ms in the manager's configuration"
+            )
+        if "MemoryError" in last_words or -code in (signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT):
+            return TrialFailedError(
+                f"the plan needed more than {self._config.memory_bytes} bytes of memory and was ended; see "
+                "trial.memory_bytes in the manager's configuration"
+            )
+        logger.warning("trial process failed code=%d words=%r", code, last_words)
+        return TrialFailedError("the trial ended without an answer; the manager's log says more")
+
+
+def _exchange(process: subprocess.Popen[bytes], request: bytes) -> bytes:
+    """What the process writes, a byte more than is allowed at most."""
+    if process.stdin is None or process.stdout is None:
+        raise TypeError("the process has no pipes")
+    with process.stdin, process.stdout:
+        # A process that has died already says why in its last words.
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.write(request)
+            process.stdin.close()
+        return process.stdout.read(MOST_ANSWER_BYTES + 1)
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """The process and all that it has started are gone."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def _last_words(errors: IO[bytes]) -> str:
+    size = errors.seek(0, os.SEEK_END)
+    errors.seek(max(0, size - LAST_WORDS_BYTES))
+    return errors.read().decode("utf-8", "replace")

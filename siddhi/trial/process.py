@@ -1,0 +1,51 @@
+"""A process that answers one request within bounds of time and memory, then ends."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import sys
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+import msgspec
+
+MOST_FILE_BYTES = 64 * 2**20
+
+
+class Bounded(Protocol):
+    """A request that says for how many seconds the process may run and how much memory it may use."""
+
+    @property
+    def seconds(self) -> int:
+        """See above."""
+
+    @property
+    def memory_bytes(self) -> int:
+        """See above."""
+
+
+Request = TypeVar("Request", bound=Bounded)
+
+
+def answer(kind: type[Request], run: Callable[[Request], object]) -> None:
+    """Write to standard output what `run` gives for the request on standard input, both JSON; the process uses no more
+    than the request allows."""
+    request = msgspec.json.decode(sys.stdin.buffer.read(), type=kind)
+    _limit(request)
+    # What a plan's script or a library prints must not stand in the answer.
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    answers.write(msgspec.json.encode(run(request)))
+    answers.close()
+
+
+def _limit(request: Bounded) -> None:
+    """Bound time and memory, even when nobody waits any more; no core is dumped, and files that are written (caches of
+    compiled kernels) stay small."""
+    signal.alarm(request.seconds)
+    resource.setrlimit(resource.RLIMIT_CPU, (request.seconds, request.seconds))
+    resource.setrlimit(resource.RLIMIT_AS, (request.memory_bytes, request.memory_bytes))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (MOST_FILE_BYTES, MOST_FILE_BYTES))

@@ -1,0 +1,42 @@
+"""What a preview of an edit is asked and what it answers. Knows nothing of the engine, so that the manager need not."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class EditRequest(msgspec.Struct, frozen=True):
+    """The query plan in XML `former` runs, and `edited` is to take its place. `script_languages` are those in which
+    plans may define functions; the process may run for `seconds` and use `memory_bytes`."""
+
+    former: str
+    edited: str
+    script_languages: tuple[str, ...] = ()
+    seconds: int = 20
+    memory_bytes: int = 2_147_483_648
+
+
+class PartFate(msgspec.Struct, frozen=True):
+    """What becomes of the state of a part of the former plan, which `stage` held: it is kept (`reason` says how, empty:
+    as it is), or reset for that `reason`."""
+
+    stage: str
+    kind: str
+    name: str
+    kept: bool
+    reason: str = ""
+
+
+class EditFates(msgspec.Struct, frozen=True, tag="fates"):
+    """Every part of the former plan that may hold something, stage for stage."""
+
+    parts: tuple[PartFate, ...]
+
+
+class EditRefused(msgspec.Struct, frozen=True, tag="refused"):
+    """The fates cannot be told."""
+
+    message: str
+
+
+EditAnswer = EditFates | EditRefused
