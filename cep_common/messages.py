@@ -13,7 +13,14 @@ import msgspec
 
 from cep_common.error_records import ErrorRecord
 from cep_common.ids import Endpoint, InsightAddress, PlanKey
-from cep_common.worker_reports import ConnectorReport, HeldReport, ListenerReport, PublisherReport, SpoolReport
+from cep_common.worker_reports import (
+    AsideReport,
+    ConnectorReport,
+    HeldReport,
+    ListenerReport,
+    PublisherReport,
+    SpoolReport,
+)
 
 
 class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -138,7 +145,11 @@ class RegisterWorker(Message, frozen=True):
     """A worker is alive; sent again it is the heartbeat. `revision` is the plan list that it works from. Its process
     holds `memory_bytes` of memory of its own and has used `cpu_ms` of processor time since it started, `up_ms` ago;
     what it accepts is brought to the disk as `fsync` says. Of `connectors` and `listeners` the first hundreds are
-    told."""
+    told. `system` is the identity of the system whose plans the worker serves, empty before it knows one, and
+    `refused_system` that of the manager whose plans it refuses, empty when it refuses none. `identity` is drawn by
+    chance when the worker's folder is made, `instance` when its process starts; a folder that was copied or restored is
+    a `copy_of` another identity's. `aside` tells of what is set aside on
+    its disk, as its plan was missing."""
 
     TYPE = "register-worker"
     worker: str
@@ -157,6 +168,12 @@ class RegisterWorker(Message, frozen=True):
     leaving: bool = False
     connectors: tuple[ConnectorReport, ...] = ()
     listeners: tuple[ListenerReport, ...] = ()
+    system: str = ""
+    refused_system: str = ""
+    identity: str = ""
+    copy_of: str = ""
+    instance: str = ""
+    aside: tuple[AsideReport, ...] = ()
 
 
 class CheckpointSpan(msgspec.Struct, frozen=True):
@@ -188,7 +205,8 @@ class TenantLimit(msgspec.Struct, frozen=True):
 class WorkerRegistered(Message, frozen=True):
     """`revision` is the manager's plan list; a worker with another one asks for it. `limits` are this worker's share of
     what tenants may send; those that are not named may send any number of events. `checkpoints` tell of plans
-    whose results wait in workers for their checkpoint. `managers` are all that are known, the leader first."""
+    whose results wait in workers for their checkpoint. `managers` are all that are known, the leader first. `system` is
+    the identity of the managers' database: a worker that serves another system does nothing that it is told here."""
 
     TYPE = "worker-registered"
     heartbeat_ms: int
@@ -196,6 +214,7 @@ class WorkerRegistered(Message, frozen=True):
     limits: tuple[TenantLimit, ...] = ()
     checkpoints: tuple[PlanCheckpoints, ...] = ()
     managers: tuple[Endpoint, ...] = ()
+    system: str = ""
 
 
 class StreamBinding(msgspec.Struct, frozen=True):
@@ -243,11 +262,22 @@ class ListPlans(Message, frozen=True):
     TYPE = "list-plans"
 
 
+class RemovedPlan(msgspec.Struct, frozen=True):
+    """A plan that a person has undeployed: the one of `key` that was deployed first at `deployed_ms`."""
+
+    key: PlanKey
+    deployed_ms: int
+
+
 class PlansListed(Message, frozen=True):
     """All deployed plans; `revision` grows with every change. Plans that are `kept` are deployed, too, and cannot run
-    now: workers do nothing for them, and keep what they have accepted for them."""
+    now: workers do nothing for them, and keep what they have accepted for them. What workers have of plans that were
+    `removed` on purpose may be deleted. What they have of any other plan is set aside: that a plan is missing does not
+    say that its events may go. `system` is the identity of the managers' database, empty when it is not told."""
 
     TYPE = "plans-listed"
     revision: int
     plans: tuple[DeployedPlan, ...]
     kept: tuple[PlanKey, ...] = ()
+    removed: tuple[RemovedPlan, ...] = ()
+    system: str = ""

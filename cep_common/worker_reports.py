@@ -10,6 +10,8 @@ MOST_CONNECTORS = 256
 """So many sources and sinks of a worker are told of."""
 MOST_LISTENERS = 64
 """So many of its listeners are told of."""
+MOST_ASIDE = 64
+"""So many of the logs and results that it has set aside are told of, those with the most events."""
 
 
 class PublisherReport(msgspec.Struct, frozen=True):
@@ -53,6 +55,21 @@ class HeldReport(msgspec.Struct, frozen=True):
     released_events: int = 0
     maximum_bytes: int = 0
     full: bool = False
+
+
+class AsideReport(msgspec.Struct, frozen=True):
+    """What a worker has set aside since `since_ms` (time of day), since its plan was missing and nobody had undeployed
+    it: accepted events of a `stream` (`kind` log), or results that wait for their checkpoint or sinks. It is deleted at
+    `until_ms`."""
+
+    id: str
+    kind: Literal["log", "results"]
+    tenant: int
+    plan: str
+    events: int
+    since_ms: int
+    until_ms: int
+    stream: str = ""
 
 
 class ConnectorReport(msgspec.Struct, frozen=True):

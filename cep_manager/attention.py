@@ -7,6 +7,7 @@ deployed, a connection that has only just been lost.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Literal
 
@@ -147,6 +148,8 @@ def _workers(picture: Picture) -> Iterator[Finding]:
             "Start it again with its data folder, which holds events that it has accepted and not delivered.",
             picture.time_of_day(worker.heard_ms),
         )
+    yield from _strangers(picture)
+    yield from _set_aside(picture)
     if not snapshot.workers and any(record.compiled and record.compiled.imported for record in snapshot.plans.values()):
         yield Finding(
             Severity.CRITICAL,
@@ -156,6 +159,61 @@ def _workers(picture: Picture) -> Iterator[Finding]:
             "No worker is alive: no events reach any plan",
             "Start one with `cep worker`.",
         )
+
+
+def _strangers(picture: Picture) -> Iterator[Finding]:
+    """Workers that are refused, or that came back without what they had."""
+    for one in picture.snapshot.strangers:
+        report = one.report
+        process = f"process {report.process_id} on {report.host}"
+        other = f"process {one.process_id} on {one.host}"
+        match one.kind:
+            case "other-system":
+                what = (
+                    f"It serves another system ({report.system}) and takes no plans from this one; what it has "
+                    "accepted stays on its disk"
+                )
+                advice = (
+                    "Start the manager on the database that it had before. If that is lost, let the worker serve this "
+                    f"system: cep wal adopt {report.worker}; what it has is set aside then, see cep wal list."
+                )
+            case "name-taken":
+                what = f"A second worker has this name and is refused: {process}; the first one is {other}"
+                advice = "Give each worker a name of its own: name in its configuration."
+            case "copied":
+                what = f"Two processes run with copies of one folder; {process} is refused, {other} goes on"
+                advice = "Stop one of them. Another worker needs a name and a spool.path of its own."
+            case "other-folder":
+                what = (
+                    f"It came back with another folder ({process}): {one.events:,} events that it had accepted are not "
+                    "there"
+                )
+                advice = "Start it with its former folder (spool.path), or give its name to that folder's worker."
+        yield Finding(
+            Severity.CRITICAL, f"worker-{one.kind}", "worker", report.worker, what, advice,
+            picture.time_of_day(one.heard_ms),
+        )  # fmt: skip
+
+
+def _set_aside(picture: Picture) -> Iterator[Finding]:
+    """What workers have of plans that are missing here and that nobody has undeployed."""
+    for worker in picture.snapshot.workers:
+        for one in worker.latest.aside:
+            if not one.events:
+                continue
+            kind = f"accepted events of {one.stream}" if one.kind == "log" else "undelivered results"
+            until = datetime.fromtimestamp(one.until_ms / 1_000, UTC).strftime("%Y-%m-%d %H:%M UTC")
+            yield Finding(
+                Severity.CRITICAL,
+                "set-aside",
+                "worker",
+                worker.latest.worker,
+                f"{one.events:,} {kind} of the plan {one.plan} (tenant {one.tenant}) are set aside: the plan is "
+                "missing here, and nobody has undeployed it",
+                f"When the plan is back they go on by themselves. Else deploy one that takes them: cep wal restore "
+                f"{one.id}; or drop them: cep wal discard {one.id}. They are deleted at {until}.",
+                one.since_ms,
+            )
 
 
 def _managers(picture: Picture) -> Iterator[Finding]:

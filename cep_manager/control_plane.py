@@ -18,6 +18,7 @@ from cep_common.messages import (
     RegisterEndpoint,
     RegisterWorker,
     Rejected,
+    RemovedPlan,
     RequestEndpoint,
     WorkerRegistered,
 )
@@ -32,6 +33,7 @@ from cep_manager.exceptions.history import ErrorHistory
 from cep_manager.instructions import DriverOrder, Instruction, LogLine, PushToDriver
 from cep_manager.members import Members
 from cep_manager.plan_record import PlanRecord, PlanToRun
+from cep_manager.plan_store import MOST_REMOVED
 from cep_manager.quotas import share_of_events
 from cep_manager.registry import Registry
 from cep_manager.run_fence import RunFence
@@ -40,6 +42,7 @@ from cep_manager.snapshot import Snapshot
 from cep_manager.standing_results import standing_results
 from cep_manager.statistics.deliveries import Deliveries
 from cep_manager.statistics.histories import Histories
+from cep_manager.worker_admission import WorkerAdmission
 
 CHANGING_HEARTBEAT_MS = 100
 """Tasks of a plan that is being changed are heard this often: orders go with the answers, and events wait for them."""
@@ -56,9 +59,15 @@ class ControlPlane:
         revision: int,
         quotas: QuotasConfig,
         ahead_ms: int = 0,
+        system: str = "",
+        removed: tuple[RemovedPlan, ...] = (),
     ) -> None:
         """`revision` is where the plan list's count begins; it is above all that an earlier process gave out. The time
-        of day is `ahead_ms` ahead of the monotonic time."""
+        of day is `ahead_ms` ahead of the monotonic time. `system` is the database's identity, and `removed` are the
+        plans that were undeployed on purpose."""
+        self._system = system
+        self._removed = removed
+        self._admission = WorkerAdmission(system)
         self._ahead_ms = ahead_ms
         self._heartbeat_ms = heartbeat_ms
         self._lease_ms = lease_ms
@@ -104,6 +113,13 @@ class ControlPlane:
         return Rejected(code="unexpected-message", reason=f"a manager does not take {message.TYPE}"), []
 
     def _worker(self, peer: bytes, message: RegisterWorker, now_ms: int) -> tuple[Message, list[Instruction]]:
+        if self._admission.is_foreign(message, now_ms):
+            return WorkerRegistered(self._heartbeat_ms, 0, system=self._system), []
+        holder = self._members.live_by_name(now_ms).get(message.worker)
+        refusal = self._admission.refuse(message, holder, now_ms, self._lease_ms)
+        if refusal is not None:
+            return refusal, []
+        self._admission.returned(message, self._members.away_workers, now_ms)
         notes: list[Instruction] = []
         plans = tuple(report for report in message.plans if self._deployments.speaks_of_plan(report))
         self._errors.worker_heard(msgspec.structs.replace(message, plans=plans))
@@ -118,7 +134,8 @@ class ControlPlane:
             notes.append(LogLine("info", f"worker registered {where}"))
         limits = share_of_events(self._quotas, self._deployments.plans, self._members.live_workers(now_ms))
         checkpoints = standing_results(self._deployments.plans, self._members.live_driver(now_ms))
-        return WorkerRegistered(self._heartbeat_ms, self._revision, limits, checkpoints), notes
+        registered = WorkerRegistered(self._heartbeat_ms, self._revision, limits, checkpoints, system=self._system)
+        return registered, notes
 
     def _task(self, peer: bytes, message: RegisterTask, now_ms: int) -> tuple[Message, list[Instruction]]:
         refusal = self._fence.refuse_run(message)
@@ -186,7 +203,7 @@ class ControlPlane:
         records = (self._deployments.plans[key] for key in sorted(self._deployments.plans))
         plans = tuple(_deployed(record, record.compiled) for record in records if record.compiled is not None)
         kept = tuple(key for key, record in sorted(self._deployments.plans.items()) if record.compiled is None)
-        return PlansListed(revision=self._revision, plans=plans, kept=kept)
+        return PlansListed(self._revision, plans, kept, self._removed, self._system)
 
     # ---- commands --------------------------------------------------------------------------------------------------
 
@@ -199,9 +216,15 @@ class ControlPlane:
         self._keep_epochs(plan.key)
         return instructions
 
-    def remove_plan(self, key: PlanKey, now_ms: int, *, drain: bool = False) -> list[Instruction]:
-        """The plan, its topology, its endpoints and its tasks are gone; doing so again changes nothing."""
+    def remove_plan(
+        self, key: PlanKey, now_ms: int, *, drain: bool = False, renamed: bool = False
+    ) -> list[Instruction]:
+        """The plan, its topology, its endpoints and its tasks are gone; doing so again changes nothing. Workers are
+        told that they may delete what they have of it, unless it is only `renamed`."""
         self._revision += 1
+        record = self._deployments.plans.get(key)
+        if record is not None and not renamed:
+            self._removed = (*self._removed, RemovedPlan(key, record.created_ms))[-MOST_REMOVED:]
         instructions = self._deployments.remove(key, self._members.live_driver(now_ms), now_ms, drain=drain)
         self._keep_epochs(key)
         return instructions
@@ -345,6 +368,7 @@ class ControlPlane:
             checkpoints=self._checkpoints.known(),
             samples=self._samples.snapshot(),
             away_workers=tuple(self._members.away_workers[name] for name in sorted(self._members.away_workers)),
+            strangers=self._admission.strangers(now_ms, self._lease_ms),
         )
 
     def _process_lost(self, code: str, text: str, host: str, process_id: int, now_ms: int) -> None:

@@ -86,6 +86,8 @@ def drain(
     """Return the plan, which is being undeployed, after a look at what is left of it, and its removal when that is
     nothing. Unless the manager `knows_all` workers, some that it has not heard yet may have events."""
     live = members.live_by_name(now_ms)
+    # A worker that came back with another folder does not bring back the events that it had.
+    live = {name: worker for name, worker in live.items() if name not in members.away_workers}
     awaited = tuple(name for name in record.draining or () if name not in live or not _is_done(live[name], record))
     record = msgspec.structs.replace(record, draining=awaited)
     step = drain_step(record, live, members.away_workers, members.tasks.get(record.key, {}))

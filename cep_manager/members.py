@@ -49,6 +49,13 @@ def is_secured(report: WorkerPlanReport) -> bool:
     return all(spool.secured for spool in report.spools)
 
 
+def brings_back(report: RegisterWorker, former: RegisterWorker) -> bool:
+    """Return whether the worker has what the `former` one of its name had: its folder, or a copy that it began from.
+    One that does not tell its identity is believed to have it."""
+    known = former.identity in ("", report.identity, report.copy_of)
+    return known or not report.identity
+
+
 class Timed(msgspec.Struct, Generic[Report], frozen=True):
     """A report and when it came (monotonic)."""
 
@@ -150,7 +157,9 @@ class Members:
         before = self.workers.get(report.worker)
         self._note_gap(before or self.lost_workers.get(report.worker), report, now_ms)
         self.lost_workers.pop(report.worker, None)
-        self.away_workers.pop(report.worker, None)
+        away = self.away_workers.get(report.worker)
+        if away is not None and brings_back(report, away.latest):
+            del self.away_workers[report.worker]
         self.workers[report.worker] = heard(before, report, peer, now_ms)
         return before is None or not same_process(before.latest, report)
 
@@ -180,7 +189,10 @@ class Members:
         silent = [name for name, worker in self.workers.items() if not worker.live(now_ms, self.lease_ms)]
         gone = {name: self.workers.pop(name) for name in sorted(silent)}
         self.lost_workers |= {name: worker for name, worker in gone.items() if not worker.latest.leaving}
-        self.away_workers |= {name: worker for name, worker in gone.items() if _may_have_events(worker.latest)}
+        for name, worker in gone.items():
+            before = self.away_workers.get(name)
+            if _may_have_events(worker.latest) and (before is None or _has_more(worker.latest, before.latest)):
+                self.away_workers[name] = worker
         return list(gone.values())
 
     def forget_tasks(self, key: PlanKey, epochs: Collection[int]) -> None:
@@ -198,3 +210,8 @@ class Members:
 
 def _may_have_events(report: RegisterWorker) -> bool:
     return any(map(has_left, report.plans))
+
+
+def _has_more(report: RegisterWorker, other: RegisterWorker) -> bool:
+    """Whether more events wait in the one folder than in the other of the same name."""
+    return sum(map(waiting_events, report.plans)) >= sum(map(waiting_events, other.plans))

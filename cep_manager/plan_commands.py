@@ -225,7 +225,7 @@ class PlanCommands:
         left = unprocessed(key, live, away, first_epoch)
         awaited = awaited_workers(key, live, away, first_epoch)
         if discard or record is None or (not awaited and record.first_epoch):
-            if not self._store.remove(key) and record is None:
+            if not self._store.remove(key, self._clock.now_ms()) and record is None:
                 raise unknown_plan(key)
             self._service.remove_plan(key, drain=True)
             return _undeployed(key, left, draining=False)

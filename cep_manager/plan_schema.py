@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import uuid
+
 import sqlalchemy
 from sqlalchemy import BigInteger, Boolean, Column, Connection, Integer, MetaData, String, Table, Text, text
 
 from cep_manager.accounts.account_schema import ACCOUNTS
 
-SCHEMA_VERSION = 8
+SCHEMA_VERSION = 9
 
 METADATA = MetaData()
 VERSION = Table("cep_schema", METADATA, Column("version", Integer, primary_key=True, autoincrement=False))
@@ -58,6 +60,19 @@ EPOCHS = Table(
     Column("epoch", BigInteger, nullable=False),
 )
 
+# Plans that were undeployed on purpose. Workers delete what they have of these; that a plan is not there is not enough.
+REMOVED = Table(
+    "cep_removed_plans",
+    METADATA,
+    Column("tenant", Integer, primary_key=True, autoincrement=False),
+    Column("name", String(128), primary_key=True),
+    Column("created_ms", BigInteger, primary_key=True, autoincrement=False),
+    Column("removed_ms", BigInteger, nullable=False),
+)
+
+# One row: the identity of the database, drawn by chance when it is made.
+SYSTEM = Table("cep_system", METADATA, Column("identity", String(32), nullable=False))
+
 # One row: who leads. Every write of plans counts `changes` up, and so holds the row until it is committed.
 LEADER = Table(
     "cep_leader",
@@ -107,9 +122,10 @@ def bring_up_to_date(connection: Connection) -> int:
         METADATA.create_all(connection)
         ACCOUNTS.create_all(connection)
         connection.execute(LEADER.insert().values(NOBODY))
+        connection.execute(SYSTEM.insert().values(identity=uuid.uuid4().hex))
         connection.execute(VERSION.insert().values(version=SCHEMA_VERSION))
         return SCHEMA_VERSION
-    if version not in (1, 2, 3, 4, 5, 6, 7):
+    if version not in (1, 2, 3, 4, 5, 6, 7, 8):
         return int(version)
     if version == 1:
         for statement in _FROM_1_TO_2:
@@ -126,10 +142,19 @@ def bring_up_to_date(connection: Connection) -> int:
     if version < 7:
         for statement in _FROM_6_TO_7:
             connection.execute(text(statement))
-    connection.execute(text(_FROM_7_TO_8))
+    if version < 8:
+        connection.execute(text(_FROM_7_TO_8))
+    REMOVED.create(connection)
+    SYSTEM.create(connection)
+    connection.execute(SYSTEM.insert().values(identity=uuid.uuid4().hex))
     ACCOUNTS.create_all(connection)
     connection.execute(VERSION.update().values(version=SCHEMA_VERSION))
     return SCHEMA_VERSION
+
+
+def system_identity(connection: Connection) -> str:
+    """Return the identity of the database."""
+    return str(connection.scalar(sqlalchemy.select(SYSTEM.c.identity)) or "")
 
 
 _COUNTED = "SELECT e.epoch FROM cep_epochs e WHERE e.tenant = cep_plans.tenant AND e.name = cep_plans.name"

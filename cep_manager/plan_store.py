@@ -13,12 +13,18 @@ from sqlalchemy import Connection, Table
 from sqlalchemy.exc import IntegrityError
 
 from cep_common.ids import PlanKey
+from cep_common.messages import RemovedPlan
 from cep_common.task_messages import StatisticsLevel
 from cep_manager.database import Database
 from cep_manager.errors import NotLeaderError, PlanExistsError
 from cep_manager.lease_store import hold_lease
-from cep_manager.plan_schema import EPOCHS, FORMER, PLANS
+from cep_manager.plan_schema import EPOCHS, FORMER, PLANS, REMOVED, system_identity
 from cep_manager.plan_state import ChangeKind
+
+REMOVED_KNOWN_MS = 90 * 24 * 3_600_000
+"""For so long it is known of a plan that it was removed."""
+MOST_REMOVED = 1_000
+"""So many removed plans are told to workers, the newest."""
 
 
 class WriteRight(msgspec.Struct, frozen=True):
@@ -225,10 +231,24 @@ class PlanStore:
             ran = sqlalchemy.and_(_is(PLANS, key), PLANS.c.epoch <= epoch)
             connection.execute(PLANS.update().where(ran).values(_NEWEST_CHECKPOINT))
 
-    def remove(self, key: PlanKey) -> bool:
-        """The plan is not in the store; False when it was not there. Its epoch goes on being counted."""
+    def remove(self, key: PlanKey, now_ms: int = 0) -> bool:
+        """Remove the plan, and note that it was removed on purpose at `now_ms`; return False when it was not there. Its
+        epoch goes on being counted."""
         with self._writing() as connection:
+            _note_removed(connection, key, now_ms)
             return _remove(connection, key)
+
+    def removed(self) -> tuple[RemovedPlan, ...]:
+        """Return the plans that were removed on purpose, the newest ones, oldest first."""
+        with self._database.reading() as connection:
+            newest = sqlalchemy.select(REMOVED).order_by(REMOVED.c.removed_ms.desc()).limit(MOST_REMOVED)
+            rows = [RemovedPlan(PlanKey(row.tenant, row.name), row.created_ms) for row in connection.execute(newest)]
+            return tuple(reversed(rows))
+
+    def system(self) -> str:
+        """Return the identity of the database, which was drawn by chance when it was made."""
+        with self._database.reading() as connection:
+            return system_identity(connection)
 
     @contextmanager
     def _writing(self) -> Iterator[Connection]:
@@ -292,6 +312,17 @@ def _insert(connection: Connection, plan: StoredPlan) -> None:
         connection.execute(PLANS.insert().values(row))
     except IntegrityError as error:
         raise PlanExistsError(f"a plan named {plan.key.plan} is deployed already; replace it on purpose") from error
+
+
+def _note_removed(connection: Connection, key: PlanKey, now_ms: int) -> None:
+    """Note that the plan was removed on purpose. Removals of long ago are forgotten: what workers that were away all
+    the time have of those plans is set aside, and not deleted."""
+    created_ms = connection.scalar(sqlalchemy.select(PLANS.c.created_ms).where(_is(PLANS, key)))
+    connection.execute(REMOVED.delete().where(REMOVED.c.removed_ms < now_ms - REMOVED_KNOWN_MS))
+    known = sqlalchemy.and_(_is(REMOVED, key), REMOVED.c.created_ms == created_ms)
+    if created_ms is not None and connection.scalar(sqlalchemy.select(REMOVED.c.created_ms).where(known)) is None:
+        row = {"tenant": key.tenant, "name": key.plan, "created_ms": created_ms, "removed_ms": now_ms}
+        connection.execute(REMOVED.insert().values(row))
 
 
 def _remove(connection: Connection, key: PlanKey) -> bool:

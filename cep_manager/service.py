@@ -22,7 +22,7 @@ from cep_common.driver_messages import DriverRegistered
 from cep_common.errors import DecodeError, PortInUseError, UnauthorisedError
 from cep_common.ids import PlanKey
 from cep_common.insight.door import Insight, open_door
-from cep_common.messages import Message, Rejected, WorkerRegistered
+from cep_common.messages import Message, Rejected, RemovedPlan, WorkerRegistered
 from cep_common.paced_log import PacedLog
 from cep_common.priority import raise_priority
 from cep_common.security.context import GuardedContext, open_context
@@ -85,6 +85,9 @@ class ManagerService:
         except PortInUseError as error:
             self._context.destroy(linger=0)
             raise PortInUseError(f"{error.message}; set control.port (and host) to a free one") from error
+        self._system = store.system()
+        self._removed: tuple[RemovedPlan, ...] = ()
+        """The plans that had been undeployed when the store was read last."""
         self._token, self._plane = 0, self._new_plane(0)
         self._tell()
         self._commands = CommandQueue(self._wake)
@@ -94,7 +97,8 @@ class ManagerService:
         control = config.control_endpoint()
         self._door = open_door(self._context, Role.MANAGER, config.host, config.log, insight, control.host)
         address = self._door.address if self._door is not None else None
-        self._leadership = Leadership(config, database, clock, lambda: read_plans(store), self._wake, address)
+        self._read_plans = read_plans
+        self._leadership = Leadership(config, database, clock, self._read_store, self._wake, address)
         self._store_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="plan-store")
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="control-loop", daemon=True)
@@ -172,7 +176,7 @@ class ManagerService:
         ManagerUnavailableError."""
         self._commands.do(
             lambda now_ms: [
-                *self._plane.remove_plan(key, now_ms, drain=True),
+                *self._plane.remove_plan(key, now_ms, drain=True, renamed=True),
                 *self._plane.put_plan(plan, now_ms),
             ]
         )
@@ -275,7 +279,16 @@ class ManagerService:
             revision=token << REVISION_BITS,
             quotas=config.quotas,
             ahead_ms=self._clock.now_ms() - self._clock.monotonic_ms(),
+            system=self._system,
+            removed=self._removed,
         )
+
+    def _read_store(self) -> tuple[PlanToRun, ...]:
+        """Read what a leader begins with, in a thread of the election. Raises CepError."""
+        removed = self._store.removed()
+        plans = self._read_plans(self._store)
+        self._removed = removed
+        return plans
 
     def _drain_wakes(self) -> None:
         with contextlib.suppress(BlockingIOError):
@@ -387,7 +400,7 @@ class ManagerService:
 
     def _remove_drained(self, key: PlanKey) -> None:
         try:
-            self._store.remove(key)
+            self._store.remove(key, self._clock.now_ms())
         except (StoreError, NotLeaderError) as error:
             reason = error.message
             self._commands.post(lambda _: self._plane.not_removed(key, reason))

@@ -17,6 +17,7 @@ from cep_manager.plan_record import PlanRecord
 from cep_manager.registry import EndpointRecord
 from cep_manager.samples import PlanSamples
 from cep_manager.statistics.history import History
+from cep_manager.worker_admission import Stranger
 
 
 class Snapshot(msgspec.Struct, frozen=True):
@@ -47,6 +48,8 @@ class Snapshot(msgspec.Struct, frozen=True):
     samples: dict[PlanKey, PlanSamples] = {}
     away_workers: tuple[Member[RegisterWorker], ...] = ()
     """Workers that are gone, lately or not, and may still have events of a plan."""
+    strangers: tuple[Stranger, ...] = ()
+    """Workers that are refused, or that came back without what they had."""
 
     def live_workers(self) -> tuple[Member[RegisterWorker], ...]:
         """Return the workers that are heard."""

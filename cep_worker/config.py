@@ -90,13 +90,15 @@ class SinkConfig(msgspec.Struct, frozen=True):
 
 class SpoolConfig(msgspec.Struct, frozen=True):
     """Accepted events are kept on disk until the topology needs them no more; `maximum_bytes` is for each imported
-    stream of a plan."""
+    stream of a plan. What is there of a plan that is missing, and that nobody has undeployed, is set aside for
+    `set_aside_ms`, results and failed events, too."""
 
     path: Annotated[str, Meta(min_length=1)] = "var/cep/spool"
     fsync: Literal["always", "interval", "none"] = "interval"
     fsync_interval_ms: Milliseconds = 1_000
     maximum_bytes: Annotated[int, Meta(ge=65_536)] = 4_294_967_296
     segment_bytes: Annotated[int, Meta(ge=4_096)] = 16_777_216
+    set_aside_ms: Milliseconds = 604_800_000
 
     def __post_init__(self) -> None:
         if self.maximum_bytes < 4 * self.segment_bytes:

@@ -24,6 +24,7 @@ from cep_common.messages import (
     PlansListed,
     RegisterEndpoint,
     RegisterWorker,
+    RemovedPlan,
     RequestEndpoint,
     TenantLimit,
     WorkerRegistered,
@@ -36,13 +37,21 @@ from cep_worker.beats import Pace, Tries
 from cep_worker.config import WorkerConfig
 from cep_worker.figures import WorkerParts
 from cep_worker.plan_flow import PlanSnapshot
+from cep_worker.spool.ownership import Ownership
 from topology.stages.usage import TaskTime, memory_bytes
 
 logger = logging.getLogger(__name__)
 paced_logger = PacedLog(logger)
 
-REFUSED_BY_RIGHT = {"no-endpoint": logging.DEBUG, "stale-epoch": logging.INFO, "unknown-plan": logging.INFO}
-"""Why requests are refused while all is well, and how loud that is told: a topology starts, takes over or has ended."""
+NAME_TAKEN = "worker-exists"
+"""Another process is the worker of this name."""
+LEVELS = {
+    NAME_TAKEN: logging.ERROR,
+    "no-endpoint": logging.DEBUG,
+    "stale-epoch": logging.INFO,
+    "unknown-plan": logging.INFO,
+}
+"""How loud refusals are told that are no warnings; the last three come while a topology starts, takes over or ends."""
 
 LONGEST_WAIT_MS = 1_000
 NO_REVISION = -1
@@ -51,8 +60,14 @@ NO_REVISION = -1
 class Flows(Protocol):
     """The data plane as the control thread sees it; every method returns at once."""
 
-    def apply(self, plans: tuple[DeployedPlan, ...], kept: tuple[PlanKey, ...] = ()) -> None:
-        """Exactly these plans are to be served; what others have that are `kept` stays on the disk."""
+    def apply(
+        self,
+        plans: tuple[DeployedPlan, ...],
+        kept: tuple[PlanKey, ...] = (),
+        removed: tuple[RemovedPlan, ...] = (),
+    ) -> None:
+        """Exactly these plans are to be served; what others have that are `kept` stays on the disk, what those have
+        that are `removed` goes, and what there is of any other is set aside."""
 
     def limit(self, limits: tuple[TenantLimit, ...]) -> None:
         """Exactly these tenants are limited."""
@@ -80,8 +95,11 @@ class ControlLoop:
         context: zmq.Context[zmq.Socket[bytes]],
         clock: Clock,
         flows: Flows,
+        ownership: Ownership | None = None,
     ) -> None:
+        """`ownership` says whose plans are served; without it, whichever manager's."""
         self._config = config
+        self._ownership = ownership
         self._worker = worker
         self._clock = clock
         self._flows = flows
@@ -137,10 +155,11 @@ class ControlLoop:
             if self._worker_pace.due(now_ms):
                 self._worker_pace.done(now_ms)
                 self._register_worker()
-            if self._endpoint_pace.due(now_ms):
-                self._endpoint_pace.done(now_ms)
-                self._register_outflows()
-            self._request_receivers(now_ms)
+            if self._ownership is None or not self._ownership.refused:
+                if self._endpoint_pace.due(now_ms):
+                    self._endpoint_pace.done(now_ms)
+                    self._register_outflows()
+                self._request_receivers(now_ms)
         except PeerError as error:
             self._note(error)
         else:
@@ -175,10 +194,14 @@ class ControlLoop:
                 leaving=parts.leaving,
                 connectors=parts.connectors,
                 listeners=parts.listeners,
+                aside=parts.aside,
+                **self._whose(),
             )
         )
         if isinstance(answer, WorkerRegistered):
             self._worker_pace.interval_ms = answer.heartbeat_ms
+            if not self._follows(answer.system):
+                return
             self._flows.limit(answer.limits)
             self._flows.checkpoints(answer.checkpoints)
             if answer.revision != self._revision:
@@ -186,9 +209,51 @@ class ControlLoop:
 
     def _list_plans(self) -> None:
         answer = self._ask(ListPlans())
-        if isinstance(answer, PlansListed):
+        if isinstance(answer, PlansListed) and self._follows(answer.system):
             self._revision = answer.revision
-            self._flows.apply(answer.plans, answer.kept)
+            self._flows.apply(answer.plans, answer.kept, answer.removed)
+
+    def _whose(self) -> dict[str, str]:
+        """What managers are told of who this is, and whose."""
+        own = self._ownership
+        if own is None:
+            return {}
+        return {
+            "system": own.system,
+            "refused_system": own.refused,
+            "identity": own.worker.identity,
+            "copy_of": own.worker.copy_of,
+            "instance": own.instance,
+        }
+
+    def _follows(self, system: str) -> bool:
+        """Whether the managers of that system are to be followed. Those of another one know nothing of the plans whose
+        events are here: to them all of these would be plans that are gone."""
+        if self._ownership is None:
+            return True
+        try:
+            followed = self._ownership.serves(system)
+        except OSError as error:
+            paced_logger.problem("system", "not noted which system is served: reason=%s", error, level=logging.ERROR)
+            return False
+        if followed:
+            paced_logger.over("system", "the managers' system is served: system=%s", system)
+            return True
+        paced_logger.problem(
+            "system", "the manager is of another system, its plans are refused and what was accepted stays: "
+            "manager=%s its_system=%s served_system=%s; start the manager on the database that it had before, or let "
+            "this worker serve the other system with `cep wal adopt`",
+            self._client.manager().url(), system, self._ownership.system, level=logging.ERROR,
+        )  # fmt: skip
+        self._client.leave()
+        return False
+
+    def _stand_back(self) -> None:
+        """Another process is the worker of this name: nothing is served any more, and what was accepted stays."""
+        keys = tuple(snapshot.report.key for snapshot in self._flows.snapshots())
+        if keys:
+            self._flows.apply((), keys)
+        self._revision = NO_REVISION
 
     def _register_outflows(self) -> None:
         for snapshot in self._flows.snapshots():
@@ -228,9 +293,11 @@ class ControlLoop:
         try:
             return self._client.request(message)
         except RequestRejectedError as error:
-            level = REFUSED_BY_RIGHT.get(error.reason_code, logging.WARNING)
+            level = LEVELS.get(error.reason_code, logging.WARNING)
             text = "request refused: request=%s code=%s reason=%s"
             paced_logger.problem(message.TYPE, text, message.TYPE, error.reason_code, error, level=level)
+            if error.reason_code == NAME_TAKEN:
+                self._stand_back()
             return None
 
     def _note(self, error: CepError) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future
@@ -15,8 +16,9 @@ from cep_common.errors import InputError
 from cep_common.freed_memory import give_back_freed_memory
 from cep_common.ids import PlanKey
 from cep_common.link_messages import StreamSchema
-from cep_common.messages import DeployedPlan, EndpointAssigned, PlanCheckpoints, TenantLimit
+from cep_common.messages import DeployedPlan, EndpointAssigned, PlanCheckpoints, RemovedPlan, TenantLimit
 from cep_common.security.web import Gate
+from cep_common.worker_reports import MOST_ASIDE
 from cep_worker.config import WorkerConfig
 from cep_worker.connectors import Artefact, Declared, declared_by_artefacts, declared_by_plan
 from cep_worker.consumers import Consumer
@@ -87,8 +89,10 @@ class DataPlane:
         self._limits = TenantLimits()
         self._tick_ms = 0
         self._given_back_ms = clock.monotonic_ms()
-        self._held = HeldStore(config.results, worker, self._reactor)
-        self._errors = ErrorStore(config.errors, worker, clock.now_ms)
+        self._held = HeldStore(config.results, worker, self._reactor, config.spool.set_aside_ms, clock)
+        self._spool = spool
+        self._removed: tuple[RemovedPlan, ...] = ()
+        self._errors = ErrorStore(config.errors, worker, clock.now_ms, config.spool.set_aside_ms)
         surroundings = Surroundings(
             worker, config, self._reactor, context, spool, self._upkeep, self._held, self._changed, self._room,
             self._errors.keep_of_stream,
@@ -136,9 +140,15 @@ class DataPlane:
 
     # ---- any thread -------------------------------------------------------------------------------------------------
 
-    def apply(self, plans: tuple[DeployedPlan, ...], kept: tuple[PlanKey, ...] = ()) -> None:
-        """Exactly `plans` will be served; what others have that are `kept` stays on the disk."""
-        self._reactor.post(lambda: self._apply(plans, kept))
+    def apply(
+        self,
+        plans: tuple[DeployedPlan, ...],
+        kept: tuple[PlanKey, ...] = (),
+        removed: tuple[RemovedPlan, ...] = (),
+    ) -> None:
+        """Exactly `plans` will be served; what others have that are `kept` stays on the disk, what those have that are
+        `removed` goes, and what is there of any other plan is set aside."""
+        self._reactor.post(lambda: self._apply(plans, kept, removed))
 
     def limit(self, limits: tuple[TenantLimit, ...]) -> None:
         """Exactly these tenants may not send as much as they like."""
@@ -192,7 +202,9 @@ class DataPlane:
 
     def parts(self) -> WorkerParts:
         """What there is beside plans, not older than a tick."""
-        return self._standing.parts(leaving=self._leaving)
+        aside = (*self._spool.aside.reports(), *self._held.aside_reports())
+        most = sorted(aside, key=lambda one: -one.events)[:MOST_ASIDE]
+        return dataclasses.replace(self._standing.parts(leaving=self._leaving), aside=tuple(most))
 
     def figures(self) -> WorkerFigures:
         return self._standing.figures(leaving=self._leaving)
@@ -211,12 +223,14 @@ class DataPlane:
         self._ingress.tick(now_ms)
         self._sources.tick(now_ms)
         if self._served.tick(now_ms):
-            self._errors.keep_only(self._served.kept_keys())
+            self._keep_errors()
             self._reroute(now_ms)
         self._sinks.tick(now_ms)
         self._egress.tick(now_ms)
         self._topics.tick(now_ms)
         self._plan_feeds.tick(now_ms)
+        self._spool.aside.tick()
+        self._held.tick()
         self._retry(now_ms)
         self._snapshot(now_ms)
         if now_ms - self._given_back_ms >= GIVE_BACK_MS:
@@ -224,16 +238,23 @@ class DataPlane:
             give_back_freed_memory()
             pa.default_memory_pool().release_unused()  # of Arrow's memory only what belongs to this thread goes back
 
-    def _apply(self, plans: tuple[DeployedPlan, ...], kept: tuple[PlanKey, ...]) -> None:
+    def _apply(
+        self, plans: tuple[DeployedPlan, ...], kept: tuple[PlanKey, ...], removed: tuple[RemovedPlan, ...]
+    ) -> None:
         if self._leaving:
             return
         now_ms = self._clock.monotonic_ms()
-        self._served.apply(plans, now_ms, kept)
+        self._served.apply(plans, now_ms, kept, removed)
         self._imported = StreamDirectory(PlanStream(plan.key, b) for plan in plans for b in plan.imported)
         self._standing.keep(self._served.keys())
-        self._errors.keep_only(self._served.kept_keys())
+        self._removed = removed
+        self._keep_errors()
         self._reroute(now_ms)
         self._changed()
+
+    def _keep_errors(self) -> None:
+        served = {plan.key: plan.deployed_ms for plan in self._served.plans()}
+        self._errors.keep_only(self._served.kept_keys(), served, self._removed)
 
     def _reroute(self, now_ms: int) -> None:
         """Everything that knows inflows and exported streams learns of the change. Sinks of plans that are being ended

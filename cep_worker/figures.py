@@ -9,7 +9,7 @@ from typing import Literal
 from cep_common.error_records import LONGEST_TEXT
 from cep_common.ids import PlanKey
 from cep_common.messages import WorkerPlanReport
-from cep_common.worker_reports import ConnectorReport, HeldReport, ListenerReport, SpoolReport
+from cep_common.worker_reports import AsideReport, ConnectorReport, HeldReport, ListenerReport, SpoolReport
 from cep_worker.connectors import Declared
 
 
@@ -113,6 +113,7 @@ class WorkerParts:
     connectors: tuple[ConnectorReport, ...] = ()
     listeners: tuple[ListenerReport, ...] = ()
     leaving: bool = False
+    aside: tuple[AsideReport, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,13 +43,13 @@ class Worker:
         }
         self._context = open_context(config.security, Role.WORKER, listens)
         try:
-            self._spool = Spool(config.spool, config.name)
+            self._spool = Spool(config.spool, config.name, self._clock)
         except BaseException:
             self._context.destroy(linger=0)
             raise
         self.name = self._spool.name
         self._data = DataPlane(config, self.name, self._spool, self._context, self._clock, artefacts, self._changed)
-        self._control = ControlLoop(config, self.name, self._context, self._clock, self._data)
+        self._control = ControlLoop(config, self.name, self._context, self._clock, self._data, self._spool.ownership)
         self._config, self._insight = config, insight
         self._door: InsightDoor | None = None
         self._data_thread = threading.Thread(target=self._run_data, name="data")

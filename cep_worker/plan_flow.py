@@ -155,8 +155,9 @@ class PlanFlow:
     def _open_inflow(self, binding: StreamBinding, now_ms: int) -> Inflow:
         around = self._surroundings
         key, spool = self.plan.key, around.spool
-        logged = keeps_logs(self.plan) or spool.has_waiting(key, binding.stream)
-        log = spool.open_log(key, binding, around.upkeep) if logged else None
+        deployed_ms = self.plan.deployed_ms
+        logged = keeps_logs(self.plan) or spool.has_waiting(key, binding.stream, deployed_ms)
+        log = spool.open_log(key, binding, around.upkeep, deployed_ms) if logged else None
         return Inflow(
             around.reactor, around.context, self.plan, binding, around.worker, around.config, log,
             around.changed, around.room, partial(around.failed, key, binding.stream), now_ms, around.wall_ms,

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 
 from cep_common.ids import PlanKey
-from cep_common.messages import DeployedPlan, PlanCheckpoints, StreamBinding
+from cep_common.messages import DeployedPlan, PlanCheckpoints, RemovedPlan, StreamBinding
 from cep_worker.consumers import Consumers
 from cep_worker.inflow import Inflow
 from cep_worker.plan_flow import PlanFlow
@@ -33,16 +33,27 @@ class ServedPlans:
         self._kept: frozenset[PlanKey] = frozenset()
         """Deployed, and cannot run now."""
 
-    def apply(self, plans: tuple[DeployedPlan, ...], now_ms: int, kept: tuple[PlanKey, ...] = ()) -> None:
+    def apply(
+        self,
+        plans: tuple[DeployedPlan, ...],
+        now_ms: int,
+        kept: tuple[PlanKey, ...] = (),
+        removed: tuple[RemovedPlan, ...] = (),
+    ) -> None:
         """Exactly `plans` are to be served; what others have that are `kept`, as they cannot run now, stays as it is on
-        the disk."""
+        the disk. Plans that people have undeployed, the `removed` ones, are ended; what there is of plans that are
+        merely missing is set aside."""
         self._kept = frozenset(kept)
+        self._around.spool.note_removed(removed)
+        undeployed = {(one.key, one.deployed_ms) for one in removed}
         wanted = {plan.key: plan for plan in plans}
         for key in [key for key in self.flows if key in self._kept]:
             logger.info("plan cannot run, what it has is kept: plan=%s", key.topology())
-            flow = self.flows.pop(key)
-            flow.close_inflows()
-            flow.outflows.close()
+            self._close(self.flows.pop(key))
+        for key, flow in [(key, flow) for key, flow in self.flows.items() if key not in wanted]:
+            if (key, flow.plan.deployed_ms) not in undeployed:
+                logger.error("plan is missing, and nobody has undeployed it: plan=%s", key.topology())
+                self._close(self.flows.pop(key))
         for key in [key for key, flow in self.flows.items() if not _goes_on(flow.plan, wanted.get(key))]:
             logger.info("plan ended: plan=%s", key.topology())
             ending = self._ending[key] = self.flows.pop(key)
@@ -61,7 +72,7 @@ class ServedPlans:
         }
         self._keep_logs(place for place, inflow in self.inflows.items() if inflow.logged)
         self._finish_ended(now_ms)
-        self._around.held.keep_only(self.kept_keys())
+        self._around.held.keep_only(self.kept_keys(), frozenset(removed))
 
     def judge(self, told: tuple[PlanCheckpoints, ...]) -> None:
         """Results of these plans stand, and were undone, as they tell; several may have one name."""
@@ -110,6 +121,11 @@ class ServedPlans:
         for outflow in self.outflows():
             outflow.close()
 
+    def _close(self, flow: PlanFlow) -> None:
+        """The plan is not served; what is held stays on the disk."""
+        flow.close_inflows()
+        flow.outflows.close()
+
     def _serve(self, key: PlanKey, plan: DeployedPlan, now_ms: int) -> None:
         flow = self.flows.get(key)
         if flow is None:
@@ -122,8 +138,9 @@ class ServedPlans:
         flow.outflows.judge(self._told.get(key, ()))
 
     def _keep_logs(self, wanted: Iterable[tuple[PlanKey, str]]) -> None:
-        """Logs of other streams are deleted; what waits in one of a plan that goes on is kept as failed events."""
-        self._around.spool.keep_only(wanted, self._around.upkeep, self._kept, self._around.failed, set(self.flows))
+        """Logs of other streams go; what waits in one of a plan that goes on is kept as failed events."""
+        served = {key: flow.plan.deployed_ms for key, flow in self.flows.items()}
+        self._around.spool.keep_only(wanted, self._around.upkeep, self._kept, self._around.failed, served)
 
     def _imported(self, key: PlanKey) -> tuple[StreamBinding, ...]:
         """What the plan imported until now: its inflows see to what waits there."""

@@ -10,9 +10,11 @@ import logging
 import secrets
 import threading
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -23,7 +25,8 @@ from sqlalchemy.pool import StaticPool
 
 from cep_common.errors import InputError
 from cep_common.ids import PlanKey
-from cep_worker.config import ErrorsConfig
+from cep_common.messages import RemovedPlan
+from cep_worker.config import ErrorsConfig, SpoolConfig
 from cep_worker.error_store.entries import (
     Entry,
     Failed,
@@ -63,6 +66,16 @@ _ENTRIES = Table(
     sqlite_autoincrement=True,
 )
 """`number` rises with time; the events are an Arrow stream with its schema."""
+_OWNERS = Table(
+    "owners",
+    _METADATA,
+    Column("tenant", Integer, primary_key=True, autoincrement=False),
+    Column("plan", Text, primary_key=True),
+    Column("deployed_ms", BigInteger, nullable=False),
+    Column("missing_ms", BigInteger, nullable=False),
+)
+"""When each plan that has entries was deployed first, and the time of day since which it is missing, though nobody has
+undeployed it (0: it is there)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +91,18 @@ class ErrorStore:
     """Keeps at most `errors.most_entries` entries of each plan: the oldest stay, since they tell how it began. Any
     thread may use it, but those that must not wait for a disk: for these `counts` and `keep_only` are."""
 
-    def __init__(self, config: ErrorsConfig, worker: str, now_ms: Callable[[], int]) -> None:
-        """`now_ms` gives the time of day."""
+    def __init__(
+        self,
+        config: ErrorsConfig,
+        worker: str,
+        now_ms: Callable[[], int],
+        missing_ms: int = SpoolConfig().set_aside_ms,
+    ) -> None:
+        """`now_ms` gives the time of day. Entries of a plan that is missing stay for `missing_ms`."""
         self._config = config
+        self._missing_ms = missing_ms
+        self._owners: dict[PlanKey, int] | None = None
+        """Whether each plan with entries was there when that was noted last, and when it was deployed: -1 when not."""
         self._file = Path(config.path) / safe_component(worker) / FILE
         self._now_ms = now_ms
         self._lock = threading.RLock()
@@ -166,11 +188,27 @@ class ErrorStore:
 
         self._run(put, None)
 
-    def keep_only(self, plans: Collection[PlanKey]) -> None:
-        """Entries of plans that are not deployed any more go with them, in a while. Does not wait."""
-        gone = [key for key in self.counts() if key not in plans]
-        if gone:
-            threading.Thread(target=self._forget, args=(gone,), name="error store", daemon=True).start()
+    def keep_only(
+        self,
+        plans: Collection[PlanKey],
+        served: Mapping[PlanKey, int] = MappingProxyType({}),
+        removed: Collection[RemovedPlan] = (),
+    ) -> None:
+        """There are these `plans`; those that are `served` were deployed first at that time. Entries of plans that
+        people have undeployed (`removed`) go, in a while; those of plans that are missing stay for some days. Does not
+        wait."""
+        owners = {key: served.get(key, 0) if key in plans else -1 for key in self.counts()}
+        if owners != self._owners:
+            self._owners = owners
+            task = partial(self._note_owners, owners, frozenset(removed))
+            threading.Thread(target=task, name="error store", daemon=True).start()
+
+    def owners(self) -> dict[PlanKey, tuple[int, int]]:
+        """Return when each plan with entries was deployed first, and since when it is missing, 0: it is not, as far as
+        that is noted. Raises InputError `errors-unavailable`."""
+        nothing: list[Any] = []
+        rows = self._run(lambda connection: list(connection.execute(sqlalchemy.select(_OWNERS))), nothing)
+        return {PlanKey(row.tenant, row.plan): (row.deployed_ms, row.missing_ms) for row in rows}
 
     def close(self) -> None:
         """Nothing more is kept; another process may use the store."""
@@ -180,15 +218,31 @@ class ErrorStore:
                 self._engine.dispose()
                 self._engine = None
 
-    def _forget(self, gone: list[PlanKey]) -> None:
-        for key in gone:
-            try:
-                count = self.discard(key, None)
-            except InputError as error:  # tried again when plans change
-                logger.error("entries of a plan that is gone cannot be deleted: reason=%s", error)  # noqa: TRY400 - the text says it all
-            else:
-                logger.warning("entries of the error store went with their plan: plan=%s entries=%d",
-                               key.topology(), count)  # fmt: skip
+    def _note_owners(self, owners: dict[PlanKey, int], removed: frozenset[RemovedPlan]) -> None:
+        try:
+            known = self.owners()
+            for key, deployed_ms in owners.items():
+                before_ms, missing_ms = known.get(key, (0, 0))
+                if deployed_ms >= 0:
+                    self._run(lambda connection, note=(key, deployed_ms or before_ms, 0): _own(connection, *note), None)  # type: ignore[misc]
+                elif RemovedPlan(key, before_ms) in removed:
+                    self._forget(key, "it was undeployed")
+                elif missing_ms and self._now_ms() - missing_ms >= self._missing_ms:
+                    self._forget(key, "it was missing for spool.set_aside_ms")
+                elif not missing_ms:
+                    since = (key, before_ms, self._now_ms())
+                    self._run(lambda connection, note=since: _own(connection, *note), None)  # type: ignore[misc]
+                    logger.error("a plan with failed events is missing, nobody has undeployed it: plan=%s entries=%d",
+                                 key.topology(), self._counts[key])  # fmt: skip
+        except InputError as error:  # tried again when plans change
+            self._owners = None
+            logger.error("entries of plans that are gone cannot be deleted: reason=%s", error)  # noqa: TRY400 - the text says it all
+
+    def _forget(self, key: PlanKey, reason: str) -> None:
+        count = self.discard(key, None)
+        self._run(lambda connection: connection.execute(_OWNERS.delete().where(_owned(key))), None)
+        logger.warning("entries of the error store went with their plan: plan=%s entries=%d reason=%s",
+                       key.topology(), count, reason)  # fmt: skip
 
     def _parts(self, failed: Iterable[Failed]) -> list[Failed]:
         """What makes an entry each."""
@@ -290,6 +344,16 @@ class ErrorStore:
             self._counts = Counter({PlanKey(tenant, plan): count for tenant, plan, count in found})
             self._engine = engine
         return self._engine
+
+
+def _owned(key: PlanKey) -> Any:
+    return (_OWNERS.c.tenant == key.tenant) & (_OWNERS.c.plan == key.identity)
+
+
+def _own(connection: Connection, key: PlanKey, deployed_ms: int, missing_ms: int) -> None:
+    connection.execute(_OWNERS.delete().where(_owned(key)))
+    row = {"tenant": key.tenant, "plan": key.identity, "deployed_ms": deployed_ms, "missing_ms": missing_ms}
+    connection.execute(_OWNERS.insert().values(row))
 
 
 def _prepare(connection: Any, _record: Any) -> None:

@@ -273,6 +273,15 @@ class PublisherLog:
             path.unlink()
 
 
+def held_rows(folder: Path) -> int:
+    """Return how many results are in a plan's folder, as far as its files can be read. Raises OSError."""
+    rows = 0
+    for path in folder.glob(f"*/*/*{SUFFIX}"):
+        found = recover(path)
+        rows += found.group.rows if found is not None else rows_in(path)
+    return rows
+
+
 def place_of(path: Path) -> str:
     """What a file is called among all of its plan's: epoch, publisher, number."""
     return "/".join(path.parts[-3:])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections import Counter
 from pathlib import Path
 
 from cep_worker.spool.aside import set_aside
@@ -25,6 +26,17 @@ def find_segments(folder: Path, log: str) -> tuple[list[Segment], list[Path]]:
         elif found is not None:
             damaged.append(found)
     return segments, damaged
+
+
+def log_of_segments(folder: Path) -> str:
+    """Return the identity of the log that most segments in `folder` name; empty when none does."""
+    named: Counter[str] = Counter()
+    for path in folder.glob(f"*{SUFFIX}") if folder.is_dir() else ():
+        with path.open("rb") as file:
+            header = decode_segment_header(file.read(SEGMENT_HEADER_BYTES))
+        if header is not None:
+            named[header.log] += 1
+    return named.most_common(1)[0][0] if named else ""
 
 
 def _take(path: Path, log: str) -> Segment | Path | None:

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import uuid
 from pathlib import Path
-from typing import TypeVar
 
 import msgspec
 
 from cep_common.ids import PlanKey
 from cep_common.messages import StreamBinding
-from cep_worker.spool.upkeep import sync_folders
+from cep_worker.spool.sealed_json import read_sealed, write_sealed
 
 IDENTITY_FILE = "log.json"
 FORMER_FILE = "receiver.json"
 BEGUN_FILE = "begun.json"
 LOST_FILE = "lost.json"
 FAILED_FILE = "failed.json"
-
-
-_Kind = TypeVar("_Kind", bound=msgspec.Struct)
 
 
 class Earlier(msgspec.Struct, frozen=True):
@@ -33,7 +28,8 @@ class Earlier(msgspec.Struct, frozen=True):
 class Identity(msgspec.Struct, frozen=True):
     """`log` is drawn by chance when the log is made; `attributes` are those of its newest events, as (name, type), and
     `earlier` tells of those that came before the plan gave its stream others, oldest first. `plan` is the name that the
-    plan had then, `plan_id` what tells it from others (see `PlanKey`)."""
+    plan had then, `plan_id` what tells it from others (see `PlanKey`), `deployed_ms` when it was deployed first, 0: not
+    known."""
 
     log: str
     tenant: int
@@ -43,6 +39,7 @@ class Identity(msgspec.Struct, frozen=True):
     format: int = 1
     earlier: tuple[Earlier, ...] = ()
     plan_id: str = ""
+    deployed_ms: int = 0
 
     def key(self) -> PlanKey:
         """Return the plan under the name that it had when the log was made."""
@@ -81,77 +78,62 @@ class Lost(msgspec.Struct, frozen=True):
     records: dict[str, list[int]] = {}
 
 
-def new_identity(key: PlanKey, binding: StreamBinding) -> Identity:
-    """That of a log that begins now."""
-    return Identity(uuid.uuid4().hex, key.tenant, key.plan, binding.stream, binding.attributes, plan_id=key.id)
+def new_identity(key: PlanKey, binding: StreamBinding, deployed_ms: int = 0, log: str = "") -> Identity:
+    """Return that of a log that begins now, or whose files are of `log` and say nothing else any more."""
+    return Identity(
+        log or uuid.uuid4().hex, key.tenant, key.plan, binding.stream, binding.attributes, plan_id=key.id,
+        deployed_ms=deployed_ms,
+    )  # fmt: skip
 
 
 def read_identity(folder: Path) -> Identity | None:
     """The identity of the log in `folder`; None when there is none that can be read."""
-    return _read(folder / IDENTITY_FILE, Identity)
+    return read_sealed(folder / IDENTITY_FILE, Identity)
 
 
 def write_identity(folder: Path, identity: Identity) -> None:
     """The folder is there and holds `identity`, whole and on the disk. Raises OSError."""
-    _write(folder / IDENTITY_FILE, identity)
+    write_sealed(folder / IDENTITY_FILE, identity)
 
 
 def read_former(folder: Path, epoch: int) -> str:
     """The receiver instance to which the worker was linked last in `epoch`; empty when it was to none."""
-    former = _read(folder / FORMER_FILE, Former)
+    former = read_sealed(folder / FORMER_FILE, Former)
     return former.receiver if former is not None and former.epoch == epoch else ""
 
 
 def write_former(folder: Path, former: Former) -> None:
     """As `write_identity`, for `former`."""
-    _write(folder / FORMER_FILE, former)
+    write_sealed(folder / FORMER_FILE, former)
 
 
 def read_begun(folder: Path) -> int:
     """Where the log began when it was opened last; 0 when it never was."""
-    begun = _read(folder / BEGUN_FILE, Begun)
+    begun = read_sealed(folder / BEGUN_FILE, Begun)
     return begun.position if begun is not None else 0
 
 
 def write_begun(folder: Path, position: int) -> None:
     """As `write_identity`, for the position at which the log begins now."""
-    _write(folder / BEGUN_FILE, Begun(position))
+    write_sealed(folder / BEGUN_FILE, Begun(position))
 
 
 def read_failed(folder: Path) -> int:
     """Up to where events that cannot be converted are with the failed events; 0 when none is."""
-    failed = _read(folder / FAILED_FILE, Failed)
+    failed = read_sealed(folder / FAILED_FILE, Failed)
     return failed.position if failed is not None else 0
 
 
 def write_failed(folder: Path, position: int) -> None:
     """As `write_identity`, for the position up to which events that cannot be converted were dealt with."""
-    _write(folder / FAILED_FILE, Failed(position))
+    write_sealed(folder / FAILED_FILE, Failed(position))
 
 
 def read_lost(folder: Path) -> Lost:
     """What is lost of the files in `folder`, as far as that was noted."""
-    return _read(folder / LOST_FILE, Lost) or Lost()
+    return read_sealed(folder / LOST_FILE, Lost) or Lost()
 
 
 def write_lost(folder: Path, lost: Lost) -> None:
-    """As `write_identity`, for `lost`."""
-    _write(folder / LOST_FILE, lost)
-
-
-def _read(path: Path, kind: type[_Kind]) -> _Kind | None:
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=kind)
-    except (FileNotFoundError, NotADirectoryError, msgspec.MsgspecError, UnicodeDecodeError):
-        return None
-
-
-def _write(path: Path, value: msgspec.Struct) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    passing = path.with_name(f"{path.name}.new")
-    with passing.open("wb") as file:
-        file.write(msgspec.json.encode(value))
-        file.flush()
-        os.fsync(file.fileno())
-    passing.replace(path)
-    sync_folders(path.parent, levels=1)
+    """As `write_identity`, for `lost`: without a copy, since a person removes the file when they have seen it."""
+    write_sealed(folder / LOST_FILE, lost, copied=False)

@@ -10,9 +10,10 @@ from databases import KINDS, leading_store, open_database, take_lease, url_of
 from manager_world import KEY
 
 from cep_common.ids import PlanKey
+from cep_common.messages import RemovedPlan
 from cep_manager.database import Database
 from cep_manager.errors import NotLeaderError, PlanExistsError
-from cep_manager.plan_store import PlanStore, StoredPlan, StoredVersion
+from cep_manager.plan_store import REMOVED_KNOWN_MS, PlanStore, StoredPlan, StoredVersion
 
 OTHER = PlanKey(KEY.tenant, "Gales")
 
@@ -41,6 +42,28 @@ def test_what_was_stored_is_there_after_a_restart(store: PlanStore, database: Da
     again = open_database(url)
     assert PlanStore(again).plans() == (stored, other)
     again.close()
+
+
+def test_plans_that_were_removed_on_purpose_are_known_by_their_deployment(store: PlanStore, database: Database) -> None:
+    store.add(KEY, "text", now_ms=5)
+    store.add(OTHER, "text", now_ms=6)
+    assert store.remove(KEY, now_ms=10)
+    assert not store.remove(KEY, now_ms=11)
+    store.add(KEY, "text", now_ms=20)
+    store.remove(OTHER, now_ms=21)
+    assert store.removed() == (RemovedPlan(KEY, 5), RemovedPlan(OTHER, 6))
+    store.remove(KEY, now_ms=10 + REMOVED_KNOWN_MS + 1)
+    assert store.removed() == (RemovedPlan(OTHER, 6), RemovedPlan(KEY, 20)), "the first is forgotten after a while"
+
+
+def test_a_database_has_an_identity_of_its_own(store: PlanStore, database: Database, url: str, tmp_path: Path) -> None:
+    assert len(store.system()) == 32
+    again = open_database(url)
+    assert PlanStore(again).system() == store.system()
+    again.close()
+    other = open_database(f"sqlite:///{tmp_path}/other.db")
+    assert PlanStore(other).system() != store.system()
+    other.close()
 
 
 def test_a_second_plan_of_a_name_is_refused_and_the_first_stays(store: PlanStore) -> None:
@@ -237,7 +260,7 @@ def test_nothing_that_a_former_leader_writes_comes_about_and_it_is_told_so(datab
 
 
 def test_every_method_that_writes_is_among_those_that_are_refused() -> None:
-    reads = {"lead", "plans"}
+    reads = {"lead", "plans", "removed", "system"}
     assert {name for name in vars(PlanStore) if not name.startswith("_")} - reads == set(WRITES)
 
 

@@ -11,6 +11,7 @@ from worker_world import KEY, alerts, until, values
 
 from cep_common.errors import InputError
 from cep_common.ids import PlanKey
+from cep_common.messages import RemovedPlan
 from cep_worker.config import ErrorsConfig
 from cep_worker.error_store.entries import Failed, Origin
 from cep_worker.error_store.store import ErrorStore
@@ -131,13 +132,38 @@ def test_what_failed_again_takes_the_place_of_its_entry_even_in_a_full_store(tmp
     store.close()
 
 
-def test_entries_go_with_their_plan(tmp_path: Path) -> None:
+def test_entries_go_with_their_plan_when_people_undeploy_it(tmp_path: Path) -> None:
     store = opened(tmp_path)
     store.keep(SINK, [failed(1)])
     store.keep(OTHER, [failed(2)])
-    store.keep_only([OTHER.key])
+    store.keep_only([KEY, OTHER.key], {KEY: 5, OTHER.key: 6})
+    until(lambda: len(store.owners()) == 2)
+    store.keep_only([OTHER.key], {OTHER.key: 6}, [RemovedPlan(KEY, 5)])
     until(lambda: store.counts() == {OTHER.key: 1})
     assert store.entries(KEY, None, 10) == []
+    store.close()
+
+
+def test_entries_of_a_plan_that_is_missing_stay_for_some_days(tmp_path: Path) -> None:
+    now_ms = [1_000]
+    store = ErrorStore(ErrorsConfig(path=str(tmp_path)), "worker-1", lambda: now_ms[0], missing_ms=100)
+    store.keep(SINK, [failed(1)])
+    store.keep_only([KEY], {KEY: 5})
+    until(lambda: store.owners() == {KEY: (5, 0)})
+    store.keep_only([], {}, [RemovedPlan(KEY, 4)])
+    until(lambda: store.owners() == {KEY: (5, 1_000)})
+    now_ms[0] = 1_050
+    store.keep_only([KEY], {KEY: 5})
+    until(lambda: store.owners() == {KEY: (5, 0)})
+    store.keep_only([])
+    until(lambda: store.owners() == {KEY: (5, 1_050)})
+    assert len(store.entries(KEY, None, 10)) == 1
+    store.close()
+    now_ms[0] = 1_150
+    store = ErrorStore(ErrorsConfig(path=str(tmp_path)), "worker-1", lambda: now_ms[0], missing_ms=100)
+    store.open_existing()
+    store.keep_only([])
+    until(lambda: store.counts() == {})
     store.close()
 
 

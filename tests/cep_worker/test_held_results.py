@@ -18,7 +18,7 @@ from worker_world import ALERTS, KEY, PLAN, alerts
 
 from cep_common.errors import ConfigError
 from cep_common.link_messages import Data, OpenLink, StreamSchema
-from cep_common.messages import CheckpointSpan, PlanCheckpoints
+from cep_common.messages import CheckpointSpan, PlanCheckpoints, RemovedPlan
 from cep_worker.config import ResultsConfig
 from cep_worker.consumers import FrameId, GroupId
 from cep_worker.held.held_results import TRY_AGAIN_MS, HeldResults
@@ -221,8 +221,37 @@ def test_a_plan_that_is_gone_leaves_nothing(tmp_path: Path) -> None:
     store.open(ONCE, lambda _stream: []).close()
     store.keep_only([KEY])
     assert store.wanted(PLAN)
-    store.keep_only([])
-    assert not store.wanted(PLAN), "it was undeployed while no worker was there"
+    store.keep_only([], {RemovedPlan(KEY, 0)})
+    assert not store.wanted(PLAN), "nothing is left of it"
+    store.close()
+    reactor.close()
+
+
+def test_results_of_a_plan_that_is_missing_are_set_aside_and_come_back_with_it(tmp_path: Path) -> None:
+    reactor = Reactor()
+    store = HeldStore(ResultsConfig(path=str(tmp_path)), "worker-1", reactor)
+    plan = msgspec.structs.replace(ONCE, deployed_ms=5)
+    held = store.open(plan, lambda _stream: [])
+    batch = alerts((1, "UA", 1))
+    held.append(OpenLink("publisher#0", STREAMS, KEY, 7), Data("Alerts", 1, 1, 0, 7), batch, encode_batch(batch))
+    held.close()
+    store.keep_only([], {RemovedPlan(KEY, 4)})
+    (aside,) = store.aside_reports()
+    assert (aside.kind, aside.plan, aside.events) == ("results", KEY.plan, 1)
+    store.close()
+    store = HeldStore(ResultsConfig(path=str(tmp_path)), "worker-1", reactor)
+    store.tick()
+    assert len(store.aside_reports()) == 1
+    assert not store.wanted(msgspec.structs.replace(PLAN, deployed_ms=6)), "they are of another plan"
+    assert store.wanted(msgspec.structs.replace(PLAN, deployed_ms=5))
+    held = store.open(plan, lambda _stream: [])
+    held.tick(0)
+    assert held.figures().events == 1
+    assert store.aside_reports() == ()
+    held.close()
+    store.keep_only([], {RemovedPlan(KEY, 5)})
+    assert store.aside_reports() == (), "it was undeployed while no worker was there"
+    assert not store.wanted(msgspec.structs.replace(PLAN, deployed_ms=5))
     store.close()
     reactor.close()
 

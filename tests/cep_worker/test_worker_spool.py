@@ -21,7 +21,7 @@ import requests
 import zmq
 from free_ports import free_port
 from test_worker_process import RUN
-from worker_world import DEPARTURES, EVENT, PLAN, FakeReceiver, World, departures, now_ms, until, values
+from worker_world import DEPARTURES, EVENT, KEY, PLAN, FakeReceiver, World, departures, now_ms, until, values
 
 from cep_common.errors import ConfigError, InputError, PeerError
 from cep_common.ids import PlanKey
@@ -296,7 +296,7 @@ def test_a_plan_that_is_delivered_at_most_once_has_no_log(world: World, receiver
     assert list(Path(world.config.spool.path).glob("worker-1/*/*/*")) == []
 
 
-def test_logs_of_plans_that_are_gone_are_deleted_and_their_events_counted(
+def test_logs_of_plans_that_were_undeployed_meanwhile_are_deleted_and_their_events_counted(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     world.start(PLAN)
@@ -307,12 +307,65 @@ def test_logs_of_plans_that_are_gone_are_deleted_and_their_events_counted(
     pause = threading.Event()
     pause.wait(0.1)
     assert folder.is_dir(), "without a list of plans nothing is deleted"
-    world.manager.plans = ()
+    world.manager.deploy()
     with caplog.at_level(logging.ERROR):
         world.manager.start()
         until(lambda: not folder.exists())
-    assert "accepted events are given up" in caplog.text
+    assert "accepted events are dropped, their plan was undeployed" in caplog.text
     assert "events=3" in caplog.text
+    assert world.manager.last(RegisterWorker).aside == ()
+
+
+def test_a_manager_that_has_never_heard_of_a_plan_costs_none_of_its_events(
+    world: World, receiver_of: Callable[..., Receiver]
+) -> None:
+    """Its database was emptied, or is an old copy: the plan comes back, and so do the events."""
+    world.start(msgspec.structs.replace(PLAN, deployed_ms=5))
+    post(world, 1, 2, 3)
+    world.manager.lose()
+    until(lambda: world.manager.last(RegisterWorker).aside)
+    (aside,) = world.manager.last(RegisterWorker).aside
+    assert (aside.kind, aside.plan, aside.stream, aside.events) == ("log", KEY.plan, "Departures", 3)
+    world.manager.lose(msgspec.structs.replace(PLAN, deployed_ms=5, epoch=9))
+    until(lambda: world.reports() and world.reports()[0].epoch == 9)
+    receiver = receiver_of(world)
+    until(lambda: len(times(receiver)) == 3, receiver)
+    assert times(receiver) == [1, 2, 3]
+    until(lambda: not world.manager.last(RegisterWorker).aside)
+
+
+def test_a_manager_of_another_system_is_not_followed(
+    world: World, receiver_of: Callable[..., Receiver], caplog: pytest.LogCaptureFixture
+) -> None:
+    world.manager.system = "first"
+    world.start(PLAN)
+    post(world, 1, 2, 3)
+    world.manager.system = "second"
+    with caplog.at_level(logging.ERROR):
+        world.manager.deploy()
+        until(lambda: world.manager.last(RegisterWorker).refused_system == "second")
+    assert "the manager is of another system" in caplog.text
+    assert len(world.health()["plans"]) == 1, "what runs goes on"
+    world.manager.system = "first"
+    world.manager.removed = ()
+    world.manager.lose(msgspec.structs.replace(PLAN, epoch=9))
+    until(lambda: world.reports()[0].epoch == 9)
+    assert world.manager.last(RegisterWorker).refused_system == ""
+    receiver = receiver_of(world)
+    until(lambda: len(times(receiver)) == 3, receiver)
+    assert times(receiver) == [1, 2, 3]
+
+
+def test_a_worker_whose_name_another_one_has_serves_nothing_and_keeps_what_it_has(world: World) -> None:
+    world.start(PLAN)
+    post(world, 1, 2, 3)
+    world.manager.refuse.add(RegisterWorker.TYPE)
+    world.manager.refusal = "worker-exists"
+    until(lambda: not world.health()["plans"])
+    assert post(world, 4).status_code == 404
+    world.manager.refuse.clear()
+    until(lambda: world.health()["plans"])
+    until(lambda: world.reports()[0].inflow[0].waiting_events == 3)
 
 
 def test_a_plan_that_is_deployed_anew_under_an_old_name_gets_nothing_of_the_former_one(

@@ -30,6 +30,7 @@ from cep_common.messages import (
     RegisterEndpoint,
     RegisterWorker,
     Rejected,
+    RemovedPlan,
     RequestEndpoint,
     StreamBinding,
     TenantLimit,
@@ -145,11 +146,14 @@ class FakeManager:
 
     port: int = field(default_factory=free_port)
     plans: tuple[DeployedPlan, ...] = ()
+    removed: tuple[RemovedPlan, ...] = ()
+    system: str = ""
     revision: int = 1
     heartbeat_ms: int = 50
     receivers: dict[str, Endpoint] = field(default_factory=dict)
     heard: list[Message] = field(default_factory=list)
     refuse: set[str] = field(default_factory=set)
+    refusal: str = "refused"
     attempt: int = 0
     limits: tuple[TenantLimit, ...] = ()
     checkpoints: tuple[PlanCheckpoints, ...] = ()
@@ -168,6 +172,13 @@ class FakeManager:
             self._thread = None
 
     def deploy(self, *plans: DeployedPlan) -> None:
+        """These plans are deployed, all others are undeployed on purpose."""
+        gone = [one for one in self.plans if (one.key, one.deployed_ms) not in {(p.key, p.deployed_ms) for p in plans}]
+        self.removed += tuple(RemovedPlan(one.key, one.deployed_ms) for one in gone)
+        self.lose(*plans)
+
+    def lose(self, *plans: DeployedPlan) -> None:
+        """These plans are known, and any others have never been heard of."""
         self.plans = plans
         self.revision += 1
 
@@ -190,12 +201,14 @@ class FakeManager:
 
     def _answer(self, message: Message) -> Message:
         if message.TYPE in self.refuse:
-            return Rejected("refused", "as the test wishes")
+            return Rejected(self.refusal, "as the test wishes")
         match message:
             case RegisterWorker():
-                return WorkerRegistered(self.heartbeat_ms, self.revision, self.limits, self.checkpoints)
+                return WorkerRegistered(
+                    self.heartbeat_ms, self.revision, self.limits, self.checkpoints, system=self.system
+                )
             case ListPlans():
-                return PlansListed(self.revision, self.plans)
+                return PlansListed(self.revision, self.plans, removed=self.removed, system=self.system)
             case RegisterEndpoint():
                 return EndpointRegistered(self.heartbeat_ms, 3_000)
             case RequestEndpoint(stream=stream) if stream in self.receivers:

@@ -370,13 +370,17 @@ def test_a_full_disk_is_told_before_anything_is_accepted_and_nothing_is_lost(
     model.log.close()
 
 
-def test_the_identity_outlives_the_process_and_a_damaged_one_is_none(tmp_path: Path) -> None:
+def test_the_identity_outlives_the_process_and_damage_to_its_file(tmp_path: Path) -> None:
     model = Model(tmp_path / "log")
     assert read_identity(model.folder) is None
     model.append(1)
     model.log.close()
     assert read_identity(model.folder) == IDENTITY
-    (model.folder / "log.json").write_bytes(b'{"log":')
+    flip(model.folder / "log.json", 12)
+    assert read_identity(model.folder) == IDENTITY, "its copy says the same"
+    (model.folder / "log.json").unlink()
+    assert read_identity(model.folder) == IDENTITY
+    (model.folder / "log.json.copy").write_bytes(b'{"log":')
     assert read_identity(model.folder) is None
     assert isinstance(IDENTITY, Identity)
 

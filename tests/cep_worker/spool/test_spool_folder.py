@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -13,10 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cep_common.clock import ManualClock
 from cep_common.errors import ConfigError
 from cep_common.ids import PlanKey
 from cep_common.link_messages import StreamSchema
-from cep_common.messages import StreamBinding
+from cep_common.messages import RemovedPlan, StreamBinding
 from cep_worker.config import SpoolConfig
 from cep_worker.spool import upkeep as upkeep_module
 from cep_worker.spool.folder import Spool, safe_component
@@ -110,30 +112,122 @@ def test_what_waits_for_a_stream_that_its_plan_does_not_import_any_more_is_kept_
     assert spool.has_waiting(KEY, "Departures")
     spool.keep_only([], Upkeep(), whole=[KEY])
     assert spool.has_waiting(KEY, "Departures"), "a plan that cannot run keeps what it has"
-    spool.keep_only([], Upkeep(), failed=fail, served=[KEY])
+    spool.keep_only([], Upkeep(), failed=fail, served={KEY: 5})
     assert failed == [(KEY, "Departures", 3, f"{KEY.plan} does not import Departures now")]
     assert not spool.has_waiting(KEY, "Departures")
     spool.close()
 
 
-def test_logs_that_no_plan_wants_are_deleted_and_their_events_counted(
+def test_only_logs_of_plans_that_people_have_undeployed_are_deleted(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     spool = Spool(SpoolConfig(str(tmp_path)), "worker")
-    gone = PlanKey(-1234, "../Gone")
-    for key in (KEY, gone):
-        log = spool.open_log(key, BINDING, Upkeep())
+    gone, missing = PlanKey(-1234, "../Gone"), PlanKey(-1234, "Missing")
+    for key in (KEY, gone, missing):
+        log = spool.open_log(key, BINDING, Upkeep(), deployed_ms=5)
         stored(log, rows=3)
         stored(log, rows=4)
         log.secure(1)
         log.close()
+    spool.note_removed([RemovedPlan(gone, 5), RemovedPlan(missing, 4)])
     with caplog.at_level(logging.ERROR):
         spool.keep_only([(KEY, "Departures")], Upkeep())
-    assert "events=4" in caplog.text
-    assert [path.name for path in (tmp_path / "worker").glob("*/*/*")] == ["Departures"]
-    kept = spool.open_log(KEY, BINDING, Upkeep())
+    assert f"accepted events are dropped, their plan was undeployed: folder={tmp_path}/worker/-1234/%2E" in caplog.text
+    (aside,) = spool.aside.entries()
+    assert (aside.key, aside.stream, aside.events, aside.deployed_ms) == (missing, "Departures", 4, 5)
+    kept = spool.open_log(KEY, BINDING, Upkeep(), deployed_ms=5)
     assert kept.rows_waiting() == 4
     kept.close()
+    spool.close()
+
+
+def test_a_log_that_was_set_aside_comes_back_with_its_plan(tmp_path: Path) -> None:
+    spool = Spool(SpoolConfig(str(tmp_path)), "worker")
+    log = spool.open_log(KEY, BINDING, Upkeep(), deployed_ms=5)
+    stored(log, rows=7)
+    log.close()
+    spool.keep_only([], Upkeep())
+    spool.close()
+    spool = Spool(SpoolConfig(str(tmp_path)), "worker")
+    assert [one.events for one in spool.aside.entries()] == [7], "the next process knows of it"
+    other = spool.open_log(KEY, BINDING, Upkeep(), deployed_ms=6)
+    assert other.rows_waiting() == 0, "another plan of the name does not get it"
+    stored(other)
+    other.close()
+    assert spool.has_waiting(KEY, "Departures", deployed_ms=5)
+    again = spool.open_log(KEY, BINDING, Upkeep(), deployed_ms=5)
+    assert (again.identity.log, again.rows_waiting()) == (log.identity.log, 7)
+    again.close()
+    assert [(one.deployed_ms, one.events) for one in spool.aside.entries()] == [(6, 1)]
+    spool.close()
+
+
+def test_what_is_set_aside_is_deleted_after_its_time_and_counted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = ManualClock(1_000)
+    spool = Spool(SpoolConfig(str(tmp_path), set_aside_ms=86_400_000), "worker", clock)
+    log = spool.open_log(KEY, BINDING, Upkeep(), deployed_ms=5)
+    stored(log, rows=7)
+    log.close()
+    spool.keep_only([], Upkeep())
+    clock.advance(86_399_999)
+    spool.aside.tick()
+    assert [one.until_ms for one in spool.aside.reports()] == [86_401_000]
+    clock.advance(60_001)
+    with caplog.at_level(logging.ERROR):
+        spool.aside.tick()
+    assert spool.aside.entries() == ()
+    assert "plan=Delays[-1234] events=7 reason=it was set aside for 86400000 ms" in caplog.text
+    assert list((tmp_path / "worker" / ".set-aside").iterdir()) == []
+    spool.close()
+
+
+def test_a_log_whose_identity_is_damaged_is_told_by_its_segments(tmp_path: Path) -> None:
+    spool = Spool(SpoolConfig(str(tmp_path)), "worker")
+    log = spool.open_log(KEY, BINDING, Upkeep(), deployed_ms=5)
+    stored(log, rows=7)
+    log.close()
+    for name in ("log.json", "log.json.copy"):
+        (log.folder / name).write_bytes(b"")
+    again = spool.open_log(KEY, BINDING, Upkeep(), deployed_ms=5)
+    assert (again.identity.log, again.rows_waiting()) == (log.identity.log, 7)
+    again.close()
+    for name in ("log.json", "log.json.copy"):
+        (log.folder / name).write_bytes(b"")
+    spool.keep_only([], Upkeep())
+    (aside,) = spool.aside.entries()
+    assert (aside.key, aside.stream) == (KEY, "Departures"), "nobody can tell whose it is: it is kept"
+    spool.close()
+
+
+def test_a_folder_has_an_identity_and_its_copy_another_one(tmp_path: Path) -> None:
+    first = Spool(SpoolConfig(str(tmp_path / "a")), "worker")
+    identity, instance = first.ownership.worker.identity, first.ownership.instance
+    first.close()
+    again = Spool(SpoolConfig(str(tmp_path / "a")), "worker")
+    assert again.ownership.worker.identity == identity
+    assert again.ownership.instance != instance
+    shutil.copytree(tmp_path / "a", tmp_path / "b")
+    copied = Spool(SpoolConfig(str(tmp_path / "b")), "worker")
+    assert copied.ownership.worker.identity != identity
+    assert copied.ownership.worker.copy_of == identity
+    copied.close()
+    again.close()
+
+
+def test_a_folder_serves_the_system_that_it_heard_first_until_a_person_says_otherwise(tmp_path: Path) -> None:
+    spool = Spool(SpoolConfig(str(tmp_path)), "worker")
+    assert spool.ownership.serves("a")
+    assert not spool.ownership.serves("b")
+    assert spool.ownership.refused == "b"
+    spool.close()
+    spool = Spool(SpoolConfig(str(tmp_path)), "worker")
+    assert not spool.ownership.serves("b"), "the next process remembers it"
+    assert spool.ownership.serves("a")
+    assert spool.ownership.refused == ""
+    spool.ownership.adopt("b")
+    assert not spool.ownership.serves("a")
     spool.close()
 
 
