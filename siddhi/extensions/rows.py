@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import Enum
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -17,16 +17,31 @@ from siddhi.engine.functions.calls import CallNode, from_list, never_null
 from siddhi.engine.functions.conversion import java_text
 from siddhi.engine.hashing import KeyTable, key_bits
 from siddhi.engine.strings import StringPool
+from siddhi.engine.time_limits import CallLimit, TookTooLongError, call_limit
 from siddhi.float_values import written_list
 from siddhi.language.ast import AttributeType
 from siddhi.nesting import TOO_DEEP, nests_too_deeply
+
+_Given = TypeVar("_Given")
+_Made = TypeVar("_Made")
 
 _SMALL_BATCH = 16
 """Up to this many rows a call for each costs less than finding the distinct ones."""
 
 
+LONGEST_TEXT = 4 * 1024 * 1024
+"""Characters of a text that a function makes: rows of longer ones would not fit into one message between stages."""
+
+
 class RowError(ValueError):
     """Raised by a row's function: the event cannot be processed, for the reason given."""
+
+
+class TextTooLongError(RowError):
+    """Raised by a row's function instead of making a text of more than `LONGEST_TEXT` characters."""
+
+    def __init__(self, length: int) -> None:
+        super().__init__(f"the result would have {length} characters; a text may have {LONGEST_TEXT}")
 
 
 class Nulls(Enum):
@@ -110,17 +125,18 @@ class RowFunction(CallNode):
             self._list(argument, value, rows, size) for argument, value in zip(self.arguments, values, strict=True)
         ]
         results: list[object] = [None] * len(rows)
-        for place, given in enumerate(zip(*columns, strict=True) if columns else [()] * len(rows)):
-            if self.nulls is not Nulls.PASS and None in given:
-                if self.nulls is Nulls.FAIL:
-                    position = given.index(None) + 1
-                    message = f"argument {position} of '{self.title}' is null"
-                    evaluation.fail(places == place, message)
-                continue
-            try:
-                results[place] = self._result(given)
-            except RowError as error:
-                evaluation.fail(places == place, f"'{self.title}': {error}")
+        with call_limit() as limit:
+            for place, given in enumerate(zip(*columns, strict=True) if columns else [()] * len(rows)):
+                if self.nulls is not Nulls.PASS and None in given:
+                    if self.nulls is Nulls.FAIL:
+                        position = given.index(None) + 1
+                        message = f"argument {position} of '{self.title}' is null"
+                        evaluation.fail(places == place, message)
+                    continue
+                try:
+                    results[place] = limited(limit, self._result, given)
+                except RowError as error:
+                    evaluation.fail(places == place, f"'{self.title}': {error}")
         made = broadcast(from_list(results, self.type, self.pool), len(rows))
         value = Value(made.values[places], None if made.valid is None else made.valid[places])
         return never_null(value, size) if self.type is AttributeType.BOOL else value
@@ -130,6 +146,8 @@ class RowFunction(CallNode):
         result = self.compute(*given)
         if self.type is AttributeType.OBJECT and nests_too_deeply(result):
             raise RowError(TOO_DEEP)
+        if isinstance(result, str) and len(result) > LONGEST_TEXT:
+            raise TextTooLongError(len(result))
         return result
 
     def _distinct(self, values: list[Value], size: int) -> tuple[Int64Array, Int64Array]:
@@ -156,6 +174,18 @@ class RowFunction(CallNode):
         if self.shows_floats and argument.type is AttributeType.FLOAT:
             items = written_list(items)
         return [java_text(item, argument.type) for item in items] if self.texts else items
+
+
+def limited(limit: CallLimit, compute: Callable[[_Given], _Made], given: _Given) -> _Made:
+    """Return what `compute` makes of `given`; RowError when that takes longer than `limit` allows."""
+    try:
+        try:
+            limit.begin()
+            return compute(given)
+        finally:
+            limit.end()
+    except TookTooLongError as error:
+        raise RowError(str(error)) from None
 
 
 def column_function(namespace: str, name: str, compute: Callable[..., Any], operand: Any = np.float64) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,11 @@ from siddhi.engine.expressions.evaluation import Evaluation, to_column
 from siddhi.engine.filters import drop_failed
 from siddhi.engine.operator import Operator, Step
 from siddhi.engine.state import State
-from siddhi.extensions.rows import RowError
+from siddhi.engine.time_limits import call_limit
+from siddhi.extensions.rows import RowError, limited
+
+MOST_TOKENS = 1_000_000
+"""Events that may be made of one."""
 
 
 class Tokens(Operator):
@@ -46,12 +51,13 @@ class Tokens(Operator):
             for node, value in zip(self.nodes, values, strict=True)
         ]
         made: list[list[tuple[object, ...]]] = []
-        for row, arguments in enumerate(zip(*columns, strict=True)):
-            try:
-                made.append(list(self.tokens(*arguments)))
-            except RowError as error:
-                evaluation.fail(np.arange(batch.size) == row, str(error))
-                made.append([])
+        with call_limit() as limit:
+            for row, arguments in enumerate(zip(*columns, strict=True)):
+                try:
+                    made.append(limited(limit, self._all_tokens, arguments))
+                except RowError as error:
+                    evaluation.fail(np.arange(batch.size) == row, str(error))
+                    made.append([])
         kept = drop_failed(evaluation, step).tolist()
         positions = [row for row, items in enumerate(made) if kept[row] for _ in items]
         lines = [item for row, items in enumerate(made) if kept[row] for item in items]
@@ -63,6 +69,12 @@ class Tokens(Operator):
             for place, (name, type_) in enumerate(self.appended)
         }
         return rows.with_columns({**rows.columns, **added})
+
+    def _all_tokens(self, arguments: tuple[Any, ...]) -> list[tuple[object, ...]]:
+        made = list(islice(self.tokens(*arguments), MOST_TOKENS + 1))
+        if len(made) > MOST_TOKENS:
+            raise RowError(f"one event would become more than {MOST_TOKENS} events")
+        return made
 
     def snapshot(self) -> State:
         return None

@@ -1,8 +1,9 @@
 """`define function f[python]`: a subset of Python, cut out by RestrictedPython.
 
 A script sees `data`, the list of its arguments, the names in `BUILTINS` and `math`; no imports, no names or attributes
-that start with an underscore, nothing that outlives a call. What it cannot be kept from is to run for ever or to fill
-the memory: whoever may deploy it must be trusted so far.
+that start with an underscore, nothing that outlives a call. One that runs for ever is stopped
+(`siddhi.engine.time_limits`), and cannot catch that. What it cannot be kept from is to fill the memory: whoever may
+deploy it must be trusted so far.
 """
 
 from __future__ import annotations
@@ -28,6 +29,17 @@ from siddhi.scripts.language import Script, ScriptError, ScriptLanguage
 
 _FUNCTION = "script"
 
+LONGEST_RANGE = 10_000_000
+"""What goes through a longer one at a single step, as `sum` does, could not be stopped."""
+
+
+def _range(*bounds: int) -> range:
+    numbers = range(*bounds)
+    if numbers[LONGEST_RANGE:]:
+        raise ValueError(f"a range may have {LONGEST_RANGE} numbers in a script")
+    return numbers
+
+
 BUILTINS: Mapping[str, object] = {
     builtin.__name__: builtin
     for builtin in (
@@ -49,13 +61,12 @@ BUILTINS: Mapping[str, object] = {
             min,
             ord,
             pow,
-            range,
         ),
         *(reversed, round, set, sorted, str, sum, tuple, zip),
         *(ArithmeticError, Exception, IndexError, KeyError, LookupError, OverflowError, TypeError, ValueError),
         ZeroDivisionError,
     )
-}
+} | {"range": _range}
 """What a script may call besides `math`."""
 
 _IN_PLACE: Mapping[str, Callable[[Any, Any], Any]] = {
@@ -135,9 +146,21 @@ def _check_form(tree: ast.Module) -> None:
     for node in ast.walk(tree):
         if type(node) in _REFUSED:
             raise ScriptError(_REFUSED[type(node)], getattr(node, "lineno", 1))
+        if isinstance(node, ast.ExceptHandler) and node.type is None:
+            raise ScriptError("a script catches errors by their names, as in `except Exception`", node.lineno)
+        if isinstance(node, ast.Try):
+            _check_end(node)
         returns = returns or (isinstance(node, ast.Return) and node.value is not None)
     if not returns:
         raise ScriptError("it returns nothing", 1)
+
+
+def _check_end(guarded: ast.Try) -> None:
+    """`ScriptError` when `finally` leaves the script or a loop, and with that drops the error that led there."""
+    for last in guarded.finalbody:
+        for node in ast.walk(last):
+            if isinstance(node, ast.Return | ast.Break | ast.Continue):
+                raise ScriptError("a script cannot leave `finally` with return, break or continue", node.lineno)
 
 
 def _check_names(text: str, tree: ast.Module) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -195,3 +196,33 @@ def test_who_is_not_there_or_stands_by_or_has_no_time_says_so(asked: Asked, monk
     assert isinstance(late, Rejected)
     assert late.code == "busy"
     silent.answer(works=True)  # nobody waits for it any more
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["from Totals select regex:matches('(a+)+b', str:repeat(name, 40)) as m",
+     "from Totals on regex:find('(a+)+b', str:repeat('a', 40)) select name"],
+)  # fmt: skip
+def test_a_question_that_does_not_end_is_stopped_and_holds_nobody_up(
+    asked: Asked, query: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(state_questions, "PATIENCE_S", 0.5)
+    answers: list[Message] = []
+    asking = threading.Thread(target=lambda: answers.append(asked.ask(query)))
+    asking.start()
+    asking.join()
+    (answer,) = answers
+    assert isinstance(answer, Rejected)
+    assert (answer.code, "it took too long" in answer.reason) == ("query-failed", True)
+    monkeypatch.setattr(state_questions, "PATIENCE_S", 10.0)
+    assert asked.rows("from Totals select name") == [["a"], ["b"]]
+
+
+def test_a_question_that_takes_all_memory_or_dies_is_refused(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    for fatal in (lambda *_: bytearray(64 * 2**30), lambda *_: os.abort()):
+        with monkeypatch.context() as patch:
+            patch.setattr(Processor, "query", fatal)
+            answer = asked.ask("from Totals select *")
+        assert isinstance(answer, Rejected)
+        assert answer.code in ("internal", "query-failed")
+    assert asked.rows("from Totals select name") == [["a"], ["b"]]

@@ -32,6 +32,7 @@ from topology.spark.errors import UnfitPlanError
 from topology.spark.reasons import describe_place, describe_unfit
 from topology.spark.watchman import WATCHMAN
 from topology.stages import stored_states
+from topology.stages.call_timer import CallTimer
 from topology.stages.checkpoint_agent import CheckpointAgent
 from topology.stages.control import TaskControl
 from topology.stages.settings import TaskAssignment
@@ -69,6 +70,7 @@ def _run(assignment: TaskAssignment, index: int, insight: Insight, opened: ExitS
     settings = msgspec.structs.replace(assignment.settings, host=host)
     door: InsightDoor | None = None
     pa.set_cpu_count(assignment.cores)
+    CallTimer().install()
     try:
         context = open_context(settings.security, Role.STAGE, {"stages.host": host})
         opened.callback(context.destroy, linger=0)

@@ -207,10 +207,13 @@ class Processor:
         none, or changes something."""
         return analyse_on_demand_query(parse_question(text), self._engine.app, self._registry)
 
-    def query(self, query: AnalysedOnDemandQuery) -> pa.RecordBatch | None:
-        """What `query` finds, None when that is nothing. Raises SiddhiError when it cannot be answered."""
+    def refresh_tables(self) -> None:
+        """Take over what others have changed in stored tables, before a query reads them."""
         if self.stores:
             self._stored.refresh()
+
+    def query(self, query: AnalysedOnDemandQuery) -> pa.RecordBatch | None:
+        """What `query` finds, None when that is nothing. Raises SiddhiError when it cannot be answered."""
         return self._engine.query(query)
 
     def measure(self) -> None:

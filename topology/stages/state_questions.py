@@ -1,7 +1,11 @@
 """On-demand queries about what the processing stages of a running task hold.
 
-door's thread   parsed, analysed ──► question ──► waits
-task's loop                          answers it between two bundles
+door's thread   parsed, analysed ──► question ──► waits ──────────────▶ reads the answer
+task's loop                          forks between two bundles, goes on    │
+copy of the process                  └── answers, and ends ────────────────┘
+
+A question can be as expensive as its author likes. So it is answered in a copy of the process, which has limits of time
+and memory, and the loop goes on meanwhile: nothing that is asked can hold up the plan or end it.
 """
 
 from __future__ import annotations
@@ -9,6 +13,7 @@ from __future__ import annotations
 import logging
 import queue
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,18 +21,20 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
+from cep_common.codec import decode, encode
 from cep_common.insight_messages import QueryState, StateFound
 from cep_common.messages import Message, Rejected
 from siddhi.analysis.model import AnalysedOnDemandQuery
 from siddhi.errors import SiddhiError, render_problem
 from siddhi.float_values import written
 from siddhi.language.ast import AttributeType
+from topology.stages.forked_call import CallStoppedError, ForkedCall
 from topology.stages.processor import Processor
 
 logger = logging.getLogger(__name__)
 
 PATIENCE_S = 1.5
-"""How long a question waits for the loop: managers are patient a little longer."""
+"""How long a question may take, waiting for the loop included: managers are patient a little longer."""
 MOST_BYTES = 4 * 1024 * 1024
 """So much is told; a row that would go beyond is left out, and all after it."""
 
@@ -37,9 +44,32 @@ class _Question:
     processor: Processor
     query: AnalysedOnDemandQuery
     most_rows: int
-    answer: Message | None = None
-    given_up: bool = False
-    answered: threading.Event = field(default_factory=threading.Event)
+    call: ForkedCall | None = None
+    refusal: Message | None = None
+    taken: threading.Event = field(default_factory=threading.Event)
+    _given_up: bool = False
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def take(self, *, works: bool) -> None:
+        """Begin to answer, unless nobody waits any more; called by the loop."""
+        with self._lock:
+            if self._given_up:
+                return
+            if works:
+                self.processor.refresh_tables()
+                try:
+                    self.call = ForkedCall.start(lambda: _encoded(_answered(self)))
+                except OSError as error:
+                    self.refusal = Rejected("busy", f"the process cannot be copied: {error}")
+            else:
+                self.refusal = Rejected("not-working", "the stage stands by")
+            self.taken.set()
+
+    def give_up(self) -> bool:
+        """Wait no longer for the loop; False when it has begun to answer."""
+        with self._lock:
+            self._given_up = not self.taken.is_set()
+            return self._given_up
 
 
 class StateQuestions:
@@ -60,21 +90,32 @@ class StateQuestions:
             query = processor.on_demand(message.query)
         except SiddhiError as error:
             return Rejected("query-invalid", "\n".join(render_problem(one, message.query) for one in error.problems))
+        until_s = time.monotonic() + PATIENCE_S
         question = _Question(processor, query, message.most_rows)
         self._waiting.put(question)
         self._ring()
-        if not question.answered.wait(PATIENCE_S) or question.answer is None:
-            question.given_up = True
+        if not question.taken.wait(PATIENCE_S) and question.give_up():
             return Rejected("busy", f"the stage {message.component} had no time to answer within {PATIENCE_S:g} s")
-        return question.answer
+        if question.call is None:
+            return question.refusal or Rejected("not-working", "the stage stands by")
+        try:
+            return _decoded(question.call.result(until_s))
+        except CallStoppedError as error:
+            reason = f"the query was stopped: {error}; a query may take {PATIENCE_S:g} s in all, ask for less"
+            return Rejected("query-failed", reason)
 
     def answer(self, *, works: bool) -> None:
-        """What was asked since the last turn has its answer; a task that does not work says so."""
+        """What was asked since the last turn is being answered; a task that does not work says so."""
         while not self._waiting.empty():
-            question = self._waiting.get()
-            if not question.given_up:
-                question.answer = _answered(question) if works else Rejected("not-working", "the stage stands by")
-                question.answered.set()
+            self._waiting.get().take(works=works)
+
+
+def _encoded(message: Message) -> bytes:
+    return b"".join(encode(message))
+
+
+def _decoded(data: bytes) -> Message:
+    return decode([data]).message
 
 
 def _answered(question: _Question) -> Message:

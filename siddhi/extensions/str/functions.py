@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 from siddhi.analysis import model
@@ -13,7 +14,7 @@ from siddhi.engine.functions.conversion import java_text
 from siddhi.engine.java_text import parse_integer
 from siddhi.engine.strings import StringPool
 from siddhi.extensions import java_regex
-from siddhi.extensions.rows import Nulls, RowError, RowFunction, row_function
+from siddhi.extensions.rows import LONGEST_TEXT, Nulls, RowError, RowFunction, TextTooLongError, row_function
 from siddhi.language.ast import AttributeType
 
 _BLANKS = "".join(map(chr, range(0x21)))
@@ -36,6 +37,21 @@ def group(match: re.Match[str], number: int) -> str | None:
     except IndexError as error:
         raise RowError(f"the pattern has no group {number}") from error
     return found
+
+
+def _filled(places: re.Pattern[str], fill: Callable[[re.Match[str]], str], text: str, limit: int = 0) -> str:
+    """`text` with what `fill` gives in the first `limit` (0: all) places; TextTooLongError before that takes memory."""
+    length = len(text)
+
+    def bounded(match: re.Match[str]) -> str:
+        nonlocal length
+        part = fill(match)
+        length += len(part) - len(match[0])
+        if length > LONGEST_TEXT:
+            raise TextTooLongError(length)
+        return part
+
+    return places.sub(bounded, text, count=limit)
 
 
 def _char_at(text: str, index: int) -> str:
@@ -84,7 +100,7 @@ def _fill_template(template: str | None, *texts: str | None) -> str:
         text = texts[number - 1]
         return place[1] if text is None else text
 
-    return _PLACE.sub(filled, template)
+    return _filled(_PLACE, filled, template)
 
 
 def _fill_template_by_key(template: str | None, values: object) -> str:
@@ -96,7 +112,7 @@ def _fill_template_by_key(template: str | None, values: object) -> str:
         text = java_text(values.get(place[1].strip()), AttributeType.OBJECT)
         return place[1] if text is None else text
 
-    return _PLACE.sub(filled, template)
+    return _filled(_PLACE, filled, template)
 
 
 @FUNCTIONS.register("fillTemplate", "str")
@@ -114,13 +130,15 @@ def _locate(part: str, text: str, start: int = 0) -> int:
 
 
 def _repeat(text: str, times: int) -> str:
+    if len(text) * times > LONGEST_TEXT:
+        raise TextTooLongError(len(text) * times)
     return text * times
 
 
 def _replace(limit: int) -> Any:
     def replaced(text: str, regex: str, replacement: str) -> str:
         try:
-            return pattern(regex).sub(lambda match: java_regex.expand(match, replacement), text, count=limit)
+            return _filled(pattern(regex), lambda match: java_regex.expand(match, replacement), text, limit)
         except java_regex.PatternError as error:
             raise RowError(str(error)) from error
 
