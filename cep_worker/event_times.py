@@ -1,13 +1,33 @@
-"""Where the time of an event stands in JSON and in files, when nobody says it."""
+"""Where the time of an event stands in JSON and in files, when nobody says it, and which times events may have."""
 
 from __future__ import annotations
 
 from collections.abc import Container
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from cep_common.link_messages import StreamSchema
 from siddhi.column_names import TIMESTAMP
 
 USUAL_TIMESTAMP = "ts"
+
+EARLIEST_MS, LATEST_MS = -62_135_596_800_000, 253_402_300_799_999
+"""The years 1 to 9999: there are dates for these times, and no window's arithmetic leaves the range of a long."""
+WRONG_TIME = "is the event's time in milliseconds since 1970 and must lie between the years 1 and 9999"
+
+
+def strange_times(times: pa.Array, most: int = 1) -> list[int]:
+    """Return the first rows whose time is not between the years 1 and 9999, `most` of them at most. Null is no time."""
+    if not len(times) or times.null_count == len(times):
+        return []
+    bounds = pc.min_max(times).as_py()
+    if EARLIEST_MS <= bounds["min"] and bounds["max"] <= LATEST_MS:
+        return []
+    values = times.fill_null(0).to_numpy(zero_copy_only=False)
+    rows: list[int] = np.flatnonzero((values < EARLIEST_MS) | (values > LATEST_MS))[:most].tolist()
+    return rows
 
 
 def usual_timestamp(schema: StreamSchema) -> str | None:

@@ -16,6 +16,7 @@ from cep_common.link_messages import Data, MarkIdle, OpenLink, StreamSchema
 from cep_common.messages import Rejected
 from cep_common.security.roles import Door
 from cep_common.transport import readable
+from cep_worker.event_times import LATEST_MS, WRONG_TIME, strange_times
 from cep_worker.object_values import WRONG_JSON, unreadable_object
 from cep_worker.reactor import Reactor
 from cep_worker.route import Route
@@ -200,7 +201,7 @@ class LinkIngress:
                 route = client.routes[stream]
                 if not route.has_room():
                     return False
-                problem = _problem(frame.batch)
+                problem = _problem(frame.batch, promised_ms)
                 if problem:
                     server.refuse_frame(client.link, "bad-events", f"{stream}: {problem}")
                 else:
@@ -224,12 +225,17 @@ class LinkIngress:
             self._reactor.defer(self._flush)
 
 
-def _problem(batch: pa.RecordBatch) -> str:
-    """What keeps a well-formed batch from being one of ordinary events, or nothing."""
+def _problem(batch: pa.RecordBatch, promised_ms: int) -> str:
+    """What keeps a well-formed batch, and the promise that came with it, from being one of ordinary events, or
+    nothing."""
+    if promised_ms > LATEST_MS:
+        return f"the watermark {promised_ms} is beyond the year 9999"
     kinds = batch.column(KIND)
     if kinds.null_count or batch.column(TIMESTAMP).null_count:
         return f"{TIMESTAMP} and {KIND} may not be null"
     if kinds.to_numpy(zero_copy_only=True).any():  # CURRENT is 0
         return f"{KIND} must be {CURRENT}"
+    if strange := strange_times(batch.column(TIMESTAMP)):
+        return f"{TIMESTAMP} of row {strange[0]} {WRONG_TIME}"
     found = unreadable_object(batch)
     return f"{found[1]} of row {found[0]} {WRONG_JSON}" if found is not None else ""

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from cep_common.errors import InputError
 from cep_common.link_messages import StreamSchema
-from cep_worker.event_times import timestamp_among
+from cep_worker.event_times import WRONG_TIME, strange_times, timestamp_among
 from siddhi.column_names import TIMESTAMP
 from topology.frames import ARROW_TYPES, CURRENT, arrow_schema
 
@@ -110,6 +110,8 @@ def _event_batch(
         elif times.null_count:
             row = first_row + pc.index(times.is_null(), True).as_py()
             raise InputError("bad-events", f"{file}: row {row}: {time_column} is the timestamp and may not be null")
+    if strange := strange_times(times):
+        raise InputError("bad-events", f"{file}: row {first_row + strange[0]}: {time_column} {WRONG_TIME}")
     kinds = pa.array(np.full(count, CURRENT, np.int8))
     columns = [_fitted(rows, name, kind, file, first_row) for name, kind in schema.attributes]
     return pa.RecordBatch.from_arrays([times, kinds, *columns], schema=arrow_schema(schema))

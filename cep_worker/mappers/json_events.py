@@ -19,7 +19,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from cep_common.errors import InputError
 from cep_common.link_messages import StreamSchema
-from cep_worker.event_times import usual_timestamp
+from cep_worker.event_times import WRONG_TIME, strange_times, usual_timestamp
 from cep_worker.mappers.refusals import MOST_DETAILS, EventsRefusedError, Misfit, events_refused
 from cep_worker.object_values import WRONG_OBJECT, unreadable_object
 from siddhi.column_names import TIMESTAMP
@@ -151,6 +151,10 @@ class JsonEvents:
         except (pa.ArrowException, UnicodeEncodeError) as error:
             raise EventsRefusedError("wrong-value", f"a value cannot be kept: {error}") from error
         batch = pa.RecordBatch.from_arrays(arrays, schema=self._arrow_schema)
+        if strange := strange_times(arrays[0], MOST_DETAILS):
+            told = self._time_key or self._time_attribute or TIMESTAMP
+            misfits = [Misfit(first_index + row, told, WRONG_TIME) for row in strange]
+            raise events_refused(self._schema.stream, misfits, len(events))
         unreadable = unreadable_object(batch)
         if unreadable is not None:
             misfit = Misfit(first_index + unreadable[0], unreadable[1], WRONG_OBJECT)

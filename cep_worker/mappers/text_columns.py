@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from cep_common.errors import InputError
 from cep_common.link_messages import StreamSchema
-from cep_worker.event_times import usual_timestamp
+from cep_worker.event_times import WRONG_TIME, strange_times, usual_timestamp
 from cep_worker.mappers.refusals import MOST_DETAILS, Misfit, events_refused
 from cep_worker.object_values import WRONG_OBJECT, is_readable
 from siddhi.column_names import TIMESTAMP
@@ -81,6 +81,7 @@ class TextColumns:
             nulls = np.flatnonzero(times.is_null().to_numpy(zero_copy_only=False))
             rows = [row for row in nulls if row not in told][:MOST_DETAILS]
             found += [Misfit(int(row), self._time, "is the event's timestamp and may not be null") for row in rows]
+        found += [Misfit(row, self._time, WRONG_TIME) for row in strange_times(times, MOST_DETAILS)]
         return times.fill_null(now_ms)
 
 
