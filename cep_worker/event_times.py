@@ -23,7 +23,7 @@ def strange_times(times: pa.Array, most: int = 1) -> list[int]:
     if not len(times) or times.null_count == len(times):
         return []
     bounds = pc.min_max(times).as_py()
-    if EARLIEST_MS <= bounds["min"] and bounds["max"] <= LATEST_MS:
+    if bounds["min"] >= EARLIEST_MS and bounds["max"] <= LATEST_MS:
         return []
     values = times.fill_null(0).to_numpy(zero_copy_only=False)
     rows: list[int] = np.flatnonzero((values < EARLIEST_MS) | (values > LATEST_MS))[:most].tolist()

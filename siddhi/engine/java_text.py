@@ -54,5 +54,8 @@ def parse_floating(text: str) -> float | None:
         return float(stripped.rstrip("fFdD"))
     if _HEX.fullmatch(stripped):
         head, power = re.split("[pP]", stripped, maxsplit=1)
-        return float.fromhex(f"{head}p{power.rstrip('fFdD')}")
+        try:
+            return float.fromhex(f"{head}p{power.rstrip('fFdD')}")
+        except OverflowError:  # too large, as Java says it
+            return -math.inf if head.startswith("-") else math.inf
     return None

@@ -69,6 +69,7 @@ from siddhi.engine.selector import last_of_each_group
 from siddhi.engine.state import State
 from siddhi.engine.state_size import StateSize, held_bytes
 from siddhi.engine.windows.by_time import LONG_AGO, ascends
+from siddhi.engine.windows.window import BEYOND_REACH
 from siddhi.language.ast import AttributeType
 
 
@@ -91,7 +92,7 @@ def leaving_of(window: model.HandlerCall | None, context: OperatorContext) -> Le
         return None
     compiler = ExpressionCompiler(context)
     nodes = [compiler.compile(argument) for argument in window.arguments]
-    numbers = [value if isinstance(value, int) else 0 for value in map(scalar_or_none, nodes)]
+    numbers = [min(value, BEYOND_REACH) if isinstance(value, int) else 0 for value in map(scalar_or_none, nodes)]
     if window.name == "length" and numbers[0] > 0:
         return Leaving(length=numbers[0])
     if window.name == "time":

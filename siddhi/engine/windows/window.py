@@ -13,7 +13,7 @@ from siddhi.engine.arrays import Int64Array
 from siddhi.engine.batch import EventBatch
 from siddhi.engine.column import Column
 from siddhi.engine.expressions.compiler import ExpressionCompiler
-from siddhi.engine.expressions.evaluation import Evaluation, Node, to_column
+from siddhi.engine.expressions.evaluation import Evaluation, Node, Value, to_column
 from siddhi.engine.expressions.leaves import scalar_or_none
 from siddhi.engine.families import Family
 from siddhi.engine.operator import Operator, OperatorContext, Step
@@ -22,6 +22,9 @@ from siddhi.engine.state_size import StateSize, held_bytes
 from siddhi.engine.store import RowStore
 from siddhi.engine.strings import StringPool
 from siddhi.language.ast import AttributeType
+
+BEYOND_REACH = 1 << 61
+"""Milliseconds that no event's time comes near to: two such numbers can be added without leaving a long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +50,14 @@ class WindowContext:
         return tuple(self.compiler.compile(argument) for argument in self.call.arguments)
 
     def constants(self) -> list[object]:
-        """The plain values of the arguments, None for those that are no constants."""
-        return [scalar_or_none(node) for node in self.arguments()]
+        """The plain values of the arguments, None for those that are no constants; a time or number that no window can
+        reach is `BEYOND_REACH`, so that an event's time and a duration can be added."""
+        return [saturated(scalar_or_none(node)) for node in self.arguments()]
+
+
+def saturated(value: object) -> object:
+    """`value`, or `BEYOND_REACH` for whole numbers that are larger."""
+    return min(value, BEYOND_REACH) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 class Window(Operator):
@@ -108,9 +117,10 @@ class Window(Operator):
 
 
 def with_time(batch: EventBatch, time: Node, name: str, pool: StringPool) -> EventBatch:
-    """`batch` with the values of `time` (a long for every row) as column `name`."""
-    value = time.evaluate(Evaluation(batch))
-    column = to_column(value, AttributeType.LONG, pool, batch.size)
+    """`batch` with the values of `time` (a long for every row) as column `name`. Times so far away that a duration
+    could not be added to them come as near as that is possible."""
+    values, valid = time.evaluate(Evaluation(batch))
+    column = to_column(Value(np.clip(values, -BEYOND_REACH, BEYOND_REACH), valid), AttributeType.LONG, pool, batch.size)
     return batch.with_columns({**batch.columns, name: column})
 
 
