@@ -29,6 +29,7 @@ VERBS = {
     "checkpoints": "cep_cli.checkpoints:checkpoints_command",
     "exceptions": "cep_cli.health:exceptions_command",
     "errors": "cep_cli.kept_errors:errors_command",
+    "wal": "cep_cli.wal:wal_command",
     "workers": "cep_cli.health:workers_command",
     "overview": "cep_cli.overview:overview_command",
     "plans": "cep_cli.plans:plans_command",

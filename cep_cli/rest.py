@@ -92,6 +92,22 @@ class ManagerClient:
         """Events of the plan that failed and that workers keep."""
         return self._call("GET", f"/plans/{quote(plan)}/errors", limit=str(limit))
 
+    def set_aside(self) -> Any:
+        """What workers have set aside of plans that are missing."""
+        return self._call("GET", "/wal")
+
+    def restore_aside(self, id_: str) -> Any:
+        """What became of restoring what is set aside as `id_`."""
+        return self._call("POST", f"/wal/{quote(id_)}/restore")
+
+    def discard_aside(self, id_: str) -> Any:
+        """What became of discarding what is set aside as `id_`."""
+        return self._call("POST", f"/wal/{quote(id_)}/discard")
+
+    def adopt_worker(self, worker: str) -> Any:
+        """What became of letting a worker of another system serve this one."""
+        return self._call("POST", f"/workers/{quote(worker)}/adopt")
+
     def replay_errors(self, plan: str, choice: dict[str, Any]) -> Any:
         """What became of sending kept events where they failed once more."""
         return self._call("POST", f"/plans/{quote(plan)}/errors/replay", body=msgspec.json.encode(choice))

@@ -206,7 +206,8 @@ class WorkerRegistered(Message, frozen=True):
     """`revision` is the manager's plan list; a worker with another one asks for it. `limits` are this worker's share of
     what tenants may send; those that are not named may send any number of events. `checkpoints` tell of plans
     whose results wait in workers for their checkpoint. `managers` are all that are known, the leader first. `system` is
-    the identity of the managers' database: a worker that serves another system does nothing that it is told here."""
+    the identity of the managers' database: a worker that serves another system does nothing that it is told here,
+    unless a person has said that this one `adopts` it."""
 
     TYPE = "worker-registered"
     heartbeat_ms: int
@@ -215,6 +216,7 @@ class WorkerRegistered(Message, frozen=True):
     checkpoints: tuple[PlanCheckpoints, ...] = ()
     managers: tuple[Endpoint, ...] = ()
     system: str = ""
+    adopts: bool = False
 
 
 class StreamBinding(msgspec.Struct, frozen=True):

@@ -114,7 +114,8 @@ class ControlPlane:
 
     def _worker(self, peer: bytes, message: RegisterWorker, now_ms: int) -> tuple[Message, list[Instruction]]:
         if self._admission.is_foreign(message, now_ms):
-            return WorkerRegistered(self._heartbeat_ms, 0, system=self._system), []
+            adopts = self._admission.is_adopted(message.worker)
+            return WorkerRegistered(self._heartbeat_ms, 0, system=self._system, adopts=adopts), []
         holder = self._members.live_by_name(now_ms).get(message.worker)
         refusal = self._admission.refuse(message, holder, now_ms, self._lease_ms)
         if refusal is not None:
@@ -239,6 +240,11 @@ class ControlPlane:
     def not_removed(self, key: PlanKey, reason: str) -> list[Instruction]:
         """The plan store could not do what a `RemoveDrained` asked for."""
         return self._deployments.not_removed(key, reason)
+
+    def adopt_worker(self, worker: str) -> list[Instruction]:
+        """A worker that serves another system is told to serve this one with its next heartbeat."""
+        self._admission.adopt(worker)
+        return [LogLine("warning", f"worker of another system is adopted worker={worker}")]
 
     def set_intake(self, key: PlanKey, intake: bool) -> list[Instruction]:
         """Workers take events in for the plan, or do not."""

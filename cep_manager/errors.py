@@ -6,6 +6,7 @@ CepError
     ├── UnknownPlanError        no such plan
     ├── UnknownSavepointError   the plan has no such savepoint
     ├── UnknownWorkerError      no such worker
+    ├── UnknownAsideError       nothing of that id is set aside
     ├── NoDriverError           no driver lives that could do what was asked for
     ├── ChangeUnderWayError     the plan is being changed, and that must come to its end first
     ├── CannotDrainError        nothing can work off what workers accepted for the plan
@@ -73,6 +74,12 @@ class UnknownWorkerError(ManagerError):
     """There is no worker of that name."""
 
     code = "unknown-worker"
+
+
+class UnknownAsideError(ManagerError):
+    """Nothing of that id is set aside at any worker."""
+
+    code = "unknown-set-aside"
 
 
 class NoDriverError(ManagerError):

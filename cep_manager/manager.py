@@ -21,14 +21,14 @@ from cep_manager.authoring.trials import Trials
 from cep_manager.cluster import driver_view, election_view, endpoint_views, task_views, worker_views
 from cep_manager.compiler import compile_plan, validate_plan
 from cep_manager.config import ManagerConfig
-from cep_manager.errors import NoWorkerError
+from cep_manager.errors import NoWorkerError, UnknownWorkerError
 from cep_manager.event_flow import EventFlow, event_flow
 from cep_manager.events.model import EventFilter, EventStreamView, SentEvents
 from cep_manager.events.sending import own_authorization, send_events
 from cep_manager.events.streams import event_streams, find_stream, workers_of
 from cep_manager.events.tails import Tail, Tails, listen_with
 from cep_manager.graph_model import TopologyGraph
-from cep_manager.kept_errors.asking import ErrorStores, live_workers
+from cep_manager.kept_errors.asking import ErrorStores
 from cep_manager.kept_errors.model import DiscardedErrors, ErrorChoice, KeptErrors, ReplayedErrors
 from cep_manager.live.broadcaster import Broadcaster, Look, Watch
 from cep_manager.logs.asking import asking
@@ -53,11 +53,14 @@ from cep_manager.plan_folder_watch import PlanFolderWatch
 from cep_manager.plan_record import PlanRecord
 from cep_manager.sample_commands import SampleCommands
 from cep_manager.service import ManagerService
+from cep_manager.set_aside.asking import AsideStores
+from cep_manager.set_aside.model import AdoptedWorker, AsideList, DiscardedAside, RestoredAside
 from cep_manager.snapshot import Snapshot
 from cep_manager.state_queries.model import StateList, StateQuestion, StateRows
 from cep_manager.state_queries.questions import StateQueries, state_list
 from cep_manager.status import plan_status
 from cep_manager.topology_graph import topology_graph
+from cep_manager.worker_calls import live_workers
 from siddhi.trial.messages import TrialResult
 
 logger = logging.getLogger(__name__)
@@ -151,11 +154,34 @@ class Manager(SampleCommands):
     def discard_errors(self, key: PlanKey, choice: ErrorChoice, authorization: str) -> DiscardedErrors:
         return self._error_stores(key, authorization).discard(choice)
 
+    def set_aside(self, tenant: int, authorization: str) -> AsideList:
+        return self._aside_stores(tenant, authorization).listed()
+
+    def restore_aside(self, tenant: int, id_: str, authorization: str) -> RestoredAside:
+        return self._aside_stores(tenant, authorization).restore(id_)
+
+    def discard_aside(self, tenant: int, id_: str, authorization: str) -> DiscardedAside:
+        return self._aside_stores(tenant, authorization).discard(id_)
+
+    def adopt_worker(self, worker: str) -> AdoptedWorker:
+        snapshot = self._live_snapshot()
+        strangers = {one.report.worker: one.report for one in snapshot.strangers if one.kind == "other-system"}
+        if worker not in strangers:
+            raise UnknownWorkerError(
+                f"no worker named {worker} that serves another system is heard: see `cep status` for those that are"
+            )
+        self._service.adopt_worker(worker)
+        return AdoptedWorker(worker, strangers[worker].system)
+
+    def _aside_stores(self, tenant: int, authorization: str) -> AsideStores:
+        shown = authorization or own_authorization(self._config.accounts.worker_token)
+        return AsideStores(live_workers(self._live_snapshot(), "what it has set aside"), tenant, shown)
+
     def _error_stores(self, key: PlanKey, authorization: str) -> ErrorStores:
         snapshot = self._live_snapshot()
         _record(snapshot, key)
         shown = authorization or own_authorization(self._config.accounts.worker_token)
-        return ErrorStores(live_workers(snapshot), key, shown)
+        return ErrorStores(live_workers(snapshot, "its error store"), key, shown)
 
     def validate(self, text: str) -> Validation:
         return validate_plan(text, self._config.scripts)

@@ -28,6 +28,7 @@ from cep_manager.metric_tables.history import PlanHistory, Wanted
 from cep_manager.metric_tables.writer import MetricTablesView
 from cep_manager.plan_folder import FileProblem
 from cep_manager.samples import SampleReport
+from cep_manager.set_aside.model import AdoptedWorker, AsideList, DiscardedAside, RestoredAside
 from cep_manager.snapshot import Snapshot
 from cep_manager.state_queries.model import StateList, StateQuestion, StateRows
 from cep_manager.status import PlanStatus
@@ -396,6 +397,19 @@ class ManagerView(Protocol):
 
     def discard_errors(self, key: PlanKey, choice: ErrorChoice, authorization: str) -> DiscardedErrors:
         """The chosen entries are gone."""
+
+    def set_aside(self, tenant: int, authorization: str) -> AsideList:
+        """What workers have set aside of the tenant's plans; `authorization` is what they are shown. Raises
+        NoWorkerError, WorkerFailedError, as do the next two."""
+
+    def restore_aside(self, tenant: int, id_: str, authorization: str) -> RestoredAside:
+        """The events go to the stream of their name. Raises UnknownAsideError."""
+
+    def discard_aside(self, tenant: int, id_: str, authorization: str) -> DiscardedAside:
+        """It is gone for good. Raises UnknownAsideError."""
+
+    def adopt_worker(self, worker: str) -> AdoptedWorker:
+        """A worker that serves another system serves this one from now on. Raises UnknownWorkerError."""
 
     def cluster(self) -> Cluster:
         """All processes that are alive, of all tenants."""

@@ -215,6 +215,10 @@ class ManagerService:
         """The driver is told to do that. Raises ManagerUnavailableError, NoDriverError."""
         self._commands.do(lambda now_ms: self._plane.order(order, now_ms))
 
+    def adopt_worker(self, worker: str) -> None:
+        """The worker, which serves another system, is to serve this one. Raises ManagerUnavailableError."""
+        self._commands.do(lambda _: self._plane.adopt_worker(worker))
+
     def _wake(self) -> None:
         # A full pipe means that the loop is being woken already; a closed one that it has ended.
         with contextlib.suppress(OSError):

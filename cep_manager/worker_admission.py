@@ -50,6 +50,7 @@ class WorkerAdmission:
 
     def __init__(self, system: str) -> None:
         self._system = system
+        self._adopted: set[str] = set()
         self._known: dict[str, _Known] = {}
         self._strangers: dict[tuple[str, str], Stranger] = {}
 
@@ -59,8 +60,17 @@ class WorkerAdmission:
         if foreign:
             self._note(Stranger("other-system", message, now_ms))
         else:
+            self._adopted.discard(message.worker)
             self._forget(message.worker, "other-system")
         return foreign
+
+    def adopt(self, worker: str) -> None:
+        """A person wants the worker, which serves another system, to serve this one."""
+        self._adopted.add(worker)
+
+    def is_adopted(self, worker: str) -> bool:
+        """Return whether the worker is to be told so."""
+        return worker in self._adopted
 
     def refuse(
         self, message: RegisterWorker, holder: Member[RegisterWorker] | None, now_ms: int, lease_ms: int

@@ -12,6 +12,9 @@ CALLS: dict[str, Permission] = {
     "get_errors": Permission.OPERATE,
     "replay_errors": Permission.OPERATE,
     "discard_errors": Permission.OPERATE,
+    "get_wal": Permission.OPERATE,
+    "restore_wal": Permission.OPERATE,
+    "discard_wal": Permission.OPERATE,
     "post_events": Permission.SEND,
     "post_source": Permission.SEND,
 }

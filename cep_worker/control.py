@@ -200,7 +200,7 @@ class ControlLoop:
         )
         if isinstance(answer, WorkerRegistered):
             self._worker_pace.interval_ms = answer.heartbeat_ms
-            if not self._follows(answer.system):
+            if not self._follows(answer.system, adopts=answer.adopts):
                 return
             self._flows.limit(answer.limits)
             self._flows.checkpoints(answer.checkpoints)
@@ -226,12 +226,15 @@ class ControlLoop:
             "instance": own.instance,
         }
 
-    def _follows(self, system: str) -> bool:
-        """Whether the managers of that system are to be followed. Those of another one know nothing of the plans whose
-        events are here: to them all of these would be plans that are gone."""
+    def _follows(self, system: str, *, adopts: bool = False) -> bool:
+        """Whether the managers of that system are to be followed: that which is served, or which `adopts` us. Those of
+        another one know nothing of the plans whose events are here: to them all of these would be plans that are
+        gone."""
         if self._ownership is None:
             return True
         try:
+            if adopts:
+                self._ownership.adopt(system)
             followed = self._ownership.serves(system)
         except OSError as error:
             paced_logger.problem("system", "not noted which system is served: reason=%s", error, level=logging.ERROR)

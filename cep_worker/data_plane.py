@@ -19,6 +19,7 @@ from cep_common.link_messages import StreamSchema
 from cep_common.messages import DeployedPlan, EndpointAssigned, PlanCheckpoints, RemovedPlan, TenantLimit
 from cep_common.security.web import Gate
 from cep_common.worker_reports import MOST_ASIDE
+from cep_worker.aside_desk import AsideDesk
 from cep_worker.config import WorkerConfig
 from cep_worker.connectors import Artefact, Declared, declared_by_artefacts, declared_by_plan
 from cep_worker.consumers import Consumer
@@ -42,6 +43,7 @@ from cep_worker.sinks.running import RunningSinks
 from cep_worker.sources.base import SourceContext
 from cep_worker.sources.running import RunningSources
 from cep_worker.spool.folder import Spool
+from cep_worker.spool.records import Origin
 from cep_worker.spool.upkeep import open_upkeep
 from cep_worker.standing import Standing
 from cep_worker.streams import EventStream, PlanStream, StreamDirectory
@@ -107,6 +109,7 @@ class DataPlane:
         self._topics = Topics(self._make_feed_route, self._upkeep, clock.monotonic_ms, self._errors.keep_of_stream)
         self._plan_feeds = PlanFeeds(self._topics)
         self._error_desk = ErrorDesk(self._errors, self)
+        self._aside_desk = AsideDesk(spool, self._held, self)
         self._sinks = RunningSinks(
             self._reactor, context, worker, config.sinks.waiting_rows, self._room_from_anywhere, self._topics,
             self._errors,
@@ -173,11 +176,16 @@ class DataPlane:
     def imported(self) -> StreamDirectory:
         return self._imported
 
-    def submit(self, source: Hashable, stream: EventStream, batch: pa.RecordBatch) -> Future[None]:
-        return self._intake.submit(source, stream, batch)
+    def submit(
+        self, source: Hashable, stream: EventStream, batch: pa.RecordBatch, origin: Origin | None = None
+    ) -> Future[None]:
+        return self._intake.submit(source, stream, batch, origin)
 
     def error_desk(self) -> ErrorDesk:
         return self._error_desk
+
+    def aside_desk(self) -> AsideDesk:
+        return self._aside_desk
 
     def replay_to_sink(self, key: PlanKey, stream: str, sink: str, batch: pa.RecordBatch, attempt: Attempt) -> None:
         """The sink of the plan's stream will try to deliver events that it once could not."""

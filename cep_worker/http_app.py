@@ -24,6 +24,8 @@ from cep_common.link_messages import StreamSchema
 from cep_common.metric_families import Metrics
 from cep_common.security.web import Gate, answer_for, guard
 from cep_worker.access import CALLS
+from cep_worker.aside_desk import UNAVAILABLE as ASIDE_UNAVAILABLE
+from cep_worker.aside_desk import UNKNOWN_ID, AsideDesk
 from cep_worker.error_store.desk import MOST_SHOWN, Choice, ErrorDesk
 from cep_worker.error_store.store import UNAVAILABLE
 from cep_worker.figures import WorkerFigures
@@ -55,6 +57,9 @@ STATUS = {
     "inactive": 503,
     "starting": 503,
     UNAVAILABLE: 503,
+    UNKNOWN_ID: 404,
+    ASIDE_UNAVAILABLE: 503,
+    "cannot-restore": 409,
 }
 """Refusals that are not simply 400."""
 
@@ -92,6 +97,9 @@ class Gateway(Protocol):
 
     def error_desk(self) -> ErrorDesk:
         """Where failed events are looked at, replayed and discarded."""
+
+    def aside_desk(self) -> AsideDesk:
+        """Where it is looked at what was set aside, as its plan is missing."""
 
     def limit_wait_ms(self, tenant: int) -> int:
         """How long the tenant has to wait, since it has sent more events than it may; 0 when it need not."""
@@ -143,22 +151,7 @@ def create_app(gateway: Gateway, body_bytes: int, wait_ms: int, gate: Gate) -> F
     def get_health() -> Response:
         return _json(gateway.health())
 
-    @app.get("/errors")
-    def get_errors() -> Response:
-        _known_parameters("tenant", "plan", "limit")
-        plan = PlanKey(_tenant(), request.args.get("plan", ""))
-        return _json(gateway.error_desk().listed(plan, _limit()))
-
-    @app.post("/errors/replay")
-    def replay_errors() -> Response:
-        chosen = _choice()
-        return _json(gateway.error_desk().replay(PlanKey(_tenant(), chosen.plan), chosen))
-
-    @app.post("/errors/discard")
-    def discard_errors() -> Response:
-        chosen = _choice()
-        return _json({"discarded": gateway.error_desk().discard(PlanKey(_tenant(), chosen.plan), chosen)})
-
+    _kept_routes(app, gateway)
     metrics = Metrics(lambda: worker_metrics(gateway.figures()))
 
     @app.get("/metrics")
@@ -180,6 +173,41 @@ def create_app(gateway: Gateway, body_bytes: int, wait_ms: int, gate: Gate) -> F
     app.register_error_handler(HTTPException, _http_error)
     app.register_error_handler(Exception, _failure)
     return app
+
+
+def _kept_routes(app: Flask, gateway: Gateway) -> None:
+    """What is kept of events that cannot go on: failed ones, and those of plans that are missing."""
+
+    @app.get("/errors")
+    def get_errors() -> Response:
+        _known_parameters("tenant", "plan", "limit")
+        plan = PlanKey(_tenant(), request.args.get("plan", ""))
+        return _json(gateway.error_desk().listed(plan, _limit()))
+
+    @app.post("/errors/replay")
+    def replay_errors() -> Response:
+        chosen = _choice()
+        return _json(gateway.error_desk().replay(PlanKey(_tenant(), chosen.plan), chosen))
+
+    @app.post("/errors/discard")
+    def discard_errors() -> Response:
+        chosen = _choice()
+        return _json({"discarded": gateway.error_desk().discard(PlanKey(_tenant(), chosen.plan), chosen)})
+
+    @app.get("/wal")
+    def get_wal() -> Response:
+        _known_parameters("tenant")
+        return _json({"entries": gateway.aside_desk().listed(_tenant())})
+
+    @app.post("/wal/<id_>/restore")
+    def restore_wal(id_: str) -> Response:
+        _refuse_cross_site()
+        return _json(gateway.aside_desk().restore(_tenant(), id_))
+
+    @app.post("/wal/<id_>/discard")
+    def discard_wal(id_: str) -> Response:
+        _refuse_cross_site()
+        return _json(gateway.aside_desk().discard(_tenant(), id_))
 
 
 def _accept(gateway: Gateway, source: HttpSource, wait_ms: int) -> Response:
@@ -254,10 +282,14 @@ def _tenant() -> int:
         raise InputError("unknown-tenant", str(error)) from error
 
 
-def _choice() -> Choice:
+def _refuse_cross_site() -> None:
     _known_parameters("tenant")
     if "Origin" in request.headers or request.headers.get("Sec-Fetch-Site", "none") != "none":
         raise InputError("cross-site", "pages in browsers do not replay or discard here; the manager's console does")
+
+
+def _choice() -> Choice:
+    _refuse_cross_site()
     try:
         return msgspec.json.decode(request.get_data(cache=False), type=Choice)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

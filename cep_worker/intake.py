@@ -15,6 +15,7 @@ from cep_common.link_messages import StreamSchema
 from cep_worker.reactor import Reactor
 from cep_worker.route import Route
 from cep_worker.spool.errors import SpoolFullError
+from cep_worker.spool.records import Origin
 from cep_worker.spool.upkeep import Upkeep
 from cep_worker.streams import EventStream
 from topology.link import NO_WATERMARK
@@ -28,6 +29,7 @@ class _Submission:
     stream: EventStream
     batch: pa.RecordBatch
     taken: Future[None]
+    origin: Origin | None = None
 
 
 class Intake:
@@ -44,12 +46,14 @@ class Intake:
         self._routes: dict[Hashable, Route] = {}
         self._waiting: deque[_Submission] = deque()
 
-    def submit(self, source: Hashable, stream: EventStream, batch: pa.RecordBatch) -> Future[None]:
+    def submit(
+        self, source: Hashable, stream: EventStream, batch: pa.RecordBatch, origin: Origin | None = None
+    ) -> Future[None]:
         """Done when all inflows of `stream` have taken `batch`, which is of its schema, and the worker can no longer
-        lose it; fails with InputError when the stream is gone, nothing more can be stored, or it is too large. Any
-        thread may call it."""
+        lose it; fails with InputError when the stream is gone, nothing more can be stored, or it is too large. A
+        batch that may come again has an `origin`, and is taken once. Any thread may call it."""
         taken: Future[None] = Future()
-        submission = _Submission(source, stream, batch, taken)
+        submission = _Submission(source, stream, batch, taken, origin)
         self._reactor.post(lambda: self._arrived(submission))
         return taken
 
@@ -90,7 +94,7 @@ class Intake:
             return False
         if submission.taken.set_running_or_notify_cancel():
             try:
-                route.offer(submission.batch, None, NO_WATERMARK, now_ms)
+                route.offer(submission.batch, None, NO_WATERMARK, now_ms, submission.origin)
             except SpoolFullError as error:
                 submission.taken.set_exception(InputError("no-room", error.message))
             except InputError as error:

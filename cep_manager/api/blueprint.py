@@ -22,6 +22,7 @@ from cep_manager.api.plan_routes import plan_routes
 from cep_manager.api.requests import read_tenant
 from cep_manager.api.statistics_routes import statistics_routes
 from cep_manager.api.topology_routes import topology_routes
+from cep_manager.api.wal_routes import wal_routes
 from cep_manager.event_flow import EventFlow
 from cep_manager.manager_view import Cluster, Health, ManagerView
 
@@ -41,6 +42,7 @@ def api_blueprint(view: ManagerView, accounts: Accounts | None = None) -> Bluepr
     authoring_routes(api.in_area("Writing plans"), view)
     event_routes(api.in_area("Events"), view)
     error_routes(api.in_area("Events that failed"), view)
+    wal_routes(api.in_area("Events of plans that are missing"), view)
     health_routes(api.in_area("Errors, workers, checkpoints of all plans"), view)
     overview_routes(api.in_area("The system"), view)
     live_routes(api.in_area("The system"), view)

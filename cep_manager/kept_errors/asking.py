@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
-import requests
 
 from cep_common.ids import PlanKey
 from cep_common.messages import RegisterWorker
-from cep_common.web_client import WebClient
-from cep_manager.errors import NoWorkerError, WorkerFailedError
 from cep_manager.kept_errors.model import (
     DiscardedErrors,
     ErrorChoice,
@@ -23,12 +18,7 @@ from cep_manager.kept_errors.model import (
     ReplayedErrors,
     SilentWorker,
 )
-from cep_manager.snapshot import Snapshot
-
-TIMEOUT_S = 10.0
-MOST_ANSWER_BYTES = 16 * 2**20
-AT_ONCE = 8
-"""So many workers are asked at the same time."""
+from cep_manager.worker_calls import Call, ask_workers
 
 T = TypeVar("T")
 
@@ -58,15 +48,6 @@ class _Replayed(msgspec.Struct):
 
 class _Discarded(msgspec.Struct):
     discarded: int
-
-
-def live_workers(snapshot: Snapshot) -> tuple[RegisterWorker, ...]:
-    """Those that can be asked, by name. Raises NoWorkerError when there are none."""
-    live = [one.latest for one in snapshot.workers if one.live(snapshot.now_ms, snapshot.lease_ms)]
-    found = sorted((one for one in live if one.http_address), key=lambda one: one.worker)
-    if not found:
-        raise NoWorkerError("no worker is alive that could be asked for its error store")
-    return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,38 +104,5 @@ class ErrorStores:
         body = None
         if choice is not None:
             body = msgspec.json.encode({"plan": self.key.plan, **msgspec.to_builtins(choice)})
-
-        def ask(worker: RegisterWorker) -> T | SilentWorker:
-            return self._ask_one(worker, method, path, body, kind, parameters or {})
-
-        with ThreadPoolExecutor(min(AT_ONCE, len(self.workers))) as pool:
-            answers = list(zip(self.workers, pool.map(ask, self.workers), strict=True))
-        silent = tuple(answer for _, answer in answers if isinstance(answer, SilentWorker))
-        if len(silent) == len(answers):
-            raise WorkerFailedError(_in_words(silent))
-        return [(one.worker, answer) for one, answer in answers if not isinstance(answer, SilentWorker)], silent
-
-    def _ask_one(
-        self, worker: RegisterWorker, method: str, path: str, body: bytes | None, kind: type[T],
-        parameters: dict[str, str],
-    ) -> T | SilentWorker:  # fmt: skip
-        headers = {"tenant": str(self.key.tenant)}
-        if self.authorization:
-            headers["Authorization"] = self.authorization
-        try:
-            with WebClient(MOST_ANSWER_BYTES) as client:
-                answer = client.request(
-                    method, f"{worker.http_address}{path}", params=parameters, data=body, headers=headers,
-                    timeout_s=TIMEOUT_S,
-                )  # fmt: skip
-            if not answer.ok:
-                told: Any = answer.json()
-                return SilentWorker(worker.worker, f"{told['message']} [{told['code']}]")
-            return msgspec.json.decode(answer.content(), type=kind)
-        except (requests.RequestException, ValueError, KeyError, TypeError) as error:
-            problem = f"no answer at {worker.http_address}: {type(error).__name__}"
-            return SilentWorker(worker.worker, problem)
-
-
-def _in_words(silent: Iterable[SilentWorker]) -> str:
-    return "; ".join(f"{one.worker}: {one.problem}" for one in silent)
+        call = Call(method, path, kind, self.key.tenant, self.authorization, body, parameters or {})
+        return ask_workers(self.workers, call)

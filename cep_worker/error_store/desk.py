@@ -195,7 +195,7 @@ class ErrorDesk:
 
     def _to_stream(self, entry: Entry, deadline: float) -> None:
         origin = entry.origin
-        stream = _inflow(self._offers.imported(), origin.key, origin.stream)
+        stream = inflow_of(self._offers.imported(), origin.key, origin.stream)
         batch = fitting(entry.failed.events, stream.schema)
         source = ("replay", origin.key, origin.stream)
         taken = self._offers.submit(source, stream, batch)
@@ -222,7 +222,7 @@ def fitting(events: pa.RecordBatch, schema: StreamSchema) -> pa.RecordBatch:
     return converted(events, schema.attributes)
 
 
-def _inflow(imported: StreamDirectory, key: PlanKey, stream: str) -> EventStream:
+def inflow_of(imported: StreamDirectory, key: PlanKey, stream: str) -> EventStream:
     """The imported stream of the plan. Raises InputError."""
     reason = "no source feeds it, queries of the plan do: replay where those events come from, or discard the entry"
     nowhere = InputError("no-inflow", f"{stream} of {key.plan} takes no events from outside: {reason}")

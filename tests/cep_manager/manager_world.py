@@ -39,6 +39,8 @@ from cep_manager.errors import (
     PlanInvalidError,
     ProcessSilentError,
     QueryInvalidError,
+    UnknownAsideError,
+    UnknownWorkerError,
 )
 from cep_manager.event_flow import EventFlow, event_flow
 from cep_manager.events.model import EventFilter, EventStreamView, SentEvents, TailReport
@@ -70,6 +72,7 @@ from cep_manager.plan_commands import unknown_plan
 from cep_manager.plan_record import PlanToRun
 from cep_manager.sample_commands import sampled_components
 from cep_manager.samples import SampleReport, sample_report
+from cep_manager.set_aside.model import AdoptedWorker, AsideEntry, AsideList, DiscardedAside, RestoredAside
 from cep_manager.snapshot import Snapshot
 from cep_manager.state_queries.model import StateColumn, StateList, StateQuestion, StateRows, StateSource
 from cep_manager.status import plan_status
@@ -313,6 +316,11 @@ LEADER = ManagerMember(
 )
 
 
+ASIDE_ENTRY = AsideEntry(
+    "4f2a91c0", "log", "Gone", "Departures", 12, 1_767_225_600_000, 1_767_830_400_000, "its plan is missing", "worker-1"
+)
+
+
 class FakeTail:
     """Two reports of a hostile event, then the end."""
 
@@ -436,6 +444,26 @@ class FakeView:
         self._record(key)
         self.chosen.append(choice)
         return DiscardedErrors(key.plan, key.tenant, 1, ())
+
+    def set_aside(self, tenant: int, authorization: str) -> AsideList:
+        return AsideList(tenant, (ASIDE_ENTRY,) if tenant == KEY.tenant else (), ())
+
+    def restore_aside(self, tenant: int, id_: str, authorization: str) -> RestoredAside:
+        self._aside(tenant, id_)
+        return RestoredAside(id_, "worker-1", ASIDE_ENTRY.events, 0)
+
+    def discard_aside(self, tenant: int, id_: str, authorization: str) -> DiscardedAside:
+        self._aside(tenant, id_)
+        return DiscardedAside(id_, "worker-1", ASIDE_ENTRY.events)
+
+    def adopt_worker(self, worker: str) -> AdoptedWorker:
+        if worker != "worker-9":
+            raise UnknownWorkerError(f"no worker named {worker} that serves another system is heard")
+        return AdoptedWorker(worker, "5f0d")
+
+    def _aside(self, tenant: int, id_: str) -> None:
+        if (tenant, id_) != (KEY.tenant, ASIDE_ENTRY.id):
+            raise UnknownAsideError(f"nothing with the id {id_} is set aside at any worker")
 
     def validate(self, text: str) -> Validation:
         self._look()

@@ -22,9 +22,10 @@ from cep_common.security.config import ServerSecurity
 from cep_common.security.tokens import TokenFile
 from cep_common.security.web import Gate
 from cep_manager.errors import NoWorkerError, WorkerFailedError
-from cep_manager.kept_errors.asking import ErrorStores, live_workers
+from cep_manager.kept_errors.asking import ErrorStores
 from cep_manager.kept_errors.model import ErrorChoice, SilentWorker
 from cep_manager.web import create_app
+from cep_manager.worker_calls import live_workers
 
 
 def entry(number: int) -> dict[str, Any]:
@@ -132,10 +133,10 @@ def test_an_answer_that_is_none_is_a_silence(workers: tuple[FakeWorker, FakeWork
 def test_workers_that_are_gone_are_not_asked() -> None:
     world = World()
     world.active()
-    assert [one.worker for one in live_workers(world.snapshot())] == ["worker-1"]
+    assert [one.worker for one in live_workers(world.snapshot(), "its error store")] == ["worker-1"]
     world.tick(LEASE_MS)
     with pytest.raises(NoWorkerError):
-        live_workers(world.snapshot())
+        live_workers(world.snapshot(), "its error store")
 
 
 def test_rest_gives_them_and_refuses_what_says_nothing_clear() -> None:

@@ -334,17 +334,59 @@ def test_a_manager_that_has_never_heard_of_a_plan_costs_none_of_its_events(
     until(lambda: not world.manager.last(RegisterWorker).aside)
 
 
-def test_a_manager_of_another_system_is_not_followed(
-    world: World, receiver_of: Callable[..., Receiver], caplog: pytest.LogCaptureFixture
+def test_what_is_set_aside_is_given_to_another_plan_of_the_name_once_or_discarded(
+    world: World, receiver_of: Callable[..., Receiver]
 ) -> None:
+    world.start(msgspec.structs.replace(PLAN, deployed_ms=5))
+    for number in range(3):
+        post(world, number)
+    world.manager.lose()
+    until(lambda: world.manager.last(RegisterWorker).aside)
+    wal = world.url("/wal")
+    (entry,) = requests.get(wal, timeout=5).json()["entries"]
+    assert (entry["kind"], entry["plan"], entry["stream"], entry["events"]) == ("log", KEY.plan, "Departures", 3)
+    assert requests.get(wal, params={"tenant": "7"}, timeout=5).json() == {"entries": []}
+    refused = requests.post(f"{wal}/{entry['id']}/restore", timeout=5)
+    assert (refused.status_code, refused.json()["code"]) == (400, "no-inflow"), refused.text
+    world.manager.lose(msgspec.structs.replace(PLAN, deployed_ms=6, epoch=9))
+    until(lambda: world.reports() and world.reports()[0].epoch == 9)
+    assert requests.post(f"{wal}/nothing/restore", timeout=5).status_code == 404
+    assert requests.post(f"{wal}/{entry['id']}/restore", params={"tenant": "7"}, timeout=5).status_code == 404
+    restored = requests.post(f"{wal}/{entry['id']}/restore", timeout=5)
+    assert (restored.status_code, restored.json()["events"], restored.json()["left"]) == (200, 3, 0), restored.text
+    assert requests.get(wal, timeout=5).json() == {"entries": []}
+    receiver = receiver_of(world)
+    until(lambda: len(times(receiver)) == 3, receiver)
+    post(world, 7)
+    world.manager.lose()
+    until(lambda: world.manager.last(RegisterWorker).aside)
+    (entry,) = requests.get(wal, timeout=5).json()["entries"]
+    discarded = requests.post(f"{wal}/{entry['id']}/discard", timeout=5)
+    assert discarded.status_code == 200, discarded.text
+    until(lambda: not world.manager.last(RegisterWorker).aside)
+
+
+def test_a_worker_of_another_system_is_adopted_and_sets_aside_what_it_has(world: World) -> None:
+    world.manager.system = "first"
+    world.start(msgspec.structs.replace(PLAN, deployed_ms=5))
+    post(world, 1, 2, 3)
+    world.manager.system = "second"
+    world.manager.lose()
+    until(lambda: world.manager.last(RegisterWorker).refused_system == "second")
+    assert world.manager.last(RegisterWorker).aside == ()
+    world.manager.adopts = True
+    until(lambda: world.manager.last(RegisterWorker).aside)
+    assert world.manager.last(RegisterWorker).system == "second"
+    assert [one.events for one in world.manager.last(RegisterWorker).aside] == [3]
+
+
+def test_a_manager_of_another_system_is_not_followed(world: World, receiver_of: Callable[..., Receiver]) -> None:
     world.manager.system = "first"
     world.start(PLAN)
     post(world, 1, 2, 3)
     world.manager.system = "second"
-    with caplog.at_level(logging.ERROR):
-        world.manager.deploy()
-        until(lambda: world.manager.last(RegisterWorker).refused_system == "second")
-    assert "the manager is of another system" in caplog.text
+    world.manager.deploy()
+    until(lambda: world.manager.last(RegisterWorker).refused_system == "second")
     assert len(world.health()["plans"]) == 1, "what runs goes on"
     world.manager.system = "first"
     world.manager.removed = ()

@@ -148,6 +148,7 @@ class FakeManager:
     plans: tuple[DeployedPlan, ...] = ()
     removed: tuple[RemovedPlan, ...] = ()
     system: str = ""
+    adopts: bool = False
     revision: int = 1
     heartbeat_ms: int = 50
     receivers: dict[str, Endpoint] = field(default_factory=dict)
@@ -205,7 +206,12 @@ class FakeManager:
         match message:
             case RegisterWorker():
                 return WorkerRegistered(
-                    self.heartbeat_ms, self.revision, self.limits, self.checkpoints, system=self.system
+                    self.heartbeat_ms,
+                    self.revision,
+                    self.limits,
+                    self.checkpoints,
+                    system=self.system,
+                    adopts=self.adopts,
                 )
             case ListPlans():
                 return PlansListed(self.revision, self.plans, removed=self.removed, system=self.system)

@@ -1,0 +1,1 @@
+"""What workers have set aside of plans that are missing: asked of all of them."""
