@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import json
 import os
 import random
 import signal
@@ -39,6 +40,16 @@ RESTART_DELAY_S = 1.0
 OWN_TOKEN = "up-token.json"  # noqa: S105 - a file's name
 FIRST_ADMIN_MS = 5_000
 LOCK = "up.lock"
+PROCESSES = ("manager", "driver", "worker")
+OWN_FILES = ("manager.db", "manager.db-wal", "manager.db-shm", "checkpoints", OWN_TOKEN, LOCK)
+OPEN = {
+    "CEP_WORKER__SINKS__FOLDERS": '["/"]',
+    "CEP_WORKER__SINKS__URLS": '["*", "*://localhost", "*://127.0.0.0/8"]',
+    "CEP_WORKER__SOURCES__URLS": '["*"]',
+    "CEP_WORKER__PASSWORD_FILES__FOLDERS": '["/"]',
+    "CEP_DRIVER__STAGES__STORE_URLS": "true",
+}
+"""What plans may reach where everybody who reaches the system is its one user: what that user may."""
 NOT_AGAIN = 2
 """The exit code of a process whose configuration must be changed first: starting it again would be no use."""
 
@@ -163,7 +174,7 @@ class LocalSystem:
     def _begin(self) -> None:
         if self.login:
             self._prepare_login()
-        for name in ("manager", "driver", "worker"):
+        for name in PROCESSES:
             self._children[name] = _Child(
                 [sys.executable, "-m", "cep_cli", name],
                 {**self.environment, **self._settings()},
@@ -220,6 +231,16 @@ class LocalSystem:
             elif time.monotonic() - child.died_at >= RESTART_DELAY_S:
                 self._start(name)
 
+    def allowance(self) -> str:
+        """What plans may reach, in words, where that is more than as shipped; else nothing."""
+        if self.login or any(key in self.environment for key in OPEN):
+            return ""
+        return (
+            "nobody has to log in, so plans may reach what you may: files and hosts, but none of the system itself; "
+            "--login closes that, as do sinks.folders, sinks.urls, sources.urls, password_files.folders of the worker "
+            "and stages.store_urls of the driver"
+        )
+
     def stop(self) -> None:
         """Ends all processes in order; one that does not leave in time is killed. The driver is first: topologies take
         a last checkpoint, for which their results must be taken by workers."""
@@ -255,7 +276,13 @@ class LocalSystem:
 
     def _settings(self) -> dict[str, str]:
         manager = f"[127.0.0.1:{self.ports.control}]"
+        folder = self.folder.resolve()
+        own = [folder / name for name in (*OWN_FILES, *(f"{name}.log" for name in PROCESSES))]
+        protected = json.dumps([str(path) for path in own])
         return {
+            "CEP_WORKER__PROTECTED": protected,
+            "CEP_DRIVER__STAGES__PROTECTED": protected,
+            **({} if self.login else {key: value for key, value in OPEN.items() if key not in self.environment}),
             LEAVES_WITH_PARENT: "1",
             **{variable: str(getattr(self.ports, name)) for name, variable in PORT_VARIABLES.items()},
             "CEP_MANAGER__DATABASE__URL": f"sqlite:///{self.folder.resolve()}/manager.db",

@@ -37,6 +37,8 @@ def up_command(folder: Path, login: bool) -> None:
         click.echo(f"events in      {system.worker_http}/events/<stream>, ZeroMQ {system.ingress.url()}")
         click.echo(f"events out     ZeroMQ {system.egress.url()}")
         click.echo(f"logs           {folder}/*.log")
+        if allowed := system.allowance():
+            click.echo(allowed, err=True)
         click.echo("Ctrl-C stops everything.", err=True)
         while not stopping.wait(WATCH_S):
             system.watch()

@@ -10,7 +10,8 @@ import io
 import json
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from http.client import HTTPResponse
@@ -21,7 +22,16 @@ import requests
 from requests.adapters import HTTPAdapter
 from urllib3 import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.connection import HTTPConnection, HTTPSConnection
-from urllib3.exceptions import HTTPError, ReadTimeoutError
+from urllib3.exceptions import (
+    ConnectTimeoutError,
+    HTTPError,
+    NameResolutionError,
+    NewConnectionError,
+    ReadTimeoutError,
+)
+
+Addresses = Callable[[str, str, int], list[str]]
+"""The addresses of a host that may be connected to, for scheme, host and port."""
 
 MOST_BYTES = 64 * 1024
 """Of an answer of which only the status or some short text matters."""
@@ -107,14 +117,17 @@ class Answer:
 class WebClient:
     """Asks servers, over connections that are kept. Belongs to one thread. Redirections are not followed."""
 
-    def __init__(self, most_bytes: int = MOST_BYTES, auth: tuple[str, str] | None = None) -> None:
+    def __init__(
+        self, most_bytes: int = MOST_BYTES, auth: tuple[str, str] | None = None, addresses: Addresses | None = None
+    ) -> None:
         """Of a body at most `most_bytes` are read; a connection on which more comes is closed. `auth` goes with every
-        request."""
+        request. With `addresses` each connection goes to one that this gives for scheme, host and port; what it raises
+        comes out of `request`. Requests through a proxy do without, and nobody's `.netrc` is read."""
         self._most_bytes = most_bytes
         self._session = _Session()
-        self._session.auth = auth
+        self._session.auth = auth or (None if addresses is None else _no_credentials)
         for scheme in ("http://", "https://"):
-            self._session.mount(scheme, _Adapter(most_bytes + HEAD_BYTES))
+            self._session.mount(scheme, _Adapter(most_bytes + HEAD_BYTES, addresses))
 
     def __enter__(self) -> Self:
         return self
@@ -191,8 +204,9 @@ class _BoundedResponse(HTTPResponse):
 class _Adapter(HTTPAdapter):
     """Reads at most `most_bytes` of each answer."""
 
-    def __init__(self, most_bytes: int) -> None:
-        self._pools = _pools(most_bytes)
+    def __init__(self, most_bytes: int, addresses: Addresses | None) -> None:
+        self._pools = _pools(most_bytes, addresses)
+        self._pools_of_proxies = _pools(most_bytes, None)
         super().__init__()
 
     def init_poolmanager(self, *arguments: Any, **options: Any) -> None:
@@ -202,18 +216,48 @@ class _Adapter(HTTPAdapter):
     def proxy_manager_for(self, proxy: Any, **options: Any) -> Any:
         manager = super().proxy_manager_for(proxy, **options)
         if not proxy.casefold().startswith("socks"):
-            manager.pool_classes_by_scheme = self._pools
+            manager.pool_classes_by_scheme = self._pools_of_proxies
         return manager
 
 
-def _pools(most_bytes: int) -> dict[str, type[HTTPConnectionPool]]:
+def _no_credentials(request: requests.PreparedRequest) -> requests.PreparedRequest:
+    return request
+
+
+def _connect(connection: Any, scheme: str, addresses: Addresses, connect: Callable[[], socket.socket]) -> socket.socket:
+    """A connection to the first of the host's addresses that answers; its name is not looked up again."""
+    host = connection._dns_host
+    try:
+        found = addresses(scheme, host, connection.port)
+    except OSError as error:
+        raise NameResolutionError(host, connection, socket.gaierror(*error.args)) from error
+    try:
+        for address in found[:-1]:
+            connection._dns_host = address
+            with suppress(NewConnectionError, ConnectTimeoutError):
+                return connect()
+        connection._dns_host = found[-1]
+        return connect()
+    finally:
+        connection._dns_host = host
+
+
+def _pools(most_bytes: int, addresses: Addresses | None) -> dict[str, type[HTTPConnectionPool]]:
     answer: Any = staticmethod(partial(_BoundedResponse, most_bytes))
 
     class Plain(HTTPConnection):
         response_class = answer
 
+        def _new_conn(self) -> socket.socket:
+            connect = super()._new_conn
+            return connect() if addresses is None else _connect(self, "http", addresses, connect)
+
     class Encrypted(HTTPSConnection):
         response_class = answer
+
+        def _new_conn(self) -> socket.socket:
+            connect = super()._new_conn
+            return connect() if addresses is None else _connect(self, "https", addresses, connect)
 
     class PlainPool(HTTPConnectionPool):
         ConnectionCls = Plain

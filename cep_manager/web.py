@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from flask import Flask, Response, make_response, redirect, render_template, request, url_for
 
-from cep_common.security.web import Gate, Refuse, guard, open_gate
+from cep_common.security.web import SENT_BY_SINK, Gate, Refuse, guard, open_gate
 from cep_manager.access import CALLS
 from cep_manager.accounts.account_callers import AccountCallers
 from cep_manager.accounts.accounts import Accounts
@@ -43,6 +45,7 @@ def create_app(
     callers = AccountCallers(app, gate, accounts, secure) if accounts is not None else None
     refuse = _refusals(log_in=accounts is not None and accounts.config.login)
     guard(app, gate, CALLS, refuse, callers)
+    app.before_request(_refuse_sinks(refuse))
     app.before_request(_refuse_other_sites)
     app.before_request(refuse_forgeries(refuse))
     app.before_request(ask_for_password(refuse))
@@ -59,6 +62,17 @@ def create_app(
     app.register_blueprint(storm_blueprint(view))
     app.register_blueprint(metrics_blueprint(view))
     return app
+
+
+def _refuse_sinks(refuse: Refuse) -> Callable[[], Response | None]:
+    """Refuse what a sink of a plan sends: its plan would act with the rights of the worker's host."""
+
+    def check() -> Response | None:
+        if SENT_BY_SINK not in request.headers:
+            return None
+        return refuse(403, "sent-by-sink", "a manager takes no requests of sinks; plans are fed through workers")
+
+    return check
 
 
 def _refusals(log_in: bool) -> Refuse:

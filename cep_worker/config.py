@@ -10,6 +10,8 @@ from msgspec import Meta
 from cep_common.ids import Endpoint, parse_endpoint
 from cep_common.insight.config import LogConfig
 from cep_common.priority import ControlPriority
+from cep_common.reach.guard import Reach
+from cep_common.reach.rules import UrlRules
 from cep_common.security.config import ServerSecurity
 from cep_worker.extensions import Extension
 
@@ -82,10 +84,37 @@ class HttpConfig(msgspec.Struct, frozen=True):
     wait_ms: Milliseconds = 2_000
 
 
+def _check_rules(texts: tuple[str, ...]) -> None:
+    try:
+        UrlRules(texts)
+    except ValueError as error:
+        raise ValueError(f"urls: {error}") from error
+
+
 class SinkConfig(msgspec.Struct, frozen=True):
-    """What holds for every sink."""
+    """What holds for every sink, and what those of plans may reach: files in `folders`, and `urls`."""
 
     waiting_rows: Rows = 65_536
+    folders: tuple[str, ...] = ()
+    urls: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        _check_rules(self.urls)
+
+
+class SourcesConfig(msgspec.Struct, frozen=True):
+    """Addresses on which sources of plans may listen, beside the worker's own ones."""
+
+    urls: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        _check_rules(self.urls)
+
+
+class FoldersConfig(msgspec.Struct, frozen=True):
+    """The folders whose files plans may name."""
+
+    folders: tuple[str, ...] = ()
 
 
 class SpoolConfig(msgspec.Struct, frozen=True):
@@ -137,7 +166,8 @@ class ArtefactConfig(msgspec.Struct, frozen=True):
 
 
 class WorkerConfig(msgspec.Struct, frozen=True):
-    """Everything that a worker process is told."""
+    """Everything that a worker process is told. `protected` are files and folders, beside its own, that no plan may
+    open."""
 
     name: str = ""
     host: Host = "127.0.0.1"
@@ -151,6 +181,9 @@ class WorkerConfig(msgspec.Struct, frozen=True):
     egress: EgressConfig = EgressConfig()
     http: HttpConfig = HttpConfig()
     sinks: SinkConfig = SinkConfig()
+    sources: SourcesConfig = SourcesConfig()
+    password_files: FoldersConfig = FoldersConfig()
+    protected: tuple[str, ...] = ()
     spool: SpoolConfig = SpoolConfig()
     results: ResultsConfig = ResultsConfig()
     errors: ErrorsConfig = ErrorsConfig()
@@ -170,6 +203,16 @@ class WorkerConfig(msgspec.Struct, frozen=True):
     def http_scheme(self) -> str:
         """`https` where there is a certificate."""
         return "https" if self.security.certificate else "http"
+
+    def reach(self) -> Reach:
+        """What sources and sinks of plans may reach."""
+        return Reach(
+            sink_folders=self.sinks.folders,
+            sink_urls=self.sinks.urls,
+            source_folders=self.file_sources.folders,
+            source_urls=self.sources.urls,
+            password_folders=self.password_files.folders,
+        )
 
     def manager_endpoints(self) -> tuple[Endpoint, ...]:
         """The control planes of the managers, in the order in which they are tried."""

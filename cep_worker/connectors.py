@@ -53,11 +53,13 @@ class Artefact:
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """A connector and the stream that it means now. `key` is the plan that declares it, None for an artefact."""
+    """A connector and the stream that it means now. `key` is the plan that declares it, None for an artefact; `given`
+    are the names of options that are of the worker's configuration."""
 
     connector: Connector
     stream: EventStream
     key: PlanKey | None
+    given: frozenset[str] = frozenset()
 
     def plan(self) -> PlanKey:
         """The plan, or the first of those that an artefact serves."""
@@ -95,13 +97,13 @@ def declared_by_plan(
             problem = f"@{kind}(type='{connector.type}') of stream {connector.stream}: the stream needs {needed}"
             continue
         try:
-            whole = extensions.completed(kind, connector)
+            whole, given = extensions.completed(kind, connector)
         except ConfigError as error:
             problem = error.message
             continue
         member = PlanStream(plan.key, binding)
         stream = EventStream(StreamSchema(member.name(), binding.attributes), (member,))
-        found.append(Declared(whole, stream, plan.key))
+        found.append(Declared(whole, stream, plan.key, given))
     return found, problem
 
 

@@ -36,6 +36,7 @@ from cep_worker.intake import Intake
 from cep_worker.link_ingress import LinkIngress
 from cep_worker.plan_feeds import PlanFeeds
 from cep_worker.plan_flow import PlanSnapshot
+from cep_worker.reach import worker_guard
 from cep_worker.reactor import Reactor
 from cep_worker.route import Route
 from cep_worker.served_plans import ServedPlans
@@ -82,6 +83,7 @@ class DataPlane:
         self._source_artefacts, self._sink_artefacts = artefacts
         self._tell = changed
         self._extensions = Extensions(config.extensions)
+        self._guard = worker_guard(config)
         self._reactor = Reactor()
         self._upkeep = open_upkeep(config.spool, self._reactor.defer)
         self._imported = StreamDirectory(None)
@@ -112,7 +114,7 @@ class DataPlane:
         self._aside_desk = AsideDesk(spool, self._held, self)
         self._sinks = RunningSinks(
             self._reactor, context, worker, config.sinks.waiting_rows, self._room_from_anywhere, self._topics,
-            self._errors,
+            self._errors, self._guard,
         )  # fmt: skip
         self._sources = RunningSources(self._source_context)
         self._standing = Standing(
@@ -371,6 +373,7 @@ class DataPlane:
             submit=self._intake.submit,
             topics=self._topics,
             now_ms=self._clock.now_ms,
+            guard=None if declaration.key is None else self._guard,
         )
 
     def _consumers(self, key: PlanKey) -> Callable[[str], list[Consumer]]:

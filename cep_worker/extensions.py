@@ -51,15 +51,17 @@ class Extensions:
         found = (entry.extension for entry in entries if entry.extension is not None)
         self._defaults = {(str(one.namespace), one.name): one.properties for one in found}
 
-    def completed(self, kind: Kind, connector: Connector) -> Connector:
-        """The connector with all options that it has here; those of the plan go before those of its `ref`, and these
-        before those of its type. ConfigError for a `ref` that nobody knows."""
+    def completed(self, kind: Kind, connector: Connector) -> tuple[Connector, frozenset[str]]:
+        """The connector with all options that it has here, and the names of those that are of the configuration. Those
+        of the plan go before those of its `ref`, and these before those of its type. ConfigError for a `ref` that
+        nobody knows."""
         where = f"@{kind} of stream {connector.stream}"
         type_, options = self._complete(kind, connector.type, connector.options, CONNECTORS[kind], where)
         mapper, mapped = self._complete(
             f"{kind}Mapper", connector.mapper, connector.mapper_options, MAPPERS[kind], f"@map of {where}"
         )
-        return Connector(connector.stream, type_, options, mapper, mapped)
+        given = frozenset(options.keys() - connector.options.keys())
+        return Connector(connector.stream, type_, options, mapper, mapped), given
 
     def _complete(
         self, namespace: str, type_: str, options: Mapping[str, str], known: Mapping[str, type[Options]], where: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from typing import Any
 
 import sqlalchemy
@@ -9,6 +10,9 @@ from sqlalchemy import BigInteger, Connection, Engine, Integer, exc
 from sqlalchemy.types import Boolean, Double, Float, LargeBinary, Text, TypeEngine
 
 from cep_common.password_files import PasswordFileError, read_password
+from cep_common.reach.connecting import ReachError, allowed_addresses
+from cep_common.reach.databases import host_of, refuse_database
+from cep_common.reach.guard import Guard
 
 COLUMN_TYPES: dict[str, type[TypeEngine[Any]]] = {
     "string": Text,
@@ -64,6 +68,34 @@ def open_database(url: str, password_file: str = "", username: str = "", passwor
         sqlalchemy.event.listen(engine, "connect", _leave_transactions_alone)
         sqlalchemy.event.listen(engine, "begin", _begin)
     return engine
+
+
+def guard_database(engine: Engine, guard: Guard) -> None:
+    """Every connection to the database asks `guard` for the file or the addresses that its URL means at that moment."""
+
+    def check(*_: Any) -> None:
+        reason = refuse_database(engine.url, guard)
+        try:
+            if not reason and (server := host_of(engine.url)) is not None:
+                allowed_addresses(guard, *server)
+        except ReachError as error:
+            reason = error.message
+        except OSError as error:
+            reason = f"the host of the database is not known: {error.strerror}"
+        if reason:
+            raise exc.OperationalError("connect", None, ConnectionError(reason))
+
+    def forbid_attaching(connection: Any, _record: Any) -> None:
+        connection.set_authorizer(_no_other_files)
+
+    sqlalchemy.event.listen(engine, "do_connect", check)
+    if engine.dialect.name == "sqlite":
+        sqlalchemy.event.listen(engine, "connect", forbid_attaching)
+
+
+def _no_other_files(action: int, *_: Any) -> int:
+    """No statement opens another file."""
+    return sqlite3.SQLITE_DENY if action == sqlite3.SQLITE_ATTACH else sqlite3.SQLITE_OK
 
 
 def _leave_transactions_alone(connection: Any, _record: Any) -> None:

@@ -23,6 +23,10 @@ from cep_common.security.tokens import TokenFile
 
 logger = logging.getLogger(__name__)
 
+SENT_BY_SINK = "Cep-Sink"
+"""The header by which sinks of type `http` say whose they are. A manager takes no requests of sinks: a plan would speak
+with the rights of its worker's host."""
+
 Refuse = Callable[[int, str, str], Response]
 """An answer in the server's own form, from status, code and message."""
 

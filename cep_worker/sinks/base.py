@@ -11,6 +11,7 @@ import zmq
 from cep_common.ids import PlanKey
 from cep_common.link_messages import StreamSchema
 from cep_common.messages import Connector
+from cep_common.reach.guard import Guard
 from cep_worker.consumers import Consumer
 from cep_worker.error_store.entries import Origin
 from cep_worker.error_store.store import ErrorStore
@@ -67,6 +68,9 @@ class SinkContext:
     topics: Topics
     errors: ErrorStore
     label: str
+    guard: Guard | None = None
+    """What the sink may reach; None where the operator declares it."""
+    given: frozenset[str] = frozenset()
 
     def origin(self) -> Origin:
         """Where the events come from that the sink cannot deliver."""

@@ -53,7 +53,10 @@ class DeliveryLink:
         endpoint: Endpoint,
         opening: OpenLink,
         room: Callable[[], None],
+        refuse: Callable[[], str] = str,
     ) -> None:
+        """Before each connection `refuse` says why there may be none now, or nothing."""
+        self._refuse = refuse
         self._reactor = reactor
         self._context = context
         self._endpoint = endpoint
@@ -83,6 +86,10 @@ class DeliveryLink:
             self._look(link)
         elif self._tried_ms is None or now_ms - self._tried_ms >= RECONNECT_MS:
             self._tried_ms = now_ms
+            if reason := self._refuse():
+                self.last_error = reason
+                paced_logger.problem(self._endpoint.url(), "sink is not linked: reason=%s", reason)
+                return
             self._link = link = LinkSender(self._context, Door.INGRESS, self._endpoint, self._opening, now_ms)
             for socket in link.sockets:
                 self._reactor.watch(socket, self._handle)

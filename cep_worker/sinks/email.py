@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import logging
@@ -20,6 +21,8 @@ import pyarrow as pa
 from cep_common.errors import ConfigError
 from cep_common.paced_log import PacedLog
 from cep_common.password_files import PasswordFileError, read_password
+from cep_common.reach.connecting import ReachError, allowed_addresses
+from cep_common.reach.guard import Guard
 from cep_common.web_client import MOST_BYTES, BoundedSocket
 from cep_worker.consumers import FrameId, GroupId
 from cep_worker.error_store.entries import Failed
@@ -30,6 +33,7 @@ from cep_worker.sinks.base import Sink, SinkContext
 from cep_worker.sinks.http import WAITS_MS, idempotency_key
 from cep_worker.sinks.threaded import ThreadedSink, WriteError
 from query_plan.connectors.options import options_of
+from query_plan.connectors.reach import SMTP
 from query_plan.connectors.sinks import ADDRESS, UNREADABLE, EmailOptions
 from topology.frames import event_rows
 
@@ -44,6 +48,8 @@ _NOT_TEXT = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
 _SEVEN_BIT = default.clone(cte_type="7bit")
 """Not every server takes other bytes than those of ASCII (8BITMIME)."""
 _ID_DOMAIN = "cep-on-spark"
+_READY = 220
+"""What a mail server says first when it takes mails."""
 _PASSING = range(400, 500)
 """What a mail server says when it may take the mail later."""
 
@@ -133,7 +139,8 @@ class _EncryptedLink(_Link, smtplib.SMTP_SSL):
 class _MailServer:
     """A mail server, and the connection to it, which is kept while mails go."""
 
-    def __init__(self, options: EmailOptions, password: str) -> None:
+    def __init__(self, options: EmailOptions, password: str, guard: Guard | None) -> None:
+        self._guard = guard
         self._options = options
         self._password = password
         self._link: smtplib.SMTP | None = None
@@ -168,13 +175,27 @@ class _MailServer:
         encrypted = options.ssl_enable == "true"
         kind: Any = _EncryptedLink if encrypted else _Link
         given = {"context": ssl.create_default_context()} if encrypted else {}
-        link: smtplib.SMTP = kind(options.host, options.port, timeout=timeout_s, **given)
+        link: smtplib.SMTP = kind(timeout=timeout_s, **given)
+        link._host = options.host  # type: ignore[attr-defined]  # to whom the certificate must belong
         try:
+            code, said = link.connect(self._address(), options.port)
+            if code != _READY:
+                raise smtplib.SMTPConnectError(code, said)
             self._introduce(link, encrypted=encrypted)
         except BaseException:
             link.close()
             raise
         return link
+
+    def _address(self) -> str:
+        """Where to connect to: the address that the host's name has now. Raises OSError."""
+        host, port = self._options.host, self._options.port
+        if self._guard is None:
+            return host
+        try:
+            return allowed_addresses(self._guard, SMTP, host, port)[0]
+        except ReachError as error:
+            raise PermissionError(errno.EACCES, error.message) from error
 
     def _introduce(self, link: smtplib.SMTP, *, encrypted: bool) -> None:
         """The link is encrypted if it can be, and the server knows who comes. Raises SMTPException."""
@@ -287,5 +308,5 @@ def email_sink(context: SinkContext) -> Sink:
         raise ConfigError(f"{context.where()}: username, password: other letters than ASCII ones cannot be sent")
     letters = _Letters(options, context)
     mapper = sink_mapper(context.connector, context.schema, default="text")
-    writer = _EmailWriter(options, letters, _MailServer(options, password), mapper)
+    writer = _EmailWriter(options, letters, _MailServer(options, password, context.guard), mapper)
     return ThreadedSink(context, writer, options.on_error)

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from cep_common.errors import ConfigError
 from cep_common.paced_log import PacedLog
+from cep_common.reach.guard import Guard
 from cep_worker.consumers import FrameId, GroupId
 from cep_worker.error_store.entries import Failed
 from cep_worker.mappers.sinks import sink_mapper
@@ -108,7 +109,8 @@ class _FilesWriter:
     """Writes each event to the file that its values name. The files that are not in use are closed when there are
     many."""
 
-    def __init__(self, template: Template, mapper: SinkMapper, on_error: str) -> None:
+    def __init__(self, template: Template, mapper: SinkMapper, on_error: str, guard: Guard | None) -> None:
+        self._guard = guard
         self._template = template
         self._mapper = mapper
         self._waits = on_error == "WAIT"
@@ -162,6 +164,8 @@ class _FilesWriter:
         while True:
             try:
                 path = path_of(uri)
+                if self._guard is not None and (reason := self._guard.refuse_file(path, "sink")):
+                    raise WriteError(f"file.uri: {reason}")
                 path.parent.mkdir(parents=True, exist_ok=True)
                 writer = _FileWriter(path, self._mapper)
             except (OSError, ValueError) as error:
@@ -204,7 +208,7 @@ def file_sink(context: SinkContext) -> Sink:
     if attributes_in(options.file_uri):
         value = value_text if options.file_uri.strip().startswith("{{") else _in_path
         template = Template(options.file_uri, context.schema, context.where(), value, "file.uri")
-        return ThreadedSink(context, _FilesWriter(template, mapper, options.on_error), options.on_error)
+        return ThreadedSink(context, _FilesWriter(template, mapper, options.on_error, context.guard), options.on_error)
     path = path_of(options.file_uri)
     try:
         writer = _FileWriter(path, mapper)

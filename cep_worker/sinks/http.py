@@ -6,6 +6,7 @@ import logging
 import re
 import threading
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -14,6 +15,9 @@ import requests
 
 from cep_common.link_messages import StreamSchema
 from cep_common.paced_log import PacedLog
+from cep_common.reach.connecting import ReachError, allowed_addresses
+from cep_common.reach.guard import Guard
+from cep_common.security.web import SENT_BY_SINK
 from cep_common.web_client import WebClient
 from cep_worker.consumers import FrameId, GroupId
 from cep_worker.error_store.entries import Failed
@@ -24,6 +28,7 @@ from cep_worker.sinks.base import Sink, SinkContext
 from cep_worker.sinks.oauth import TokenError, Tokens
 from cep_worker.sinks.threaded import ThreadedSink, WriteError
 from query_plan.connectors.options import options_of
+from query_plan.connectors.reach import refuse_web_url
 from query_plan.connectors.sinks import METHODS, HttpSinkOptions, is_web_url, read_headers
 from query_plan.connectors.templates import attributes_in
 from topology.frames import event_rows
@@ -88,14 +93,20 @@ class _Targets:
 
 
 class _HttpWriter:
-    def __init__(self, options: HttpSinkOptions, targets: _Targets, mapper: SinkMapper) -> None:
+    def __init__(
+        self, options: HttpSinkOptions, targets: _Targets, mapper: SinkMapper, guard: Guard | None, sender: str
+    ) -> None:
+        """`sender` names the plan in each request, whatever headers the plan gives it."""
+        self._guard = guard
+        self._sender = sender
         self.problem = ""
         self.steps = 0
         self._options = options
         self._targets = targets
         self._mapper = mapper
         self._log = PacedLog(logger)
-        self._client = WebClient(auth=options.credentials())
+        addresses = None if guard is None else partial(allowed_addresses, guard)
+        self._client = WebClient(auth=options.credentials(), addresses=addresses)
         self._tokens = Tokens(options, self._client) if options.consumer_key else None
 
     def write(self, batch: pa.RecordBatch, frame: FrameId | None, stopping: threading.Event) -> None:
@@ -122,6 +133,8 @@ class _HttpWriter:
     def _deliver(self, target: _Target, payload: bytes, headers: dict[str, str], stopping: threading.Event) -> None:
         if not is_web_url(target.url):
             raise WriteError(f"publisher.url: {target.url[:200]!r} is no http://… or https://…")
+        if self._guard is not None and (reason := refuse_web_url(target.url, self._guard)):
+            raise WriteError(f"publisher.url: {reason}")
         if target.method not in METHODS:
             raise WriteError(f"method: must be {' or '.join(METHODS)}, not {target.method[:50]!r}")
         given = {"Content-Type": self._mapper.content_type, **dict(target.headers), **headers}
@@ -148,6 +161,8 @@ class _HttpWriter:
                 status = self._status(target, payload, headers)
         except TokenError as error:
             return f"no token: {error}"
+        except ReachError as error:  # what the host's name means now; it may mean something else next time
+            return error.message
         except (requests.exceptions.InvalidHeader, requests.exceptions.InvalidURL, UnicodeError) as error:
             raise WriteError(f"no request can be made of the event: {error}") from error
         except requests.RequestException as error:
@@ -162,7 +177,7 @@ class _HttpWriter:
         """What the web hook answers. That counts also when what follows it is too long or does not come to its end."""
         shown = self._tokens.header() if self._tokens is not None else {}
         return self._client.request(
-            target.method, target.url, data=payload, headers={**headers, **shown},
+            target.method, target.url, data=payload, headers={**headers, **shown, SENT_BY_SINK: self._sender},
             timeout_s=self._options.timeout_ms / 1000,
         ).status  # fmt: skip
 
@@ -182,7 +197,8 @@ def http_sink(context: SinkContext) -> Sink:
     options = options_of(HttpSinkOptions, context.connector.options)
     targets = _Targets(options, context.schema, context.where())
     mapper = sink_mapper(context.connector, context.schema, default="json")
-    return ThreadedSink(context, _HttpWriter(options, targets, mapper), options.on_error)
+    sender = f"{context.key.tenant}/{quote(context.key.plan)}"
+    return ThreadedSink(context, _HttpWriter(options, targets, mapper, context.guard, sender), options.on_error)
 
 
 def idempotency_key(frame: FrameId, first_row: int) -> str:

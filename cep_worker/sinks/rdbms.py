@@ -25,7 +25,7 @@ from query_plan.connectors.options import read_options
 from query_plan.connectors.sinks import RdbmsOptions
 from siddhi.column_names import KIND, TIMESTAMP, attribute_name
 from siddhi.float_values import written_batch
-from topology.databases import RETRY_WAITS_S, DatabaseUrlError, may_pass, open_database, said_by
+from topology.databases import RETRY_WAITS_S, DatabaseUrlError, guard_database, may_pass, open_database, said_by
 from topology.frames import arrow_schema
 
 logger = logging.getLogger(__name__)
@@ -241,6 +241,8 @@ def rdbms_sink(context: SinkContext) -> Sink:
         engine = open_database(options.url, options.password_file)
     except DatabaseUrlError as error:
         raise ConfigError(f"{context.where()}: {error.option}: {error}") from error
+    if context.guard is not None and "url" not in context.given:
+        guard_database(engine, context.guard)
     stream = StreamSchema(context.connector.stream, context.schema.attributes)
     table = event_table(options.table_name, stream.attributes, options.timestamp_column)
     return ThreadedSink(context, _RdbmsWriter(engine, table, stream, options), options.on_error)

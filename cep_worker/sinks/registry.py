@@ -14,6 +14,7 @@ from cep_worker.sinks.log import log_sink
 from cep_worker.sinks.rdbms import rdbms_sink
 from cep_worker.sinks.zeromq import zeromq_sink
 from query_plan.connectors.judging import refuse_faults
+from query_plan.connectors.reach import refuse_reach
 
 SINK_TYPES: dict[str, Callable[[SinkContext], Sink]] = {
     "email": email_sink,
@@ -36,4 +37,6 @@ def make_sink(context: SinkContext) -> Sink:
     if connector.type in OF_COMPILER:
         return OF_COMPILER[connector.type](context)
     refuse_faults("sink", connector, [name for name, _ in context.schema.attributes], context.where())
+    if context.guard is not None:
+        refuse_reach("sink", connector, context.guard, context.where(), context.given)
     return SINK_TYPES[connector.type](context)

@@ -14,6 +14,7 @@ import zmq
 
 from cep_common.errors import ConfigError, InputError
 from cep_common.ids import PlanKey
+from cep_common.reach.guard import Guard
 from cep_worker.connectors import Declared
 from cep_worker.consumers import FrameId, GroupId
 from cep_worker.error_store.desk import Attempt, fitting
@@ -102,7 +103,9 @@ class RunningSinks:
         room: Callable[[], None],
         topics: Topics,
         errors: ErrorStore,
+        guard: Guard,
     ) -> None:
+        self._guard = guard
         self._reactor = reactor
         self._context = context
         self._worker = worker
@@ -254,6 +257,8 @@ class RunningSinks:
             topics=self._topics,
             errors=self._errors,
             label=label,
+            guard=None if declaration.key is None else self._guard,
+            given=declaration.given,
         )
         try:
             return _Running(declaration, make_sink(context), "", label)

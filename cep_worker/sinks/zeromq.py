@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
 from cep_common.errors import ConfigError
-from cep_common.ids import parse_endpoint
+from cep_common.ids import Endpoint, parse_endpoint
 from cep_common.link_messages import OpenLink, StreamSchema
+from cep_common.reach.connecting import ReachError, allowed_addresses
+from cep_common.reach.guard import Guard
 from cep_worker.consumers import FrameId, GroupId
 from cep_worker.receipts import Receipt
 from cep_worker.sinks.base import Sink, SinkContext
@@ -29,6 +32,8 @@ class ZeromqSink:
     def __init__(self, context: SinkContext, options: ZeromqSinkOptions) -> None:
         self._context = context
         self._endpoint = parse_endpoint(options.endpoint.removeprefix("tcp://"))
+        guard = None if "endpoint" in context.given else context.guard
+        self._allowed = partial(_refuse, guard, self._endpoint)
         self._schema = StreamSchema(options.stream or context.event_stream, context.schema.attributes)
         self._links: dict[str, DeliveryLink] = {}
         self._closed = False
@@ -93,10 +98,27 @@ class ZeromqSink:
             context = self._context
             plan = context.key.identity
             sender = f"{plan}/{context.connector.stream}/{log}" if log else f"{context.worker}/{plan}"
-            opening = OpenLink(sender=sender, streams=(self._schema,), log=sender if log else "")
-            link = DeliveryLink(context.reactor, context.zmq_context, self._endpoint, opening, context.room)
+            opening = OpenLink(
+                sender=sender, streams=(self._schema,), tenant=context.key.tenant, log=sender if log else ""
+            )
+            link = DeliveryLink(
+                context.reactor, context.zmq_context, self._endpoint, opening, context.room, self._allowed
+            )
             self._links[log] = link
         return link
+
+
+def _refuse(guard: Guard | None, endpoint: Endpoint) -> str:
+    """Why the sink may not connect to what `endpoint` means now, or nothing."""
+    if guard is None:
+        return ""
+    try:
+        allowed_addresses(guard, "tcp", endpoint.host, endpoint.port)
+    except ReachError as error:
+        return error.message
+    except OSError as error:
+        return f"{endpoint.host} is not known: {error.strerror}"
+    return ""
 
 
 def zeromq_sink(context: SinkContext) -> Sink:

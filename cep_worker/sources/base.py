@@ -11,6 +11,7 @@ import pyarrow as pa
 import zmq
 
 from cep_common.link_messages import StreamSchema
+from cep_common.reach.guard import Guard
 from cep_worker.config import FileSourcesConfig, HttpConfig, IngressConfig
 from cep_worker.connectors import Declared
 from cep_worker.http_fronts import HttpFronts
@@ -64,6 +65,8 @@ class SourceContext:
     submit: Callable[[Hashable, EventStream, pa.RecordBatch], Future[None]]
     topics: Topics
     now_ms: Callable[[], int]
+    guard: Guard | None = None
+    """What the source may reach; None where the operator declares it."""
 
     def where(self) -> str:
         """The source as errors name it."""

@@ -12,6 +12,7 @@ import logging
 import threading
 from collections.abc import Iterator
 from concurrent.futures import CancelledError, Future
+from pathlib import Path
 
 import pyarrow as pa
 
@@ -98,6 +99,7 @@ class FileSource:
         self._stream = context.declared.stream
         self._submit = context.submit
         self._now_ms = context.now_ms
+        self._guard = context.guard
         self._refused = 0
         self._ending = threading.Event()
         self._stirred = threading.Event()
@@ -146,7 +148,13 @@ class FileSource:
                 self._position.release()
             self._ending.wait(self._poll_s)
 
+    def _forbidden(self, path: Path) -> str:
+        """Why the plan may not read the file, or nothing."""
+        return self._guard.refuse_file(path, "source") if self._guard is not None else ""
+
     def _follow(self) -> None:
+        if reason := self._forbidden(self._path):  # a link may have come since the source was made
+            raise ValueError(reason)
         patience = max(1, round(_ROTATION_S / self._poll_s))
         lines = FileLines(self._path, self._position.load(), self._tailing, patience, self._events.cutter)
         try:

@@ -72,6 +72,10 @@ class FilesSource(FileSource):
 
     def _process(self, path: Path) -> None:
         before = _seen(path)
+        if reason := self._forbidden(path):
+            self._done[path] = before or (0, 0, 0)
+            self._tell_left_out(reason)
+            return
         position = self._position_of(path)
         whole = self._options.mode in WHOLE_FILES
         try:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from pathlib import Path
 
 from cep_common.errors import ConfigError, InputError
-from cep_worker.config import FileSourcesConfig
 from cep_worker.mappers.csv_events import CsvFormat
 from cep_worker.mappers.sources import LineReader, source_format
 from cep_worker.sources.base import SourceContext
@@ -24,13 +22,6 @@ def file_source(context: SourceContext) -> FileSource:
     """A source that reads a file, or those of a folder. ConfigError for options that cannot be used."""
     declared, where = context.declared, context.where()
     options = read_options(FileSourceOptions, declared.connector.options, where)
-    if declared.key is not None:  # a plan says it, perhaps of somebody who may not read what the worker may
-        for name, uri in (
-            ("file.uri", options.file_uri), ("dir.uri", options.dir_uri),
-            ("move.after.process", options.move_after_process), ("move.after.failure", options.move_after_failure),
-        ):  # fmt: skip
-            if uri:
-                _refuse_others_files(name, path_of(uri), context.files, where)
     form = source_format(declared.connector, declared.stream.schema, f"@map of {where}")
     header = options.header_line_count if options.header_present == "true" else 0
     whole = options.mode in WHOLE_FILES
@@ -54,12 +45,3 @@ def file_source(context: SourceContext) -> FileSource:
     if one_by_one:
         return FilesSource(context, options, events, position(path / "*"), position)
     return FileSource(context, options, events, position(path))
-
-
-def _refuse_others_files(name: str, path: Path, config: FileSourcesConfig, where: str) -> None:
-    allowed = [os.path.realpath(folder) for folder in config.folders]
-    if not any(Path(os.path.realpath(path)).is_relative_to(folder) for folder in allowed):
-        raise ConfigError(
-            f"{where}: {name}: {path} is in none of the folders whose files plans may read; "
-            "name them in file_sources.folders of the worker's configuration"
-        )

@@ -58,6 +58,11 @@ def http_source(context: SourceContext) -> HttpPathSource:
         raise ConfigError(f"{where}: @attributes: {beside.pop()}: the event's time comes from the body")
     form = source_format(split.connector, split.body, where)
     address, path = _receiver(options.receiver_url, context)
+    own = address == (context.http.host, context.http.port)
+    if not own and context.guard is not None and "receiver.url" not in declared.given:
+        scheme = urlsplit(options.receiver_url).scheme
+        if reason := context.guard.refuse_listening(scheme, *address):
+            raise ConfigError(f"{context.where()}: receiver.url: {reason}")
     source = HttpSource(
         source=("http-source", *address, path),
         stream=declared.stream,

@@ -17,6 +17,7 @@ from cep_worker.sources.in_memory import in_memory_source
 from cep_worker.sources.zeromq import zeromq_source
 from cep_worker.troubles import Trouble
 from query_plan.connectors.judging import refuse_faults
+from query_plan.connectors.reach import refuse_reach
 
 logger = logging.getLogger(__name__)
 
@@ -111,6 +112,8 @@ class RunningSources:
         attributes = [name for name, _ in declaration.stream.schema.attributes]
         try:
             refuse_faults("source", declaration.connector, attributes, context.where())
+            if context.guard is not None:
+                refuse_reach("source", declaration.connector, context.guard, context.where(), declaration.given)
             return _Running(declaration, SOURCE_TYPES[declaration.connector.type](context), "")
         except CepError as error:
             logger.error("source cannot run: %s", error)  # noqa: TRY400 - expected, the text says it all

@@ -21,6 +21,7 @@ UNREADABLE = (ValueError, LookupError, AttributeError, TypeError, RecursionError
 """What the library raises for odd addresses and texts: its parser stumbles over some of them."""
 ADDRESS = re.compile(r"[^@\s]+@[^@\s]+")
 TLS_PORT = 465
+MAIL_HOST = "smtp.gmail.com"
 
 _HEADER = re.compile(r"'([^':]+):\s*([^']*)'")
 _LONE_HEADER = re.compile(r"\s*([\w!#$%&*+.^`|~-]+):\s*([^'\",\r\n]*?)\s*", re.ASCII)
@@ -55,7 +56,7 @@ class EmailOptions(Options, frozen=True):
     username: str = ""
     password: str = ""
     password_file: str = ""
-    host: str = "smtp.gmail.com"
+    host: str = MAIL_HOST
     port: Annotated[int, Meta(ge=1, le=65_535)] = TLS_PORT
     ssl_enable: Truth = "true"
     auth: Truth = "true"

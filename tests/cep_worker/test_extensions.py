@@ -24,7 +24,7 @@ CONFIGURED = """[
 
 def completed(connector: Connector) -> Connector:
     entries = msgspec.json.decode(CONFIGURED, type=tuple[Extension, ...])
-    return Extensions(entries).completed("sink", connector)
+    return Extensions(entries).completed("sink", connector)[0]
 
 
 def test_a_ref_gives_type_and_options_and_the_plan_wins() -> None:

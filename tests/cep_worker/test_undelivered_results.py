@@ -11,11 +11,11 @@ import msgspec
 import pytest
 from free_ports import free_port
 from worker_hook import Hook
-from worker_world import PLAN, FakePublisher, World, alerts, until
+from worker_world import OPEN_SINKS, PLAN, FakePublisher, World, alerts, until
 
 from cep_common.messages import CheckpointSpan, Connector, DeployedPlan, PlanCheckpoints, RegisterWorker
 from cep_worker import outflow
-from cep_worker.config import OutflowConfig, ResultsConfig, SinkConfig
+from cep_worker.config import OutflowConfig, ResultsConfig
 from cep_worker.held.held_results import HeldResults
 from cep_worker.sinks import threaded
 
@@ -144,7 +144,9 @@ def test_a_full_disk_log_makes_publishers_wait_and_says_so(make_world: Callable[
         first_port=ports.outflow.first_port, last_port=ports.outflow.last_port, window_rows=500
     )
     results = ResultsConfig(path=ports.results.path, undelivered_bytes=65_536)
-    world = make_world(outflow=outflow_config, results=results, sinks=SinkConfig(waiting_rows=200))
+    world = make_world(
+        outflow=outflow_config, results=results, sinks=msgspec.structs.replace(OPEN_SINKS, waiting_rows=200)
+    )
     world.start(hooked(hook.url))
     publisher = world.publisher().open()
     sent = 0

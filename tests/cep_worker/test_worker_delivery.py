@@ -8,11 +8,11 @@ from typing import Literal
 import msgspec
 import pytest
 from worker_hook import Hook
-from worker_world import PLAN, FakePublisher, World, alerts, until
+from worker_world import OPEN_SINKS, PLAN, FakePublisher, World, alerts, until
 
 from cep_common.errors import InputError
 from cep_common.messages import Connector, DeployedPlan
-from cep_worker.config import EgressConfig, OutflowConfig, SinkConfig
+from cep_worker.config import EgressConfig, OutflowConfig
 from topology.link_sender import LinkState
 
 TWO = alerts((5, "UA", 3), (6, "AA", 4))
@@ -65,7 +65,7 @@ def test_a_plan_that_may_lose_results_has_them_acknowledged_when_they_are_taken(
 def test_a_sink_that_blocks_lets_no_more_come_than_the_window(make_world: Callable[..., World], hook: Hook) -> None:
     ports = make_world().config.outflow
     outflow = OutflowConfig(first_port=ports.first_port, last_port=ports.last_port, window_rows=50)
-    world = make_world(outflow=outflow, sinks=SinkConfig(waiting_rows=1_000_000))
+    world = make_world(outflow=outflow, sinks=msgspec.structs.replace(OPEN_SINKS, waiting_rows=1_000_000))
     hook.status = 503
     world.start(hooked(hook))
     publisher = world.publisher().open()

@@ -10,11 +10,11 @@ import msgspec
 import pytest
 from free_ports import free_port
 from worker_hook import Hook
-from worker_world import ALERTS, PLAN, FakeReceiver, World, alerts, until
+from worker_world import ALERTS, OPEN_SINKS, PLAN, FakeReceiver, World, alerts, until
 
 from cep_common.ids import PlanKey
 from cep_common.messages import Connector, DeployedPlan, StreamBinding
-from cep_worker.config import ArtefactConfig, SinkConfig
+from cep_worker.config import ArtefactConfig
 from cep_worker.sinks import running
 
 TWO = alerts((5, "UA", 3), (6, "AA", 4))
@@ -151,7 +151,7 @@ def test_a_web_hook_is_told_who_sends(world: World, hook: Hook, enabled: str, se
 
 
 def test_a_web_hook_that_fails_is_tried_again_and_the_plan_waits(make_world: Callable[..., World], hook: Hook) -> None:
-    world = make_world(sinks=SinkConfig(waiting_rows=4))
+    world = make_world(sinks=msgspec.structs.replace(OPEN_SINKS, waiting_rows=4))
     hook.status = 503
     world.start(with_sink("http", {"publisher.url": hook.url}))
     publisher = world.publisher().open()

@@ -42,12 +42,15 @@ from cep_worker.client import EventSender
 from cep_worker.config import (
     EgressConfig,
     ErrorsConfig,
+    FoldersConfig,
     HttpConfig,
     InflowConfig,
     IngressConfig,
     OutflowConfig,
     RegistryConfig,
     ResultsConfig,
+    SinkConfig,
+    SourcesConfig,
     SpoolConfig,
     WorkerConfig,
 )
@@ -65,6 +68,8 @@ from topology.link_sender import LinkSender, LinkState
 from topology.link_server import FrameArrived, LinkEvent, LinkServer
 
 DEADLINE_MS = 8_000
+OPEN_SINKS = SinkConfig(folders=("/",), urls=("*", "*://localhost", "*://127.0.0.1"))
+"""Plans of these tests may write and call what they like."""
 OUTFLOWS = 10
 """A worker has one for each plan."""
 KEY = PlanKey(-1234, "KnockOnDelays")
@@ -348,6 +353,9 @@ class World:
             spool=SpoolConfig(path=str(folder / "spool")),
             results=ResultsConfig(path=str(folder / "results")),
             errors=ErrorsConfig(path=str(folder / "errors")),
+            sinks=OPEN_SINKS,
+            sources=SourcesConfig(urls=OPEN_SINKS.urls),
+            password_files=FoldersConfig(folders=OPEN_SINKS.folders),
         )
         return cls(context, manager, msgspec.structs.replace(config, **changes))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from topology.spark.config import SparkConfig
-from topology.spark.session import lease_conf
+from topology.spark.session import BASE_CONF, address_of, lease_conf
 
 
 def test_labels_become_what_the_cluster_manager_is_asked_for() -> None:
@@ -52,3 +52,14 @@ def test_both_sides_give_each_other_up_within_the_lease(lease_ms: int) -> None:
     assert failures * 2 * interval_ms <= lease_ms, "each failed heartbeat may take an interval and waits for another"
     assert conf["spark.storage.blockManagerHeartbeatTimeoutMs"] == lease_ms
     assert conf["spark.network.timeoutInterval"] < lease_ms
+
+
+def test_sparks_web_page_is_off_and_can_kill_nothing() -> None:
+    assert BASE_CONF["spark.ui.enabled"] == "false"
+    assert BASE_CONF["spark.ui.killEnabled"] == "false"
+
+
+def test_a_page_that_is_asked_for_listens_at_the_drivers_host() -> None:
+    assert address_of("localhost") in ("127.0.0.1", "::1")
+    assert address_of("10.1.2.3") == "10.1.2.3"
+    assert address_of("no such host") == "no such host"

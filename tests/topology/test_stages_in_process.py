@@ -172,7 +172,9 @@ def launch(zmq_context: Context, drive: Callable[..., None]) -> Iterator[Callabl
     ) -> Running:
         plan = build(analyse(parse(text.format(header=header))))
         topology = Topology(KEY, EPOCH, plan, tasks)
-        stages = StageSettings(host="127.0.0.1", first_port=20000, last_port=60000, window_rows=WINDOW, idle_ms=60_000)
+        stages = StageSettings(
+            host="127.0.0.1", first_port=20000, last_port=60000, window_rows=WINDOW, idle_ms=60_000, store_urls=True
+        )
         made = Running(
             zmq_context,
             drive,

@@ -143,7 +143,11 @@ class DriverConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """What stages are told: their own settings, the managers, and where keys are."""
         own = SecurityConfig(self.security.keys, self.security.insecure)
         security = self.stages.security if self.stages.security != SecurityConfig() else own
-        return msgspec.structs.replace(self.stages, managers=self.manager_endpoints(), security=security)
+        places = (self.checkpoint.place() if is_folder(self.checkpoint.location) else "", self.log.folder)
+        protected = (*self.stages.protected, *(str(Path(place).absolute()) for place in places if place))
+        return msgspec.structs.replace(
+            self.stages, managers=self.manager_endpoints(), security=security, protected=protected
+        )
 
     def timing(self) -> Timing:
         """How the coordinator of checkpoints goes about its work."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
 import threading
 from collections.abc import Callable
@@ -27,6 +28,10 @@ BASE_CONF = {
     "spark.python.worker.reuse": "false",  # a topology leaves no memory behind for the next one
     "spark.python.task.killTimeout": "500ms",  # a stage that hangs is killed so soon after its job was cancelled
     "spark.task.maxFailures": "1",
+    # Spark's web page asks nobody who they are: it is served only where `spark.conf` asks for it, and can then kill
+    # nothing. What the driver reads of tasks and executors it has from Spark's status store, which needs no page.
+    "spark.ui.enabled": "false",
+    "spark.ui.killEnabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.ui.liveUpdate.period": "0ms",  # the status store must know at once of tasks and executors
     "spark.scheduler.mode": "FIFO",
@@ -52,9 +57,19 @@ def lease_conf(lease_ms: int) -> dict[str, str]:
     }
 
 
+def address_of(host: str) -> str:
+    """The address of `host`; `host` itself where its name is not known, which Spark then reports."""
+    try:
+        return str(socket.getaddrinfo(host, None, proto=socket.IPPROTO_TCP)[0][4][0])
+    except OSError:
+        return host
+
+
 def start_session(config: SparkConfig, host: str) -> SparkSession:
     """A session on `config.master`, reachable by its executors at `host`."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    # Spark's web page has no setting for its address: it listens where this variable says, and else on all addresses.
+    os.environ.setdefault("SPARK_LOCAL_IP", address_of(host))
     builder = SparkSession.builder.master(config.master).appName(config.application)
     address = {"spark.driver.host": host, "spark.driver.bindAddress": host}
     java = {f"spark.{process}.extraJavaOptions": java_options() for process in ("driver", "executor")}

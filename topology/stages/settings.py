@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Annotated
 
 import msgspec
@@ -10,6 +11,7 @@ import msgspec
 from cep_common.ids import Endpoint, PlanKey
 from cep_common.insight.config import LogConfig
 from cep_common.priority import ControlPriority
+from cep_common.reach.guard import Guard, Reach
 from cep_common.security.config import SecurityConfig
 from siddhi.engine.limits import MAX_PARTIAL_MATCHES
 from siddhi.scripts.language import LANGUAGES_OFF, ScriptPolicy
@@ -53,7 +55,8 @@ class StageSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     security: SecurityConfig = SecurityConfig()
     max_partial_matches: Count = MAX_PARTIAL_MATCHES
     datasources: dict[str, Datasource] = {}
-    store_urls: bool = True
+    store_urls: bool = False
+    protected: tuple[str, ...] = ()
     script: dict[str, bool] = msgspec.field(default_factory=LANGUAGES_OFF.copy)
 
     def __post_init__(self) -> None:
@@ -63,6 +66,13 @@ class StageSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def ports(self) -> tuple[int, int]:
         return self.first_port, self.last_port
+
+    def guard(self) -> Guard:
+        """What the databases of plans' own URLs may be, where `store_urls` allows any: none of the system's files."""
+        everything = Reach(sink_folders=("/",), sink_urls=("*", "*://localhost", "*://127.0.0.0/8", "*://[::1]"),
+                           password_folders=("/",))  # fmt: skip
+        paths = (self.security.keys, *self.protected)
+        return Guard(everything, protected=[str(Path(path).absolute()) for path in paths if path])
 
     @property
     def scripts(self) -> ScriptPolicy:

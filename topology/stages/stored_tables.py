@@ -15,11 +15,12 @@ import msgspec
 import pyarrow as pa
 from sqlalchemy.exc import SQLAlchemyError
 
+from cep_common.reach.databases import refuse_database
 from query_plan.jdbc_urls import DatabaseAddress, JdbcUrlError, from_jdbc
 from query_plan.stores import Store, StoreError, store_of
 from siddhi.analysis import model
 from siddhi.engine.tables.stored_table import RowChange, StoredTable
-from topology.databases import DatabaseUrlError, open_database, said_by
+from topology.databases import DatabaseUrlError, guard_database, open_database, said_by
 from topology.errors import TopologyError
 from topology.stages.settings import StageSettings
 from topology.stores.database_table import DatabaseTable, UnreadableRowsError
@@ -212,9 +213,15 @@ class StoredTables:
 def _database(store: Store, table: model.AnalysedTable, settings: StageSettings) -> DatabaseTable:
     url, username, password_file = store.url, store.username, store.password_file
     if not settings.store_urls and (url or password_file):
-        reason = "stages.store_urls of the driver's configuration lets plans reach datasources only"
-        advice = "name one that the operator has set up, and leave password.file out"
+        reason = "plans reach databases that the operator has set up (stages.datasources), and no others"
+        advice = "name one as datasource and leave password.file out, or set stages.store_urls: true of the driver"
         raise TopologyError("store-unusable", f"table {table.schema.id}: {reason}; {advice}")
+    guard = settings.guard()
+    reason = guard.refuse_file(password_file, "password") if password_file else ""
+    if not store.datasource:
+        reason = reason or refuse_database(url, guard, "store")
+    if reason:
+        raise TopologyError("store-unusable", f"table {table.schema.id}: {reason}")
     if store.datasource:
         source = settings.datasources.get(store.datasource)
         if source is None:
@@ -232,6 +239,8 @@ def _database(store: Store, table: model.AnalysedTable, settings: StageSettings)
         engine = open_database(url, password_file, username, store.password)
     except DatabaseUrlError as error:
         raise TopologyError("store-unusable", f"table {table.schema.id}: {error.option}: {error}") from error
+    if not store.datasource:
+        guard_database(engine, guard)
     return DatabaseTable(engine, store, table)
 
 

@@ -1,0 +1,1 @@
+"""`cep doctor`: what is wrong with a system, found by looking at it from outside."""

@@ -1,0 +1,28 @@
+"""Connections of sinks: the address that a name has now is judged, and that very address is connected to, so that a
+name cannot mean another host a moment later."""
+
+from __future__ import annotations
+
+import socket
+
+from cep_common.errors import CepError
+from cep_common.reach.guard import Guard
+
+
+class ReachError(CepError):
+    """A plan wants to reach what it may not."""
+
+    code = "not-allowed"
+
+
+def allowed_addresses(guard: Guard, scheme: str, host: str, port: int) -> list[str]:
+    """The addresses of `host` that may be connected to, in the system's order. Raises ReachError when there is one that
+    may not, and OSError when the name is not known."""
+    if reason := guard.refuse_url(scheme, host, port):
+        raise ReachError(reason)
+    found = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)
+    addresses = list(dict.fromkeys(str(one[4][0]) for one in found))
+    for address in addresses:
+        if reason := guard.refuse_address(scheme, host, port, address):
+            raise ReachError(reason)
+    return addresses

@@ -1,0 +1,128 @@
+"""The lists of what plans may reach from one process, asked before anything is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from cep_common.reach.files import NOT_LISTED, real_path, refuse_file, written_path
+from cep_common.reach.rules import UrlRules, address_in, is_forbidden
+
+FileUse = Literal["sink", "source", "password", "store"]
+
+
+class Reach(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a worker lets sources and sinks of plans reach; it tells managers, which refuse other plans."""
+
+    sink_folders: tuple[str, ...] = ()
+    sink_urls: tuple[str, ...] = ()
+    source_folders: tuple[str, ...] = ()
+    source_urls: tuple[str, ...] = ()
+    password_folders: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        UrlRules(self.sink_urls)
+        UrlRules(self.source_urls)
+
+
+FILE_KEYS: dict[FileUse, str] = {
+    "sink": "sinks.folders",
+    "source": "file_sources.folders",
+    "password": "password_files.folders",
+    "store": "sinks.folders",
+}
+_OF_WORKER = "of the worker's configuration"
+
+
+class Guard:
+    """Judges what a plan wants to open. Immutable, so any thread may use it."""
+
+    def __init__(
+        self,
+        reach: Reach,
+        *,
+        here: bool = True,
+        protected: Collection[str] = (),
+        own: Collection[tuple[str, int]] = (),
+        own_ports: Collection[range] = (),
+        shared: Collection[tuple[str, int]] = (),
+    ) -> None:
+        """`here` says that files and hosts are those of this process; a manager judges for workers without looking at
+        either. Plans never reach `protected` files and the system's `own` addresses, nor at this host its `own_ports`;
+        over ZeroMQ they may reach `shared` ones, at which a client is asked for its tenant."""
+        self.reach = reach
+        self.here = here
+        self._protected = tuple(protected)
+        self._sink_urls = UrlRules(reach.sink_urls)
+        self._source_urls = UrlRules(reach.source_urls)
+        self._own = frozenset(own)
+        self._own_ports = tuple(own_ports)
+        self._shared = frozenset(shared)
+
+    def refuse_file(self, path: str | Path, use: FileUse) -> str:
+        """Why the file may not be opened for that use, and what would allow it; empty when it may."""
+        folders = {
+            "sink": self.reach.sink_folders,
+            "store": self.reach.sink_folders,
+            "source": self.reach.source_folders,
+            "password": self.reach.password_folders,
+        }[use]
+        resolve = real_path if self.here else written_path
+        reason = refuse_file(str(path), folders, self._protected, resolve, self.here)
+        if not reason:
+            return ""
+        advice = f"; name them in {FILE_KEYS[use]} {_OF_WORKER}" if reason == NOT_LISTED else ""
+        return f"{path} {reason}{advice}"
+
+    def refuse_url(self, scheme: str, host: str, port: int) -> str:
+        """Why a sink may not call this URL, as far as it is written; empty when it may."""
+        shown = f"{scheme}://{host}:{port}"
+        if not self._sink_urls.allow(scheme, host, port):
+            return f"{shown} may not be called; name it in sinks.urls {_OF_WORKER}"
+        address = address_in(host)
+        if address is None and host.casefold().rstrip(".") != "localhost":
+            return self._refuse_own(scheme, host, port, shown)
+        return self.refuse_address(scheme, host, port, str(address or "127.0.0.1"))
+
+    def refuse_address(self, scheme: str, host: str, port: int, address: str) -> str:
+        """Why a sink may not connect to `address`, at which `host` was found; empty when it may."""
+        found = address_in(address)
+        shown = f"{scheme}://{host}:{port}"
+        if found is None:
+            return f"{shown} may not be called: {address} is no address"
+        if is_forbidden(found):
+            return f"{shown} may not be called: {found} is for this host's network alone"
+        if found.is_loopback and not self._sink_urls.allow_loopback(scheme, host, port):
+            advice = f"name {scheme}://localhost:{port} in sinks.urls {_OF_WORKER} if it may be"
+            return f"{shown} may not be called: it is this very host; {advice}"
+        if (scheme == "tcp" and self._is_shared(str(found), port)) or not self._is_own(str(found), port):
+            return ""
+        return _belongs(shown)
+
+    def refuse_listening(self, scheme: str, host: str, port: int) -> str:
+        """Why a source may not listen there; empty when it may."""
+        if self._source_urls.allow(scheme, host, port):
+            return ""
+        return f"{scheme}://{host}:{port} may not be listened on; name it in sources.urls {_OF_WORKER}"
+
+    def _refuse_own(self, scheme: str, host: str, port: int, shown: str) -> str:
+        own = (host.casefold().rstrip("."), port) in self._own
+        return _belongs(shown) if own and not (scheme == "tcp" and (host, port) in self._shared) else ""
+
+    def _is_own(self, address: str, port: int) -> bool:
+        loopback = (found := address_in(address)) is not None and found.is_loopback
+        if (address, port) in self._own or (loopback and any(port == own for _, own in self._own)):
+            return True
+        local = loopback or any(address == host for host, _ in self._own)
+        return local and any(port in ports for ports in self._own_ports)
+
+    def _is_shared(self, address: str, port: int) -> bool:
+        loopback = (found := address_in(address)) is not None and found.is_loopback
+        return (address, port) in self._shared or (loopback and any(port == one for _, one in self._shared))
+
+
+def _belongs(shown: str) -> str:
+    return f"{shown} may not be called: it belongs to this system"

@@ -1,0 +1,36 @@
+"""What plans may reach from this worker: its configuration's lists, and what of the system no list opens."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cep_common.reach.guard import Guard
+from cep_worker.config import WorkerConfig
+
+STAGES_PORTS = range(14_000, 16_000)
+"""The shipped ports of drivers and stages, which may run on this host."""
+
+
+def worker_guard(config: WorkerConfig) -> Guard:
+    """The guard of a worker's sources and sinks."""
+    security = config.security
+    paths = (
+        *(config.spool.path, config.results.path, config.errors.path, config.file_sources.positions),
+        *(config.log.folder, config.artefacts.sources, config.artefacts.sinks),
+        *(security.keys, security.tokens, security.certificate_key),
+        *config.protected,
+    )
+    shared = {(config.ingress.host, config.ingress.port)}
+    managers = {(endpoint.host, endpoint.port) for endpoint in config.manager_endpoints()}
+    own = {(config.http.host, config.http.port), (config.egress.host, config.egress.port), *shared, *managers}
+    return Guard(
+        config.reach(),
+        protected=tuple(str(Path(path).absolute()) for path in paths if path),
+        own=own,
+        own_ports=(
+            range(config.outflow.first_port, config.outflow.last_port + 1),
+            range(config.log.first_port, config.log.last_port + 1),
+            STAGES_PORTS,
+        ),
+        shared=shared,
+    )

@@ -1,0 +1,121 @@
+"""What a source or sink of a plan wants to reach, judged by the lists of the process that would run it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from urllib.parse import urlsplit
+
+from cep_common.errors import ConfigError
+from cep_common.ids import parse_endpoint
+from cep_common.messages import Connector
+from cep_common.reach.databases import refuse_database
+from cep_common.reach.guard import Guard
+from cep_common.reach.rules import DEFAULT_PORTS
+from query_plan.connectors.judging import Kind
+from query_plan.connectors.options import Fault, path_of
+from query_plan.connectors.sinks import MAIL_HOST, TLS_PORT
+from query_plan.connectors.templates import attributes_in, sample
+
+NOTHING: frozenset[str] = frozenset()
+SECRETS = ("password", "password.file", "headers", "basic.auth.password", "consumer.secret", "refresh.token",
+           "oauth.password")  # fmt: skip
+"""Options that only the one they are meant for may get."""
+PLACES: dict[str, tuple[str, ...]] = {
+    "http": ("publisher.url", "token.url"),
+    "email": ("host", "port"),
+    "rdbms": ("url",),
+    "zeromq": ("endpoint",),
+}
+"""The options of sinks that say where to."""
+SMTP = "smtp"
+"""The scheme of mail servers in lists, encrypted or not."""
+_FILES = ("file.uri", "dir.uri", "move.after.process", "move.after.failure")
+
+
+def reach_faults(kind: Kind, connector: Connector, guard: Guard, given: Collection[str] = NOTHING) -> Iterator[Fault]:
+    """Everything that the connector may not reach. What the operator has `given` in the configuration needs no leave,
+    and secrets among it go nowhere but where the operator sends them."""
+    options = {name: text for name, text in connector.options.items() if name not in given}
+    if kind == "source":
+        yield from _source_faults(connector.type, options, guard)
+        return
+    lent = [name for name in SECRETS if name in given]
+    for name in PLACES.get(connector.type, ()):
+        if lent and name in options:
+            yield Fault(name, f"{', '.join(lent)} of the worker's configuration goes only where that sends it",
+                        "leave it to the configuration, or give all of both")  # fmt: skip
+    yield from _sink_faults(connector.type, options, connector.options, guard)
+
+
+def refuse_reach(kind: Kind, connector: Connector, guard: Guard, where: str, given: Collection[str]) -> None:
+    """ConfigError for the first thing that the connector may not reach."""
+    for fault in reach_faults(kind, connector, guard, given):
+        raise ConfigError(f"{where}: {fault.text()}")
+
+
+def _source_faults(type_: str, options: Mapping[str, str], guard: Guard) -> Iterator[Fault]:
+    if type_ == "file":
+        for name in _FILES:
+            if options.get(name, "").strip() and (reason := guard.refuse_file(path_of(options[name]), "source")):
+                yield Fault(name, reason)
+    if type_ == "zeromq":
+        yield from _endpoint_faults(options, guard.refuse_listening)
+    # A source `http` on an address of its own is judged by the worker, which knows its own one.
+
+
+def _sink_faults(type_: str, options: Mapping[str, str], whole: Mapping[str, str], guard: Guard) -> Iterator[Fault]:
+    if (file := options.get("password.file")) and (reason := guard.refuse_file(file, "password")):
+        yield Fault("password.file", reason)
+    match type_:
+        case "file":
+            if reason := _refuse_output(options.get("file.uri", "").strip(), guard):
+                yield Fault("file.uri", reason)
+        case "http":
+            for name in PLACES["http"]:
+                if reason := refuse_web_url(options.get(name, ""), guard):
+                    yield Fault(name, reason)
+        case "email":
+            if reason := _refuse_mail_server(options, whole, guard):
+                yield Fault("host", reason)
+        case "rdbms":
+            if reason := refuse_database(options.get("url", ""), guard):
+                yield Fault("url", reason)
+        case "zeromq":
+            yield from _endpoint_faults(options, guard.refuse_url)
+
+
+def _refuse_output(uri: str, guard: Guard) -> str:
+    if not uri or uri.startswith("{{"):
+        return ""  # the sink asks for each event's file
+    return guard.refuse_file(path_of(sample(uri)), "sink")
+
+
+def _refuse_mail_server(options: Mapping[str, str], whole: Mapping[str, str], guard: Guard) -> str:
+    by_operator = "host" in whole and "host" not in options and "port" not in options
+    port = whole.get("port", str(TLS_PORT))
+    if by_operator or not (port.isascii() and port.isdecimal()):
+        return ""
+    return guard.refuse_url(SMTP, whole.get("host", MAIL_HOST), int(port))
+
+
+def refuse_web_url(url: str, guard: Guard) -> str:
+    """Why requests may not be sent to `url`; empty when they may, or when its host depends on events."""
+    try:
+        parts = urlsplit(url.strip())
+        if attributes_in(url) and (url.strip().startswith("{{") or attributes_in(parts.netloc)):
+            return ""
+        scheme, host, port = parts.scheme, parts.hostname or "", parts.port
+    except ValueError:
+        return ""  # that it is no URL is said elsewhere
+    if scheme not in ("http", "https") or not host:
+        return ""
+    return guard.refuse_url(scheme, host, port or DEFAULT_PORTS[scheme][0])
+
+
+def _endpoint_faults(options: Mapping[str, str], refuse: Callable[[str, str, int], str]) -> Iterator[Fault]:
+    try:
+        endpoint = parse_endpoint(options.get("endpoint", "").removeprefix("tcp://"))
+    except ValueError:
+        return
+    if reason := refuse("tcp", endpoint.host, endpoint.port):
+        yield Fault("endpoint", reason)
