@@ -119,6 +119,7 @@ class RegisterDriver(Message, frozen=True):
     checkpointing: CheckpointSettings | None = None
     insight: InsightAddress | None = None
     up_ms: int = 0
+    store_urls: bool = True
 
 
 class DriverRegistered(Message, frozen=True):

@@ -13,6 +13,7 @@ import msgspec
 
 from cep_common.error_records import ErrorRecord
 from cep_common.ids import Endpoint, InsightAddress, PlanKey
+from cep_common.reach.guard import Reach
 from cep_common.worker_reports import (
     AsideReport,
     ConnectorReport,
@@ -174,6 +175,7 @@ class RegisterWorker(Message, frozen=True):
     copy_of: str = ""
     instance: str = ""
     aside: tuple[AsideReport, ...] = ()
+    reach: Reach | None = None
 
 
 class CheckpointSpan(msgspec.Struct, frozen=True):

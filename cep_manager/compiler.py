@@ -14,6 +14,7 @@ from cep_manager.errors import BadRequestError, PlanInvalidError
 from cep_manager.manager_view import Validation
 from query_plan import bindings
 from query_plan.annotations import of_header, read_header, statistics_of
+from query_plan.checks.reach import UNKNOWN, Reaches
 from query_plan.connectors.reading import read_connectors, stores_of_errors
 from query_plan.examination import Compiled, examine
 from query_plan.findings import Severity
@@ -27,17 +28,18 @@ from siddhi.language.parser import parse
 from siddhi.scripts.language import ScriptPolicy
 
 
-def compile_plan(text: str, scripts: ScriptPolicy) -> CompiledPlan:
-    """The plan in `text`, compiled; `scripts` says in which languages it may define functions.
+def compile_plan(text: str, scripts: ScriptPolicy, reaches: Reaches = UNKNOWN) -> CompiledPlan:
+    """The plan in `text`, compiled. It may define functions in the languages that `scripts` allows, and name the files
+    and hosts that `reaches` does.
 
     Raises PlanInvalidError with everything that is wrong with it.
     """
-    return compiled_plan(examine_plan(text, scripts))
+    return compiled_plan(examine_plan(text, scripts, reaches))
 
 
-def examine_plan(text: str, scripts: ScriptPolicy) -> Compiled:
+def examine_plan(text: str, scripts: ScriptPolicy, reaches: Reaches = UNKNOWN) -> Compiled:
     """The analysis and the query plan of the plan in `text`. Raises PlanInvalidError with everything that is wrong."""
-    examined = examine(text, builtin_registry(scripts))
+    examined = examine(text, builtin_registry(scripts), reaches)
     if examined.compiled is None:
         raise PlanInvalidError(plan_problems(examined.problems(Severity.ERROR), text))
     return examined.compiled
@@ -57,9 +59,9 @@ def with_name(text: str, name: str) -> str:
     return f"{text[: written.span.start]}@{written.namespace}:name('{name}'){text[written.span.end :]}"
 
 
-def validate_plan(text: str, scripts: ScriptPolicy) -> Validation:
+def validate_plan(text: str, scripts: ScriptPolicy, reaches: Reaches = UNKNOWN) -> Validation:
     """Everything that is wrong with `text`, and what is merely odd: the very checks of deployment."""
-    examined = examine(text, builtin_registry(scripts))
+    examined = examine(text, builtin_registry(scripts), reaches)
     name = read_header(examined.syntax).name if examined.syntax is not None else ""
     return Validation(
         valid=examined.compiled is not None,

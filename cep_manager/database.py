@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import sqlalchemy
@@ -13,6 +12,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
 from cep_manager.config import DatabaseConfig
+from cep_manager.database_file import make_private, mark
 from cep_manager.errors import StoreError
 from cep_manager.plan_schema import SCHEMA_VERSION, bring_up_to_date
 
@@ -47,7 +47,7 @@ class Database:
             self._shown = url.render_as_string(hide_password=True)
             self.kind = url.get_backend_name()
             if self.kind == SQLITE:
-                _make_folder(url.database)
+                _prepare_file(url.database)
             self._engine = sqlalchemy.create_engine(_with_driver(url), **_options(self.kind, config, idle_ms))
         except ImportError as error:
             advice = "; pip install 'cep-on-spark[postgresql]'" if POSTGRESQL in config.url else ""
@@ -146,6 +146,7 @@ def _options(kind: str, config: DatabaseConfig, idle_ms: int) -> dict[str, Any]:
 
 def _write_ahead(connection: Any, _record: object) -> None:
     connection.execute("PRAGMA journal_mode=WAL")
+    mark(connection)
 
 
 def _begin(connection: Connection) -> None:
@@ -159,6 +160,6 @@ def _begin(connection: Connection) -> None:
     connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
-def _make_folder(database: str | None) -> None:
+def _prepare_file(database: str | None) -> None:
     if database and database != ":memory:":
-        Path(database).expanduser().parent.mkdir(parents=True, exist_ok=True)
+        make_private(database)

@@ -51,6 +51,7 @@ from cep_manager.metric_tables.writer import MetricTablesView
 from cep_manager.plan_commands import unknown_plan
 from cep_manager.plan_folder_watch import PlanFolderWatch
 from cep_manager.plan_record import PlanRecord
+from cep_manager.reaches import known_reaches
 from cep_manager.sample_commands import SampleCommands
 from cep_manager.service import ManagerService
 from cep_manager.set_aside.asking import AsideStores
@@ -184,7 +185,7 @@ class Manager(SampleCommands):
         return ErrorStores(live_workers(snapshot, "its error store"), key, shown)
 
     def validate(self, text: str) -> Validation:
-        return validate_plan(text, self._config.scripts)
+        return validate_plan(text, self._config.scripts, known_reaches(self._service.led()))
 
     def preview(self, tenant: int, text: str) -> Preview:
         return preview_plan(tenant, text, self._config.scripts)

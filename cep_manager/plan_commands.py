@@ -31,6 +31,7 @@ from cep_manager.plan_record import PlanRecord, PlanToRun, PlanVersion
 from cep_manager.plan_state import ChangeKind, PlanState
 from cep_manager.plan_store import PlanStore, StoredPlan, StoredVersion
 from cep_manager.quotas import check_plans, check_workers, room_for_change
+from cep_manager.reaches import known_reaches
 from cep_manager.service import ManagerService
 from cep_manager.snapshot import Snapshot
 from cep_manager.status import awaited_streams
@@ -78,7 +79,7 @@ class PlanCommands:
         restore: str = "",
     ) -> Outcome:
         """See `ManagerView.deploy`."""
-        compiled = compile_plan(text, self._scripts)
+        compiled = compile_plan(text, self._scripts, known_reaches(self._service.led()))
         key = PlanKey(tenant, compiled.name)
         self._check_restore(key, restore)
         if name is not None and compiled.name != name:
@@ -104,7 +105,7 @@ class PlanCommands:
 
     def deploy_file(self, tenant: int, text: str, origin: Origin, files: Collection[str]) -> None:
         """See `FilePlans.deploy_file`."""
-        compiled = compile_plan(text, self._scripts)
+        compiled = compile_plan(text, self._scripts, known_reaches(self._service.led()))
         key = PlanKey(tenant, compiled.name)
         with self._one_at_a_time:
             origins = self.origins()

@@ -11,7 +11,7 @@ from cep_common.ids import Endpoint, parse_endpoint
 from cep_common.insight.config import LogConfig
 from cep_common.priority import ControlPriority
 from cep_common.reach.guard import Reach
-from cep_common.reach.rules import UrlRules
+from cep_common.reach.rules import UrlRule
 from cep_common.security.config import ServerSecurity
 from cep_worker.extensions import Extension
 
@@ -86,7 +86,8 @@ class HttpConfig(msgspec.Struct, frozen=True):
 
 def _check_rules(texts: tuple[str, ...]) -> None:
     try:
-        UrlRules(texts)
+        for text in texts:
+            UrlRule.parse(text)
     except ValueError as error:
         raise ValueError(f"urls: {error}") from error
 

@@ -196,6 +196,7 @@ class ControlLoop:
                 listeners=parts.listeners,
                 aside=parts.aside,
                 **self._whose(),
+                reach=config.reach(),
             )
         )
         if isinstance(answer, WorkerRegistered):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from query_plan.builder import build
+from query_plan.checks.reach import UNKNOWN, Reaches, unreachable
 from query_plan.errors import QueryPlanXmlError
 from query_plan.findings import Finding, Severity
 from query_plan.model import QueryPlan
@@ -42,10 +43,11 @@ class Examination:
         return tuple(found.problem for found in self.findings if found.severity is severity)
 
 
-def examine(text: str, registry: Registry | None = None) -> Examination:
+def examine(text: str, registry: Registry | None = None, reaches: Reaches = UNKNOWN) -> Examination:
     """The execution plan `text`, judged by the language and by every rule of distribution, and compiled if it may be.
 
     A text that cannot be parsed has that one error; otherwise errors of the language and of distribution come together.
+    What the plan may not reach by `reaches` is an error, too.
     """
     try:
         syntax = parse(text)
@@ -55,7 +57,7 @@ def examine(text: str, registry: Registry | None = None) -> Examination:
         app = analyse(syntax, registry)
     except SiddhiAnalysisError as refused:
         return Examination(in_order((*_errors(refused.problems), *findings_of_syntax(syntax))), syntax)
-    findings = findings_of(survey(app))
+    findings = in_order((*findings_of(survey(app)), *unreachable(syntax, reaches)))
     if any(found.severity is Severity.ERROR for found in findings):
         return Examination(findings, syntax)
     plan = build(app)

@@ -23,10 +23,6 @@ class Reach(msgspec.Struct, frozen=True, omit_defaults=True):
     source_urls: tuple[str, ...] = ()
     password_folders: tuple[str, ...] = ()
 
-    def __post_init__(self) -> None:
-        UrlRules(self.sink_urls)
-        UrlRules(self.source_urls)
-
 
 FILE_KEYS: dict[FileUse, str] = {
     "sink": "sinks.folders",

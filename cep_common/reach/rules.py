@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -114,11 +115,15 @@ class UrlRule:
 
 
 class UrlRules:
-    """A list of rules."""
+    """A list of rules. An entry that is none allows nothing: configurations refuse it (`UrlRule.parse`), messages of
+    another process may have it."""
 
     def __init__(self, texts: Iterable[str]) -> None:
-        """Raises ValueError for an entry that is no rule."""
-        self._rules = tuple(map(UrlRule.parse, texts))
+        rules = []
+        for text in texts:
+            with suppress(ValueError):
+                rules.append(UrlRule.parse(text))
+        self._rules = tuple(rules)
 
     def allow(self, scheme: str, host: str, port: int) -> bool:
         """Return whether a rule names this URL."""

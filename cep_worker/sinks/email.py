@@ -178,14 +178,18 @@ class _MailServer:
         link: smtplib.SMTP = kind(timeout=timeout_s, **given)
         link._host = options.host  # type: ignore[attr-defined]  # to whom the certificate must belong
         try:
-            code, said = link.connect(self._address(), options.port)
-            if code != _READY:
-                raise smtplib.SMTPConnectError(code, said)
+            self._connect(link)
             self._introduce(link, encrypted=encrypted)
         except BaseException:
             link.close()
             raise
         return link
+
+    def _connect(self, link: smtplib.SMTP) -> None:
+        """Raises SMTPException and OSError."""
+        code, said = link.connect(self._address(), self._options.port)
+        if code != _READY:
+            raise smtplib.SMTPConnectError(code, said)
 
     def _address(self) -> str:
         """Where to connect to: the address that the host's name has now. Raises OSError."""

@@ -10,6 +10,7 @@ from manager_world import KEY
 from postgresql_server import PostgresqlServer
 
 from cep_common.ids import PlanKey
+from cep_common.reach.files import is_system_database
 from cep_manager.accounts.user_store import UserStore
 from cep_manager.database import Database
 from cep_manager.election import Look
@@ -140,3 +141,29 @@ def test_a_manager_that_hangs_in_a_transaction_does_not_keep_the_lease_from_othe
     assert leases_of(hanging, "one").carry_out(Look()).lease.token == 2, "it has a new connection"
     hanging.close()
     other.close()
+
+
+def test_the_file_is_for_its_user_alone_and_known_as_a_managers(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "manager.db"
+    made = open_database(f"sqlite:///{path}")
+    with made.transaction() as connection:
+        connection.exec_driver_sql("create table more (a int)")
+    files = sorted(path.parent.iterdir())
+    assert {one.name for one in files} >= {"manager.db", "manager.db-wal"}
+    assert {one.stat().st_mode & 0o777 for one in files} == {0o600}
+    assert is_system_database(str(path))
+    assert is_system_database(f"{path}-wal")
+    made.close()
+
+
+def test_a_file_of_before_is_taken_away_from_others(tmp_path: Path) -> None:
+    path = tmp_path / "manager.db"
+    open_database(f"sqlite:///{path}").close()
+    with sqlite3.connect(path) as former:
+        former.execute("PRAGMA application_id=0")
+    former.close()
+    path.chmod(0o644)
+    assert not is_system_database(str(path))
+    open_database(f"sqlite:///{path}").close()
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert is_system_database(str(path))

@@ -8,6 +8,7 @@ from manager_world import FakeView, World
 from werkzeug.routing import Rule
 
 from cep_common.security.access import AccessRole, Principal, is_granted
+from cep_common.security.web import SENT_BY_SINK
 from cep_manager.access import CALLS
 from cep_manager.web import create_app
 
@@ -30,3 +31,10 @@ def test_what_changes_something_is_not_for_viewers() -> None:
     changes = [call for call in CALLS if changing.search(call)]
     assert len(changes) > 10
     assert [call for call in changes if is_granted(viewer, CALLS[call])] == []
+
+
+def test_a_manager_takes_no_requests_of_sinks() -> None:
+    client = create_app(FakeView(World()), 100_000).test_client()
+    assert client.get("/api/v1/plans").status_code == 200
+    refused = client.get("/api/v1/plans", headers={SENT_BY_SINK: "7/P"})
+    assert (refused.status_code, (refused.json or {})["code"]) == (403, "sent-by-sink")

@@ -370,6 +370,7 @@ class Driver:
             insight=self._door.address if self._door is not None else None,
             checkpointing=told_of(self._config, self._checkpoints),
             up_ms=process_up_ms(),
+            store_urls=self._config.stages.store_urls,
         )
         try:
             answer = client.request(message)

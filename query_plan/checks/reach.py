@@ -1,0 +1,72 @@
+"""What a plan wants to reach, judged by what the processes that would run it have told of their lists."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from cep_common.reach.guard import Guard, Reach
+from query_plan.annotations import named
+from query_plan.connectors.judging import Kind
+from query_plan.connectors.reach import reach_faults
+from query_plan.connectors.reading import connector_of
+from query_plan.findings import Finding, error_rule
+from query_plan.stores import store_annotation
+from siddhi.language import ast
+
+NOT_ALLOWED = error_rule(
+    "not-allowed",
+    "a source, sink or store reaches for what the processes that would run it let no plan reach",
+    "see [what plans may reach](connectors.md#what-plans-may-reach)",
+)
+_KINDS: tuple[Kind, ...] = ("source", "sink")
+_OPTIONS_OF_URLS = ("url", "jdbc.url", "password.file")
+
+
+@dataclass(frozen=True, slots=True)
+class Reaches:
+    """What live workers let plans reach, by their names, and whether stages use databases that plans name by URLs.
+    Without workers or driver nothing is known, and they judge when they come."""
+
+    workers: dict[str, Reach] = field(default_factory=dict)
+    store_urls: bool = True
+
+
+UNKNOWN = Reaches()
+
+
+def unreachable(app: ast.App, reaches: Reaches) -> Iterator[Finding]:
+    """Everything that the plan may not reach at some worker, or that stages do not open."""
+    guards = {worker: Guard(reach, here=False) for worker, reach in reaches.workers.items()}
+    for definition in app.definitions:
+        if isinstance(definition, ast.StreamDefinition):
+            for kind in _KINDS:
+                for annotation in named(definition.annotations, kind):
+                    yield from _of_connector(definition.id, kind, annotation, guards)
+        elif isinstance(definition, ast.TableDefinition) and not reaches.store_urls:
+            yield from _of_store(definition)
+
+
+def _of_connector(stream: str, kind: Kind, annotation: ast.Annotation, guards: dict[str, Guard]) -> Iterator[Finding]:
+    connector = connector_of(stream, annotation)
+    told: set[tuple[str, str]] = set()
+    for worker, guard in guards.items():
+        for fault in reach_faults(kind, connector, guard):
+            if (fault.option, fault.message) in told:
+                continue
+            told.add((fault.option, fault.message))
+            message = f"@{kind}(type='{connector.type}') of {stream}: {fault.option}: {fault.message}"
+            spans = (one.span for one in annotation.elements if one.key == fault.option)
+            hint = f"so says worker {worker}; use what it lists, or ask its operator"
+            yield NOT_ALLOWED.broken(message, hint, next(spans, annotation.span))
+
+
+def _of_store(table: ast.TableDefinition) -> Iterator[Finding]:
+    annotation = store_annotation(table.annotations)
+    if annotation is None:
+        return
+    for element in annotation.elements:
+        if element.key in _OPTIONS_OF_URLS:
+            message = f"the store of the table {table.id}: {element.key}: plans reach the operator's datasources alone"
+            hint = "write datasource='…' as stages.datasources of the driver's configuration calls it"
+            yield NOT_ALLOWED.broken(message, f"{hint}, or ask its operator for stages.store_urls: true", element.span)
