@@ -53,5 +53,20 @@ class Consumer(Protocol):
         """All frames of `group` have been offered: they take effect together, once."""
 
 
-Consumers = Callable[[str], Sequence[Consumer]]
+class Tap(Consumer, Protocol):
+    """A consumer of a plan's stream. `name` tells it from others of the stream as long as the process lives, also when
+    it is edited. Of one that is `lasting` it is known how much it has had when the process starts again: it is the one
+    that has the same `form` then, or else the same name."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def form(self) -> str: ...
+
+    @property
+    def lasting(self) -> bool: ...
+
+
+Consumers = Callable[[str], Sequence[Tap]]
 """Who takes the events of the plan's stream of that name, now."""

@@ -22,7 +22,7 @@ from cep_common.worker_reports import MOST_ASIDE
 from cep_worker.aside_desk import AsideDesk
 from cep_worker.config import WorkerConfig
 from cep_worker.connectors import Artefact, Declared, declared_by_artefacts, declared_by_plan
-from cep_worker.consumers import Consumer
+from cep_worker.consumers import Tap
 from cep_worker.egress import Egress
 from cep_worker.error_store.desk import Attempt, ErrorDesk
 from cep_worker.error_store.store import ErrorStore
@@ -376,7 +376,7 @@ class DataPlane:
             guard=None if declaration.key is None else self._guard,
         )
 
-    def _consumers(self, key: PlanKey) -> Callable[[str], list[Consumer]]:
+    def _consumers(self, key: PlanKey) -> Callable[[str], list[Tap]]:
         return lambda stream: [
             *self._sinks.taps(key, stream),
             *self._plan_feeds.taps(key, stream),

@@ -119,7 +119,11 @@ class Listener:
 class _Tap:
     """A listener as the consumer of one plan's stream, whose columns may stand in another order."""
 
+    form = ""
+    lasting = False
+
     def __init__(self, egress: Egress, listener: Listener) -> None:
+        self.name = f"listener {listener.peer.hex()}"
         self._egress = egress
         self._listener = listener
         self._fit = Fit(listener.stream.schema.attributes)

@@ -1,8 +1,8 @@
 """The outflow service of a plan: publisher stages send exported streams to it, and it hands them to sinks and
 listeners.
 
-Of a plan that delivers at least once results go straight to consumers. What these do not take or deliver in time goes
-to the disk and is acknowledged, so that a sink that is away holds up neither checkpoints nor the topology:
+Results go straight to consumers, but for a plan that delivers exactly once. What these do not take or deliver in time
+goes to the disk and is acknowledged, so that a sink that is away holds up neither checkpoints nor other sinks:
 
     frame ──room──▶ consumers ──delivered──▶ acknowledged
       └──no room, or not delivered for SPILL_MS──▶ log on the disk ──▶ acknowledged
@@ -12,9 +12,8 @@ to the disk and is acknowledged, so that a sink that is away holds up neither ch
 from __future__ import annotations
 
 import logging
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
@@ -30,57 +29,17 @@ from cep_common.security.roles import Door
 from cep_common.transport import readable
 from cep_common.worker_reports import PublisherReport
 from cep_worker.config import OutflowConfig
-from cep_worker.consumers import Consumer, Consumers
+from cep_worker.consumers import Consumers
 from cep_worker.event_trace import EventTrace
 from cep_worker.held.held_results import HeldResults
-from cep_worker.held.release import Offered
 from cep_worker.reactor import Reactor
-from cep_worker.receipts import InOrder, Receipt
+from cep_worker.receipts import Receipt
 from cep_worker.stream_counts import StreamCounts
+from cep_worker.under_way import Offered, UnderWay
 from topology.link_server import FrameArrived, Link, LinkArrived, LinkGone, LinkServer
 
 logger = logging.getLogger(__name__)
 paced_logger = PacedLog(logger)
-
-
-SPILL_MS = 1_000
-"""Results go to the disk when consumers have delivered none of a publisher's for so long."""
-SLOW_MS = 5_000
-"""So do results that have waited for so long, though others are delivered: a checkpoint waits behind them."""
-
-
-@dataclass(slots=True, eq=False)
-class _Offered:
-    """A frame that consumers have and have not delivered; `kept` is where it is kept on the disk."""
-
-    frame: FrameArrived
-    since_ms: int
-    kept: Offered | None = None
-
-
-@dataclass(slots=True, eq=False)
-class _Publisher:
-    """What is under way of a publisher's link: frames that wait for room, those that consumers have, by number, and
-    those that are not acknowledged. `moved_ms` is when consumers last delivered or took some, as far as was looked."""
-
-    parked: deque[FrameArrived] = field(default_factory=deque)
-    offered: dict[int, _Offered] = field(default_factory=dict)
-    taken: InOrder = field(default_factory=InOrder)
-    moves: int = 0
-    seen_moves: int = 0
-    moved_ms: int = 0
-    parked_ms: int = 0
-
-    def waits(self, now_ms: int) -> bool:
-        """Return whether its results have waited for consumers for too long."""
-        if self.moves != self.seen_moves:
-            self.seen_moves, self.moved_ms = self.moves, now_ms
-        first = next((one for one in self.offered.values() if one.kept is None), None)
-        waits = [one for one in (first.since_ms if first else None, self.parked_ms if self.parked else None) if one]
-        if not waits:
-            return False
-        waited_ms = now_ms - min(waits)
-        return waited_ms >= SLOW_MS or (waited_ms >= SPILL_MS and now_ms - self.moved_ms >= SPILL_MS)
 
 
 class ResultLogs(Protocol):
@@ -212,7 +171,7 @@ class Outflow:
     def tick(self, now_ms: int) -> None:
         """Forgets publishers that have fallen silent; results that wait for consumers go to the disk."""
         self._handle(now_ms)
-        if self._plan.delivery == "at-least-once" and not self._leaving:
+        if self._held is None and not self._leaving:
             for link in list(self._server.links.values()):
                 if link.attachment.waits(now_ms):
                     self._spill(link, now_ms)
@@ -253,7 +212,7 @@ class Outflow:
         for event in self._server.receive(now_ms):
             match event:
                 case LinkArrived(link=link):
-                    link.attachment = _Publisher(moved_ms=now_ms)
+                    link.attachment = UnderWay(moved_ms=now_ms)
                     self._end_older(link.opening.attempt)
                     self._changed()
                 case FrameArrived(link=link):
@@ -314,9 +273,10 @@ class Outflow:
     def _kept_before(self, link: Link) -> HeldResults | None:
         """Where results of the publisher wait on the disk already, which came before those that come now."""
         kept = self._logs.kept()
-        return kept if kept is not None and self._spills() and kept.holds(link.opening) else None
+        return kept if kept is not None and kept.holds(link.opening) else None
 
-    def _spills(self) -> bool:
+    def _awaits_delivery(self) -> bool:
+        """Return whether results are acknowledged when they are delivered, not when consumers have taken them."""
         return self._plan.delivery == "at-least-once"
 
     def _offer(self, frame: FrameArrived, batch: pa.RecordBatch, message: Data, now_ms: int) -> bool:
@@ -327,33 +287,34 @@ class Outflow:
         if message.stream in self._nowhere:
             logger.error("results have nowhere to go, the plan has changed: plan=%s stream=%s events=%d",
                          self._plan.key.topology(), message.stream, message.rows)  # fmt: skip
-        publisher = frame.link.attachment
+        publisher: UnderWay = frame.link.attachment
         publisher.taken.took(frame.sequence)
         self._undelivered[message.stream] += message.rows
-        if self._spills():
-            publisher.offered[frame.sequence] = _Offered(frame, now_ms)
+        offered = Offered(frame, message, batch, now_ms, {consumer.name for consumer in consumers})
+        if self._awaits_delivery():
+            publisher.offered[frame.sequence] = offered
         else:
             self._acknowledge(frame)
-        self._give(frame, batch, message, consumers)
+        if not consumers:
+            self._delivered(offered)
+        for consumer in consumers:
+            consumer.offer(batch, offered.body, self._receipt(offered, consumer.name))
         return True
 
-    def _give(self, frame: FrameArrived, batch: pa.RecordBatch, message: Data, consumers: tuple[Consumer, ...]) -> None:
-        """Give the frame to `consumers`."""
-        if not consumers:
-            self._delivered(frame, message, 0)
-            return
+    def _receipt(self, offered: Offered, name: str) -> Receipt:
+        """What the consumer of that name settles when it has delivered the frame."""
 
         def delivered() -> None:
-            self._delivered(frame, message, receipt.lost_rows)
+            if offered.settle(name, receipt.lost_rows):
+                self._delivered(offered)
 
-        receipt = Receipt(len(consumers), delivered)
-        for consumer in consumers:
-            consumer.offer(batch, frame.bodies[0], receipt)
+        receipt = Receipt(1, delivered)
+        return receipt
 
     def _spill(self, link: Link, now_ms: int) -> None:
         """Put the publisher's results that wait for consumers on the disk."""
-        publisher = link.attachment
-        fresh = [one for one in publisher.offered.values() if one.kept is None]
+        publisher: UnderWay = link.attachment
+        fresh = publisher.in_memory()
         try:
             logs = self._logs.keep()
             if not logs.has_room() or logs.holds(link.opening):
@@ -362,14 +323,16 @@ class Outflow:
             text = "consumers do not take results, they are kept on the disk: plan=%s publisher=%s"
             paced_logger.problem(f"spill {where}", text, *where)
             if fresh:
-                frames = [(one.frame.message, one.frame.batch, one.frame.bodies[0]) for one in fresh]
                 durable = partial(self._kept, [one.frame for one in fresh])
-                kept = logs.keep_offered(link.opening, frames, durable)
+                kept = logs.keep_offered(link.opening, [one.to_keep() for one in fresh], durable)
                 for one in fresh:
                     one.kept = kept
-                    self._undelivered[one.frame.message.stream] -= one.frame.message.rows
-            elif publisher.parked and self._hold(logs, publisher.parked[0], publisher.parked[0].message, now_ms):
-                publisher.parked.popleft()
+                    self._undelivered[one.message.stream] -= one.message.rows
+            elif publisher.parked:
+                frame = publisher.parked[0]
+                message = frame.message
+                if isinstance(message, Data | MarkCheckpoint) and self._hold(logs, frame, message, now_ms):
+                    publisher.parked.popleft()
         except (OSError, ConfigError) as error:
             self._note_problem(error)
         else:
@@ -395,7 +358,7 @@ class Outflow:
                 taken.took(frame.sequence)
             elif not held.has_room():
                 return False
-            elif self._spills():
+            elif self._held is None:
                 rows = message.rows
                 if rows:
                     held.append_at_once(frame.link.opening, message, frame.batch, frame.bodies[0])
@@ -419,17 +382,17 @@ class Outflow:
         if trace.on and rows:
             trace.note(batch, now_ms)
 
-    def _delivered(self, frame: FrameArrived, message: Data, lost_rows: int) -> None:
-        """All consumers have delivered the frame, but for `lost_rows` events."""
-        publisher = frame.link.attachment
+    def _delivered(self, offered: Offered) -> None:
+        """All consumers have delivered the frame."""
+        frame, message = offered.frame, offered.message
+        publisher: UnderWay = frame.link.attachment
         publisher.moves += 1
-        self._counts.delivered(message.stream, message.rows - lost_rows)
-        offered = publisher.offered.pop(frame.sequence, None)
-        if offered is not None and offered.kept is not None:
-            offered.kept.settle()
+        self._counts.delivered(message.stream, message.rows - offered.lost_rows)
+        publisher.offered.pop(frame.sequence, None)
+        if offered.kept is not None:
             return
         self._undelivered[message.stream] -= message.rows
-        if offered is not None:
+        if self._awaits_delivery():
             self._acknowledge(frame)
 
     def _acknowledge(self, frame: FrameArrived) -> None:

@@ -31,6 +31,9 @@ class _Tap:
     """The publishers of one exported stream: the present one, and those that it had before its plan was edited, which
     take what the former topology still gives."""
 
+    name = form = "feed"
+    lasting = True
+
     def __init__(self, name: str) -> None:
         self._name = name
         self._ways: list[tuple[pa.Schema, Publisher]] = []

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cep_common.errors import ConfigError, PortInUseError
 from cep_common.messages import DeployedPlan, PlanCheckpoints
 from cep_worker.consumers import Consumers
 from cep_worker.figures import HeldFigures
+from cep_worker.held.deliveries import Who
 from cep_worker.held.held_results import HeldResults
 from cep_worker.outflow import Outflow
 from cep_worker.stream_counts import StreamCounts
@@ -110,11 +112,16 @@ class PlanOutflows:
 
     def problem(self) -> str:
         """Why results cannot be taken now, or nothing."""
-        return self._error or (self.present.problem if self.present is not None else "")
+        present = self.present.problem if self.present is not None else ""
+        return self._error or present or (self._held.problem if self._held is not None else "")
 
     def figures(self) -> HeldFigures | None:
         """What is held; None of a plan whose results are not."""
         return self._held.figures() if self._held is not None else None
+
+    def waiting_rows(self) -> Mapping[Who, int]:
+        """How many results wait on the disk for each consumer."""
+        return self._held.waiting_rows() if self._held is not None else {}
 
     def leave(self) -> None:
         """Nothing more is taken from publishers."""

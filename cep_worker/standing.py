@@ -57,7 +57,12 @@ class Standing:
     def look(self, problems: Mapping[PlanKey, str], now_ms: int, day_ms: int) -> None:
         """All parts are looked at. `problems` are those of plans' declarations (empty: none), `now_ms` is monotonic,
         `day_ms` the time of day."""
-        self._connectors = self._with_since((*self._sources.figures(), *self._sinks.figures()), day_ms)
+        on_disk = {
+            (key, stream, name): rows
+            for key, flow in self._served.flows.items()
+            for (stream, name), rows in flow.outflows.waiting_rows().items()
+        }
+        self._connectors = self._with_since((*self._sources.figures(), *self._sinks.figures(on_disk)), day_ms)
         self._listeners = self._egress.reports(now_ms)
         self._taken = self._limits.taken()
         self._troubles.look(self._found_troubles(problems), day_ms)

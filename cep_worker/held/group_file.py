@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import os
 import struct
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,8 @@ class Header(msgspec.Struct, frozen=True, tag="header"):
     earlier version wrote this. The file before this one ends with the mark of checkpoint `after`; 0: it is of another
     run, or without a mark; None: an earlier version wrote this. `former` tells of the newest mark of an earlier run, of
     which no other file would tell. `run_log` is the identity that the publisher drew for this run; empty: it told none.
-    With `at_once` the results wait for consumers alone, not for a checkpoint: their plan delivers at least once.
+    With `at_once` the results wait for consumers alone, not for a checkpoint: their plan delivers at least once. The
+    files before this one were given `rows_before` rows in all; None: an earlier version wrote this.
     """
 
     log: str
@@ -64,6 +66,7 @@ class Header(msgspec.Struct, frozen=True, tag="header"):
     former: Told | None = None
     run_log: str = ""
     at_once: bool = False
+    rows_before: int | None = None
 
     def run(self) -> Attempt:
         return self.epoch, self.attempt
@@ -108,10 +111,23 @@ class Group:
     size_bytes: int = 0
     lost_rows: int = 0
     """Rows that it should hold too, as far as that can be told, and that cannot be read."""
+    missing_rows: int = 0
+    """Rows that files before it should hold, which are gone."""
     passed_over: int = 0
     """Numbers that no frame of it has."""
     since_ms: int | None = None
     """The monotonic time since which this process knows of its results."""
+    stream_rows: Counter[str] = field(default_factory=Counter)
+    """The rows by stream."""
+    ordinal: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.ordinal = ordinal_of(self.path)
+
+    @property
+    def all_rows(self) -> int:
+        """The rows that it was given, and all files before it, as far as that can be told."""
+        return (self.header.rows_before or 0) + self.rows + self.lost_rows
 
     @property
     def next_number(self) -> int:
@@ -171,6 +187,7 @@ class GroupWriter:
         self._append(frame, body, rows, self.group.next_number)
         self.group.frames += 1
         self.group.rows += rows
+        self.group.stream_rows[frame.stream] += rows
         self.group.position = max(self.group.position, frame.position)
 
     def mark(self, checkpoint: int, position: int = 0) -> None:
@@ -199,8 +216,13 @@ class GroupWriter:
         self.group.size_bytes += length
 
 
+class DamagedError(Exception):
+    """Nothing that follows in a file can be read any more."""
+
+
 class GroupReader:
-    """Gives a group's frames, in order, each once; damaged ones are left out."""
+    """Gives a group's frames, in order, each once; damaged ones are left out. What is appended meanwhile is given,
+    too."""
 
     def __init__(self, group: Group) -> None:
         self._group = group
@@ -208,11 +230,12 @@ class GroupReader:
         self._descriptor = os.open(group.path, os.O_RDONLY | os.O_CLOEXEC)
 
     def next(self) -> StoredFrame | None:
-        """The next frame; None when there are no more."""
+        """The next frame; None when there are no more. Raises DamagedError, and OSError when the disk fails: the call
+        may be repeated."""
         while self._offset < self._group.size_bytes:
             found = _next(self._descriptor, self._offset)
             if found is None:
-                raise OSError(f"{self._group.path}: damaged at byte {self._offset}")
+                raise DamagedError(f"damaged at byte {self._offset}")
             self._offset = found.end
             if isinstance(found.entry, Frame):
                 return StoredFrame(found.number, found.entry.stream, found.rows, found.body)
@@ -309,6 +332,7 @@ def _note(group: Group, found: _Found) -> None:
     if isinstance(found.entry, Frame):
         group.frames += 1
         group.rows += found.rows
+        group.stream_rows[found.entry.stream] += found.rows
         group.position = max(group.position, found.entry.position)
     elif isinstance(found.entry, Mark):
         # Damaged rows are counted: the next file's position tells of the others only.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import shutil
+from collections import Counter
 from collections.abc import Callable, Sequence
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,10 @@ from cep_common.paced_log import PacedLog
 from cep_worker.consumers import Consumers
 from cep_worker.figures import HeldFigures
 from cep_worker.held.decisions import Attempt, Verdict, verdict
+from cep_worker.held.deliveries import Deliveries, Who
 from cep_worker.held.deployments import Deployments
 from cep_worker.held.group_file import Group
-from cep_worker.held.publisher_log import PublisherLog, place_of
-from cep_worker.held.release import Offered, Release
+from cep_worker.held.publisher_log import PublisherLog
 from cep_worker.held.syncing import FileSync
 from cep_worker.reactor import Reactor
 from cep_worker.spool.aside import SUFFIX as ASIDE
@@ -38,6 +39,28 @@ CUT_BYTES = 16 * 2**20
 restart."""
 LAST_CHECKPOINT = 2**63 - 1
 """What a topology that is gone for good gave behind its last marker belongs to this."""
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedFrame:
+    """A frame that consumers have; those called by the names in `waiting` have not delivered it yet."""
+
+    message: Data
+    batch: pa.RecordBatch
+    body: Any
+    waiting: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class KeptOffered:
+    """Frames that are kept until consumers, who have them already, have delivered them."""
+
+    deliveries: Deliveries
+    group: Group
+
+    def settle(self, stream: str, name: str) -> None:
+        """A consumer has delivered one more of them."""
+        self.deliveries.settle((stream, name), self.group)
 
 
 class HeldResults:
@@ -80,12 +103,14 @@ class HeldResults:
         self._gone = 0
         """So many of the first deployments are gone for good."""
         self._logs: dict[tuple[int, str], PublisherLog] = {}
-        self._releases: dict[PublisherLog, Release | Offered] = {}
+        self._deliveries: dict[PublisherLog, Deliveries] = {}
         self._standing_bytes = 0
         self._first_epoch = 0
         self.needs_epoch = 0
         """Results of the present plan can be taken under this epoch at the earliest; 0: they can."""
         self._losses = Losses(folder)
+        self.problem = ""
+        """Why some of them are not delivered now, or nothing."""
         self._closed = False
         self._figures = HeldFigures()
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -146,19 +171,22 @@ class HeldResults:
     def keep_offered(
         self,
         opening: OpenLink,
-        frames: Sequence[tuple[Data, pa.RecordBatch, Any]],
+        frames: Sequence[OfferedFrame],
         durable: Callable[[], None],
-    ) -> Offered:
+    ) -> KeptOffered:
         """Keep `frames` of a publisher that has nothing here until consumers, who have them already, have delivered
         them. `durable` is called when they are on the disk. Raises OSError: some may then be delivered twice."""
         log = self._log(opening, at_once=True)
-        for message, batch, body in frames:
-            log.append(message, batch, body)
+        group = log.begun()
+        for frame in frames:
+            log.append(frame.message, frame.batch, frame.body)
         log.cut()
         self._sync.when_done(durable)
-        offered = self._releases[log] = Offered(len(frames), partial(self._delivered, log))
+        waiting = Counter((frame.message.stream, name) for frame in frames for name in frame.waiting)
+        deliveries = self._deliveries[log]
+        deliveries.offered(group, waiting)
         self._pump_later()
-        return offered
+        return KeptOffered(deliveries, group)
 
     def mark(self, opening: OpenLink, checkpoint: int, durable: Callable[[], None]) -> None:
         """What the publisher has sent so far belongs to `checkpoint` or earlier ones; `durable` is called when it is
@@ -191,18 +219,28 @@ class HeldResults:
         """The plan's topology is gone for good: all that its last run gave stands."""
         self._end(len(self._deployments))
 
+    def waiting_rows(self) -> Counter[Who]:
+        """How many rows of those that are to be delivered each consumer has not delivered yet."""
+        waiting: Counter[Who] = Counter()
+        for log, deliveries in self._deliveries.items():
+            waiting.update(deliveries.waiting_rows(group for group in log.groups if self._is_released(log, group)))
+        return waiting
+
     def is_empty(self) -> bool:
         """Nothing is held."""
         return not any(log.held_rows() for log in self._logs.values())
 
     def retry(self) -> None:
         """Consumers may have room again."""
-        if self._releases:
+        if not self.is_empty():
             self._pump_later()
 
     def tick(self, now_ms: int) -> None:
         """The figures are brought up to date."""
         since_ms = now_ms
+        for log, deliveries in self._deliveries.items():
+            standing = (group.all_rows for group in log.groups if self._is_released(log, group))
+            deliveries.keep(max(standing, default=0))
         for log in self._logs.values():
             for group in log.groups:
                 if group.frames:
@@ -219,8 +257,7 @@ class HeldResults:
             lost_events=self._losses.rows,
             set_aside_bytes=self._aside.size_bytes,
             released_events=sum(
-                group.rows for log in logs for group in log.groups
-                if self._verdict(group) is Verdict.RELEASE and (group.header.at_once or not log.is_written(group))
+                group.rows for log in logs for group in log.groups if self._is_released(log, group)
             ),
             maximum_bytes=self._most_bytes,
             full=not self.has_room(),
@@ -233,8 +270,8 @@ class HeldResults:
     def close(self) -> None:
         """Nothing more is taken or released; what is held stays on the disk."""
         self._closed = True
-        for release in self._releases.values():
-            release.close()
+        for deliveries in self._deliveries.values():
+            deliveries.close()
         for log in self._logs.values():
             log.close()
         self._losses.close()
@@ -252,12 +289,18 @@ class HeldResults:
         log = self._logs.get(name)
         if log is None:
             folder = self._folder / str(opening.epoch) / safe_component(opening.sender)
-            log = self._logs[name] = PublisherLog(folder, self._key, self._sync)
+            log = self._logs[name] = self._found(PublisherLog(folder, self._key, self._sync))
         lost = len(log.lost)
         log.begin(opening, self._deployments.deployed_ms(opening.epoch), at_once)
         if len(log.lost) > lost:
             self._note_lost(log)
             self._aside.look()
+        return log
+
+    def _found(self, log: PublisherLog) -> PublisherLog:
+        self._deliveries[log] = Deliveries(
+            log, self._consumers, self._counts, self._losses, self._pump_later, self._note_undone
+        )
         return log
 
     def _note_lost(self, log: PublisherLog) -> None:
@@ -270,7 +313,7 @@ class HeldResults:
             self._note_lost(log)
             header = log.groups[-1].header if log.groups else None
             if header is not None and (log.held_rows() or header.epoch >= epoch):
-                self._logs[header.epoch, header.publisher] = log
+                self._logs[header.epoch, header.publisher] = self._found(log)
             else:  # a former epoch has left nothing
                 log.remove()
         rows = sum(log.held_rows() for log in self._logs.values())
@@ -313,21 +356,26 @@ class HeldResults:
         if self._closed:
             return
         had_room = self.has_room()
+        found: dict[str, str] = {}
         for (epoch, publisher), log in list(self._logs.items()):
             try:
                 self._mark_last(log)
-                self._advance(log)
+                problems = list(self._deliveries[log].pump(now_ms, self._exported, self._verdict))
                 if epoch < self._first_epoch and not log.held_rows():
                     log.remove()
-                    del self._logs[epoch, publisher]
+                    del self._logs[epoch, publisher], self._deliveries[log]
             except OSError as error:  # the other publishers' results go on
+                problems = [error]
+            for problem in problems:
                 which = f"plan={self._key.topology()} publisher={publisher}"
                 text = "held results cannot be read or deleted: %s reason=%s"
-                paced_logger.problem(which, text, which, error, level=logging.ERROR)
+                paced_logger.problem(which, text, which, problem, level=logging.ERROR)
+                found[which] = f"results on the disk cannot be read or deleted: {problem}"
                 self._reactor.call_at(now_ms + TRY_AGAIN_MS, self._pump)
+        self.problem = next(iter(found.values()), "")
         self._standing_bytes = sum(
             group.size_bytes for log in self._logs.values() for group in log.groups
-            if self._verdict(group) is Verdict.RELEASE and (group.header.at_once or not log.is_written(group))
+            if self._is_released(log, group)
         )  # fmt: skip
         if self.has_room() and not had_room:
             paced_logger.over("room", "results are taken again: plan=%s", self._key.topology())
@@ -345,48 +393,9 @@ class HeldResults:
         ):
             log.mark(LAST_CHECKPOINT, lambda: None)
 
-    def _advance(self, log: PublisherLog) -> None:
-        while log not in self._releases and self._settle_oldest(log):
-            pass
-        release = self._releases.get(log)
-        if release is not None:
-            release.pump()
-
-    def _settle_oldest(self, log: PublisherLog) -> bool:
-        """Begins the release of the log's oldest group, or drops it; True when the next one may be looked at."""
-        if not log.groups:
-            return False
-        group = log.groups[0]
-        found = self._verdict(group)
-        if found is Verdict.DISCARD and group.frames:
-            if log.is_written(group):
-                log.cut()
-            self._note_undone(group)
-            log.drop_oldest()
-            return True
-        if found is Verdict.RELEASE and group.header.at_once and group.frames and log.is_written(group):
-            log.cut()
-        if found is Verdict.RELEASE and not log.is_written(group):
-            self._losses.note(group.lost_rows, place_of(group.path))
-            done, again = partial(self._delivered, log), partial(self._release_again, log)
-            lost = partial(self._losses.note, place=f"{place_of(group.path)} released")
-            self._releases[log] = Release(
-                log.group_id(group), group, self._exported, self._consumers, done, again, lost, self._counts
-            )
-        return False
-
-    def _delivered(self, log: PublisherLog) -> None:
-        """The log's oldest group is with all consumers."""
-        if not self._closed:
-            del self._releases[log]
-            log.drop_oldest()
-            self._pump_later()
-
-    def _release_again(self, log: PublisherLog) -> None:
-        """A consumer ended before it had delivered the log's oldest group: those that there are now get it."""
-        if not self._closed:
-            del self._releases[log]
-            self._pump_later()
+    def _is_released(self, log: PublisherLog, group: Group) -> bool:
+        """Return whether the group waits for consumers alone."""
+        return self._verdict(group) is Verdict.RELEASE and (group.header.at_once or not log.is_written(group))
 
     def _verdict(self, group: Group) -> Verdict:
         if group.header.at_once:

@@ -31,6 +31,8 @@ from cep_worker.held.group_file import (
     recover,
     rows_in,
 )
+from cep_worker.held.progress import FILE as PROGRESS
+from cep_worker.held.progress import read_progress
 from cep_worker.held.syncing import FileSync
 from cep_worker.spool.aside import SUFFIX as ASIDE
 from cep_worker.spool.aside import set_aside
@@ -56,6 +58,8 @@ class PublisherLog:
         (their groups' `lost_rows`) is lost when these turn out to stand."""
         self._found_run: Attempt | None = None
         """That of which the newest file was found."""
+        self.dropped = self.dropped_rows = 0
+        """The number of the newest file that was delivered and deleted, and the rows of all of these."""
         self._key = key
         self._sync = sync
         self._writer: GroupWriter | None = None
@@ -63,6 +67,8 @@ class PublisherLog:
         self._marked = 0
         """The newest marker that this run of the publisher has given."""
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.progress = read_progress(folder)
+        """What was noted last, by an earlier process."""
         self._recover()
 
     def held_to(self, opening: OpenLink) -> int:
@@ -70,6 +76,8 @@ class PublisherLog:
         if self._writer is None or not self._writer.group.header.is_of(opening):
             return 0
         if self.lost and self._found_run == (opening.epoch, opening.attempt):
+            return 0
+        if any(group.missing_rows for group in self.groups):
             return 0
         damaged = (group for group in self.groups if group.lost_rows and group.header.is_of(opening))
         return min(self._writer.group.position, *(group.header.position for group in damaged), LAST_POSITION)
@@ -135,6 +143,11 @@ class PublisherLog:
         self._marked = max(self._marked, checkpoint)
         self._sync.when_done(durable)
 
+    def begun(self) -> Group:
+        """The group to which frames are appended now."""
+        assert self._writer is not None  # noqa: S101 - a link has begun
+        return self._writer.group
+
     def is_written(self, group: Group) -> bool:
         """True for the group to which frames are appended now."""
         return self._writer is not None and self._writer.group is group
@@ -144,10 +157,14 @@ class PublisherLog:
         if self._writer is not None:
             self._begin_group(_following(self._writer.group))
 
-    def drop_oldest(self) -> None:
-        """The oldest group, which is not being written, is deleted. Raises OSError when it cannot be."""
+    def drop_oldest(self, *, damaged: bool = False) -> None:
+        """The oldest group, which is not being written, is deleted; a `damaged` one is set aside. Raises OSError when
+        it cannot be."""
         group = self.groups.popleft()
-        group.path.unlink(missing_ok=True)
+        if damaged and group.path.exists():
+            set_aside(group.path)
+        else:
+            group.path.unlink(missing_ok=True)
 
     def close(self) -> None:
         """The file is closed; what is held stays."""
@@ -158,14 +175,16 @@ class PublisherLog:
     def remove(self) -> None:
         """As `close`, and the folder is deleted, but for what was set aside in it. Raises OSError."""
         if any(self.folder.glob(f"*{ASIDE}")):
-            for path in self.folder.glob(f"*{SUFFIX}"):
-                path.unlink()
+            for path in (*self.folder.glob(f"*{SUFFIX}"), self.folder / PROGRESS):
+                path.unlink(missing_ok=True)
         else:
             shutil.rmtree(self.folder)
         self.close()
 
     def _begin_group(self, header: Header) -> None:
         """Another file is written from now on; an empty one before it is deleted, any other one gets to the disk."""
+        rows_before = self.groups[-1].all_rows if self.groups else self.dropped_rows
+        header = msgspec.structs.replace(header, rows_before=rows_before)
         writer = GroupWriter.create(group_path(self.folder, self._ordinal + 1), header)
         self._ordinal += 1
         former, self._writer = self._writer, writer
@@ -181,25 +200,32 @@ class PublisherLog:
 
     def _recover(self) -> None:
         unread_bytes = 0  # of what was written last
+        given_up_rows = 0  # since the last group that is there
         for path in sorted(self.folder.glob(f"*{SUFFIX}")):
             self._ordinal = ordinal_of(path)
             found = recover(path)
+            if found is not None and self._was_dropped(found.group):
+                path.unlink()
+                continue
             if found is None:
                 unread_bytes += path.stat().st_size
-                self._give_up(path)
+                given_up_rows += self._give_up(path)
                 continue
             unread_bytes = found.torn_bytes
             self._note_damage(found)
+            self._note_missing(found.group, given_up_rows)
+            given_up_rows = 0
             if found.torn_bytes:
                 logger.warning("held results end with an unfinished record, cut off: file=%s bytes=%d",
                                path, found.torn_bytes)  # fmt: skip
             self._mend_mark(found.group)
             self.groups.append(found.group)
+        self._note_missing_end(given_up_rows)
         if not self.groups:
             return
         last = self.groups.pop()
         for group in [group for group in self.groups if not group.frames]:
-            self._note_lost(group.path, group.lost_rows)
+            self._note_lost(group.path, group.lost_rows + group.missing_rows)
             self.groups.remove(group)
             group.path.unlink()
         self.groups.append(last)
@@ -227,6 +253,46 @@ class PublisherLog:
             before.lost_rows += missing
             logger.error("held results are damaged, their file ends too early: file=%s events=%d", before.path, missing)
 
+    def _was_dropped(self, group: Group) -> bool:
+        """All consumers have had the group; the process ended before its file was deleted."""
+        told = self.progress
+        return told is not None and told.log == group.header.log and group.ordinal <= told.dropped
+
+    def _note_missing(self, group: Group, given_up_rows: int) -> None:
+        """Files between the group and the one before it are gone, or the one before it ends too early, if the group was
+        told of more rows; `given_up_rows` of these are known of."""
+        before, told = (self.groups[-1] if self.groups else None), self.progress
+        if before is not None:
+            known = before.all_rows if before.header.rows_before is not None else None
+        else:
+            known = told.dropped_rows if told is not None and told.log == group.header.log else None
+        if known is None or group.header.rows_before is None:
+            return
+        missing = max(0, group.header.rows_before - known - given_up_rows)
+        if not missing:
+            return
+        logger.error("held results are gone, files before this one are missing or cut: file=%s events=%d",
+                     group.path, missing)  # fmt: skip
+        stood = told is not None and told.log == group.header.log and group.header.rows_before <= told.rows
+        if stood or group.header.at_once:
+            self._note_lost(group.path, missing)
+        else:
+            group.missing_rows = missing
+
+    def _note_missing_end(self, given_up_rows: int) -> None:
+        """The newest files are gone, or the last one ends too early, if more is known to have been there."""
+        told = self.progress
+        logs = {group.header.log for group in self.groups}
+        if told is None or (logs and told.log not in logs):
+            return
+        self.dropped, self.dropped_rows = told.dropped, told.dropped_rows
+        there = self.groups[-1].all_rows if self.groups else told.dropped_rows
+        missing = told.rows - there - given_up_rows
+        if missing > 0 and (not self.groups or self.groups[-1].header.rows_before is not None):
+            logger.error("held results are gone, the newest files are missing or cut: folder=%s events=%d",
+                         self.folder, missing)  # fmt: skip
+            self._note_lost(self.folder / f"behind {self._ordinal}", missing)
+
     def _mend_mark(self, group: Group) -> None:
         """The group before `group` has the mark that it has lost; one of which nobody knows that any more is set aside,
         so that it does not hold back what is behind it."""
@@ -246,7 +312,7 @@ class PublisherLog:
             self.groups.pop()
             logger.error("held results lost, nobody knows of which checkpoint they are, set aside: file=%s events=%d",
                          set_aside(before.path), before.rows)  # fmt: skip
-            self._note_lost(before.path, before.rows + before.lost_rows)
+            self._note_lost(before.path, before.rows + before.lost_rows + before.missing_rows)
 
     def _note_lost(self, path: Path, rows: int) -> None:
         if rows:
@@ -259,10 +325,10 @@ class PublisherLog:
             logger.error("held results lost, their epoch was given out again before their checkpoint, set aside: "
                          "file=%s events=%d", set_aside(group.path), group.rows)  # fmt: skip
             self.groups.remove(group)
-            self._note_lost(group.path, group.rows + group.lost_rows)
+            self._note_lost(group.path, group.rows + group.lost_rows + group.missing_rows)
 
-    def _give_up(self, path: Path) -> None:
-        """Nobody knows whose results are in the file."""
+    def _give_up(self, path: Path) -> int:
+        """Nobody knows whose results are in the file; gives how many there are."""
         rows = rows_in(path)
         if rows:
             logger.error("held results lost, the beginning of their file is damaged, set aside: file=%s events=%d",
@@ -271,6 +337,7 @@ class PublisherLog:
         else:  # made just before everything stopped
             logger.warning("held results without a beginning, deleted: file=%s", path)
             path.unlink()
+        return rows
 
 
 def held_rows(folder: Path) -> int:

@@ -1,132 +1,159 @@
-"""The way of one group of results from its file to the consumers."""
+"""The way of one group of results from its file to one consumer."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Mapping, Sequence
+import errno
+from collections.abc import Callable
 
-from cep_worker.consumers import Consumer, Consumers, FrameId, GroupId
-from cep_worker.held.group_file import Group, GroupReader, StoredFrame
-from cep_worker.receipts import Receipt
-from cep_worker.stream_counts import StreamCounts
-from topology.frames import arrow_schema, decode_batch
+import pyarrow as pa
 
-logger = logging.getLogger(__name__)
+from cep_worker.consumers import FrameId, GroupId, Tap
+from cep_worker.held.group_file import DamagedError, Group, GroupReader, StoredFrame
+from cep_worker.receipts import InOrder, Receipt
+from topology.frames import decode_batch
 
-Attributes = tuple[tuple[str, str], ...]
+UNREADABLE_MS = 10_000
+"""A part of a file that the disk cannot read for so long counts as lost."""
 
 
 class Release:
-    """Offers the frames of a group to the consumers of their streams as these have room, then has them commit it.
-    `delivered` is called when all have settled everything, `again` instead when a consumer has ended before that. A
-    consumer that is there when the first frame of its stream is offered gets the group to its end. Frames of a group
-    that is delivered `at_once` are offered one by one, without a commit. Belongs to the reactor's thread.
+    """Offers the frames of `stream` in a group to a consumer as it has room, then has it commit the group. Frames of a
+    group that is delivered `at_once` are offered one by one, without a commit, also while the group is written.
+    Belongs to the reactor's thread.
+
+    `moved` is called when more of it is settled, `finished` when all is, `again` instead when the consumer has ended
+    before that.
     """
 
     def __init__(
         self,
         group_id: GroupId,
         group: Group,
-        exported: Mapping[str, Attributes],
-        consumers: Consumers,
-        delivered: Callable[[], None],
+        stream: str,
+        schema: pa.Schema,
+        tap: Tap,
+        passed_frames: int,
+        moved: Callable[[], None],
+        finished: Callable[[], None],
         again: Callable[[], None],
-        lost: Callable[[int], None],
-        counts: StreamCounts,
     ) -> None:
-        """`exported` are the streams of the plan as consumers know them; `lost` is told how many events turn out to be
-        unreadable. Raises OSError when the file cannot be read."""
+        """The consumer has the first `passed_frames` frames already. Raises OSError when the file cannot be opened."""
+        self.group = group
+        self.settled_rows = 0
+        """Rows of frames that the consumer has settled, or has had before."""
+        self.lost_rows = 0
+        """Of these, those that it could not deliver."""
+        self.settled_frames = passed_frames
+        """So many frames are settled without one before them that is not."""
+        self.unreadable_rows = 0
+        self.problem = ""
+        """Why not all of it could be read."""
         self._id = group_id
-        self._group = group
-        self._schemas = {one.stream: arrow_schema(one) for one in group.header.streams}
-        self._known = {one.stream for one in group.header.streams if one.stream in exported}
-        self._find = consumers
-        self._delivered = delivered
-        self._again = again
-        self._lost = lost
-        self._counts = counts
-        self._at_once = group.header.at_once
+        self._stream = stream
+        self._schema = schema
+        self.tap = tap
+        """Who gets what is not offered yet."""
+        self._passed = passed_frames
+        self._moved, self._finished, self._again = moved, finished, again
+        self._known_by_frame = not group.header.at_once
         self._came_back = False
-        self._consumers: dict[str, Sequence[Consumer]] = {}
-        self._reader: GroupReader | None = GroupReader(group)
+        self._read_rows = 0
+        self._frames = 0
+        self._under_way = InOrder()
+        self._failing_since_ms: int | None = None
+        self._at_end = self._ended = False
+        self._reader: GroupReader | None = self._open()
         self._frame: StoredFrame | None = None
-        self._rows = 0
         self._unsettled = 1  # the release itself, until all is offered
 
-    def pump(self) -> None:
-        """Offers as much as there is room for."""
-        while self._reader is not None:
+    def pump(self, now_ms: int, *, written: bool) -> None:
+        """Offer as much as there is room for; while the group is `written` more may come. Raises OSError when the file
+        cannot be read now: the call is to be repeated."""
+        while not self._ended:
             if self._frame is None:
-                self._frame = self._next(self._reader)
+                self._frame = self._next(now_ms)
+            self._at_end = self._frame is None
             if self._frame is None:
-                self._finish()
-            elif not self._offer(self._frame):
+                if not written:
+                    self._finish()
                 return
-            else:
-                self._frame = None
+            if not self._offer(self._frame):
+                return
+            self._frame = None
+
+    def is_caught_up(self) -> bool:
+        """Return whether all that the group has by now is settled."""
+        return self._unsettled == 1 and self._at_end
 
     def close(self) -> None:
         """Nothing more is offered."""
+        self._ended = True
         if self._reader is not None:
             self._reader.close()
             self._reader = None
 
-    def _next(self, reader: GroupReader) -> StoredFrame | None:
+    def _open(self) -> GroupReader | None:
         try:
-            return reader.next()
-        except OSError as error:
-            logger.error("held results cannot be read: reason=%s", error)  # noqa: TRY400 - the text says it all
+            return GroupReader(self.group)
+        except FileNotFoundError:
+            self.problem = "the file is gone"
             return None
 
+    def _next(self, now_ms: int) -> StoredFrame | None:
+        """The next frame of the stream that is to be offered; None when there is none by now."""
+        while self._reader is not None:
+            try:
+                frame = self._reader.next()
+            except DamagedError as error:
+                self.problem = str(error)
+                return None
+            except OSError as error:
+                if self._failing_since_ms is None:
+                    self._failing_since_ms = now_ms
+                if error.errno != errno.EIO or now_ms - self._failing_since_ms < UNREADABLE_MS:
+                    raise
+                self.problem = error.strerror or str(error)
+                return None
+            self._failing_since_ms = None
+            if frame is None:
+                return None
+            if frame.stream != self._stream:
+                continue
+            self._read_rows += frame.rows
+            self._frames += 1
+            if self._frames > self._passed:
+                return frame
+            self.settled_rows += frame.rows
+        return None
+
     def _offer(self, frame: StoredFrame) -> bool:
-        """True when the frame has been dealt with; False when a consumer has no room for it."""
-        consumers = self._consumers.get(frame.stream)
-        if consumers is None:
-            consumers = self._consumers_of(frame.stream)
-        if not all(consumer.has_room() for consumer in consumers):
+        """True when the frame has been dealt with; False when the consumer has no room for it."""
+        if not self.tap.has_room():
             return False
-        self._rows += frame.rows
-        if consumers:
-            batch = decode_batch(frame.body, self._schemas[frame.stream], frame.rows)
-            receipt = self._receipt(len(consumers), frame.stream, frame.rows)
-            known_as = None if self._at_once else FrameId(self._id, frame.number)
-            for consumer in consumers:
-                consumer.offer(batch, frame.body, receipt, known_as)
-        else:
-            self._counts.delivered(frame.stream, frame.rows)
-        return True
-
-    def _consumers_of(self, stream: str) -> Sequence[Consumer]:
-        found: Sequence[Consumer] = ()
-        if stream in self._known:
-            found = tuple(self._find(stream))
-        else:
-            logger.error("held results have nowhere to go, the plan has changed: plan=%s stream=%s",
-                         self._id.key.topology(), stream)  # fmt: skip
-        self._consumers[stream] = found
-        return found
-
-    def _finish(self) -> None:
-        self.close()
-        lost = self._group.rows - self._rows
-        if lost:
-            logger.error("held results lost: file=%s events=%d", self._group.path, lost)
-            self._lost(lost)
-        for consumers in self._consumers.values() if not self._at_once else ():
-            for consumer in consumers:
-                self._unsettled += 1
-                consumer.commit(self._id, Receipt(1, self._settled, self._returned))
-        self._settled()
-
-    def _receipt(self, consumers: int, stream: str, rows: int) -> Receipt:
+        number = self._frames
+        self._under_way.took(number)
         self._unsettled += 1
 
         def delivered() -> None:
-            self._counts.delivered(stream, rows - receipt.lost_rows)
+            self.settled_rows += frame.rows
+            self.lost_rows += receipt.lost_rows
+            self.settled_frames = self._under_way.settle(number) or self.settled_frames
+            self._moved()
             self._settled()
 
-        receipt = Receipt(consumers, delivered, self._returned)
-        return receipt
+        receipt = Receipt(1, delivered, self._returned)
+        known_as = FrameId(self._id, frame.number) if self._known_by_frame else None
+        batch = decode_batch(frame.body, self._schema, frame.rows)
+        self.tap.offer(batch, frame.body, receipt, known_as)
+        return True
+
+    def _finish(self) -> None:
+        self.close()
+        self.unreadable_rows = max(0, self.group.stream_rows[self._stream] - self._read_rows)
+        if self._known_by_frame:
+            self._unsettled += 1
+            self.tap.commit(self._id, Receipt(1, self._settled, self._returned))
+        self._settled()
 
     def _returned(self) -> None:
         self._came_back = True
@@ -135,25 +162,33 @@ class Release:
     def _settled(self) -> None:
         self._unsettled -= 1
         if not self._unsettled:
-            (self._again if self._came_back else self._delivered)()
+            (self._again if self._came_back else self._finished)()
 
 
 class Offered:
-    """Frames of a group that consumers have already; `delivered` is called when they have delivered all of them.
-    Has the methods of a `Release`."""
+    """Frames of a group that a consumer has already; `finished` is called when it has settled all of them. It has the
+    methods of a `Release`."""
 
-    def __init__(self, frames: int, delivered: Callable[[], None]) -> None:
-        self._undelivered = frames
-        self._delivered = delivered
+    settled_rows = settled_frames = lost_rows = unreadable_rows = 0
+    problem = ""
+
+    def __init__(self, group: Group, frames: int, finished: Callable[[], None]) -> None:
+        self.group = group
+        self._unsettled = frames
+        self._finished = finished
 
     def settle(self) -> None:
         """Count one more frame as delivered."""
-        self._undelivered -= 1
-        if not self._undelivered:
-            self._delivered()
+        self._unsettled -= 1
+        if not self._unsettled:
+            self._finished()
 
-    def pump(self) -> None:
+    def pump(self, now_ms: int, *, written: bool) -> None:
         """There is nothing to offer."""
+
+    def is_caught_up(self) -> bool:
+        """Return whether all that the group has by now is settled."""
+        return not self._unsettled
 
     def close(self) -> None:
         """There is nothing to close."""

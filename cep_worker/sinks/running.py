@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from hashlib import blake2b
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import zmq
 
@@ -32,6 +34,8 @@ from cep_worker.troubles import Trouble
 
 logger = logging.getLogger(__name__)
 
+Who = tuple[PlanKey, str, str]
+"""A sink: plan, stream, and its name there."""
 ENDING_MS = 30_000
 """For how long a sink that is not declared any more may go on delivering what it has, unless that fails: then its
 successor gets it at once."""
@@ -41,7 +45,13 @@ class _Tap:
     """A sink as the consumer of one plan's stream, whose columns may stand in another order. Results from before an
     edit of the stream get its present attributes; those that cannot are given to `failed`, with the reason."""
 
-    def __init__(self, sink: Sink, attributes: Attributes, failed: Callable[[pa.RecordBatch, str], int]) -> None:
+    lasting = True
+
+    def __init__(
+        self, name: str, form: str, sink: Sink, attributes: Attributes, failed: Callable[[pa.RecordBatch, str], int]
+    ) -> None:
+        self.name = name
+        self.form = form
         self._sink = sink
         self._fit = Fit(attributes)
         self._failed = failed
@@ -75,6 +85,19 @@ class _Running:
         self.declared = declaration
         if isinstance(self.sink, ThreadedSink):
             self.sink.keep_as(Origin(declaration.plan(), declaration.connector.stream, "sink", self.label))
+
+    def name(self) -> str:
+        """By what it is known among the consumers of a stream."""
+        return self.label if self.declared.key is not None else f"artefact {self.label}"
+
+    def form(self) -> str:
+        """What is the same for the same declaration, in another process, too; no secret can be read from it."""
+        return blake2b(msgspec.json.encode(self.declared.connector), digest_size=16).hexdigest()
+
+    def waiting_on_disk(self, on_disk: Mapping[Who, int]) -> int:
+        """How many results wait on the disk for it."""
+        members = self.declared.stream.members
+        return sum(on_disk.get((one.key, one.binding.stream, self.name()), 0) for one in members)
 
     def stands_at(self, key: PlanKey, stream: str) -> bool:
         """It is a sink of the plan's stream, as the error store knows these."""
@@ -188,8 +211,8 @@ class RunningSinks:
             for member in running.declared.stream.members:
                 yield Trouble(member.key, f"sink {connector.type} of {connector.stream}", "sink", error, dropped)
 
-    def figures(self) -> tuple[ConnectorFigures, ...]:
-        """How each of them does."""
+    def figures(self, on_disk: Mapping[Who, int]) -> tuple[ConnectorFigures, ...]:
+        """How each of them does; so many results of it wait `on_disk`, by stream and sink of a plan."""
         return tuple(
             figures_of("sink", one.declared, one.error)
             if one.sink is None
@@ -197,7 +220,7 @@ class RunningSinks:
                 "sink",
                 one.declared,
                 one.sink.last_error(),
-                one.sink.waiting_events(),
+                max(one.sink.waiting_events(), one.waiting_on_disk(on_disk)),  # the first of them it has in memory, too
                 one.sink.dropped_events,
                 one.sink.delivered_events,
             )
@@ -274,8 +297,12 @@ class RunningSinks:
             stream = running.declared.stream
             for member in stream.members:
                 failed = partial(self._errors.keep_of_sink, member.key, member.binding.stream, running.label)
-                tap = _Tap(running.sink, stream.schema.attributes, failed)
-                self._taps.setdefault((member.key, member.binding.stream), []).append(tap)
+                taps = self._taps.setdefault((member.key, member.binding.stream), [])
+                name = running.name()
+                while name in {one.name for one in taps}:
+                    name += "+"
+                tap = _Tap(name, running.form(), running.sink, stream.schema.attributes, failed)
+                taps.append(tap)
 
 
 def _alike(one: Declared, other: Declared) -> bool:

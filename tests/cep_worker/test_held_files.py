@@ -44,14 +44,14 @@ def read(path: Path) -> list[tuple[int, bytes]]:
 
 
 def test_a_group_is_found_as_it_was_written(tmp_path: Path) -> None:
-    writer = write(tmp_path / "a", BODIES, checkpoint=12)
+    writer = write(tmp_path / "1.results", BODIES, checkpoint=12)
     os.close(writer.descriptor)
-    found = recover(tmp_path / "a")
+    found = recover(tmp_path / "1.results")
     assert found is not None
     assert found.group == writer.group
     assert (found.group.rows, found.group.position, found.group.checkpoint) == (30, 30, 12)
     assert found.torn_bytes == 0
-    assert read(tmp_path / "a") == [(5, BODIES[0]), (6, BODIES[1]), (7, BODIES[2])]
+    assert read(tmp_path / "1.results") == [(5, BODIES[0]), (6, BODIES[1]), (7, BODIES[2])]
 
 
 @given(st.data())
@@ -59,7 +59,7 @@ def test_a_group_is_found_as_it_was_written(tmp_path: Path) -> None:
 def test_what_is_torn_ends_the_group_what_is_damaged_is_left_out_and_it_can_be_written_on(
     tmp_path: Path, data: st.DataObject
 ) -> None:
-    path = tmp_path / "torn"
+    path = tmp_path / "1.results"
     path.unlink(missing_ok=True)
     writer = write(path, [])
     os.close(writer.descriptor)
@@ -93,7 +93,7 @@ def test_what_is_torn_ends_the_group_what_is_damaged_is_left_out_and_it_can_be_w
 
 
 def test_a_frame_that_lacks_only_what_fills_it_up_is_whole(tmp_path: Path) -> None:
-    path = tmp_path / "torn"
+    path = tmp_path / "1.results"
     writer = write(path, [b"first"])
     os.close(writer.descriptor)
     os.truncate(path, writer.group.size_bytes - 1)

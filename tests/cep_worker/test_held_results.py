@@ -36,8 +36,11 @@ class Sink:
     """Takes effect at commits, and knows which groups it has; settles when it is told to. Its memory outlives crashes
     of the worker, what it has staged does not."""
 
-    def __init__(self) -> None:
-        self.room = 1_000
+    lasting = True
+
+    def __init__(self, name: str = "sink", room: int = 1_000) -> None:
+        self.name = self.form = name
+        self.room = room
         self.got: list[int] = []
         self.known: set[GroupId] = set()
         self.frames: dict[FrameId, list[int]] = {}

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import json
 from collections.abc import Callable, Iterator
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -14,7 +16,7 @@ from worker_hook import Hook
 from worker_world import OPEN_SINKS, PLAN, FakePublisher, World, alerts, until
 
 from cep_common.messages import CheckpointSpan, Connector, DeployedPlan, PlanCheckpoints, RegisterWorker
-from cep_worker import outflow
+from cep_worker import under_way
 from cep_worker.config import OutflowConfig, ResultsConfig
 from cep_worker.held.held_results import HeldResults
 from cep_worker.sinks import threaded
@@ -31,7 +33,7 @@ def hook() -> Iterator[Hook]:
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outflow, "SPILL_MS", 200)
+    monkeypatch.setattr(under_way, "SPILL_MS", 200)
 
 
 def hooked(url: str, deployed_ms: int = 1, **options: str) -> DeployedPlan:
@@ -135,6 +137,56 @@ def test_results_on_the_disk_outlive_the_worker(make_world: Callable[..., World]
     following.start(hooked(hook.url))
     until(lambda: set(taken(hook)) == set(range(sent)))
     until(lambda: following.health()["plans"][0]["held"]["events"] == 0)
+
+
+@pytest.mark.parametrize("delivery", ["at-most-once", "at-least-once", "exactly-once"])
+def test_a_dead_web_hook_holds_up_no_other_sink_of_its_stream(
+    make_world: Callable[..., World], hook: Hook, delivery: Any, tmp_path: Path
+) -> None:
+    hook.status = 503
+    out = tmp_path / "out"
+    world = make_world(sinks=msgspec.structs.replace(OPEN_SINKS, waiting_rows=300))
+    dead = hooked(hook.url)
+    sound = Connector("Alerts", "file", {"file.uri": str(out)}, "", {})
+    plan = msgspec.structs.replace(dead, sinks=(*dead.sinks, sound), delivery=delivery)
+
+    def written() -> list[int]:
+        return [json.loads(line)["late"] for line in out.read_text().splitlines()] if out.exists() else []
+
+    def complete(world: World, publisher: FakePublisher, checkpoint: int) -> None:
+        publisher.mark(checkpoint)
+        until(lambda: not publisher.link.unacknowledged(), publisher)
+        world.manager.checkpoints = (PlanCheckpoints(PLAN.key, (CheckpointSpan(PLAN.epoch, 0, checkpoint),)),)
+
+    world.start(plan)
+    publisher = world.publisher().open()
+    sent = send(publisher, 0, 5)
+    complete(world, publisher, 1)
+    sent = send(publisher, sent, 20)
+    complete(world, publisher, 2)
+    until(lambda: written() == list(range(sent)), publisher)
+    in_memory = 300 if delivery == "at-most-once" else 0  # which is not on the disk as well
+    until(lambda: sinks_waiting(world) == {"http": sent - in_memory, "file": 0}, publisher)
+    assert not hook.taken
+
+    assert world.worker is not None
+    world.worker.stop()
+    world.worker = None
+    world.manager.stop()
+    following = make_world(results=world.config.results)
+    following.manager.checkpoints = world.manager.checkpoints
+    following.start(plan)
+    until(lambda: sinks_waiting(following) and "status 503" in sink_report(following).error)
+    assert written() == list(range(sent)), "nothing comes twice"
+    hook.status = 200
+    until(lambda: following.health()["plans"][0]["held"]["events"] == 0)
+    first = sent if delivery != "at-most-once" else len(taken(hook))  # what the sink had in memory may be lost
+    assert taken(hook) == list(range(sent - first, sent))
+    assert written() == list(range(sent))
+
+
+def sinks_waiting(world: World) -> dict[str, int]:
+    return {one.type: one.waiting_events for one in world.manager.last(RegisterWorker).connectors}
 
 
 def test_a_full_disk_log_makes_publishers_wait_and_says_so(make_world: Callable[..., World], hook: Hook) -> None:

@@ -1,0 +1,57 @@
+"""How far the results of one publisher have got: a small file beside its group files.
+
+It tells, when the process starts again, what each consumer has had, and what of the files must be there: files that
+are gone or end too early are noticed by it.
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import msgspec
+
+logger = logging.getLogger(__name__)
+
+FILE = "progress.json"
+
+
+class Place(msgspec.Struct, frozen=True):
+    """A consumer (see `Tap`) has all up to the file of number `done`, and `frames` frames of the next one."""
+
+    stream: str
+    name: str
+    form: str
+    done: int
+    frames: int = 0
+
+
+class Progress(msgspec.Struct, frozen=True):
+    """`log` is the identity of the publisher's log. Its files were given `rows` rows that are to be delivered; those up
+    to number `dropped`, with `dropped_rows` rows, were, and are deleted."""
+
+    log: str
+    rows: int = 0
+    dropped: int = 0
+    dropped_rows: int = 0
+    consumers: tuple[Place, ...] = ()
+
+
+def read_progress(folder: Path) -> Progress | None:
+    """Return what is known; None when nothing is. Raises OSError."""
+    path = folder / FILE
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Progress)
+    except FileNotFoundError:
+        return None
+    except msgspec.MsgspecError as error:
+        logger.error("it is not known any more which consumers have which results, they may come to them again: "  # noqa: TRY400 - the text says it all
+                     "file=%s reason=%s", path, error)  # fmt: skip
+        return None
+
+
+def write_progress(folder: Path, progress: Progress) -> None:
+    """Keep `progress`, which outlives this process. Raises OSError."""
+    passing = folder / f"{FILE}.new"
+    passing.write_bytes(msgspec.json.encode(progress))
+    passing.replace(folder / FILE)
