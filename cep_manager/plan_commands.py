@@ -24,6 +24,7 @@ from cep_manager.errors import (
     PlanExistsError,
     UnknownPlanError,
 )
+from cep_manager.http_paths import refuse_paths
 from cep_manager.manager_view import Outcome, Undeployed
 from cep_manager.plan_change import former_of, runs
 from cep_manager.plan_folder import Origin, parse_origin
@@ -246,6 +247,7 @@ class PlanCommands:
 
     def _add(self, key: PlanKey, text: str, compiled: CompiledPlan, restore: str = "") -> Outcome:
         check_plans(self._quotas.of(key.tenant), key, self._live_snapshot().plans)
+        refuse_paths(self._live_snapshot(), key, compiled)
         self._check_workers(key, compiled.workers, compiled.cores)
         # Whatever a former plan of this name may have left behind is none of this one's.
         stored = self._store.add(key, text, self._clock.now_ms(), restore=restore or BEGIN_ANEW)
@@ -256,6 +258,7 @@ class PlanCommands:
     def _deploy_over(self, before: PlanRecord, text: str, compiled: CompiledPlan, restore: str = "") -> Outcome:
         if before.target()[0] == text:
             return self._deploy_same(before, text, compiled, restore)
+        refuse_paths(self._live_snapshot(), before.key, compiled)
         workers = _workers_after_edit(before, compiled)
         return self._change(before, "update", text, compiled, workers, restore)
 
@@ -316,6 +319,7 @@ class PlanCommands:
         before = self._record(key)
         _refuse_draining(before)
         self._refuse_while_something_waits(before)
+        refuse_paths(self._live_snapshot(), to, compiled, replaced=key)
         workers = _workers_after_edit(before, compiled)
         self._check_workers(to, workers or compiled.workers, compiled.cores)
         stored = self._store.rename(key, to, text, workers, self._clock.now_ms(), BEGIN_ANEW)

@@ -19,10 +19,11 @@ from flask import Flask, Response, current_app, request
 from werkzeug.exceptions import HTTPException
 
 from cep_common.errors import InputError, UnauthorisedError
-from cep_common.ids import SUPER_TENANT, PlanKey, parse_tenant
+from cep_common.ids import PlanKey, parse_tenant
 from cep_common.link_messages import StreamSchema
 from cep_common.metric_families import Metrics
-from cep_common.security.web import Gate, answer_for, guard
+from cep_common.security.access import Permission, is_granted
+from cep_common.security.web import Gate, answer_for, callers_tenant, guard, shown_token
 from cep_worker.access import CALLS
 from cep_worker.aside_desk import UNAVAILABLE as ASIDE_UNAVAILABLE
 from cep_worker.aside_desk import UNKNOWN_ID, AsideDesk
@@ -149,7 +150,9 @@ def create_app(gateway: Gateway, body_bytes: int, wait_ms: int, gate: Gate) -> F
 
     @app.get("/health")
     def get_health() -> Response:
-        return _json(gateway.health())
+        """Strangers learn that the worker is up, and nothing else; the rest is of all tenants."""
+        health = gateway.health()
+        return _json(health if _sees_system(gate) else {"status": health["status"]})
 
     _kept_routes(app, gateway)
     metrics = Metrics(lambda: worker_metrics(gateway.figures()))
@@ -273,11 +276,19 @@ def _reader(form: SourceFormat, schema: StreamSchema, timestamp_key: str | None)
     return form.reader(schema, timestamp_key)
 
 
+def _sees_system(gate: Gate) -> bool:
+    """Return whether who asks may see what belongs to all tenants."""
+    if not gate.needs_token():
+        return True
+    principal = gate.principal(shown_token())
+    return principal is not None and is_granted(principal, Permission.SEE_SYSTEM)
+
+
 def _tenant() -> int:
-    """Who speaks: the query parameter or header `tenant`, else the super tenant."""
+    """Whose streams are meant: the query parameter or header `tenant`, else those of who asks."""
     written = request.args.get("tenant") or request.headers.get("tenant")
     try:
-        return SUPER_TENANT if written is None else parse_tenant(written)
+        return callers_tenant() if written is None else parse_tenant(written)
     except ValueError as error:
         raise InputError("unknown-tenant", str(error)) from error
 

@@ -40,7 +40,7 @@ class HttpFronts:
         the address is, and ConfigError when it is beyond loopback and nobody needs a token."""
         name = _name(address, path)
         if name in self._sources or (path + "/").startswith("/events/"):
-            raise ConfigError(f"the path {path} at {address[0]}:{address[1]} is taken already")
+            raise ConfigError(f"the path {path} at {address[0]}:{address[1]} is taken already; choose another one")
         self._serve(address)
         self._sources[name] = source
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 COVER = "•••"
 """What stands in a secret's place."""
@@ -30,6 +31,17 @@ def redact(text: str) -> str:
     text = _SHOWN.sub(rf"\g<before>{COVER}", text)
     text = _OUR_TOKEN.sub(COVER, text)
     return _NAMED.sub(_covered, text)
+
+
+def shown_url(url: str) -> str:
+    """A URL as errors show it: scheme, host and port. User, path and query may be secrets."""
+    try:
+        parts = urlsplit(url.strip())
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        return COVER
+    where = f"{parts.scheme}://{f'[{host}]' if ':' in host else host}{f':{port}' if port else ''}"
+    return f"{where}/{COVER}" if parts.path.strip("/") or parts.query else where
 
 
 def _covered(found: re.Match[str]) -> str:

@@ -127,7 +127,7 @@ class TokenCallers:
         return 'Bearer realm="cep", Basic realm="cep: any name, a token as password"'
 
     def tenant(self, principal: Principal) -> int:
-        return SUPER_TENANT
+        return SUPER_TENANT if principal.tenant is None else principal.tenant
 
 
 SHOW_ONE = (

@@ -8,11 +8,12 @@ import threading
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import pyarrow as pa
 import requests
 
+from cep_common.insight.redaction import shown_url
 from cep_common.link_messages import StreamSchema
 from cep_common.paced_log import PacedLog
 from cep_common.reach.connecting import ReachError, allowed_addresses
@@ -56,9 +57,8 @@ class _Target:
     headers: tuple[tuple[str, str], ...]
 
     def shown(self) -> str:
-        """The address without secrets that may stand in it."""
-        parts = urlsplit(self.url)
-        return f"{parts.scheme}://{parts.hostname}:{parts.port or ''}{parts.path}"
+        """The address without secrets that may stand in it: web hooks have them in their paths."""
+        return shown_url(self.url)
 
 
 class _Targets:
@@ -132,7 +132,7 @@ class _HttpWriter:
 
     def _deliver(self, target: _Target, payload: bytes, headers: dict[str, str], stopping: threading.Event) -> None:
         if not is_web_url(target.url):
-            raise WriteError(f"publisher.url: {target.url[:200]!r} is no http://… or https://…")
+            raise WriteError("publisher.url: what the event makes of it is no http://… or https://…")
         if self._guard is not None and (reason := refuse_web_url(target.url, self._guard)):
             raise WriteError(f"publisher.url: {reason}")
         if target.method not in METHODS:

@@ -8,6 +8,7 @@ from typing import Any
 
 import requests
 
+from cep_common.insight.redaction import shown_url
 from cep_common.web_client import AnswerError, WebClient
 from query_plan.connectors.sinks import HttpSinkOptions
 
@@ -49,12 +50,12 @@ class Tokens:
         for grant in self._grants():
             answer = self._ask(grant)
             if answer is None:
-                problem = f"{self._options.token_url} refuses {grant['grant_type']}"
+                problem = f"{shown_url(self._options.token_url)} refuses {grant['grant_type']}"
                 continue
             self._token = str(answer["access_token"])
             if not (self._token.isascii() and self._token.isprintable()):
                 self._token = ""
-                raise TokenError(f"{self._options.token_url} gives an access_token that no header can hold")
+                raise TokenError(f"{shown_url(self._options.token_url)} gives an access_token that no header can hold")
             self._refresh_token = str(answer.get("refresh_token") or self._refresh_token)
             lasts_s = _seconds(answer.get("expires_in"))
             self._ends_s = time.monotonic() + max(lasts_s - EARLY_S, lasts_s / 2)
@@ -82,14 +83,14 @@ class Tokens:
             if answer.status in REFUSALS:
                 return None
             if not answer.ok:
-                raise TokenError(f"status {answer.status} from {options.token_url}")
+                raise TokenError(f"status {answer.status} from {shown_url(options.token_url)}")
             found = answer.json()
         except AnswerError as error:
-            raise TokenError(f"{options.token_url}: {error}") from error
+            raise TokenError(f"{shown_url(options.token_url)}: {error}") from error
         except requests.RequestException as error:
-            raise TokenError(f"{type(error).__name__} at {options.token_url}") from error
+            raise TokenError(f"{type(error).__name__} at {shown_url(options.token_url)}") from error
         if not isinstance(found, dict) or not found.get("access_token"):
-            raise TokenError(f"{options.token_url} gives no access_token")
+            raise TokenError(f"{shown_url(options.token_url)} gives no access_token")
         return found
 
 

@@ -6,13 +6,13 @@ from dataclasses import replace
 from urllib.parse import urlsplit
 
 from cep_common.errors import CepError, ConfigError, InputError
-from cep_common.ids import SUPER_TENANT
 from cep_worker.connectors import Declared
 from cep_worker.http_app import HttpSource
 from cep_worker.http_fronts import Address, HttpFronts
 from cep_worker.mappers.sources import source_format
 from cep_worker.mappers.transport_properties import split_attributes
 from cep_worker.sources.base import SourceContext
+from query_plan.connectors.http_paths import default_path, refuse_path
 from query_plan.connectors.options import read_options
 from query_plan.connectors.sources import HttpSourceOptions
 from siddhi.column_names import TIMESTAMP
@@ -58,6 +58,9 @@ def http_source(context: SourceContext) -> HttpPathSource:
         raise ConfigError(f"{where}: @attributes: {beside.pop()}: the event's time comes from the body")
     form = source_format(split.connector, split.body, where)
     address, path = _receiver(options.receiver_url, context)
+    by_plan = bool(options.receiver_url) and context.guard is not None and "receiver.url" not in declared.given
+    if by_plan and (reason := refuse_path(path, declared.tenant())):
+        raise ConfigError(f"{context.where()}: receiver.url: {reason}")
     own = address == (context.http.host, context.http.port)
     if not own and context.guard is not None and "receiver.url" not in declared.given:
         scheme = urlsplit(options.receiver_url).scheme
@@ -91,6 +94,4 @@ def _receiver(url: str, context: SourceContext) -> tuple[Address, str]:
 
 
 def _default_path(declared: Declared) -> str:
-    tenant = declared.tenant()
-    path = f"/{declared.plan().plan}/{declared.stream.members[0].binding.stream}"
-    return path if tenant == SUPER_TENANT else f"/t/{tenant}{path}"
+    return default_path(declared.plan(), declared.stream.members[0].binding.stream)

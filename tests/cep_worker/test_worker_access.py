@@ -36,6 +36,9 @@ class Gateway:
     def leaving(self) -> bool:
         return True
 
+    def health(self) -> dict[str, Any]:
+        return {"status": "ok", "plans": [{"plan": "Secret"}]}
+
 
 @pytest.fixture
 def file(tmp_path: Path) -> TokenFile:
@@ -87,3 +90,22 @@ def test_events_that_failed_are_for_those_who_operate_plans_of_their_own_tenant(
     assert [status(role) for role in (AccessRole.SENDER, AccessRole.VIEWER)] == [403, 403]
     assert status(AccessRole.OPERATOR, 8) == 403
     assert status(AccessRole.OPERATOR, 7) == 400, "from behind the gate"
+
+
+def test_strangers_learn_of_a_worker_only_that_it_is_up(client: FlaskClient, file: TokenFile) -> None:
+    def health(role: AccessRole | None = None, tenant: int | None = None) -> set[str]:
+        token = file.create(f"{role} {tenant}", role, tenant, 0) if role is not None else "cep_unknown"
+        answer = client.get("/health", headers={"Authorization": f"Bearer {token}"})
+        assert answer.status_code == 200
+        return set(answer.get_json())
+
+    assert client.get("/health").get_json() == {"status": "ok"}
+    assert health() == {"status"}
+    assert health(AccessRole.SENDER) == {"status"}
+    assert health(AccessRole.VIEWER, 7) == {"status"}
+    assert health(AccessRole.VIEWER) == {"status", "plans"}
+
+
+def test_a_tenants_sender_names_no_tenant(client: FlaskClient, file: TokenFile) -> None:
+    headers = {"Authorization": f"Bearer {file.create('sender of 7', AccessRole.SENDER, 7, 0)}"}
+    assert client.post("/in", headers=headers, environ_base={"cep.address": "127.0.0.1:1"}).status_code == 503

@@ -1,0 +1,88 @@
+"""Paths of sources `http`: each tenant has its own, so that nobody takes those of another one. Pure."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Collection, Iterable, Iterator
+from urllib.parse import unquote, urlsplit
+
+from cep_common.ids import SUPER_TENANT, PlanKey
+from cep_common.messages import Connector, StreamBinding
+
+OF_TENANTS = "/t"
+"""Below this are the paths of all tenants but the super tenant: `/t/<tenant>/…`."""
+_EVENTS = "/events"
+
+Place = tuple[str, str]
+"""`host:port`, empty for the built-in server of workers, and the path there."""
+
+
+def default_path(key: PlanKey, stream: str) -> str:
+    """Where a source listens whose plan does not say."""
+    path = f"/{key.plan}/{stream}"
+    return path if key.tenant == SUPER_TENANT else f"{OF_TENANTS}/{key.tenant}{path}"
+
+
+def refuse_path(path: str, tenant: int) -> str:
+    """Why a plan of the tenant may not listen at `path`, which it names itself; empty when it may."""
+    plain = posixpath.normpath(unquote(path))
+    if plain != path.rstrip("/") or path.startswith("//"):
+        return f"{path} has another spelling; write {plain}"
+    if (plain + "/").startswith(f"{_EVENTS}/"):
+        return f"{path} belongs to the worker; choose a path that does not begin with {_EVENTS}/"
+    own = f"{OF_TENANTS}/{tenant}/"
+    if tenant == SUPER_TENANT:
+        reserved = (plain + "/").startswith(f"{OF_TENANTS}/")
+        return (
+            f"{path} is reserved for tenants; choose a path that does not begin with {OF_TENANTS}/" if reserved else ""
+        )
+    return "" if plain.startswith(own) else f"{path} must begin with {own}, which is the tenant's own"
+
+
+def place_of(url: str, key: PlanKey, stream: str, built_in: Collection[str] = ()) -> Place | None:
+    """Where a source with this `receiver.url` listens; None for a URL that is none. `built_in` are the addresses
+    (`host:port`) of workers' own servers."""
+    if not url:
+        return "", default_path(key, stream)
+    try:
+        parts = urlsplit(url)
+        address = f"{parts.hostname}:{parts.port}"
+    except ValueError:
+        return None
+    return "" if address in built_in else address, parts.path
+
+
+def path_faults(
+    key: PlanKey,
+    sources: Iterable[Connector],
+    imported: Iterable[StreamBinding],
+    others: Iterable[tuple[PlanKey, Iterable[Connector]]],
+    built_in: Collection[str],
+) -> Iterator[tuple[Connector, str]]:
+    """The sources of the plan `key` whose paths are not its own, with the reason: taken by one of the `others`, or of
+    another tenant. Who holds a path is said to its own tenant alone."""
+    tied = {binding.stream for binding in imported}
+    held = {
+        place: other
+        for other, connectors in others
+        for one in connectors
+        if (place := _place(one, other, built_in)) is not None
+    }
+    for source in sources:
+        place = _place(source, key, built_in)
+        if place is None or source.stream not in tied:
+            continue
+        url = source.options.get("receiver.url", "")
+        reason = refuse_path(place[1], key.tenant) if url else ""
+        holder = held.get(place)
+        if not reason and holder is not None:
+            who = f"by the plan {holder.plan}" if holder.tenant == key.tenant else "already"
+            reason = f"{place[1]} is taken {who}; choose another path, or leave receiver.url out"
+        if reason:
+            yield source, reason
+
+
+def _place(source: Connector, key: PlanKey, built_in: Collection[str]) -> Place | None:
+    if source.type != "http" or "ref" in source.options:
+        return None
+    return place_of(source.options.get("receiver.url", ""), key, source.stream, built_in)
