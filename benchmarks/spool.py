@@ -272,7 +272,7 @@ def _receive(pipe: Any) -> None:
     """A receiver stage that takes everything at once and secures it now and then."""
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     server = LinkServer.listen(
-        context, Door.RECEIVER, "127.0.0.1", (20_000, 29_999), 65_536, lambda _: None, resume=lambda _: 0
+        context, Door.RECEIVER, "127.0.0.1", (20_000, 29_999), 65_536, lambda _: None, resume=lambda _: (0, False)
     )
     pipe.send(server.endpoint)
     latencies: list[float] = []

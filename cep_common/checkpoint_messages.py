@@ -85,10 +85,12 @@ class ReportPart(Message, frozen=True):
 
 class CompleteCheckpoint(Message, frozen=True):
     """Driver to every task: `checkpoint` is complete, and will be what the topology begins from when it is lost.
-    Receivers tell their senders what it holds."""
+    Receivers tell their senders what it holds, and what need not be kept: what the `oldest` checkpoint holds from which
+    the topology may begin when later ones are damaged (0: that is not known)."""
 
     TYPE = "complete-checkpoint"
     checkpoint: Checkpoint
+    oldest: int = 0
 
 
 class AbandonCheckpoint(Message, frozen=True):

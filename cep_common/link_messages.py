@@ -58,13 +58,15 @@ class LinkOpened(Message, frozen=True):
     """At most `window_rows` rows may be under way, sent and not yet acknowledged (one frame always may). The server has
     taken the sender's log up to `position` already: what follows is wanted. `secures` says that it will tell with
     `secured` what may be forgotten; otherwise what is acknowledged may be. `now_ms` is the server's time of day; 0: it
-    does not tell."""
+    does not tell. A server that `goes_back` begins from a checkpoint: what follows `position` is wanted even if a later
+    checkpoint held it, since that cannot be read any more."""
 
     TYPE = "link-opened"
     window_rows: int
     position: Position = 0
     secures: bool = False
     now_ms: int = 0
+    goes_back: bool = False
 
 
 class Data(Message, frozen=True):
@@ -91,10 +93,12 @@ class Data(Message, frozen=True):
 
 
 class Secured(Message, frozen=True):
-    """A checkpoint holds all up to `position` of the sender's log: it need never be sent again."""
+    """A checkpoint holds all up to `position` of the sender's log, and every checkpoint that a topology may go back to
+    all up to `unneeded`: that much need never be sent again, and need not be kept."""
 
     TYPE = "secured"
     position: Position
+    unneeded: Position = 0
 
 
 class MarkCheckpoint(Message, frozen=True):

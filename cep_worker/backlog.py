@@ -50,9 +50,10 @@ class Backlog(Protocol):
     def take(self, most_rows: int) -> ReadyFrame | None:
         """The next frame, of at most `most_rows` rows unless it is one batch or was sent before; None at the end."""
 
-    def resume(self, position: int, secures: bool) -> None:
+    def resume(self, position: int, secures: bool, goes_back: bool = False) -> None:
         """A link has come to stand, whose server has taken the log up to `position`. It `secures` by itself what need
-        not be kept; otherwise what it acknowledges need not."""
+        not be kept; otherwise what it acknowledges need not. One that `goes_back` wants what follows even where that
+        was secured."""
 
     def sent(self, sequence: int, frame: ReadyFrame) -> None:
         """The frame that was taken last has gone over the link under this number."""
@@ -60,8 +61,8 @@ class Backlog(Protocol):
     def acknowledged(self, sequence: int) -> None:
         """Frames before `sequence` were taken over."""
 
-    def secure(self, position: int) -> None:
-        """A checkpoint holds the log up to `position`."""
+    def secure(self, position: int, unneeded: int) -> None:
+        """The newest checkpoint holds the log up to `position`; up to `unneeded` it need not be kept."""
 
     def give_back(self, frames: Iterable[PendingFrame]) -> None:
         """The link is gone; these frames went over it and were not acknowledged."""
@@ -112,7 +113,7 @@ class MemoryBacklog:
             return self._again.popleft()
         return self._waiting.take(most_rows) if self._waiting else None
 
-    def resume(self, position: int, secures: bool) -> None:
+    def resume(self, position: int, secures: bool, goes_back: bool = False) -> None:
         """What was not acknowledged is sent again, wherever the server is."""
 
     def sent(self, sequence: int, frame: ReadyFrame) -> None:
@@ -121,7 +122,7 @@ class MemoryBacklog:
     def acknowledged(self, sequence: int) -> None:
         """The link has forgotten them."""
 
-    def secure(self, position: int) -> None:
+    def secure(self, position: int, unneeded: int) -> None:
         """Nothing is kept that could be forgotten."""
 
     def give_back(self, frames: Iterable[PendingFrame]) -> None:

@@ -122,10 +122,10 @@ class LoggedBacklog:
         self._furthest = frame.position
         return frame
 
-    def resume(self, position: int, secures: bool) -> None:
+    def resume(self, position: int, secures: bool, goes_back: bool = False) -> None:
         self._secures = secures
         self._sent.clear()
-        position = max(position, self._log.secured)
+        position = self._go_back(position) if goes_back else max(position, self._log.secured)
         self._taken_over = position
         self._credit = 0
         while self._again and self._again[0].position <= position:
@@ -135,6 +135,17 @@ class LoggedBacklog:
             self._before = max(self._before, min(position, self._at_hand))
         if self._before != position:
             self._go_to(position)
+
+    def _go_back(self, position: int) -> int:
+        """Return where the server goes on that begins from a checkpoint, which need not be the newest."""
+        log = self._log
+        if position < log.secured:
+            text = "events are sent again, the newest checkpoint could not be used: stream=%s from=%d to=%d"
+            logger.warning(text, log.identity.stream, max(position, log.unneeded), log.secured)
+        if position < log.unneeded:
+            # How many events those positions held is not known any more: some were lost, which must not go unnoticed.
+            self._unreadable(1, "they were held by checkpoints alone, which cannot be read", "before the log's first")
+        return max(position, log.unneeded)
 
     def sent(self, sequence: int, frame: ReadyFrame) -> None:
         if frame.position:
@@ -147,8 +158,8 @@ class LoggedBacklog:
         if self._taken_over > before and not self._secures:
             self._log.secure(self._taken_over)
 
-    def secure(self, position: int) -> None:
-        self._log.secure(position)
+    def secure(self, position: int, unneeded: int) -> None:
+        self._log.secure(position, unneeded)
 
     def give_back(self, frames: Iterable[PendingFrame]) -> None:
         again = [frame_again(frame) for frame in frames if frame.bodies]

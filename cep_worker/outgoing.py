@@ -283,7 +283,7 @@ class Outgoing:
         was_full = not self.has_room()
         link.handle()
         if link.state is LinkState.OPEN and before is not LinkState.OPEN:
-            self._backlog.resume(link.position, link.secures)
+            self._backlog.resume(link.position, link.secures, link.goes_back)
             self._ahead_ms = clock_ahead_ms(self._asked_ms, self._wall_ms(), link.server_ms)
             self.last_error = ""
             logger.info("link stands: stream=%s peer=%s", self._stream.stream, self.peer)
@@ -312,7 +312,7 @@ class Outgoing:
         pending = link.outbox.pending
         self._backlog.acknowledged(pending[0].sequence if pending else link.outbox.next_sequence)
         if link.secured:
-            self._backlog.secure(link.secured)
+            self._backlog.secure(link.secured, link.unneeded)
 
     def _look(self, link: LinkSender) -> None:
         """Notes refusals and leaves a link that does not stand any more."""

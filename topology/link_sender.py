@@ -80,8 +80,10 @@ class LinkSender:
         """The server tells what is secured; otherwise what is acknowledged need not be kept."""
         self.server_ms = 0
         """The server's time of day when the link came to stand; 0: it did not tell."""
-        self.secured = 0
-        """A checkpoint holds the sender's log up to here."""
+        self.goes_back = False
+        """What follows `position` is wanted even if it was secured."""
+        self.secured = self.unneeded = 0
+        """The newest checkpoint holds the sender's log up to here; every one that is retained up to there."""
         self._since_ms = now_ms
         self._beat_ms = now_ms
         self._answered = False
@@ -191,11 +193,11 @@ class LinkSender:
         self._unanswered_ms, self.silent = None, False
         match message:
             case LinkOpened(window_rows=rows, position=position, secures=secures, now_ms=server_ms):
-                self.outbox.window_rows = rows
+                self.outbox.window_rows, self.goes_back = rows, message.goes_back
                 self.position, self.secures, self.server_ms = position, secures, server_ms
                 self.state = LinkState.OPEN
-            case Secured(position=position):
-                self.secured = max(self.secured, position)
+            case Secured(position=position, unneeded=unneeded):
+                self.secured, self.unneeded = max(self.secured, position), max(self.unneeded, unneeded)
             case Acknowledge(sequence=sequence):
                 return self.outbox.acknowledged(sequence)
             case SettleBundles(sequences=sequences):

@@ -92,8 +92,8 @@ LinkEvent = LinkArrived | FrameArrived | LinkGone
 Accept = Callable[[OpenLink], Rejected | None]
 """Decides whether a link may open: a refusal, or None."""
 
-Resume = Callable[[OpenLink], int]
-"""What the server has of a sender's log already."""
+Resume = Callable[[OpenLink], tuple[int, bool]]
+"""What the server has of a sender's log already, and whether it goes back to that from a later place."""
 
 
 @dataclass(slots=True)
@@ -188,10 +188,11 @@ class LinkServer:
         if sequence is not None:
             self._send(link.peer, Acknowledge(sequence=sequence))
 
-    def secure(self, link: Link, position: int) -> None:
-        """Tells the sender that its log need not be kept up to `position`, if the link still stands."""
+    def secure(self, link: Link, position: int, unneeded: int | None = None) -> None:
+        """Tells the sender that a checkpoint holds its log up to `position`, and that it need not be kept up to
+        `unneeded` (None: up to `position`), if the link still stands."""
         if self.links.get(link.peer) is link:
-            self._send(link.peer, Secured(position))
+            self._send(link.peer, Secured(position, position if unneeded is None else unneeded))
 
     def settle(self, link: Link, sequences: Iterable[int]) -> None:
         """Tells the sender that these bundles have gone on."""
@@ -251,9 +252,9 @@ class LinkServer:
             return
         link = Link(peer, opening, Inbox(self.window_rows), schemas, now_ms)
         self.links[peer] = link
-        position = 0 if self.resume is None else self.resume(opening)
+        position, goes_back = (0, False) if self.resume is None else self.resume(opening)
         now_of_day_ms = 0 if self.clock is None else self.clock()
-        self._send(peer, LinkOpened(self.window_rows, position, self.resume is not None, now_of_day_ms))
+        self._send(peer, LinkOpened(self.window_rows, position, self.resume is not None, now_of_day_ms, goes_back))
         yield LinkArrived(link)
 
     def _frame(self, link: Link, message: Message, bodies: tuple[Any, ...]) -> Iterator[LinkEvent]:

@@ -31,6 +31,8 @@ class Positions:
 
     taken: dict[str, LogPosition] = field(default_factory=dict)
     secured: dict[str, LogPosition] = field(default_factory=dict)
+    unneeded: dict[str, LogPosition] = field(default_factory=dict)
+    """What every checkpoint holds that a topology may go back to; nothing is known of those of former attempts."""
     _marked: dict[int, dict[str, LogPosition]] = field(default_factory=dict)
 
     @classmethod
@@ -47,6 +49,10 @@ class Positions:
     def secured_of(self, channel: str, log: str) -> int:
         """How far a checkpoint holds `log`."""
         return _position(self.secured, channel, log)
+
+    def unneeded_of(self, channel: str, log: str) -> int:
+        """How far every checkpoint that is retained holds `log`."""
+        return _position(self.unneeded, channel, log)
 
     def take(self, channel: str, log: str, position: int) -> bool:
         """`log` has been taken up to `position`. False when it had been before: then the events came already."""
@@ -72,10 +78,12 @@ class Positions:
         """`checkpoint` holds what has been taken until now."""
         self._marked[checkpoint] = dict(self.taken)
 
-    def complete(self, checkpoint: int) -> None:
-        """`checkpoint` is complete: what it holds is secured."""
+    def complete(self, checkpoint: int, oldest: int = 0) -> None:
+        """`checkpoint` is complete: what it holds is secured. What the `oldest` one holds that is retained need not be
+        kept by anybody."""
         self.secured.update(self._marked.get(checkpoint, {}))
-        self._marked = {later: marked for later, marked in self._marked.items() if later > checkpoint}
+        self.unneeded.update(self._marked.get(oldest, {}))
+        self._marked = {number: marked for number, marked in self._marked.items() if number >= oldest}
 
     def abandon(self, checkpoint: int) -> None:
         """`checkpoint` will not be completed."""
@@ -85,6 +93,7 @@ class Positions:
         for place in [place for place in self.taken if place.partition("/")[2] == channel]:
             del self.taken[place]
             self.secured.pop(place, None)
+            self.unneeded.pop(place, None)
 
 
 def _place(channel: str, log: str) -> str:

@@ -79,7 +79,10 @@ class Log:
         self.last_position = 0
         """The last position that was given out."""
         self.secured = 0
-        """Nothing up to here is needed any more."""
+        """What stands up to here has been taken over for good, and is not waited for."""
+        self.unneeded = 0
+        """Nothing up to here is kept any more: what lies between may be asked for again, when a checkpoint is
+        damaged."""
         self.rows_ever = 0
         self.problem = ""
         """Why nothing can be stored now, or nothing."""
@@ -141,8 +144,8 @@ class Log:
         before = self.identity
         if attributes == before.attributes:
             return
-        earlier = tuple(one for one in before.earlier if one.last > self.secured)
-        if self.last_position > self.secured:
+        earlier = tuple(one for one in before.earlier if one.last > self.unneeded)
+        if self.last_position > self.unneeded:
             earlier += (Earlier(self.last_position, before.attributes),)
         self.identity = msgspec.structs.replace(before, attributes=attributes, earlier=earlier)
         if self._segments:  # else it is written with the first segment
@@ -198,18 +201,20 @@ class Log:
             self._upkeep.appended(self)
         return position
 
-    def secure(self, position: int) -> None:
-        """What stands up to `position` will not be read again; files that hold nothing else are free."""
+    def secure(self, position: int, unneeded: int | None = None) -> None:
+        """What stands up to `position` is not waited for any more; what stands up to `unneeded` (None: up to
+        `position`) will not be read again, and files that hold nothing else are free."""
         position = min(position, self.last_position)
-        if position <= self.secured:
+        unneeded = position if unneeded is None else min(unneeded, position)
+        if position <= self.secured and unneeded <= self.unneeded:
             return
-        self.secured = position
-        self._mark.note(position)
-        while len(self._segments) > 1 and self._segments[1].header.first_position <= position + 1:
+        self.secured, self.unneeded = max(position, self.secured), max(unneeded, self.unneeded)
+        self._mark.note(self.secured, self.unneeded)
+        while len(self._segments) > 1 and self._segments[1].header.first_position <= self.unneeded + 1:
             oldest = self._segments.pop(0)
             self._sealed_bytes -= oldest.size
             self._spares.add(oldest)
-        if self.secured >= self.last_position and self._is_full():
+        if self.unneeded >= self.last_position and self._is_full():
             self._free_last()  # or it would be full for ever, and of what nobody needs
         self.look_again()
 
@@ -226,14 +231,14 @@ class Log:
             self.problem = ""
 
     def reader(self, after: int, lost: Callable[[int], None] | None = None) -> LogReader:
-        """Reads what stands behind `after` and is not secured; `lost` learns of rows that are missing."""
+        """Reads what stands behind `after` and is kept; `lost` learns of rows that are missing."""
 
         def note(rows: int, place: str, position: int) -> None:
             self.note_lost(rows, place, position)
             if lost is not None:
                 lost(rows)
 
-        return LogReader(lambda: self._segments, max(after, self.secured), note)
+        return LogReader(lambda: self._segments, max(after, self.unneeded), note)
 
     def note_lost(self, rows: int, place: str, position: int = 0) -> None:
         """So many rows that were accepted cannot be read, which should have been at `place`; those of a record, there
@@ -364,7 +369,8 @@ class Log:
     # ---- opening ----------------------------------------------------------------------------------------------------
 
     def _recover(self) -> None:
-        self.secured = self.last_position = self._mark.read()
+        self.secured, self.unneeded = self._mark.read()
+        self.last_position = self.secured
         for path in self.folder.glob(f"*{SPARE_SUFFIX}"):
             path.unlink(missing_ok=True)  # at once: the disk may be full, and something must be written now
         self._segments, damaged = find_segments(self.folder, self.identity.log)
@@ -378,7 +384,7 @@ class Log:
         newest = max(self.last_position, read_begun(self.folder))
         self._next_position = (newest // RESTART_GAP + 1) * RESTART_GAP
         self._begun = False
-        if self.secured >= self.last_position:
+        if self.unneeded >= self.last_position:
             kept = self._segments[-1:] if self._origins else []
             for segment in self._segments[: len(self._segments) - len(kept)]:
                 self._upkeep.deleted(renamed(segment.path))

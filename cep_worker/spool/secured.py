@@ -1,4 +1,4 @@
-"""Up to which position a log is secured, in a file beside its segments."""
+"""Up to which position a log is secured, and up to which it need not be kept, in a file beside its segments."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from zlib import crc32
 logger = logging.getLogger(__name__)
 
 SECURED_FILE = "secured"
-_SECURED = struct.Struct("<qI")
+_BEFORE = struct.Struct("<qI")
+"""As earlier versions wrote it, which kept nothing that was secured."""
+_SECURED = struct.Struct("<qqI")
 
 
 class SecuredMark:
@@ -21,17 +23,20 @@ class SecuredMark:
         self._path = folder / SECURED_FILE
         self._descriptor: int | None = None
 
-    def read(self) -> int:
-        """What was noted last; 0 when nothing was, or it cannot be read."""
+    def read(self) -> tuple[int, int]:
+        """What was noted last; zeros when nothing was, or it cannot be read."""
         data = self._path.read_bytes() if self._path.exists() else b""
+        if len(data) == _BEFORE.size:
+            position, checksum = _BEFORE.unpack(data)
+            return (position, position) if checksum == crc32(data[:8]) else (0, 0)
         if len(data) != _SECURED.size:
-            return 0
-        position, checksum = _SECURED.unpack(data)
-        return int(position) if checksum == crc32(data[:8]) else 0
+            return 0, 0
+        position, unneeded, checksum = _SECURED.unpack(data)
+        return (position, unneeded) if checksum == crc32(data[:16]) else (0, 0)
 
-    def note(self, position: int) -> None:
-        """The log is secured up to `position`."""
-        value = position.to_bytes(8, "little", signed=True)
+    def note(self, position: int, unneeded: int) -> None:
+        """The log is secured up to `position`, and need not be kept up to `unneeded`."""
+        value = struct.pack("<qq", position, unneeded)
         try:
             if self._descriptor is None:
                 self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

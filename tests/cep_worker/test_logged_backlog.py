@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from zlib import crc32
 
 import pyarrow as pa
 import pytest
@@ -19,6 +20,7 @@ from cep_worker.logged_backlog import LoggedBacklog
 from cep_worker.spool.errors import SpoolFullError
 from cep_worker.spool.identity import new_identity, read_identity
 from cep_worker.spool.log import Log, LogLimits
+from cep_worker.spool.secured import SECURED_FILE, SecuredMark
 from cep_worker.spool.upkeep import Upkeep
 from cep_worker.waiting import ReadyFrame, WaitingBatch
 from topology.conversion import Attributes
@@ -148,7 +150,8 @@ def test_every_link_carries_what_follows_the_position_that_its_server_names(
                 case "acknowledge":
                     desk.acknowledge(number)
                 case "secure" if secures and desk.taken:
-                    desk.backlog.secure(desk.taken[number % len(desk.taken)])
+                    secured = desk.taken[number % len(desk.taken)]
+                    desk.backlog.secure(secured, secured)
                 case "link":
                     desk.link(sent[number % len(sent)], secures)
                 case "lose" if desk.linked:
@@ -237,7 +240,7 @@ def test_a_full_log_is_told_before_a_batch_is_accepted(tmp_path: Path) -> None:
     for _ in range(8):
         desk.send()
     desk.acknowledge(8)
-    desk.backlog.secure(desk.taken[-1])
+    desk.backlog.secure(desk.taken[-1], desk.taken[-1])
     while desk.send() is not None:
         pass
     assert desk.offer(1)
@@ -312,3 +315,58 @@ def test_what_waits_for_a_stream_that_is_gone_is_given_out_whole(tmp_path: Path)
     found = desk.backlog.take_out()
     assert sum(batch.num_rows for batch in found) == 6
     assert (desk.backlog.rows, desk.log.rows_waiting()) == (0, 0)
+
+
+@pytest.mark.parametrize("reopened", [False, True])
+@pytest.mark.parametrize("back_to", [0, 1, 3])
+def test_a_topology_that_goes_back_gets_again_what_older_checkpoints_do_not_hold(
+    tmp_path: Path, back_to: int, reopened: bool
+) -> None:
+    desk = Desk(tmp_path)
+    desk.link(0)
+    for _ in range(5):
+        desk.offer(2)
+        assert desk.send()
+    desk.acknowledge(5)
+    positions = [0, *desk.taken]
+    desk.backlog.secure(positions[4], 0)
+    if reopened:
+        desk.log.close()
+        desk.open()
+    desk.backlog.resume(positions[back_to], secures=True, goes_back=True)
+    desk.linked, desk.next_row = True, 2 * back_to
+    while desk.send():
+        pass
+    assert desk.next_row == 10, "nothing is missing"
+    assert desk.log.lost_rows == 0
+    desk.link(positions[back_to])
+    assert desk.next_row == 8, "a server that goes on gets only what no checkpoint holds"
+
+
+def test_what_no_checkpoint_holds_any_more_is_counted_as_lost(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    desk.link(0)
+    for _ in range(4):
+        desk.offer(2)
+        assert desk.send()
+    desk.acknowledge(4)
+    desk.backlog.secure(desk.taken[3], desk.taken[2])
+    desk.backlog.resume(desk.taken[0], secures=True, goes_back=True)
+    desk.linked, desk.next_row = True, 6
+    assert desk.send()
+    assert desk.log.lost_rows > 0
+
+
+def test_a_mark_of_an_earlier_version_is_read(tmp_path: Path) -> None:
+    mark = SecuredMark(tmp_path)
+    (tmp_path / SECURED_FILE).write_bytes(
+        (7).to_bytes(8, "little") + crc32((7).to_bytes(8, "little")).to_bytes(4, "little")
+    )
+    assert mark.read() == (7, 7)
+    mark.note(9, 4)
+    assert SecuredMark(tmp_path).read() == (9, 4)
+    mark.close()
+    data = (tmp_path / SECURED_FILE).read_bytes()
+    for place in range(len(data)):
+        (tmp_path / SECURED_FILE).write_bytes(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
+        assert SecuredMark(tmp_path).read() == (0, 0), "damaged: read again from the segments"

@@ -59,8 +59,8 @@ class Receiver(FakeReceiver):
             frame.message.position for frame in self.frames if isinstance(frame.message, Data) and frame.message.rows
         ]
 
-    def _resume(self, opening: OpenLink) -> int:
-        return self.taken.get(opening.log, 0)
+    def _resume(self, opening: OpenLink) -> tuple[int, bool]:
+        return self.taken.get(opening.log, 0), False
 
     def _take(self, event: Any) -> None:
         super()._take(event)

@@ -88,7 +88,8 @@ def test_of_a_torn_or_foreign_manifest_is_told_and_the_one_before_is_used(
     take(store, writer, 1, {"all#0": b"one"})
     take(store, writer, 2, {"all#0": b"two"})
     newest = files(tmp_path, "checkpoints")[-1]
-    newest.write_bytes(damage(newest.read_bytes()))
+    for copy in tmp_path.rglob(newest.name):
+        copy.write_bytes(damage(copy.read_bytes()))
     with pytest.raises(CheckpointUnreadableError) as refused:
         store.read_manifest(store.reference(KEY, store.taken(KEY)[0]))
     assert refused.value.reason_code == reason

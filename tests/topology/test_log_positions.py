@@ -83,3 +83,20 @@ def test_what_goes_to_another_topology_is_taken_there_and_no_more_secured_than_b
 def test_a_state_that_is_none_is_refused() -> None:
     with pytest.raises(TopologyError, match="positions"):
         Positions.restored([b"\xc1"])
+
+
+def test_logs_are_kept_back_to_the_oldest_checkpoint_that_is_retained() -> None:
+    positions = Positions()
+    told = []
+    for checkpoint in range(1, 6):
+        positions.take("w/S", "log", 10 * checkpoint)
+        positions.mark(checkpoint)
+        positions.complete(checkpoint, max(1, checkpoint - 2))
+        told.append((positions.secured_of("w/S", "log"), positions.unneeded_of("w/S", "log")))
+    assert told == [(10, 10), (20, 10), (30, 10), (40, 20), (50, 30)]
+    restored = Positions.restored([positions.snapshot()])
+    restored.mark(6)
+    restored.complete(6, 4)
+    assert restored.unneeded_of("w/S", "log") == 0, "what a checkpoint of a former attempt holds is not known"
+    restored.complete(6, 6)
+    assert restored.unneeded_of("w/S", "log") == 50

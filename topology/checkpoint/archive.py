@@ -17,7 +17,7 @@ from topology.checkpoint.errors import CheckpointError, CheckpointUnreadableErro
 from topology.checkpoint.instructions import WriteManifest
 from topology.checkpoint.model import Lineage, Manifest, needed_packs, new_pack, stages_of, with_span
 from topology.checkpoint.runs import Opening, RunId
-from topology.checkpoint.store import CheckpointStore, Taken
+from topology.checkpoint.store import CheckpointStore, Taken, is_checkpoint
 
 logger = logging.getLogger(__name__)
 
@@ -31,12 +31,14 @@ RESERVED_AT_ONCE = 10
 class Opened(msgspec.Struct, frozen=True):
     """Where a run begins: from the manifest with `reference`, or without state when that is empty; `number` is that
     checkpoint's. Another plan of the name had checkpoints here until now: the newest has become the savepoint `kept`;
-    empty: none had."""
+    empty: none had. A run that `goes_back` begins from a checkpoint, or from nothing since none can be read: it needs
+    all events again that what it begins from does not hold."""
 
     opening: Opening
     reference: str
     number: int
     kept: str = ""
+    goes_back: bool = False
 
 
 class Archive:
@@ -47,6 +49,7 @@ class Archive:
         self._retained = retained
         self._begun: dict[PlanKey, RunId] = {}
         """The newest run of each plan that was begun here, whether the store has answered or not."""
+        self._oldest: dict[PlanKey, int] = {}
         self._bases: dict[RunId, Manifest] = {}
         self._manifests: dict[str, Manifest] = {}
 
@@ -81,14 +84,16 @@ class Archive:
         self._begun[run.key] = run
         begun_before = any(span.epoch >= told_under for span in lineage.spans)
         found: tuple[str, Manifest] | None = None
+        unread = False
         if restore and not begun_before:
             found = None if restore == BEGIN_ANEW else self._store.savepoint(run.key, restore)
             closed = _closed(lineage, taken)
             lineage = msgspec.structs.replace(lineage, void=highest, base=found[0] if found is not None else "")
         else:
             found = self._newest(run.key, lineage)
-            goes_back = found is not None and found[0] != lineage.base
-            closed = _cut_back(lineage, found[1]) if found is not None and goes_back else _closed(lineage, taken)
+            unread = found is None and self._newest_taken(run.key, lineage) is not None
+            counted = found is not None and found[0] != lineage.base
+            closed = _cut_back(lineage, found[1]) if found is not None and counted else _closed(lineage, taken)
         self._store.write_lineage(
             run.key,
             msgspec.structs.replace(
@@ -103,7 +108,8 @@ class Archive:
             self._bases[run] = found[1]
         closed = tuple(span for span in closed if (span.epoch, span.attempt) != (run.epoch, run.attempt))
         opening = Opening(closed, highest, highest + RESERVED_AT_ONCE)
-        return Opened(opening, *((found[0], found[1].checkpoint) if found is not None else ("", 0)), kept)
+        goes_back = is_checkpoint(found[0]) if found is not None else unread
+        return Opened(opening, *((found[0], found[1].checkpoint) if found is not None else ("", 0)), kept, goes_back)
 
     def reserve(self, run: RunId) -> int:
         """More numbers are reserved; this is the last of them."""
@@ -150,6 +156,11 @@ class Archive:
         except CheckpointError as error:
             logger.warning("old checkpoints not removed: topology=%s reason=%s", run.key.topology(), error)
         return manifest
+
+    def oldest(self, key: PlanKey) -> int:
+        """Return the number of the oldest checkpoint from which the plan may begin when later ones cannot be read; 0:
+        not known."""
+        return self._oldest.get(key, 0)
 
     def end_run(self, run: RunId) -> None:
         """The run stores nothing any more."""
@@ -261,12 +272,13 @@ class Archive:
 
     def _retire(self, key: PlanKey, lineage: Lineage, unfinished_from: int) -> None:
         """Checkpoints that do not count, and those that are too old, are gone."""
-        kept = 0
+        kept: list[int] = []
         for one in self._store.taken(key):
-            counts = lineage.counts(one.epoch, one.attempt, one.checkpoint)
-            kept += counts
-            if not counts or kept > self._retained:
+            if len(kept) < self._retained and lineage.counts(one.epoch, one.attempt, one.checkpoint):
+                kept.append(one.checkpoint)
+            else:
                 self._delete(key, one)
+        self._oldest[key] = min(kept, default=0)
         self._sweep(key, lineage, unfinished_from)
 
     def _sweep(self, key: PlanKey, lineage: Lineage, unfinished_from: int) -> None:

@@ -184,8 +184,9 @@ class Coordinator:
         attempted.alignment_ms = max(part.alignment_ms for part in parts)
         return [WriteManifest(run.id, run.number, parts, attempted.name, now_ms - attempted.began_ms)]
 
-    def written(self, run_id: RunId, checkpoint: int, error: str, now_ms: int) -> list[Instruction]:
-        """The manifest was written; or `error` says why it was not."""
+    def written(self, run_id: RunId, checkpoint: int, error: str, now_ms: int, oldest: int = 0) -> list[Instruction]:
+        """The manifest was written, and `oldest` is the first checkpoint that is retained (0: that is not known); or
+        `error` says why it was not."""
         run = self._find(run_id)
         if run is None or run.number != checkpoint or run.phase is not Phase.WRITING:
             return []
@@ -197,7 +198,7 @@ class Coordinator:
         run.last_complete = checkpoint
         if run.final:
             run.settles = frozenset(task for task, part in run.parts.items() if part.settles)
-        instructions = self._to_all(run, CompleteCheckpoint(checkpoint))
+        instructions = self._to_all(run, CompleteCheckpoint(checkpoint, oldest))
         instructions += self._savepoint_ended(run, attempted.name, "")
         return [*instructions, *self._over(run, "", now_ms)]
 

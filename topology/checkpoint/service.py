@@ -54,11 +54,12 @@ MESSAGES_AT_ONCE = 256
 
 class RunOpened(msgspec.Struct, frozen=True):
     """The run may start: from the manifest with `reference` (checkpoint `number`), or without state when that is
-    empty."""
+    empty. `goes_back`: see `Opened`."""
 
     run: RunId
     reference: str = ""
     number: int = 0
+    goes_back: bool = False
 
 
 class RunRefused(msgspec.Struct, frozen=True):
@@ -298,7 +299,7 @@ class CheckpointService(threading.Thread):
             self._savepoints.look()
         begins = f"topology={run.key.topology()} epoch={run.epoch} attempt={run.attempt}"
         logger.info("topology begins: %s checkpoint=%s", begins, number or "none")
-        self._events.put(RunOpened(run, reference, number))
+        self._events.put(RunOpened(run, reference, number, opened is not None and opened.goes_back))
 
     def _take_over(self, run: RunId) -> None:
         """A run that has begun beside an older one is the plan's now."""
@@ -334,12 +335,17 @@ class CheckpointService(threading.Thread):
 
         def written(answer: object) -> None:
             error = answer.message if isinstance(answer, CheckpointError) else ""
+            oldest = answer if isinstance(answer, int) else 0
             if error:
                 what = f"topology={run.key.topology()} checkpoint={order.checkpoint}"
                 logger.warning("checkpoint failed: %s reason=%s", what, error)
-            self._do(self._coordinator.written(run, order.checkpoint, error, self._clock.monotonic_ms()))
+            self._do(self._coordinator.written(run, order.checkpoint, error, self._clock.monotonic_ms(), oldest))
 
-        self._storing.do(lambda archive: archive.write(order, plan, spans, taken_ms), written)
+        def write(archive: Archive) -> int:
+            archive.write(order, plan, spans, taken_ms)
+            return archive.oldest(run.key)
+
+        self._storing.do(write, written)
 
     def _spans_of(self, run: RunId) -> tuple[CheckpointSpan, ...]:
         found = self._coordinator.runs.get((run.key, run.epoch))

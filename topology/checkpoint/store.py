@@ -4,6 +4,7 @@
     <tenant>/<plan>/checkpoints/<number>-<epoch>-<attempt>
     <tenant>/<plan>/checkpoints/<number>-<epoch>-<attempt>-damaged    why no topology can begin from it
     <tenant>/<plan>/savepoints/<name>
+    <tenant>/<plan>/copies/checkpoints/… and copies/savepoints/…      the same manifests, for when the first is damaged
     <tenant>/<plan>/packs/<pack>
 
 A *reference* is the name of a manifest in the store, from its tenant on.
@@ -21,7 +22,7 @@ import msgspec
 
 from cep_common.ids import PlanKey
 from topology.checkpoint.blobs import Blobs, Buffer, DirectoryBlobs, Range, safe_name
-from topology.checkpoint.errors import CheckpointUnreadableError
+from topology.checkpoint.errors import CheckpointError, CheckpointUnreadableError
 from topology.checkpoint.model import Lineage, Manifest, Pack, chunk_name, seal, unseal
 from topology.checkpoint.object_stores import open_objects
 
@@ -113,18 +114,30 @@ class CheckpointStore:
         taken = Taken(manifest.checkpoint, manifest.epoch, manifest.attempt)
         reference = f"{_folder(manifest.key)}/checkpoints/{taken.name()}"
         data = seal(manifest)
-        self._blobs.put(reference, [data])
+        self._put_twice(reference, data)
         if manifest.name:
-            self._blobs.put(self.savepoint_reference(manifest.key, manifest.name), [data])
+            self._put_twice(self.savepoint_reference(manifest.key, manifest.name), data)
         return reference
 
     def read_manifest(self, reference: str) -> Manifest:
-        """The checkpoint or savepoint with this reference."""
-        return unseal(self._blobs.get(reference), Manifest, f"{self.location}/{reference}")
+        """The checkpoint or savepoint with this reference, or its copy when that is damaged or gone: to begin from an
+        older one would give out results again that sinks have got already."""
+        try:
+            return unseal(self._blobs.get(reference), Manifest, f"{self.location}/{reference}")
+        except CheckpointUnreadableError as error:
+            copy = _copy_of(reference)
+            try:
+                manifest = unseal(self._blobs.get(copy), Manifest, f"{self.location}/{copy}")
+            except CheckpointUnreadableError:
+                raise error from None
+            logger.warning("manifest cannot be used, its copy is: %s", error)
+            return manifest
 
     def taken(self, key: PlanKey) -> list[Taken]:
         """All checkpoints of the plan, newest number first, whether they count or not."""
-        found = (_MANIFEST.fullmatch(name) for name in self._blobs.sizes(f"{_folder(key)}/checkpoints"))
+        folder = f"{_folder(key)}/checkpoints"
+        names = {*self._blobs.sizes(folder), *self._blobs.sizes(_copy_of(folder))}
+        found = (_MANIFEST.fullmatch(name) for name in names)
         return sorted((Taken(*(int(group) for group in match.groups())) for match in found if match), reverse=True)
 
     def reference(self, key: PlanKey, taken: Taken) -> str:
@@ -152,13 +165,14 @@ class CheckpointStore:
 
     def delete_checkpoint(self, key: PlanKey, taken: Taken) -> None:
         """That checkpoint does not exist any more; its packs stay until `sweep`."""
-        self._blobs.delete(self.reference(key, taken))
-        self._blobs.delete(self.reference(key, taken) + _DAMAGED)
+        reference = self.reference(key, taken)
+        for name in (_copy_of(reference), reference, reference + _DAMAGED):
+            self._blobs.delete(name)
 
     def condemn(self, reference: str, reason: str) -> None:
         """`newest` passes the checkpoint over from now on, and says why: a piece of it is not what was written, which
         shows only when all of it is read. A savepoint was asked for by its name, so nothing is done to one."""
-        if "/checkpoints/" in reference:
+        if is_checkpoint(reference):
             self._blobs.put(reference + _DAMAGED, [reason.encode()])
 
     # ---- savepoints -------------------------------------------------------------------------------------------------
@@ -178,11 +192,10 @@ class CheckpointStore:
 
     def savepoints(self, warn: Warn) -> list[Manifest]:
         """All savepoints of all plans that can be read, oldest first; `warn` is told of the others."""
-        found = []
+        found: list[Manifest | None] = []
         for tenant in self._blobs.folders(""):
             for plan in self._blobs.folders(tenant):
-                folder = f"{tenant}/{plan}/savepoints"
-                found += [self._read_or_warn(f"{folder}/{name}", warn) for name in self._blobs.sizes(folder)]
+                found += [self._read_or_warn(one, warn) for one in self._savepoint_references(f"{tenant}/{plan}")]
         return sorted((one for one in found if one is not None), key=lambda one: (one.taken_ms, one.name))
 
     def savepoint_reference(self, key: PlanKey, name: str) -> str:
@@ -191,13 +204,14 @@ class CheckpointStore:
 
     def keep(self, manifest: Manifest, name: str) -> None:
         """The checkpoint is kept as a savepoint too."""
-        self._blobs.put(
-            self.savepoint_reference(manifest.key, name), [seal(msgspec.structs.replace(manifest, name=name))]
-        )
+        data = seal(msgspec.structs.replace(manifest, name=name))
+        self._put_twice(self.savepoint_reference(manifest.key, name), data)
 
     def delete_savepoint(self, key: PlanKey, name: str) -> None:
         """There is no savepoint of this name."""
-        self._blobs.delete(self.savepoint_reference(key, name))
+        reference = self.savepoint_reference(key, name)
+        for one in (_copy_of(reference), reference):
+            self._blobs.delete(one)
 
     # ---- lineage ----------------------------------------------------------------------------------------------------
 
@@ -223,15 +237,26 @@ class CheckpointStore:
         checkpoints from number `unfinished_from` on stay: their manifests are yet to be written. When a savepoint
         cannot be read, every pack stays."""
         needed = {pack.name for manifest in kept for pack in manifest.packs}
-        folder = f"{_folder(key)}/savepoints"
-        for name in self._blobs.sizes(folder):
-            needed.update(pack.name for pack in self.read_manifest(f"{folder}/{name}").packs)
+        for reference in self._savepoint_references(_folder(key)):
+            needed.update(pack.name for pack in self.read_manifest(reference).packs)
         useless = [
             pack for pack in self.pack_sizes(key) if pack not in needed and pack_checkpoint(pack) < unfinished_from
         ]
         for pack in useless:
             self._blobs.delete(f"{_folder(key)}/packs/{pack}")
         return len(useless)
+
+    def _put_twice(self, reference: str, data: Buffer) -> None:
+        """The manifest exists as soon as it is there once."""
+        self._blobs.put(reference, [data])
+        try:
+            self._blobs.put(_copy_of(reference), [data])
+        except CheckpointError as error:
+            logger.warning("manifest has no copy: reference=%s reason=%s", reference, error)
+
+    def _savepoint_references(self, folder: str) -> list[str]:
+        names = {*self._blobs.sizes(f"{folder}/savepoints"), *self._blobs.sizes(f"{folder}/copies/savepoints")}
+        return [f"{folder}/savepoints/{name}" for name in sorted(names)]
 
     def _refuse_condemned(self, reference: str, names: Container[str]) -> None:
         mark = reference + _DAMAGED
@@ -250,6 +275,17 @@ class CheckpointStore:
         except CheckpointUnreadableError as error:
             warn(str(error))
             return None
+
+
+def _copy_of(reference: str) -> str:
+    """Where the second copy of a manifest is: beside the folder of the first, in `copies`."""
+    tenant, plan, rest = reference.split("/", 2)
+    return f"{tenant}/{plan}/copies/{rest}"
+
+
+def is_checkpoint(reference: str) -> bool:
+    """Return whether `reference` is that of a checkpoint; one of a savepoint is not."""
+    return "/checkpoints/" in reference
 
 
 def is_folder(location: str) -> bool:

@@ -210,8 +210,8 @@ class Driver:
         for event in self._checkpoints.events():
             key, epoch, attempt = event.run.key, event.run.epoch, event.run.attempt
             match event:
-                case RunOpened(reference=reference):
-                    self._start(event.run, reference, now_ms)
+                case RunOpened():
+                    self._start(event, now_ms)
                 case RunRefused(reason=reason, unfit=unfit):
                     paced_logger.problem(
                         key.topology(), "topology not started: topology=%s reason=%s", key.topology(), reason
@@ -275,14 +275,15 @@ class Driver:
         plan, restore = submission.query_plan, submission.restore
         self._checkpoints.open_run(run, plan, submission.workers, restore, beside, submission.restore_epoch)
 
-    def _start(self, run: RunId, restore: str, now_ms: int) -> None:
+    def _start(self, opened: RunOpened, now_ms: int) -> None:
         """The job starts, unless the topology was killed meanwhile."""
+        run = opened.run
         submission = self._opening.pop(run, None)
         known = self._runs.runs.get((run.key, run.epoch))
         if submission is None or known is None or known.state != "starting" or known.recalled:
             self._ended(JobEnded(run.key, run.epoch, CANCELLED), now_ms)
             return
-        job = self._jobs[run.key, run.epoch] = self._job(submission, run.attempt, restore)
+        job = self._jobs[run.key, run.epoch] = self._job(submission, run.attempt, opened)
         job.start()
         self._runs.job_given(run.key, run.epoch, now_ms)
 
@@ -296,7 +297,7 @@ class Driver:
             del self._forgotten[key]
             self._checkpoints.forget(key, last, deployed_ms)
 
-    def _job(self, submission: SubmitTopology, attempt: int, restore: str) -> TopologyJob:
+    def _job(self, submission: SubmitTopology, attempt: int, opened: RunOpened) -> TopologyJob:
         key, epoch = submission.key, submission.epoch
         assignment = TaskAssignment(
             key=key,
@@ -310,7 +311,8 @@ class Driver:
             attempt=attempt,
             coordinator=self._checkpoints.endpoint,
             checkpoint_location=self._config.checkpoint.place(),
-            restore=restore,
+            restore=opened.reference,
+            goes_back=opened.goes_back,
             log=self._config.log,
             priority=self._config.priority,
         )

@@ -119,6 +119,8 @@ def _begin_from_checkpoint(assignment: TaskAssignment, task: Task) -> PartWriter
     topology = task.topology
     store = open_store(assignment.checkpoint_location)
     manifest: Manifest | None = None
+    for receiver in task.receivers:
+        receiver.goes_back = assignment.goes_back
     if assignment.restore:
         manifest = store.read_manifest(assignment.restore)
         wanted = task.wants(stored_states.instances(manifest))

@@ -145,8 +145,8 @@ class CheckpointAgent(threading.Thread):
                 self._task.meet(exchanges)
             case BeginCheckpoint(checkpoint=checkpoint, final=final):
                 self._begin(checkpoint, final=final)
-            case CompleteCheckpoint(checkpoint=checkpoint):
-                checkpointing.complete(checkpoint)
+            case CompleteCheckpoint(checkpoint=checkpoint, oldest=oldest):
+                checkpointing.complete(checkpoint, oldest)
                 if self._writer is not None:
                     self._writing.submit(self._writer.complete, checkpoint)
             case AbandonCheckpoint(checkpoint=checkpoint):

@@ -20,6 +20,7 @@ from topology.stages.publisher import Publisher
 from topology.stages.receiver import Receiver
 
 Order = Literal["begin", "end", "complete", "abandon"]
+_Orders = queue.SimpleQueue[tuple[Order, int, int]]
 
 
 class Checkpointing:
@@ -40,25 +41,25 @@ class Checkpointing:
         self._complete = 0
         self.settled = 0
         """What checkpoints up to this one hold of stored tables is in their databases; read by other threads."""
-        self._orders: queue.SimpleQueue[tuple[Order, int]] = queue.SimpleQueue()
+        self._orders: _Orders = queue.SimpleQueue()
 
     def begin(self, checkpoint: int, *, final: bool = False) -> None:
         """Receivers and triggers will send the marker of `checkpoint`; behind a `final` one nothing is taken in."""
-        self._orders.put(("end" if final else "begin", checkpoint))
+        self._orders.put(("end" if final else "begin", checkpoint, 0))
 
-    def complete(self, checkpoint: int) -> None:
-        """Receivers will tell workers what `checkpoint` holds, publishers know which results stand, and processors
-        which changes of stored tables."""
-        self._orders.put(("complete", checkpoint))
+    def complete(self, checkpoint: int, oldest: int = 0) -> None:
+        """Receivers will tell workers what `checkpoint` and the `oldest` one hold, publishers know which results stand,
+        and processors which changes of stored tables."""
+        self._orders.put(("complete", checkpoint, oldest))
 
     def abandon(self, checkpoint: int) -> None:
         """What `checkpoint` holds back will go on."""
-        self._orders.put(("abandon", checkpoint))
+        self._orders.put(("abandon", checkpoint, 0))
 
     def obey(self, *, works: bool, now_ms: int) -> None:
         """Follows what was ordered since the last turn. A task that does not work takes no part."""
         while not self._orders.empty():
-            order, checkpoint = self._orders.get()
+            order, checkpoint, oldest = self._orders.get()
             if order in ("begin", "end") and works and not self.ending:
                 for name in self._sources:
                     self._mark(name, checkpoint, now_ms)
@@ -68,7 +69,10 @@ class Checkpointing:
             elif order == "complete":
                 self._complete = max(self._complete, checkpoint)
                 for instance in self._told:
-                    instance.complete(checkpoint)
+                    if isinstance(instance, Receiver):
+                        instance.complete(checkpoint, oldest)
+                    else:
+                        instance.complete(checkpoint)
             else:
                 for instance in self._told:
                     instance.abandon(checkpoint)

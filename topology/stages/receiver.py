@@ -86,6 +86,8 @@ class Receiver:
         """Nothing is taken in for now: processing time must not pass what is unread."""
         self._emit = emit
         self._next_ticket = 0
+        self.goes_back = False
+        """It begins from a checkpoint, perhaps not from the newest: senders give again what follows that."""
         self.connections: tuple[str, ...] = ()
         """The workers' links that stand now; replaced as a whole, so that another thread may read it."""
         self.server = LinkServer.listen(
@@ -142,9 +144,10 @@ class Receiver:
         self._emit(Bundle.marker(self.name, checkpoint))
         return {POSITIONS: self._positions.snapshot()}
 
-    def complete(self, checkpoint: int) -> None:
-        """`checkpoint` is complete: senders are told what they need not keep."""
-        self._positions.complete(checkpoint)
+    def complete(self, checkpoint: int, oldest: int = 0) -> None:
+        """`checkpoint` is complete, and `oldest` the first that is retained: senders are told what they need not
+        keep."""
+        self._positions.complete(checkpoint, oldest)
         for link in self.server.links.values():
             self._secure(link)
 
@@ -253,13 +256,13 @@ class Receiver:
     def _note_connections(self) -> None:
         self.connections = tuple(sorted(_channel(link.opening) for link in self.server.links.values()))
 
-    def _resume(self, opening: OpenLink) -> int:
-        return self._positions.of(_channel(opening), opening.log)
+    def _resume(self, opening: OpenLink) -> tuple[int, bool]:
+        return self._positions.of(_channel(opening), opening.log), self.goes_back
 
     def _secure(self, link: Link) -> None:
         position = self._positions.secured_of(_channel(link.opening), link.opening.log)
         if position:
-            self.server.secure(link, position)
+            self.server.secure(link, position, self._positions.unneeded_of(_channel(link.opening), link.opening.log))
 
     def _finished(self, link: Link, sequence: int) -> None:
         last = link.attachment.finish(sequence)

@@ -87,8 +87,9 @@ class TaskAssignment(msgspec.Struct, frozen=True):
 
     `attempt` is how often the driver had started the topology anew. Tasks join its `coordinator`, which tells them
     of each other, and take checkpoints into the store at `checkpoint_location` when that says so; they begin from the
-    manifest that `restore` refers to in that store (see `CheckpointStore.read_manifest`), empty: anew. `log` is how
-    they keep theirs, `priority` that of their heartbeats."""
+    manifest that `restore` refers to in that store (see `CheckpointStore.read_manifest`), empty: anew. One that
+    `goes_back` needs all events again that this does not hold. `log` is how they keep theirs, `priority` that of their
+    heartbeats."""
 
     key: PlanKey
     epoch: int
@@ -102,5 +103,6 @@ class TaskAssignment(msgspec.Struct, frozen=True):
     attempt: int = 0
     checkpoint_location: str = ""
     restore: str = ""
+    goes_back: bool = False
     log: LogConfig = LogConfig()
     priority: ControlPriority = "normal"
