@@ -247,7 +247,8 @@ Delivery = Literal["at-least-once", "exactly-once", "at-most-once"]
 class DeployedPlan(msgspec.Struct, frozen=True):
     """All that a worker must know of a deployed plan; while `intake` is False it takes no events for it, while `trace`
     is True it writes the plan's events to its log. `deployed_ms` is when it was first deployed: a plan of the same name
-    with another time is another plan, which takes none of the events that workers have for the former one."""
+    with another time is another plan, which takes none of the events that workers have for the former one.
+    `former_names` are those that the plan had before it was renamed, and that no plan has now."""
 
     key: PlanKey
     epoch: int
@@ -260,6 +261,7 @@ class DeployedPlan(msgspec.Struct, frozen=True):
     trace: bool = False
     delivery: Delivery = "at-least-once"
     deployed_ms: int = 0
+    former_names: tuple[str, ...] = ()
 
 
 class ListPlans(Message, frozen=True):

@@ -34,6 +34,7 @@ from cep_manager.instructions import DriverOrder, Instruction, LogLine, PushToDr
 from cep_manager.members import Members
 from cep_manager.plan_record import PlanRecord, PlanToRun
 from cep_manager.plan_store import MOST_REMOVED
+from cep_manager.present_names import present_names
 from cep_manager.quotas import share_of_events
 from cep_manager.registry import Registry
 from cep_manager.run_fence import RunFence
@@ -89,6 +90,7 @@ class ControlPlane:
 
     def handle(self, peer: bytes, message: Message, now_ms: int) -> tuple[Message, list[Instruction]]:
         """The answer to `message`, and what is to be done besides."""
+        message = present_names(message, self._deployments.plans)
         farewell = self._fence.farewell(message, now_ms)
         if farewell is not None:
             return farewell, []
@@ -217,14 +219,19 @@ class ControlPlane:
         self._keep_epochs(plan.key)
         return instructions
 
-    def remove_plan(
-        self, key: PlanKey, now_ms: int, *, drain: bool = False, renamed: bool = False
-    ) -> list[Instruction]:
+    def rename_plan(self, plan: PlanToRun) -> list[Instruction]:
+        """The plan has the name and the text of the stored one; what runs of it goes on as it is."""
+        self._revision += 1
+        instructions = self._deployments.rename(plan)
+        self._errors.rename(plan.key)
+        return instructions
+
+    def remove_plan(self, key: PlanKey, now_ms: int, *, drain: bool = False) -> list[Instruction]:
         """The plan, its topology, its endpoints and its tasks are gone; doing so again changes nothing. Workers are
-        told that they may delete what they have of it, unless it is only `renamed`."""
+        told that they may delete what they have of it."""
         self._revision += 1
         record = self._deployments.plans.get(key)
-        if record is not None and not renamed:
+        if record is not None:
             self._removed = (*self._removed, RemovedPlan(key, record.created_ms))[-MOST_REMOVED:]
         instructions = self._deployments.remove(key, self._members.live_driver(now_ms), now_ms, drain=drain)
         self._keep_epochs(key)
@@ -420,4 +427,5 @@ def _deployed(record: PlanRecord, compiled: CompiledPlan) -> DeployedPlan:
         trace=record.traced(),
         delivery=compiled.delivery,
         deployed_ms=record.created_ms,
+        former_names=record.former_names,
     )

@@ -57,6 +57,7 @@ class Deployments:
         before = self.plans.get(plan.key)
         if before is None and plan.former is not None:
             self.plans[plan.key] = before = new_record(plan.former, self._default_workers, now_ms)
+        self._take_name(plan.key)
         record = new_record(plan, self._default_workers, now_ms)
         if before is not None:
             counted = max(record.counted, before.counted)
@@ -79,6 +80,30 @@ class Deployments:
         else:
             instructions = self._change_in_place(before, version, plan.change, record.submission, now_ms)
         return [*changing, *instructions]
+
+    def rename(self, plan: PlanToRun) -> list[Instruction]:
+        """The plan has the name and the text of the stored one; what runs of it goes on as it is."""
+        record = self.plans.pop(plan.key, None)
+        if record is None:
+            return []
+        self._take_name(plan.key)
+        compiled, unusable = (None, plan.compiled) if isinstance(plan.compiled, str) else (plan.compiled, "")
+        self.plans[plan.key] = msgspec.structs.replace(
+            record,
+            key=plan.key,
+            text=plan.text,
+            compiled=compiled,
+            unusable=unusable,
+            updated_ms=plan.updated_ms,
+            former_names=plan.former_names,
+        )
+        return [LogLine("info", f"plan renamed plan={plan.key.topology()} former={record.key.topology()}")]
+
+    def _take_name(self, key: PlanKey) -> None:
+        """The plan's name is a former one of no other plan any more."""
+        for other in [one for one in self.plans.values() if key.plan in one.former_names and one.key != key]:
+            if other.key.tenant == key.tenant:
+                self._change(other, former_names=tuple(name for name in other.former_names if name != key.plan))
 
     def remove(
         self, key: PlanKey, driver: Member[RegisterDriver] | None, now_ms: int, *, drain: bool = False

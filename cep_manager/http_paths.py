@@ -11,13 +11,13 @@ from cep_manager.snapshot import Snapshot
 from query_plan.connectors.http_paths import path_faults
 
 
-def refuse_paths(snapshot: Snapshot, key: PlanKey, compiled: CompiledPlan, replaced: PlanKey | None = None) -> None:
+def refuse_paths(snapshot: Snapshot, key: PlanKey, compiled: CompiledPlan) -> None:
     """Raise PlanInvalidError when a source of the plan would take events at a path that is not its own, or another plan
-    has. `replaced` is the plan in whose place it comes."""
+    has. `key` has the name that the plan gets."""
     others = (
         (other, record.compiled.sources)
         for other, record in snapshot.plans.items()
-        if other not in (key, replaced) and record.compiled is not None
+        if other != key and record.compiled is not None
     )
     built_in = {urlsplit(worker.latest.http_address).netloc for worker in snapshot.live_workers()}
     found = tuple(

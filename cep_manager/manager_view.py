@@ -324,12 +324,17 @@ class ManagerView(Protocol):
         """The plan in `text` is stored and should run. In place of a plan that runs it comes as soon as it can; when it
         cannot, that one runs on. Raises PlanInvalidError with all problems; PlanExistsError when another text is
         deployed under its name and `replace` is False; BadRequestError when its name is not `name`. With `rename`
-        the plan `name` is gone then, in one step; UnknownPlanError when there was none, PlanExistsError when there is
-        one of the new name. `restore` names the savepoint that it begins from (UnknownSavepointError), or is `none`."""
+        the plan `name` is renamed first; UnknownPlanError when there was none, PlanExistsError when there is one of the
+        new name. `restore` names the savepoint that it begins from (UnknownSavepointError), or is `none`."""
+
+    def plan_key(self, tenant: int, name: str) -> PlanKey:
+        """Return what the plan of that name is known by; of one that is not deployed, too, since its savepoints stay.
+        Raises UnknownPlanError, which tells the present name, when the plan was renamed."""
 
     def rename(self, key: PlanKey, name: str) -> Outcome:
-        """The plan is called `name`, in its text too. Raises UnknownPlanError, PlanExistsError, and BadRequestError or
-        PlanInvalidError for a name that cannot be."""
+        """Give the plan another name, in its text too; nothing is restarted and nothing of it is lost. Raises
+        UnknownPlanError, ChangeUnderWayError, PlanExistsError, and BadRequestError or PlanInvalidError for a name that
+        cannot be."""
 
     def set_trace(self, key: PlanKey, trace: bool) -> Outcome:
         """Workers write the plan's events to their logs, or do not; nothing is restarted. Raises UnknownPlanError."""

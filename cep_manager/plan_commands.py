@@ -43,6 +43,7 @@ MOST_WORKERS = 10_000
 STATE_MOVES = "windows, patterns and tables go with it"
 STATE_MATCHES = "windows, patterns and tables of queries that stay as they are go with it"
 FROM_CHECKPOINT = "windows, patterns and tables come from its newest checkpoint, if there is one"
+STATE_KEPT = "nothing of it is restarted: it keeps its state, what waits, checkpoints and statistics"
 STARTS_EMPTY = "windows, patterns and tables start empty"
 
 COUNTED: dict[StatisticsLevel, str] = {
@@ -81,15 +82,17 @@ class PlanCommands:
     ) -> Outcome:
         """See `ManagerView.deploy`."""
         compiled = compile_plan(text, self._scripts, known_reaches(self._service.led()))
-        key = PlanKey(tenant, compiled.name)
-        self._check_restore(key, restore)
         if name is not None and compiled.name != name:
             if not rename:
                 asked = f"renaming {name} must be asked for (rename=true)"
                 raise BadRequestError(f"the text is of a plan named {compiled.name}, not {name}; {asked}")
             with self._one_at_a_time:
-                return self._rename(PlanKey(tenant, name), text, compiled)
+                key = self.plan_key(tenant, name)
+                self._check_restore(key, restore)
+                return self._rename(key, text, compiled, restore)
         with self._one_at_a_time:
+            key = self.key_of(tenant, compiled.name)
+            self._check_restore(key, restore)
             before = self._live_snapshot().plans.get(key)
             if before is None:
                 return self._add(key, text, compiled, restore)
@@ -100,6 +103,22 @@ class PlanCommands:
                 )
             return self._deploy_over(before, text, compiled, restore)
 
+    def plan_key(self, tenant: int, name: str) -> PlanKey:
+        """See `ManagerView.plan_key`."""
+        snapshot = self._live_snapshot()
+        found = snapshot.key_named(tenant, name)
+        if found is not None:
+            return found
+        present = snapshot.present_name(tenant, name)
+        if present:
+            message = f"no plan named {name} is deployed for tenant {tenant}: it was renamed to {present}"
+            raise UnknownPlanError(message, {"plan": name, "tenant": tenant, "renamed_to": present})
+        return self._store.key_of(tenant, name)
+
+    def key_of(self, tenant: int, name: str) -> PlanKey:
+        """Return the key of the plan of that name, or that a plan gets which is deployed under it now."""
+        return self._live_snapshot().key_named(tenant, name) or self._store.key_of(tenant, name)
+
     def origins(self) -> dict[PlanKey, Origin | None]:
         """See `FilePlans.origins`."""
         return {key: parse_origin(record.origin) for key, record in self._live_snapshot().plans.items()}
@@ -107,9 +126,8 @@ class PlanCommands:
     def deploy_file(self, tenant: int, text: str, origin: Origin, files: Collection[str]) -> None:
         """See `FilePlans.deploy_file`."""
         compiled = compile_plan(text, self._scripts, known_reaches(self._service.led()))
-        key = PlanKey(tenant, compiled.name)
         with self._one_at_a_time:
-            origins = self.origins()
+            origins, key = self.origins(), self.key_of(tenant, compiled.name)
             former = next((plan for plan, one in origins.items() if one is not None and one.name == origin.name), None)
             before = self._live_snapshot().plans.get(key)
             if before is not None and former != key:
@@ -121,6 +139,7 @@ class PlanCommands:
                 self._deploy_over(before, text, compiled)
             elif former is not None:
                 self._rename(former, text, compiled)
+                key = former
             else:
                 self._add(key, text, compiled)
             self._store.set_origin(key, origin.text())
@@ -133,8 +152,7 @@ class PlanCommands:
             if name == key.plan:
                 return outcome_of(record.key, record.epoch, f"{key.plan} has that name; nothing was changed")
             text = with_name(record.target()[0], name)
-            compiled = compile_plan(text, self._scripts)
-            return self._rename(key, text, compiled)
+            return self._rename(key, text, compile_plan(text, self._scripts))
 
     def undeploy(self, key: PlanKey, discard: bool = False) -> Undeployed:
         """See `ManagerView.undeploy`."""
@@ -314,29 +332,38 @@ class PlanCommands:
             return f"{room.one_by_one or 'there is no room for both topologies at once'}; {FROM_CHECKPOINT}"
         return STATE_MOVES if record.compiled.state_shape == compiled.state_shape else STATE_MATCHES
 
-    def _rename(self, key: PlanKey, text: str, compiled: CompiledPlan) -> Outcome:
-        to = PlanKey(key.tenant, compiled.name)
+    def _rename(self, key: PlanKey, text: str, compiled: CompiledPlan, restore: str = "") -> Outcome:
+        """Give the plan the name that `text` has, and then, if it differs otherwise, the text."""
         before = self._record(key)
-        _refuse_draining(before)
-        self._refuse_while_something_waits(before)
-        refuse_paths(self._live_snapshot(), to, compiled, replaced=key)
-        workers = _workers_after_edit(before, compiled)
-        self._check_workers(to, workers or compiled.workers, compiled.cores)
-        stored = self._store.rename(key, to, text, workers, self._clock.now_ms(), BEGIN_ANEW)
+        _refuse_during(before, "update", "rebalance")
+        self._check_workers(key, _workers_after_edit(before, compiled) or compiled.workers, compiled.cores)
+        to = PlanKey(key.tenant, compiled.name, key.identity)
+        refuse_paths(self._live_snapshot(), to, compiled)
+        self._refuse_left_savepoints(key.tenant, compiled.name)
+        only_named = before.text if before.compiled is None else with_name(before.text, compiled.name)
+        named = before.unusable if before.compiled is None else compile_plan(only_named, self._scripts)
+        self._service.await_notes()  # a change that has just been settled is still being written
+        stored = self._store.rename(before.key, compiled.name, only_named, self._clock.now_ms())
         if stored is None:
             raise unknown_plan(key)
-        self._service.rename_plan(key, plan_to_run(stored, compiled))
-        return outcome_of(to, stored.epoch, f"{key.plan} was renamed to {to.plan}; {STARTS_EMPTY}", changed=True)
+        self._service.rename_plan(plan_to_run(stored, named))
+        message = f"{before.key.plan} was renamed to {stored.key.plan}; {STATE_KEPT}"
+        if only_named == text and not restore:
+            return outcome_of(stored.key, stored.epoch, message, changed=True)
+        changed = self._deploy_over(self._record(stored.key), text, compiled, restore)
+        return msgspec.structs.replace(changed, message=f"{message}; {changed.message}")
 
-    def _refuse_while_something_waits(self, record: PlanRecord) -> None:
-        """Raise ChangeUnderWayError while events or results wait: a plan of another name begins with empty logs."""
+    def _refuse_left_savepoints(self, tenant: int, name: str) -> None:
+        """Raise PlanExistsError when a former plan of that name has savepoints, which nobody could reach any more."""
         snapshot = self._live_snapshot()
-        left = unprocessed(record.key, snapshot.live_workers(), snapshot.away_workers, record.first_epoch)
-        waits = " and ".join(_waiting(left))
-        if waits:
-            raise ChangeUnderWayError(
-                f"{record.key.plan} cannot be renamed: {waits} would be lost, since a plan of another name does not "
-                "get them; deactivate it, wait until they are worked off and delivered, then rename and activate it"
+        if snapshot.key_named(tenant, name) is not None or snapshot.driver is None:
+            return
+        former = self._store.key_of(tenant, name)
+        left = ", ".join(one.name for one in snapshot.driver.latest.savepoints if one.key == former)
+        if left:
+            raise PlanExistsError(
+                f"a former plan named {name} has savepoints: {left}; delete them "
+                f"(cep savepoints {name} --delete …), or choose another name"
             )
 
     def _restart(self, record: PlanRecord, message: str, restore: str = "") -> Outcome:
@@ -388,6 +415,7 @@ def plan_to_run(stored: StoredPlan, compiled: CompiledPlan | str, sent_before: b
         restore_epoch=stored.restore_epoch,
         counted=stored.counted,
         draining=stored.draining,
+        former_names=stored.former_names,
     )
 
 

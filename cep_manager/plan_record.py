@@ -37,7 +37,8 @@ class PlanToRun(msgspec.Struct, frozen=True):
     the plan store keeps what it was: that runs on until this runs. `former` is what the store kept, when the manager
     has only just started. `restore` and `restore_epoch` say what its topology begins from (see `submit-topology` in
     the protocol). The plan store has `counted` epochs of its name so far, at least `epoch`. `draining` names the
-    workers that may have had events of it when it was undeployed; None: it is not being undeployed.
+    workers that may have had events of it when it was undeployed; None: it is not being undeployed. `former_names` are
+    those that it had before it was renamed, and that no plan has now.
     """
 
     key: PlanKey
@@ -58,6 +59,7 @@ class PlanToRun(msgspec.Struct, frozen=True):
     restore_epoch: int = 0
     counted: int = 0
     draining: tuple[str, ...] | None = None
+    former_names: tuple[str, ...] = ()
 
 
 class PlanVersion(msgspec.Struct, frozen=True):
@@ -141,6 +143,7 @@ class PlanRecord(msgspec.Struct, frozen=True):
     first_epoch: int = 0
     counted: int = 0
     draining: tuple[str, ...] | None = None
+    former_names: tuple[str, ...] = ()
     drain_reason: str = ""
     rests: bool = False
     goes: bool = False
@@ -240,6 +243,7 @@ def new_record(plan: PlanToRun, default_workers: int, now_ms: int) -> PlanRecord
         first_epoch=0 if plan.sent_before else plan.epoch,
         counted=max(plan.epoch, plan.counted),
         draining=plan.draining,
+        former_names=plan.former_names,
         drain_reason=DRAIN_BEGINS if plan.draining is not None else "",
     )
 

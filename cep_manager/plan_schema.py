@@ -9,7 +9,7 @@ from sqlalchemy import BigInteger, Boolean, Column, Connection, Integer, MetaDat
 
 from cep_manager.accounts.account_schema import ACCOUNTS
 
-SCHEMA_VERSION = 9
+SCHEMA_VERSION = 10
 
 METADATA = MetaData()
 VERSION = Table("cep_schema", METADATA, Column("version", Integer, primary_key=True, autoincrement=False))
@@ -36,9 +36,13 @@ PLANS = Table(
     Column("restore_epoch", BigInteger, nullable=False, server_default="0"),
     # While it is being undeployed: the workers that may have had events of it then, as a JSON list.
     Column("draining", Text),
+    # What stays when it is renamed; the other tables know it by this.
+    Column("plan_id", String(128), nullable=False, server_default=""),
+    # Names that it had before and no plan has now, as a JSON list.
+    Column("former_names", Text, nullable=False, server_default="[]"),
 )
 
-# What a plan was before a change, for as long as it is not certain that the change works.
+# What a plan was before a change, for as long as it is not certain that the change works; `name` is its id.
 FORMER = Table(
     "cep_former_plans",
     METADATA,
@@ -52,12 +56,14 @@ FORMER = Table(
 )
 
 # Epochs outlive their plans: a plan that is deployed again must not meet leftovers of its former self under its epoch.
+# `name` is the plan's id; `called` is the name that it has, or had when it was undeployed.
 EPOCHS = Table(
     "cep_epochs",
     METADATA,
     Column("tenant", Integer, primary_key=True, autoincrement=False),
     Column("name", String(128), primary_key=True),
     Column("epoch", BigInteger, nullable=False),
+    Column("called", String(128), nullable=False, server_default=""),
 )
 
 # Plans that were undeployed on purpose. Workers delete what they have of these; that a plan is not there is not enough.
@@ -125,7 +131,7 @@ def bring_up_to_date(connection: Connection) -> int:
         connection.execute(SYSTEM.insert().values(identity=uuid.uuid4().hex))
         connection.execute(VERSION.insert().values(version=SCHEMA_VERSION))
         return SCHEMA_VERSION
-    if version not in (1, 2, 3, 4, 5, 6, 7, 8):
+    if version not in range(1, SCHEMA_VERSION):
         return int(version)
     if version == 1:
         for statement in _FROM_1_TO_2:
@@ -137,6 +143,13 @@ def bring_up_to_date(connection: Connection) -> int:
         connection.execute(LEADER.insert().values(NOBODY))
     if version in (1, 2, 3):
         connection.execute(text(_FROM_3_TO_4))
+    _add_since_3(connection, version)
+    ACCOUNTS.create_all(connection)
+    connection.execute(VERSION.update().values(version=SCHEMA_VERSION))
+    return SCHEMA_VERSION
+
+
+def _add_since_3(connection: Connection, version: int) -> None:
     if version in (3, 4, 5):  # before that there were no managers in it
         connection.execute(text(_FROM_5_TO_6))
     if version < 7:
@@ -144,12 +157,12 @@ def bring_up_to_date(connection: Connection) -> int:
             connection.execute(text(statement))
     if version < 8:
         connection.execute(text(_FROM_7_TO_8))
-    REMOVED.create(connection)
-    SYSTEM.create(connection)
-    connection.execute(SYSTEM.insert().values(identity=uuid.uuid4().hex))
-    ACCOUNTS.create_all(connection)
-    connection.execute(VERSION.update().values(version=SCHEMA_VERSION))
-    return SCHEMA_VERSION
+    if version < 9:
+        REMOVED.create(connection)
+        SYSTEM.create(connection)
+        connection.execute(SYSTEM.insert().values(identity=uuid.uuid4().hex))
+    for statement in _FROM_9_TO_10:
+        connection.execute(text(statement))
 
 
 def system_identity(connection: Connection) -> str:
@@ -175,4 +188,11 @@ _FROM_6_TO_7 = (
     "ALTER TABLE cep_plans ADD COLUMN restore_epoch BIGINT NOT NULL DEFAULT 0",
 )
 _FROM_7_TO_8 = "ALTER TABLE cep_plans ADD COLUMN draining TEXT"
+_FROM_9_TO_10 = (
+    "ALTER TABLE cep_plans ADD COLUMN plan_id VARCHAR(128) NOT NULL DEFAULT ''",
+    "ALTER TABLE cep_plans ADD COLUMN former_names TEXT NOT NULL DEFAULT '[]'",
+    "ALTER TABLE cep_epochs ADD COLUMN called VARCHAR(128) NOT NULL DEFAULT ''",
+    "UPDATE cep_plans SET plan_id = name",
+    "UPDATE cep_epochs SET called = name",
+)
 _FROM_3_TO_4 = "ALTER TABLE cep_plans ADD COLUMN statistics VARCHAR(16)"

@@ -33,7 +33,7 @@ from cep_manager.command_queue import Command, CommandQueue
 from cep_manager.config import ManagerConfig
 from cep_manager.control_plane import ControlPlane
 from cep_manager.database import Database
-from cep_manager.errors import NotLeaderError, StoreError
+from cep_manager.errors import ManagerUnavailableError, NotLeaderError, StoreError
 from cep_manager.instructions import (
     DriverOrder,
     Instruction,
@@ -57,6 +57,9 @@ MESSAGES_AT_ONCE = 1_000
 
 SETTLE_S, SETTLE_STEP_S = 10.0, 0.1
 """How long a start waits until it is clear who leads, and how often it looks whether the loop lives."""
+
+NOTED_S = 10.0
+"""So long a command waits until the plan store has been told what it must know before."""
 
 REVISION_BITS = 32
 """A leader can change its plan list so many times (2 to the power of it) before its revisions meet the next one's."""
@@ -171,15 +174,17 @@ class ManagerService:
         `workers`; None: it goes on after all. Raises ManagerUnavailableError."""
         self._commands.do(lambda now_ms: self._plane.drain_plan(key, workers, now_ms))
 
-    def rename_plan(self, key: PlanKey, plan: PlanToRun) -> None:
-        """The stored plan should run, the one of `key` should not; nothing happens between the two. Raises
+    def rename_plan(self, plan: PlanToRun) -> None:
+        """The plan has the name and the text of the stored one; what runs goes on. Raises ManagerUnavailableError."""
+        self._commands.do(lambda _: self._plane.rename_plan(plan))
+
+    def await_notes(self) -> None:
+        """Return once the plan store has been told all that the control loop wanted it to know so far. Raises
         ManagerUnavailableError."""
-        self._commands.do(
-            lambda now_ms: [
-                *self._plane.remove_plan(key, now_ms, drain=True, renamed=True),
-                *self._plane.put_plan(plan, now_ms),
-            ]
-        )
+        try:
+            self._store_thread.submit(lambda: None).result(NOTED_S)
+        except (TimeoutError, RuntimeError) as error:
+            raise ManagerUnavailableError("the plan store does not answer in time; try again") from error
 
     def set_intake(self, key: PlanKey, intake: bool) -> None:
         """Workers take events in for the plan, or do not. Raises ManagerUnavailableError."""

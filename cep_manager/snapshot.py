@@ -51,6 +51,18 @@ class Snapshot(msgspec.Struct, frozen=True):
     strangers: tuple[Stranger, ...] = ()
     """Workers that are refused, or that came back without what they had."""
 
+    def key_named(self, tenant: int, name: str) -> PlanKey | None:
+        """Return the key of the deployed plan of that name."""
+        record = self.plans.get(PlanKey(tenant, name))
+        if record is not None and record.key.plan == name:
+            return record.key
+        return next((key for key in self.plans if (key.tenant, key.plan) == (tenant, name)), None)
+
+    def present_name(self, tenant: int, former: str) -> str:
+        """Return the name that the plan has now which was called `former` before; empty when there is none."""
+        found = (one.key for one in self.plans.values() if one.key.tenant == tenant and former in one.former_names)
+        return next((key.plan for key in found), "")
+
     def live_workers(self) -> tuple[Member[RegisterWorker], ...]:
         """Return the workers that are heard."""
         return tuple(one for one in self.workers if one.live(self.now_ms, self.lease_ms))

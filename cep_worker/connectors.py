@@ -65,6 +65,20 @@ class Declared:
         """The plan, or the first of those that an artefact serves."""
         return self.key or self.stream.members[0].key
 
+    def is_at(self, other: Declared) -> bool:
+        """Return whether both are declared by the same plan, or by none, for the same stream with its attributes,
+        whatever the plan is called."""
+        mine, others = self.stream, other.stream
+        return (
+            self.key == other.key
+            and mine.lasting_name() == others.lasting_name()
+            and mine.schema.attributes == others.schema.attributes
+        )
+
+    def is_like(self, other: Declared) -> bool:
+        """Return whether both are the same connector at the same stream."""
+        return self.connector == other.connector and self.is_at(other)
+
     def tenant(self) -> int:
         """Whose stream it is."""
         return self.stream.tenant()

@@ -88,6 +88,10 @@ class DataPlane:
         self._upkeep = open_upkeep(config.spool, self._reactor.defer)
         self._imported = StreamDirectory(None)
         self._exported = StreamDirectory(None)
+        self._plans: dict[tuple[int, str], PlanKey] = {}
+        """Those that are deployed, by tenant and name."""
+        self._renamed: dict[tuple[int, str], str] = {}
+        """What plans are called now, by tenant and former name."""
         self._connector_problems: dict[PlanKey, str] = {}
         self._leaving = False
         self._limits = TenantLimits()
@@ -183,6 +187,11 @@ class DataPlane:
     ) -> Future[None]:
         return self._intake.submit(source, stream, batch, origin)
 
+    def plan_key(self, tenant: int, name: str) -> PlanKey:
+        if present := self._renamed.get((tenant, name)):
+            raise InputError("unknown-plan", f"plan {name} was renamed to {present}")
+        return self._plans.get((tenant, name)) or PlanKey(tenant, name)
+
     def error_desk(self) -> ErrorDesk:
         return self._error_desk
 
@@ -255,7 +264,10 @@ class DataPlane:
             return
         now_ms = self._clock.monotonic_ms()
         self._served.apply(plans, now_ms, kept, removed)
-        self._imported = StreamDirectory(PlanStream(plan.key, b) for plan in plans for b in plan.imported)
+        self._plans = {(plan.key.tenant, plan.key.plan): plan.key for plan in plans}
+        self._renamed = {(plan.key.tenant, name): plan.key.plan for plan in plans for name in plan.former_names}
+        imported = (PlanStream(plan.key, b) for plan in plans for b in plan.imported)
+        self._imported = StreamDirectory(imported, self._renamed)
         self._standing.keep(self._served.keys())
         self._removed = removed
         self._keep_errors()
@@ -270,7 +282,8 @@ class DataPlane:
         """Everything that knows inflows and exported streams learns of the change. Sinks of plans that are being ended
         stay for what comes yet."""
         exporting = self._served.exporting()
-        self._exported = StreamDirectory(PlanStream(plan.key, b) for plan in exporting for b in plan.exported)
+        exported = (PlanStream(plan.key, b) for plan in exporting for b in plan.exported)
+        self._exported = StreamDirectory(exported, self._renamed)
         self._intake.reroute()
         sinks = declared_by_artefacts(self._sink_artefacts, self._exported)
         sources = declared_by_artefacts(self._source_artefacts, self._imported)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import math
+import re
 from collections.abc import Hashable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -49,6 +50,7 @@ NDJSON = frozenset({"application/x-ndjson", "application/ndjson", "application/j
 STATUS = {
     "unknown-stream": 404,
     "unknown-path": 404,
+    "unknown-plan": 404,
     "cross-site": 403,
     "too-large": 413,
     "unsupported-encoding": 415,
@@ -66,6 +68,9 @@ STATUS = {
 
 
 PLAIN_JSON = JsonFormat()
+
+SOURCE_PATH = re.compile(r"(?P<before>(?:t/(?P<tenant>-?[0-9]{1,9})/)?)(?P<plan>[^/]+)/(?P<stream>[^/]+)", re.ASCII)
+"""Where sources without a `receiver.url` listen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +100,9 @@ class Gateway(Protocol):
 
     def http_source(self, path: str) -> HttpSource | None:
         """The source that is declared for `path`, if any."""
+
+    def plan_key(self, tenant: int, name: str) -> PlanKey:
+        """The plan that has the name now. InputError `unknown-plan` for a name that a plan had before."""
 
     def error_desk(self) -> ErrorDesk:
         """Where failed events are looked at, replayed and discarded."""
@@ -167,7 +175,7 @@ def create_app(gateway: Gateway, body_bytes: int, wait_ms: int, gate: Gate) -> F
         _known_parameters()
         source = gateway.http_source(f"{request.environ['cep.address']}/{path}")
         if source is None:
-            raise InputError("unknown-path", f"nothing takes events at /{path}; streams take them at /events/<stream>")
+            raise InputError("unknown-path", _nothing_at(gateway.imported(), path))
         answer_for(source.stream.tenant())
         return _accept(gateway, source, wait_ms)
 
@@ -183,19 +191,19 @@ def _kept_routes(app: Flask, gateway: Gateway) -> None:
 
     @app.get("/errors")
     def get_errors() -> Response:
-        _known_parameters("tenant", "plan", "limit")
-        plan = PlanKey(_tenant(), request.args.get("plan", ""))
+        _known_parameters("tenant", "plan", "id", "limit")
+        plan = _plan(gateway, request.args.get("plan", ""), request.args.get("id", ""))
         return _json(gateway.error_desk().listed(plan, _limit()))
 
     @app.post("/errors/replay")
     def replay_errors() -> Response:
         chosen = _choice()
-        return _json(gateway.error_desk().replay(PlanKey(_tenant(), chosen.plan), chosen))
+        return _json(gateway.error_desk().replay(_plan(gateway, chosen.plan, chosen.id), chosen))
 
     @app.post("/errors/discard")
     def discard_errors() -> Response:
         chosen = _choice()
-        return _json({"discarded": gateway.error_desk().discard(PlanKey(_tenant(), chosen.plan), chosen)})
+        return _json({"discarded": gateway.error_desk().discard(_plan(gateway, chosen.plan, chosen.id), chosen)})
 
     @app.get("/wal")
     def get_wal() -> Response:
@@ -291,6 +299,23 @@ def _tenant() -> int:
         return callers_tenant() if written is None else parse_tenant(written)
     except ValueError as error:
         raise InputError("unknown-tenant", str(error)) from error
+
+
+def _plan(gateway: Gateway, name: str, plan_id: str) -> PlanKey:
+    """The plan of the request's tenant: that of `plan_id` where one is told, else the one that has the name now."""
+    tenant = _tenant()
+    return PlanKey(tenant, name, plan_id) if plan_id else gateway.plan_key(tenant, name)
+
+
+def _nothing_at(imported: StreamDirectory, path: str) -> str:
+    """Why no source takes what is posted to `path`, and which one does where its plan was renamed."""
+    nothing = f"nothing takes events at /{path}"
+    found = SOURCE_PATH.fullmatch(path)
+    if found is not None:
+        tenant = int(found["tenant"] or SUPER_TENANT)
+        if present := imported.present_name(tenant, found["plan"]):
+            return f"{nothing}: plan {found['plan']} was renamed, post to /{found['before']}{present}/{found['stream']}"
+    return f"{nothing}; streams take them at /events/<stream>"
 
 
 def _refuse_cross_site() -> None:

@@ -184,6 +184,13 @@ class Inflow:
         if self.playback:
             self._promise()
 
+    def rename(self, key: PlanKey) -> None:
+        """The plan is called as `key` says from now on; links and what waits are as before."""
+        self.key = key
+        self.trace = EventTrace(key, self.binding, "before")
+        if self._log is not None:
+            self._log.rename(key)
+
     def take_epoch(self, plan: DeployedPlan, now_ms: int) -> None:
         """The plan runs under another epoch: a new link is needed, waiting events are kept, event time begins anew."""
         self.epoch = plan.epoch

@@ -17,11 +17,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
+import msgspec
 import pyarrow as pa
 import zmq
 
 from cep_common.errors import ConfigError
-from cep_common.ids import Endpoint
+from cep_common.ids import Endpoint, PlanKey
 from cep_common.link_messages import RESULTS_MISSING, STALE_ATTEMPT, Data, MarkCheckpoint, MarkIdle, OpenLink
 from cep_common.messages import DeployedPlan, OutflowReport, Rejected
 from cep_common.paced_log import PacedLog
@@ -117,6 +118,11 @@ class Outflow:
         """Another `plan` was deployed under the name, whose consumers take the results from now on: those of a stream
         that it does not have have nowhere to go."""
         self._nowhere = frozenset(self._schemas.keys() - {binding.stream for binding in plan.exported})
+
+    def rename(self, key: PlanKey) -> None:
+        """The plan is called as `key` says from now on."""
+        self._plan = msgspec.structs.replace(self._plan, key=key)
+        self.traces = {binding.stream: EventTrace(key, binding, "after") for binding in self._plan.exported}
 
     def publishers(self) -> tuple[str, ...]:
         """The publisher instances that are linked now."""

@@ -13,7 +13,7 @@ from cep_common.link_messages import StreamSchema
 from cep_common.messages import DeployedPlan, StreamBinding
 from cep_worker.consumers import FrameId, GroupId
 from cep_worker.receipts import Receipt
-from cep_worker.streams import EventStream, Fit, PlanStream
+from cep_worker.streams import EventStream, Fit, PlanStream, lasting_name
 from cep_worker.topic_feeds import Subscription, Topic
 from cep_worker.topics import Publisher, Topics
 from topology.frames import arrow_schema
@@ -91,10 +91,20 @@ class PlanFeeds:
             self._subscriptions[key, bound] = self._topics.subscribe(_topic(key, bound), stream)
         for key, bound in [one for one in exported if one not in self._publishers]:
             kept = self._former.pop((key, bound), None)
-            made = kept[0] if kept else self._topics.publish(_topic(key, bound), _schema(key, bound), (key,))
+            made = kept[0] if kept else self._publish(key, bound)
             made.former = False
             self._publishers[key, bound] = made
+        self._rename(imported, exported)
         self._tap()
+
+    def _rename(self, imported: Iterable[_Bound], exported: Iterable[_Bound]) -> None:
+        """Plans are shown under the names that they have now."""
+        self._subscriptions = {one: self._subscriptions[one] for one in imported}
+        self._publishers = {one: self._publishers[one] for one in exported}
+        for (key, bound), subscription in self._subscriptions.items():
+            subscription.stream = EventStream(_schema(key, bound), (PlanStream(key, bound),))
+        for (key, bound), publisher in self._publishers.items():
+            publisher.offered, publisher.plans = _schema(key, bound), (key,)
 
     def tick(self, now_ms: int) -> None:
         """Time passes: publishers of which nothing can come any more end."""
@@ -108,6 +118,10 @@ class PlanFeeds:
         """What takes the events of an exported stream for other plans."""
         tap = self._taps.get((key, stream))
         return () if tap is None else (tap,)
+
+    def _publish(self, key: PlanKey, bound: StreamBinding) -> Publisher:
+        schema = _schema(key, bound)
+        return self._topics.publish(_topic(key, bound), schema, (key,), lasting=lasting_name(schema.stream, key))
 
     def _tap(self) -> None:
         """Only what somebody imports, or did before the plan was edited, is tapped."""

@@ -66,6 +66,11 @@ class PlanFlow:
         """The flow serves `plan`, another deployment of the same: events that wait for streams which are the same are
         kept, links are made anew."""
         before, self.plan = self.plan, plan
+        if before.key.plan != plan.key.plan:
+            logger.info("plan renamed: plan=%s former=%s", plan.key.topology(), before.key.topology())
+            for inflow in self.inflows.values():
+                inflow.rename(plan.key)
+            self.outflows.rename(plan)
         self._switch_traces()
         if plan.epoch == before.epoch and plan.imported == before.imported and plan.exported == before.exported:
             return

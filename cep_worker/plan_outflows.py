@@ -6,6 +6,8 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import msgspec
+
 from cep_common.errors import ConfigError, PortInUseError
 from cep_common.messages import DeployedPlan, PlanCheckpoints
 from cep_worker.consumers import Consumers
@@ -64,6 +66,14 @@ class PlanOutflows:
             self.present = None
         self._open()
         self._close_epochs()
+
+    def rename(self, plan: DeployedPlan) -> None:
+        """The plan is called as `plan` says from now on; publishers and what is kept are as before."""
+        self._plan = msgspec.structs.replace(self._plan, key=plan.key)
+        if self._held is not None:
+            self._held.rename(plan.key)
+        for outflow in self._all():
+            outflow.rename(plan.key)
 
     def kept(self) -> HeldResults | None:
         """Return what is kept on the disk; None when nothing ever was."""

@@ -134,6 +134,7 @@ class ServedPlans:
             outflows = former.outflows if former is not None else None
             flow = self.flows[key] = PlanFlow(self._around, plan, self._consumers(key), now_ms, outflows)
         else:
+            self.flows[key] = self.flows.pop(key)  # under the name that it has now
             flow.update(plan, now_ms)
         flow.outflows.judge(self._told.get(key, ()))
 

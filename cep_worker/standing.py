@@ -86,7 +86,8 @@ class Standing:
         reports = tuple(plan.report for plan in plans)
         spools = tuple((plan.report.key, spool) for plan in plans for spool in plan.spools)
         held = tuple((plan.report.key, plan.held) for plan in plans if plan.held is not None)
-        kept = tuple(self._errors.counts().items())
+        names = {plan.report.key: plan.report.key for plan in plans}
+        kept = tuple((names.get(key, key), count) for key, count in self._errors.counts().items())
         return WorkerFigures(reports, spools, held, self._connectors, self._taken, leaving, kept)
 
     def health(self) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -66,9 +66,25 @@ class StreamDirectory:
     """The streams that a name may mean, all imported or all exported ones; None while nobody has told yet which plans
     are deployed. Immutable, so any thread may use it."""
 
-    def __init__(self, streams: Iterable[PlanStream] | None) -> None:
+    def __init__(
+        self, streams: Iterable[PlanStream] | None, renamed: Mapping[tuple[int, str], str] | None = None
+    ) -> None:
+        """`renamed` gives the present names of plans by tenant and former name."""
         self._told = streams is not None
         self._streams = tuple(streams or ())
+        self._renamed = renamed or {}
+
+    def present_name(self, tenant: int, former: str) -> str:
+        """Return what the plan is called now that was called `former` before; empty when there is none."""
+        return self._renamed.get((tenant, former), "")
+
+    def own(self, key: PlanKey, stream: str) -> EventStream:
+        """Return the plan's stream of that name inside of it. Raises InputError `unknown-stream` or `starting`."""
+        self._require_told()
+        member = next((one for one in self._streams if one.key == key and one.binding.stream == stream), None)
+        if member is None:
+            raise InputError("unknown-stream", f"{key.plan} has no such stream {stream}")
+        return EventStream(StreamSchema(member.name(), member.binding.attributes), (member,))
 
     def event_streams(self, tenant: int) -> list[EventStream]:
         """Every event stream of `tenant` once; those that plans define differently are given once for each plan."""
@@ -83,8 +99,7 @@ class StreamDirectory:
 
     def resolve(self, name: str, tenant: int) -> EventStream:
         """What `tenant` means by `name`. InputError `unknown-stream`, `ambiguous-stream`, or `starting` otherwise."""
-        if not self._told:
-            raise InputError("starting", "this worker has not heard yet which plans are deployed; try again")
+        self._require_told()
         own = self._of(tenant)
         members = [member for member in own if name == member.name()]
         members = members or [member for member in own if _means(name, member)]
@@ -98,10 +113,17 @@ class StreamDirectory:
         stream = first.binding.event_stream if "/" not in name else first.name()
         return EventStream(StreamSchema(stream, first.binding.attributes), tuple(members))
 
+    def _require_told(self) -> None:
+        if not self._told:
+            raise InputError("starting", "this worker has not heard yet which plans are deployed; try again")
+
     def _of(self, tenant: int) -> list[PlanStream]:
         return [member for member in self._streams if member.key.tenant == tenant]
 
     def _advice(self, name: str, tenant: int) -> str:
+        plan, slash, stream = name.rpartition("/")
+        if slash and (present := self.present_name(tenant, plan)):
+            return f"plan {plan} was renamed: use {present}/{stream}"
         known = sorted({member.binding.event_stream for member in self._of(tenant)})
         if not known:
             return f"no deployed plan of tenant {tenant} has such streams now"

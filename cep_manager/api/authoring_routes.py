@@ -52,7 +52,7 @@ def authoring_routes(api: Api, view: ManagerView) -> None:
         fails=(UnknownPlanError, PlanInvalidError, TrialsBusyError, TrialFailedError),
     )
     def preview_edit(name: str, body: str) -> EditPreview:
-        return view.preview_edit(plan_key(name), body)
+        return view.preview_edit(plan_key(view, name), body)
 
     @api.post(
         "/try",

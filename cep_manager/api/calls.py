@@ -21,6 +21,7 @@ from flask import Blueprint, Request, Response, request
 from cep_common.errors import CepError
 from cep_common.ids import PlanKey
 from cep_manager.api.requests import read_json, read_query, read_tenant, read_text
+from cep_manager.manager_view import ManagerView
 from cep_manager.plan_commands import unknown_plan
 
 View = TypeVar("View", bound=Callable[..., Any])
@@ -132,13 +133,13 @@ def json_body(kind: type[msgspec.Struct], required: bool = True) -> Body:
     return Body(read, kind, required=required)
 
 
-def plan_key(name: str) -> PlanKey:
-    """The plan that the present request is about. Raises UnknownPlanError for what can be no plan's name, so that the
-    plan store is not asked for it."""
-    key = PlanKey(read_tenant(request), name)
+def plan_key(view: ManagerView, name: str) -> PlanKey:
+    """The plan that the present request is about. Raises UnknownPlanError for a name that a plan had before it was
+    renamed, and for what can be no plan's name, so that the plan store is not asked for it."""
+    tenant = read_tenant(request)
     if UNPRINTABLE.search(name):
-        raise unknown_plan(key)
-    return key
+        raise unknown_plan(PlanKey(tenant, name))
+    return view.plan_key(tenant, name)
 
 
 def _served(call: Call, view: Callable[..., Any]) -> Callable[..., Response]:

@@ -25,7 +25,7 @@ def checkpoint_routes(api: Api, view: ManagerView) -> None:
         "/plans/<name>/checkpoints", "The plan's newest checkpoints", answers=CheckpointList, fails=(UnknownPlanError,)
     )
     def list_checkpoints(name: str) -> CheckpointList:
-        return view.checkpoints(plan_key(name))
+        return view.checkpoints(plan_key(view, name))
 
     @api.delete(
         "/plans/<name>/checkpoints",
@@ -34,7 +34,7 @@ def checkpoint_routes(api: Api, view: ManagerView) -> None:
         fails=(UnknownPlanError, NoDriverError),
     )
     def clear_checkpoints(name: str) -> Outcome:
-        return view.clear_checkpoints(plan_key(name))
+        return view.clear_checkpoints(plan_key(view, name))
 
     @api.get(
         "/plans/<name>/savepoints",
@@ -43,7 +43,7 @@ def checkpoint_routes(api: Api, view: ManagerView) -> None:
         fails=(UnknownPlanError,),
     )
     def list_savepoints(name: str) -> SavepointList:
-        return view.savepoints(plan_key(name))
+        return view.savepoints(plan_key(view, name))
 
     @api.post(
         "/plans/<name>/savepoints",
@@ -53,7 +53,7 @@ def checkpoint_routes(api: Api, view: ManagerView) -> None:
         fails=(UnknownPlanError, NoDriverError),
     )
     def take_savepoint(name: str, body: TakingSavepoint) -> Response:
-        return savepoint_begun(view, view.take_savepoint(plan_key(name), body.name))
+        return savepoint_begun(view, view.take_savepoint(plan_key(view, name), body.name))
 
     @api.delete(
         "/plans/<name>/savepoints/<savepoint>",
@@ -62,6 +62,6 @@ def checkpoint_routes(api: Api, view: ManagerView) -> None:
         fails=(UnknownPlanError, UnknownSavepointError, NoDriverError),
     )
     def delete_savepoint(name: str, savepoint: str) -> Response:
-        key = plan_key(name)
+        key = plan_key(view, name)
         view.delete_savepoint(key, savepoint)
         return removal_begun(view, key, savepoint)

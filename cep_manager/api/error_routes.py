@@ -35,7 +35,7 @@ def error_routes(api: Api, view: ManagerView) -> None:
         fails=_FAILS,
     )
     def list_errors(name: str, query: Listing) -> KeptErrors:
-        return view.kept_errors(plan_key(name), query.limit, shown_to_workers(request))
+        return view.kept_errors(plan_key(view, name), query.limit, shown_to_workers(request))
 
     @api.post(
         "/plans/<name>/errors/replay",
@@ -45,7 +45,7 @@ def error_routes(api: Api, view: ManagerView) -> None:
         fails=(*_FAILS, BadRequestError),
     )
     def replay_errors(name: str, body: ErrorChoice) -> ReplayedErrors:
-        return view.replay_errors(plan_key(name), _checked(body), shown_to_workers(request))
+        return view.replay_errors(plan_key(view, name), _checked(body), shown_to_workers(request))
 
     @api.post(
         "/plans/<name>/errors/discard",
@@ -55,7 +55,7 @@ def error_routes(api: Api, view: ManagerView) -> None:
         fails=(*_FAILS, BadRequestError),
     )
     def discard_errors(name: str, body: ErrorChoice) -> DiscardedErrors:
-        return view.discard_errors(plan_key(name), _checked(body), shown_to_workers(request))
+        return view.discard_errors(plan_key(view, name), _checked(body), shown_to_workers(request))
 
 
 def _checked(choice: ErrorChoice) -> ErrorChoice:

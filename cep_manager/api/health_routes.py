@@ -28,7 +28,7 @@ def health_routes(api: Api, view: ManagerView) -> None:
         fails=(UnknownPlanError,),
     )
     def list_plan_exceptions(name: str) -> PlanErrors:
-        return plan_errors(view.overview().snapshot, plan_key(name))
+        return plan_errors(view.overview().snapshot, plan_key(view, name))
 
     @api.get(
         "/exceptions/processes",

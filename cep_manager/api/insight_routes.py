@@ -106,7 +106,7 @@ def insight_routes(api: Api, view: ManagerView) -> None:
         fails=(UnknownPlanError, InsightBusyError),
     )
     def read_plan_log(name: str, query: Filter) -> LogSearch:
-        key = plan_key(name)
+        key = plan_key(view, name)
         view.plan(key)  # one that is not there is refused
         return view.insights().search(query.query(), key, tasks_only=True)
 

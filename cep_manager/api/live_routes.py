@@ -42,7 +42,7 @@ def live_routes(api: Api, view: ManagerView) -> None:
         fails=(UnknownPlanError, StreamsBusyError),
     )
     def watch_plan(name: str) -> Response:
-        key = plan_key(name)
+        key = plan_key(view, name)
         return _stream(view, ("plan", key), lambda: plan_picture(view.overview().snapshot, key))
 
     @api.get(

@@ -83,12 +83,14 @@ def operation_routes(api: Api, view: ManagerView) -> None:
     )
     def show_operation(operation: str) -> Operation:
         known = view.overview()
-        return operation_now(known.snapshot, known.now_ms, parse_operation(read_tenant(request), operation))
+        asked = parse_operation(read_tenant(request), operation)
+        asked = msgspec.structs.replace(asked, key=view.plan_key(asked.key.tenant, asked.key.plan))
+        return operation_now(known.snapshot, known.now_ms, asked)
 
 
 def change_begun(view: ManagerView, kind: OperationKind, outcome: Outcome, status: int = 200) -> Response:
     """The answer to a command that changed a plan's form."""
-    key = PlanKey(outcome.tenant, outcome.plan)
+    key = view.plan_key(outcome.tenant, outcome.plan)
     begun = change_of(view.overview().snapshot, kind, key, outcome.epoch) if outcome.changed else None
     told = Begun(**msgspec.structs.asdict(outcome), operation=begun.text() if begun is not None else "")
     return _answer(told, begun, status)
@@ -96,20 +98,20 @@ def change_begun(view: ManagerView, kind: OperationKind, outcome: Outcome, statu
 
 def restart_begun(view: ManagerView, outcome: Outcome) -> Response:
     """The answer to a command that starts a plan again as it is."""
-    begun = OperationId("restart", view.overview().now_ms, PlanKey(outcome.tenant, outcome.plan))
+    begun = OperationId("restart", view.overview().now_ms, view.plan_key(outcome.tenant, outcome.plan))
     return _answer(Begun(**msgspec.structs.asdict(outcome), operation=begun.text()), begun, 200)
 
 
 def undeployment_begun(view: ManagerView, done: Undeployed) -> Response:
     """The answer to undeploying: 202 while the plan is drained, 200 when it is gone."""
-    begun = OperationId("undeploy", view.overview().now_ms, PlanKey(done.tenant, done.plan))
+    begun = OperationId("undeploy", view.overview().now_ms, view.plan_key(done.tenant, done.plan))
     told = UndeploymentBegun(**msgspec.structs.asdict(done), operation=begun.text())
     return _answer(told, begun, 202 if done.draining else 200)
 
 
 def savepoint_begun(view: ManagerView, taking: SavepointView) -> Response:
     """The answer when a savepoint is being taken."""
-    begun = OperationId("savepoint", view.overview().now_ms, PlanKey(taking.tenant, taking.plan), taking.name)
+    begun = OperationId("savepoint", view.overview().now_ms, view.plan_key(taking.tenant, taking.plan), taking.name)
     return _answer(SavepointBegun(**msgspec.structs.asdict(taking), operation=begun.text()), begun, 202)
 
 

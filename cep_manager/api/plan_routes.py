@@ -131,11 +131,9 @@ def _store_routes(api: Api, view: ManagerView) -> None:
         fails=(*_DEPLOYMENT, UnknownPlanError, PlanExistsError, ChangeUnderWayError),
     )
     def replace_plan(name: str, query: Replacing, body: str) -> Response:
-        key = plan_key(name)
-        deployed = view.deploy(
-            key.tenant, body, replace=True, name=key.plan, rename=query.rename, restore=query.restore
-        )
-        if deployed.plan != key.plan:
+        tenant = read_tenant(request)
+        deployed = view.deploy(tenant, body, replace=True, name=name, rename=query.rename, restore=query.restore)
+        if deployed.plan != name:
             return _deployed(view, deployed, "rename")
         return _deployed(view, deployed, "deploy" if deployed.created else "update")
 
@@ -147,7 +145,7 @@ def _store_routes(api: Api, view: ManagerView) -> None:
         fails=(*_CHANGE, CannotDrainError),
     )
     def undeploy_plan(name: str, query: Undeploying) -> Response:
-        return undeployment_begun(view, view.undeploy(plan_key(name), discard=query.discard))
+        return undeployment_begun(view, view.undeploy(plan_key(view, name), discard=query.discard))
 
 
 def _deployed(view: ManagerView, deployed: Outcome, kind: OperationKind) -> Response:
@@ -159,11 +157,11 @@ def _reading_routes(api: Api, view: ManagerView) -> None:
         "/plans/<name>", "One plan: text, ties to the world, status", answers=PlanDetails, fails=(UnknownPlanError,)
     )
     def show_plan(name: str) -> PlanDetails:
-        return view.plan(plan_key(name))
+        return view.plan(plan_key(view, name))
 
     @api.get("/plans/<name>/status", "The plan's status alone", answers=PlanStatus, fails=(UnknownPlanError,))
     def show_status(name: str) -> PlanStatus:
-        return view.plan(plan_key(name)).status
+        return view.plan(plan_key(view, name)).status
 
     @api.get(
         "/plans/<name>/query-plan",
@@ -172,7 +170,7 @@ def _reading_routes(api: Api, view: ManagerView) -> None:
         fails=(UnknownPlanError, PlanInvalidError),
     )
     def show_query_plan(name: str) -> Response:
-        return Response(view.query_plan(plan_key(name)), content_type="application/xml; charset=utf-8")
+        return Response(view.query_plan(plan_key(view, name)), content_type="application/xml; charset=utf-8")
 
     @api.get(
         "/plans/<name>/topology",
@@ -181,13 +179,13 @@ def _reading_routes(api: Api, view: ManagerView) -> None:
         fails=(UnknownPlanError,),
     )
     def show_topology(name: str) -> TopologyGraph:
-        return view.graph(plan_key(name))
+        return view.graph(plan_key(view, name))
 
 
 def _life_cycle_routes(api: Api, view: ManagerView) -> None:
     @api.post("/plans/<name>/activate", "Workers take events in for the plan again", answers=Outcome, fails=_CHANGE)
     def activate_plan(name: str) -> Outcome:
-        return view.set_intake(plan_key(name), intake=True)
+        return view.set_intake(plan_key(view, name), intake=True)
 
     @api.post(
         "/plans/<name>/deactivate",
@@ -196,7 +194,7 @@ def _life_cycle_routes(api: Api, view: ManagerView) -> None:
         fails=_CHANGE,
     )
     def deactivate_plan(name: str) -> Outcome:
-        return view.set_intake(plan_key(name), intake=False)
+        return view.set_intake(plan_key(view, name), intake=False)
 
     @api.post(
         "/plans/<name>/trace",
@@ -206,7 +204,7 @@ def _life_cycle_routes(api: Api, view: ManagerView) -> None:
         fails=_CHANGE,
     )
     def trace_plan(name: str, body: Tracing) -> Outcome:
-        return view.set_trace(plan_key(name), body.on)
+        return view.set_trace(plan_key(view, name), body.on)
 
     @api.post(
         "/plans/<name>/release",
@@ -216,7 +214,7 @@ def _life_cycle_routes(api: Api, view: ManagerView) -> None:
         fails=_CHANGE,
     )
     def release_streams(name: str, body: Releasing) -> Outcome:
-        return view.release(plan_key(name), body.streams)
+        return view.release(plan_key(view, name), body.streams)
 
     @api.post(
         "/plans/<name>/restart",
@@ -226,7 +224,7 @@ def _life_cycle_routes(api: Api, view: ManagerView) -> None:
         fails=(*_CHANGE, ChangeUnderWayError, UnknownSavepointError),
     )
     def restart_plan(name: str, query: Restarting) -> Response:
-        return restart_begun(view, view.restart(plan_key(name), restore=query.restore))
+        return restart_begun(view, view.restart(plan_key(view, name), restore=query.restore))
 
     @api.post(
         "/plans/<name>/rebalance",
@@ -236,7 +234,7 @@ def _life_cycle_routes(api: Api, view: ManagerView) -> None:
         fails=(*_CHANGE, ChangeUnderWayError, QuotaError, PlanInvalidError),
     )
     def rebalance_plan(name: str, body: Rebalancing) -> Response:
-        return change_begun(view, "rebalance", view.rebalance(plan_key(name), body.workers))
+        return change_begun(view, "rebalance", view.rebalance(plan_key(view, name), body.workers))
 
     @api.post(
         "/plans/<name>/rename",
@@ -246,4 +244,4 @@ def _life_cycle_routes(api: Api, view: ManagerView) -> None:
         fails=(*_CHANGE, ChangeUnderWayError, PlanExistsError, PlanInvalidError, QuotaError),
     )
     def rename_plan(name: str, body: Renaming) -> Response:
-        return change_begun(view, "rename", view.rename(plan_key(name), body.name))
+        return change_begun(view, "rename", view.rename(plan_key(view, name), body.name))

@@ -60,7 +60,7 @@ def statistics_routes(api: Api, view: ManagerView) -> None:
         fails=(UnknownPlanError,),
     )
     def show_statistics(name: str) -> PlanStatistics:
-        key = plan_key(name)
+        key = plan_key(view, name)
         snapshot = view.overview().snapshot
         if key not in snapshot.plans:
             raise unknown_plan(key)
@@ -74,7 +74,7 @@ def statistics_routes(api: Api, view: ManagerView) -> None:
         fails=(UnknownPlanError, StoreError),
     )
     def set_statistics_level(name: str, body: Counting) -> Outcome:
-        return view.set_statistics(plan_key(name), body.level)
+        return view.set_statistics(plan_key(view, name), body.level)
 
     @api.get(
         "/plans/<name>/history",
@@ -84,7 +84,7 @@ def statistics_routes(api: Api, view: ManagerView) -> None:
         fails=(UnknownPlanError,),
     )
     def show_history(name: str, query: Charting) -> PlanHistory:
-        key = plan_key(name)
+        key = plan_key(view, name)
         overview = view.overview()
         if key not in overview.snapshot.plans:
             raise unknown_plan(key)

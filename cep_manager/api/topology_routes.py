@@ -63,7 +63,7 @@ def topology_routes(api: Api, view: ManagerView) -> None:
         fails=(UnknownPlanError,),
     )
     def list_components(name: str, query: Looking) -> TopologyView:
-        key, overview = plan_key(name), view.overview()
+        key, overview = plan_key(view, name), view.overview()
         if key not in overview.snapshot.plans:
             raise unknown_plan(key)
         return topology_view(overview, key, query.window)
@@ -76,7 +76,7 @@ def topology_routes(api: Api, view: ManagerView) -> None:
         fails=(UnknownPlanError, UnknownComponentError),
     )
     def show_component(name: str, component: str, query: Looking) -> ComponentView:
-        key, overview = plan_key(name), view.overview()
+        key, overview = plan_key(view, name), view.overview()
         if key not in overview.snapshot.plans:
             raise unknown_plan(key)
         return component_view(overview, key, component, query.window)
@@ -88,7 +88,7 @@ def topology_routes(api: Api, view: ManagerView) -> None:
         fails=(UnknownPlanError,),
     )
     def draw_topology(name: str) -> Response:
-        return Response(mermaid(view.graph(plan_key(name))), content_type="text/plain; charset=utf-8")
+        return Response(mermaid(view.graph(plan_key(view, name))), content_type="text/plain; charset=utf-8")
 
     @api.get(
         "/plans/<name>/state",
@@ -97,7 +97,7 @@ def topology_routes(api: Api, view: ManagerView) -> None:
         fails=(UnknownPlanError, PlanNotRunningError),
     )
     def list_state(name: str) -> StateList:
-        return view.state_list(plan_key(name))
+        return view.state_list(plan_key(view, name))
 
     @api.post(
         "/plans/<name>/query",
@@ -107,7 +107,7 @@ def topology_routes(api: Api, view: ManagerView) -> None:
         fails=(UnknownPlanError, QueryInvalidError, PlanNotRunningError, ProcessSilentError, InsightBusyError),
     )
     def query_state(name: str, body: StateQuestion) -> StateRows:
-        return view.query_state(plan_key(name), body)
+        return view.query_state(plan_key(view, name), body)
 
     @api.post(
         "/plans/<name>/sample",
@@ -117,7 +117,7 @@ def topology_routes(api: Api, view: ManagerView) -> None:
         fails=(UnknownPlanError, BadRequestError),
     )
     def sample_plan(name: str, body: Sampling) -> SampleReport:
-        return view.sample(plan_key(name), body.component, body.percent, body.for_s)
+        return view.sample(plan_key(view, name), body.component, body.percent, body.for_s)
 
     @api.get(
         "/plans/<name>/samples",
@@ -127,4 +127,4 @@ def topology_routes(api: Api, view: ManagerView) -> None:
         fails=(UnknownPlanError,),
     )
     def list_samples(name: str, query: OfStage) -> SampleReport:
-        return view.samples(plan_key(name), query.component)
+        return view.samples(plan_key(view, name), query.component)

@@ -6,7 +6,6 @@ from typing import Any
 
 from flask import Blueprint, redirect, render_template, request
 
-from cep_common.ids import PlanKey
 from cep_manager.api.requests import read_tenant
 from cep_manager.checkpoint_view import checkpoint_overview
 from cep_manager.console.checkpoint_texts import present_checkpoints, present_overview, present_settings
@@ -46,7 +45,7 @@ def _list_pages(console: Blueprint, view: ManagerView) -> None:
 
 def _plan_pages(console: Blueprint, view: ManagerView) -> None:
     def told(name: str) -> dict[str, Any]:
-        key = PlanKey(read_tenant(request), name)
+        key = view.plan_key(read_tenant(request), name)
         return {"told": present_checkpoints(view.checkpoints(key), view.savepoints(key))}
 
     @console.get("/plans/<name>/checkpoints")
@@ -65,25 +64,26 @@ def _deeds(console: Blueprint, view: ManagerView) -> None:
     @console.post("/plans/<name>/savepoints")
     @page
     def take_savepoint(name: str) -> Page:
-        taken = view.take_savepoint(PlanKey(read_tenant(request), name), request.form.get("savepoint", "").strip())
+        key = view.plan_key(read_tenant(request), name)
+        taken = view.take_savepoint(key, request.form.get("savepoint", "").strip())
         return _back(name, "taken", taken.name)
 
     @console.post("/plans/<name>/savepoints/<savepoint>/delete")
     @page
     def delete_savepoint(name: str, savepoint: str) -> Page:
-        view.delete_savepoint(PlanKey(read_tenant(request), name), savepoint)
+        view.delete_savepoint(view.plan_key(read_tenant(request), name), savepoint)
         return _back(name, "deleted", savepoint)
 
     @console.post("/plans/<name>/savepoints/<savepoint>/restart")
     @page
     def restart_from_savepoint(name: str, savepoint: str) -> Page:
-        view.restart(PlanKey(read_tenant(request), name), savepoint)
+        view.restart(view.plan_key(read_tenant(request), name), savepoint)
         return _back(name, "restarted", savepoint)
 
     @console.post("/plans/<name>/checkpoints/clear")
     @page
     def clear_checkpoints(name: str) -> Page:
-        view.clear_checkpoints(PlanKey(read_tenant(request), name))
+        view.clear_checkpoints(view.plan_key(read_tenant(request), name))
         return _back(name, "cleared", "")
 
 

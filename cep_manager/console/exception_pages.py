@@ -6,7 +6,6 @@ from typing import Any
 
 from flask import Blueprint, g, render_template, request
 
-from cep_common.ids import PlanKey
 from cep_common.security.access import Permission, is_granted
 from cep_manager.api.requests import read_tenant
 from cep_manager.console.exception_texts import present_error, present_errors
@@ -31,11 +30,12 @@ def exception_pages(console: Blueprint, view: ManagerView) -> None:
     def of_plan(name: str) -> dict[str, Any]:
         overview = view.overview()
         snapshot, now_ms = overview.snapshot, overview.now_ms
-        found = plan_errors(snapshot, PlanKey(read_tenant(request), name))
+        key = view.plan_key(read_tenant(request), name)
+        found = plan_errors(snapshot, key)
         cause = found.root_cause
         return {
             "plan": name,
-            "state": snapshot.plans[PlanKey(found.tenant, name)].state.value,
+            "state": snapshot.plans[key].state.value,
             "root_cause": present_error(cause, snapshot, now_ms) if cause is not None else None,
             "errors": present_errors(found.errors, snapshot, now_ms),
         }

@@ -59,7 +59,7 @@ def present_errors(groups: Iterable[ErrorGroup], snapshot: Snapshot, now_ms: int
 
 def present_error(group: ErrorGroup, snapshot: Snapshot, now_ms: int) -> ErrorRow:
     """One group."""
-    key = PlanKey(group.tenant, group.plan) if group.plan else None
+    key = snapshot.key_named(group.tenant, group.plan) if group.plan else None
     processes = _processes(snapshot, key)
     places = tuple(_place(place, processes, group) for place in group.places)
     newest = places[0] if places else None

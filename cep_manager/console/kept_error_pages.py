@@ -45,12 +45,13 @@ def kept_error_pages(console: Blueprint, view: ManagerView) -> None:
     @page
     def show_plan_errors(name: str) -> Page:
         discarded = request.args.get("discarded", "")
-        return rendered(_key(name), _discarded(int(discarded)) if discarded.isdecimal() and len(discarded) < 10 else "")
+        notice = _discarded(int(discarded)) if discarded.isdecimal() and len(discarded) < 10 else ""
+        return rendered(_key(view, name), notice)
 
     @console.post("/plans/<name>/errors/replay")
     @page
     def replay_plan_errors(name: str) -> Page:
-        key = _key(name)
+        key = _key(view, name)
         try:
             told = view.replay_errors(key, _choice(), shown_to_workers(request))
         except CepError as error:
@@ -61,7 +62,7 @@ def kept_error_pages(console: Blueprint, view: ManagerView) -> None:
     @console.post("/plans/<name>/errors/discard")
     @page
     def discard_plan_errors(name: str) -> Page:
-        key = _key(name)
+        key = _key(view, name)
         told = view.discard_errors(key, _choice(), shown_to_workers(request))
         if told.silent:
             return rendered(key, _discarded(told.discarded), _silent(told.silent))
@@ -69,8 +70,8 @@ def kept_error_pages(console: Blueprint, view: ManagerView) -> None:
         return redirect(link("console.show_plan_errors", name=name, discarded=told.discarded), code=303)
 
 
-def _key(name: str) -> PlanKey:
-    return PlanKey(read_tenant(request), name)
+def _key(view: ManagerView, name: str) -> PlanKey:
+    return view.plan_key(read_tenant(request), name)
 
 
 def _choice() -> ErrorChoice:

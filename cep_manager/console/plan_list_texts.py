@@ -50,8 +50,10 @@ class PlanLists(msgspec.Struct, frozen=True):
 
 def present_plans(plans: tuple[PlanSummary, ...], snapshot: Snapshot) -> PlanLists:
     """The lists; a plan that `snapshot` does not have any more is left out."""
-    known = [one for one in plans if PlanKey(one.tenant, one.plan) in snapshot.plans]
-    lines = [(one.status.topology.state in NOT_AT_WORK, _line(one, snapshot)) for one in known]
+    known = [(one, snapshot.key_named(one.tenant, one.plan)) for one in plans]
+    lines = [
+        (one.status.topology.state in NOT_AT_WORK, _line(one, key, snapshot)) for one, key in known if key is not None
+    ]
     active = tuple(line for rests, line in lines if not rests)
     inactive = tuple(line for rests, line in lines if rests)
     return PlanLists(
@@ -61,8 +63,7 @@ def present_plans(plans: tuple[PlanSummary, ...], snapshot: Snapshot) -> PlanLis
     )
 
 
-def _line(plan: PlanSummary, snapshot: Snapshot) -> PlanLine:
-    key = PlanKey(plan.tenant, plan.plan)
+def _line(plan: PlanSummary, key: PlanKey, snapshot: Snapshot) -> PlanLine:
     status = present_status(plan.status)
     topology = plan.status.topology
     figure = plan_figure(snapshot, [key])

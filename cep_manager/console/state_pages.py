@@ -8,7 +8,6 @@ import msgspec
 from flask import Blueprint, render_template, request
 
 from cep_common.errors import CepError
-from cep_common.ids import PlanKey
 from cep_common.insight_messages import MOST_QUERY_CHARACTERS
 from cep_manager.api.failures import status_of
 from cep_manager.api.requests import read_tenant
@@ -32,13 +31,13 @@ def state_pages(console: Blueprint, view: ManagerView) -> None:
     @console.get("/plans/<name>/state")
     @page
     def show_plan_state(name: str) -> Page:
-        held = view.state_list(PlanKey(read_tenant(request), name))
+        held = view.state_list(view.plan_key(read_tenant(request), name))
         return _rendered(held, request.args.get("query", "").strip())
 
     @console.post("/plans/<name>/state")
     @page
     def query_plan_state(name: str) -> Page:
-        key, query = PlanKey(read_tenant(request), name), request.form.get("query", "").strip()
+        key, query = view.plan_key(read_tenant(request), name), request.form.get("query", "").strip()
         held = view.state_list(key)
         try:
             return _rendered(held, query, rows=_shown(view.query_state(key, _question(query))))

@@ -58,21 +58,21 @@ def _plan_pages(console: Blueprint, view: ManagerView) -> None:
     @page
     def show_plan(name: str) -> Page:
         told = _told(view, name)
-        plan = view.plan(_key(name))
-        compiled = _record(view.overview(), _key(name)).compiled
+        plan = view.plan(_key(view, name))
+        compiled = _record(view.overview(), _key(view, name)).compiled
         queries = {stage.name: stage.queries for stage in compiled.components} if compiled is not None else {}
         return render_template(
             "plan.html",
             **_of_page(told),
             text=plan_lines(siddhi_lines(plan.text), queries),
-            query_plan=_query_plan(view, _key(name)),
+            query_plan=_query_plan(view, _key(view, name)),
             notice=notice_of_deed(name),
         )
 
     @console.get("/fragments/plans/<name>/head")
     @fragment
     def plan_head_fragment(name: str) -> Page:
-        overview, key = view.overview(), _key(name)
+        overview, key = view.overview(), _key(view, name)
         _record(overview, key)
         return render_template("fragments/plan_head.html", **_of_head(topology_head(overview, key)))
 
@@ -99,7 +99,7 @@ def _stage_pages(console: Blueprint, view: ManagerView) -> None:
         component = request.form.get("component", "")
         percent = read_number(request.form.get("percent", ""), "percent")
         seconds = read_number(request.form.get("for_s", "60"), "for_s")
-        view.sample(_key(name), component, percent, seconds)
+        view.sample(_key(view, name), component, percent, seconds)
         if component:
             return redirect(link("console.show_component", name=name, component=component, _anchor="samples"), code=303)
         return redirect(link("console.show_plan", name=name, notice="sample" if percent else "unsample"), code=303)
@@ -109,13 +109,13 @@ def _undeploying(console: Blueprint, view: ManagerView) -> None:
     @console.get("/plans/<name>/undeploy")
     @page
     def undeploy_form(name: str) -> Page:
-        plan = view.plan(_key(name))
+        plan = view.plan(_key(view, name))
         return render_template("undeploy.html", plan=present_plan(plan), waiting=plan.status.unprocessed)
 
     @console.post("/plans/<name>/undeploy")
     @page
     def undeploy_plan(name: str) -> Page:
-        done = view.undeploy(_key(name), discard=request.form.get("discard") == "yes")
+        done = view.undeploy(_key(view, name), discard=request.form.get("discard") == "yes")
         if done.draining:
             return redirect(link("console.list_plans", notice="draining", plan=name), code=303)
         dropped = {"events": done.discarded_events, "results": done.discarded_results}
@@ -124,7 +124,7 @@ def _undeploying(console: Blueprint, view: ManagerView) -> None:
 
 
 def _told(view: ManagerView, name: str) -> TopologyView:
-    overview, key = view.overview(), _key(name)
+    overview, key = view.overview(), _key(view, name)
     _record(overview, key)
     return topology_view(overview, key, _window())
 
@@ -154,7 +154,7 @@ def _of_page(told: TopologyView) -> dict[str, Any]:
 
 
 def _of_stage(view: ManagerView, name: str, component: str) -> dict[str, Any]:
-    overview, key = view.overview(), _key(name)
+    overview, key = view.overview(), _key(view, name)
     record = _record(overview, key)
     told = component_view(overview, key, component, _window())
     return {
@@ -184,5 +184,5 @@ def _query_plan(view: ManagerView, key: PlanKey) -> list[list[tuple[str, str]]]:
         return []
 
 
-def _key(name: str) -> PlanKey:
-    return PlanKey(read_tenant(request), name)
+def _key(view: ManagerView, name: str) -> PlanKey:
+    return view.plan_key(read_tenant(request), name)

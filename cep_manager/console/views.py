@@ -97,7 +97,7 @@ def _deploy_pages(console: Blueprint, view: ManagerView) -> None:
         name = request.args.get("plan")
         begun = sample(request.args.get("sample", ""))
         new_text = begun.text if begun is not None else STARTING_TEXT
-        text = view.plan(PlanKey(read_tenant(request), name)).text if name else new_text
+        text = view.plan(view.plan_key(read_tenant(request), name)).text if name else new_text
         return _deploy_page(text, replace=bool(name), edited=name or "")
 
     @console.post("/deploy")
@@ -168,7 +168,7 @@ def _life_cycle_actions(console: Blueprint, view: ManagerView) -> None:
     @console.post(f"/plans/<name>/<any({', '.join(ACTIONS)}):action>")
     @page
     def act_on_plan(name: str, action: str) -> Page:
-        outcome = _act(view, PlanKey(read_tenant(request), name), action)
+        outcome = _act(view, view.plan_key(read_tenant(request), name), action)
         notice = action if outcome.changed else "as-before"
         if request.form.get("back") == "plans":
             return redirect(link("console.list_plans", plan=outcome.plan, notice=notice), code=303)

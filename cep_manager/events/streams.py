@@ -23,7 +23,10 @@ def find_stream(snapshot: Snapshot, tenant: int, side: Side, name: str) -> Event
     """The event stream of that name. Raises UnknownStreamError."""
     found = [one for one in _streams(side, snapshot, tenant) if one.name == name]
     if not found:
-        raise UnknownStreamError(f"tenant {tenant} has no {side} event stream {name}")
+        plan, slash, stream = name.rpartition("/")
+        present = snapshot.present_name(tenant, plan) if slash else ""
+        told = f": {plan} was renamed, the stream is {present}/{stream} now" if present else ""
+        raise UnknownStreamError(f"tenant {tenant} has no {side} event stream {name}{told}")
     return found[0]
 
 
@@ -31,9 +34,9 @@ def workers_of(snapshot: Snapshot, tenant: int, stream: EventStreamView) -> tupl
     """The live workers that serve a plan of `stream`, each once. Raises NoWorkerError when there is none."""
     found: dict[str, RegisterWorker] = {}
     for member in stream.members:
-        key = PlanKey(tenant, member.plan)
-        record = snapshot.plans.get(key)
-        if record is not None:
+        key = snapshot.key_named(tenant, member.plan)
+        if key is not None:
+            record = snapshot.plans[key]
             found |= {worker.latest.worker: worker.latest for worker, _ in worker_reports(snapshot, key, record.epoch)}
     if not found:
         raise NoWorkerError(f"no worker serves {stream.name} now; its plans may not run yet, or no worker is alive")

@@ -89,6 +89,13 @@ class ErrorHistory:
         first_ms, count = group.told.get(where, (day_ms, 0)) if group is not None else (day_ms, 0)
         self._take(owner, kind, "", ErrorRecord(code, text, first_ms, day_ms, count + 1), where)
 
+    def rename(self, key: PlanKey) -> None:
+        """The plan has the name that `key` says."""
+        groups = self._groups.pop(key, None)
+        if groups is not None:
+            self._groups[key] = groups
+        self._told.pop(key, None)
+
     def keep(self, plans: Collection[PlanKey]) -> None:
         """There are these plans and no others."""
         for owner in [one for one in self._groups if one is not None and one not in plans]:

@@ -61,7 +61,7 @@ class ErrorStores:
 
     def listed(self, limit: int) -> KeptErrors:
         """The oldest `limit` entries."""
-        answers, silent = self._ask("GET", "/errors", None, _Listed, {"plan": self.key.plan, "limit": str(limit)})
+        answers, silent = self._ask("GET", "/errors", None, _Listed, {**self._plan(), "limit": str(limit)})
         entries = [
             msgspec.structs.replace(entry, worker=worker) for worker, answer in answers for entry in answer.entries
         ]
@@ -92,6 +92,10 @@ class ErrorStores:
         answers, silent = self._ask("POST", "/errors/discard", choice, _Discarded)
         return DiscardedErrors(self.key.plan, self.key.tenant, sum(answer.discarded for _, answer in answers), silent)
 
+    def _plan(self) -> dict[str, str]:
+        """How workers are told which plan is meant: by its id, too, where that is not its name."""
+        return {"plan": self.key.plan, "id": self.key.id} if self.key.id else {"plan": self.key.plan}
+
     def _ask(
         self,
         method: str,
@@ -103,6 +107,6 @@ class ErrorStores:
         """The answers by worker, and who gave none."""
         body = None
         if choice is not None:
-            body = msgspec.json.encode({"plan": self.key.plan, **msgspec.to_builtins(choice)})
+            body = msgspec.json.encode({**self._plan(), **msgspec.to_builtins(choice)})
         call = Call(method, path, kind, self.key.tenant, self.authorization, body, parameters or {})
         return ask_workers(self.workers, call)

@@ -177,7 +177,8 @@ def topologies(overview: Overview, killed: frozenset[str]) -> Iterator[Topology]
 
 def topology(overview: Overview, identifier: str, killed: frozenset[str]) -> Topology:
     """The deployed plan that bears the id. Raises NotAliveError."""
-    key = plan_of(identifier)
+    named = plan_of(identifier)
+    key = overview.snapshot.key_named(*named) if named is not None else None
     record = overview.snapshot.plans.get(key) if key is not None else None
     if record is None or topology_id(record.key, record.created_ms) != identifier:
         raise NotAliveError(identifier)

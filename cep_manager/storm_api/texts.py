@@ -88,14 +88,15 @@ def topology_id(key: PlanKey, created_ms: int) -> str:
     return f"{name}-{tenant}-{created_ms // 1_000}"
 
 
-def plan_of(identifier: str) -> PlanKey | None:
-    """The plan that bears `identifier` if there is one; None for what was not made by `topology_id`."""
+def plan_of(identifier: str) -> tuple[int, str] | None:
+    """The tenant and the name of the plan that bears `identifier` if there is one; None for what was not made by
+    `topology_id`."""
     found = re.fullmatch(r"(?P<name>.+)-(?P<tenant>[0-9]{1,10})-[0-9]+", identifier, re.ASCII)
     if found is None:
         return None
     number = found["tenant"]
     tenant = int(number) if number.startswith("0") else -int(number)
-    return PlanKey(tenant, unquote(found["name"].replace("~", "%")))
+    return tenant, unquote(found["name"].replace("~", "%"))
 
 
 def sanitised(stream: str) -> str:

@@ -34,9 +34,11 @@ REPLAY_S = 5.0
 
 
 class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The entries of `plan` with these `ids`, or `all` of them."""
+    """The entries of `plan` with these `ids`, or `all` of them. `id` is what stays when a plan is renamed; empty: the
+    plan is the one that has the name now."""
 
     plan: str
+    id: str = ""
     ids: Annotated[tuple[str, ...], Meta(max_length=MOST_IDS)] = ()
     all: bool = False
 
@@ -227,9 +229,6 @@ def inflow_of(imported: StreamDirectory, key: PlanKey, stream: str) -> EventStre
     reason = "no source feeds it, queries of the plan do: replay where those events come from, or discard the entry"
     nowhere = InputError("no-inflow", f"{stream} of {key.plan} takes no events from outside: {reason}")
     try:
-        found = imported.resolve(f"{key.plan}/{stream}", key.tenant)
+        return imported.own(key, stream)
     except InputError as error:
         raise nowhere if error.reason_code == "unknown-stream" else error from error
-    if found.members[0].binding.stream != stream:  # another one that is called so outside
-        raise nowhere
-    return found

@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from cep_common.ids import PlanKey
 from cep_common.link_messages import Data, OpenLink
 from cep_common.messages import CheckpointSpan, DeployedPlan, PlanCheckpoints
 from cep_common.paced_log import PacedLog
@@ -127,6 +128,10 @@ class HeldResults:
         self.needs_epoch = self._deployments.least_epoch(plan.epoch, plan.deployed_ms)
         self._judged = self._judged or plan.delivery != "exactly-once"
         self._judge_anew()
+
+    def rename(self, key: PlanKey) -> None:
+        """The plan is called as `key` says from now on."""
+        self._key = key
 
     def close_before(self, epoch: int) -> None:
         """Publishers of epochs before `epoch` do not come any more: what they left is deleted once it is delivered. Of

@@ -121,5 +121,12 @@ class RunningSources:
 
 
 def _alike(one: Declared, other: Declared) -> bool:
-    """The same source, though perhaps of other plans."""
-    return one.connector == other.connector and one.key == other.key and one.stream.schema == other.stream.schema
+    """The same source, though perhaps of other plans, or under another name of its plan; a path that the plan's name is
+    part of is another one then."""
+    if one.connector.type == "http" and "receiver.url" not in one.connector.options and not _same_names(one, other):
+        return False
+    return one.is_like(other)
+
+
+def _same_names(one: Declared, other: Declared) -> bool:
+    return one.plan().plan == other.plan().plan

@@ -81,6 +81,7 @@ class Spool:
             log = Log(folder, identity, self._limits, upkeep)
             with contextlib.ExitStack() as opened:
                 opened.callback(log.close)
+                log.rename(key)
                 log.define(binding.attributes)
                 opened.pop_all()
         except OSError as error:

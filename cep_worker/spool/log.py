@@ -17,6 +17,7 @@ from typing import Any
 
 import msgspec
 
+from cep_common.ids import PlanKey
 from cep_worker.spool.aside import SetAside
 from cep_worker.spool.errors import BatchTooLargeError, SpoolFullError
 from cep_worker.spool.found import find_segments
@@ -138,6 +139,18 @@ class Log:
     def maximum_bytes(self) -> int:
         """When it holds so much, nothing more is stored."""
         return self._limits.maximum_bytes
+
+    def rename(self, key: PlanKey) -> None:
+        """The plan is called as `key` says from now on: messages and whoever finds the log name it so. A name that
+        cannot be written now is written when the log is opened next."""
+        if self.identity.plan == key.plan:
+            return
+        self.identity = msgspec.structs.replace(self.identity, plan=key.plan, plan_id=key.identity)
+        try:
+            if read_identity(self.folder) is not None:  # else it is written with the first event
+                write_identity(self.folder, self.identity)
+        except OSError as error:
+            logger.warning("the new name of a plan cannot be noted: folder=%s reason=%s", self.folder, error.strerror)
 
     def define(self, attributes: Attributes) -> None:
         """Events that are appended from now on have these attributes. Raises OSError."""

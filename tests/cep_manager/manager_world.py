@@ -518,6 +518,9 @@ class FakeView:
         created = "again" not in text
         return Outcome("Storms", tenant, f"Storms[{tenant}]", 1, created, changed=True, message="Storms was deployed")
 
+    def plan_key(self, tenant: int, name: str) -> PlanKey:
+        return PlanKey(tenant, name)
+
     def rename(self, key: PlanKey, name: str) -> Outcome:
         return self._done(key, f"rename to {name}")
 

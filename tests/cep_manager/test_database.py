@@ -55,6 +55,7 @@ def test_tables_of_the_first_version_are_brought_up_to_date_once(path: Path) -> 
         assert UserStore(database).users() == ()
         database.close()
     again = open_file(path)
+    assert PlanStore(again).key_of(7, "Gone").same_name(PlanKey(7, "Gone"))
     changed = leading_store(again).change(KEY, "update", "second", None, StoredVersion("text", 6, 4), now_ms=10)
     assert changed is not None
     assert (changed.epoch, changed.former) == (5, StoredVersion("text", 6, 4))
@@ -85,7 +86,7 @@ def test_tables_of_another_version_are_refused(path: Path) -> None:
     with sqlite3.connect(path) as other:
         other.execute("UPDATE cep_schema SET version = 99")
     other.close()
-    with pytest.raises(StoreError, match="plan tables of version 99, this manager works with version 9"):
+    with pytest.raises(StoreError, match="plan tables of version 99, this manager works with version 10"):
         open_file(path)
 
 

@@ -23,7 +23,15 @@ from cep_common.driver_messages import (
     TopologyReport,
 )
 from cep_common.ids import PlanKey
-from cep_common.messages import InflowReport, ListPlans, OutflowReport, PlansListed, RegisterWorker, WorkerPlanReport
+from cep_common.messages import (
+    InflowReport,
+    ListPlans,
+    OutflowReport,
+    PlansListed,
+    RegisterWorker,
+    WorkerPlanReport,
+    WorkerRegistered,
+)
 from cep_common.task_messages import HandOver, TaskRegistered
 from cep_common.worker_reports import HeldReport
 from cep_manager.compiler import compile_plan
@@ -374,34 +382,91 @@ def test_a_restarted_plan_is_submitted_anew_under_the_next_epoch(
     assert eventually(state_is(address, "active"))
 
 
-def test_a_renamed_plan_leaves_nothing_of_its_former_name(
+def test_a_renamed_plan_runs_on_as_it_is(
     manager: ManagerProcess, peer: Peer, address: str, config: ManagerConfig
 ) -> None:
+    """Stages, driver and workers tell of it under its former name until they hear of the new one."""
     post(address, "deactivate")
+    before = peer.ask(RegisterWorker("worker-1", "127.0.0.1", 7, 0))
     answer = post(address, "rename", {"name": "Gales"})
     assert (answer.status_code, answer.json()["plan"], answer.json()["epoch"]) == (200, "Gales", 1)
-    assert without_time(peer.next_push(running(1))) == KillTopology(KEY, drain=True, forget=1)
-    submitted = peer.next_push()
-    assert isinstance(submitted, SubmitTopology)
-    assert submitted.key == PlanKey(KEY.tenant, "Gales")
+    assert answer.json()["message"].startswith("Storms was renamed to Gales; nothing of it is restarted")
+    beat(peer, running(1))
+    waiting = WorkerPlanReport(KEY, 1, (InflowReport("Departures", connected=False, waiting_events=1_234),))
+    after = peer.ask(RegisterWorker("worker-1", "127.0.0.1", 7, 0, (waiting,)))
     found = details(address, "Gales")
     assert found["text"] == PLAN.replace("'Storms'", "'Gales'")
-    assert found["status"]["topology"]["intake"] is False
+    assert (found["status"]["topology"]["state"], found["status"]["topology"]["intake"]) == ("inactive", False)
+    assert eventually(lambda: details(address, "Gales")["status"]["unprocessed"]["events"] == 1_234)
     assert names(address) == ["Gales"]
-    assert [name for name, _, _ in stored(config)] == ["Gales"]
+    assert stored(config) == [("Gales", 1, True)]
+    assert peer.pushed == []
+    assert isinstance(before, WorkerRegistered)
+    assert isinstance(after, WorkerRegistered)
+    assert after.revision > before.revision, "workers learn of the new name"
+    listed = peer.ask(ListPlans())
+    assert isinstance(listed, PlansListed)
+    assert [(one.key, one.key.plan, one.former_names) for one in listed.plans] == [(KEY, "Gales", ("Storms",))]
+    cluster = requests.get(f"{address}/cluster", timeout=5).text
+    assert ("Gales" in cluster, "Storms" in cluster) == (True, False)
+    assert requests.get(answer.url.partition("/api/")[0] + answer.headers["Location"], timeout=5).json()["state"] == (
+        "succeeded"
+    )
 
 
-def test_a_plan_for_which_accepted_events_wait_is_not_renamed(
+def test_the_former_name_tells_the_present_one_until_another_plan_takes_it(
     manager: ManagerProcess, peer: Peer, address: str
 ) -> None:
-    """A plan of another name begins with an empty log."""
-    waiting = WorkerPlanReport(KEY, 1, (InflowReport("Departures", connected=False, waiting_events=1_234),))
-    peer.ask(RegisterWorker("worker-1", "127.0.0.1", 7, 0, (waiting,)))
-    assert eventually(lambda: status(address)["unprocessed"]["events"] == 1_234)
-    answer = post(address, "rename", {"name": "Gales"})
-    assert (answer.status_code, answer.json()["code"]) == (409, "change-under-way")
-    assert answer.json()["message"].startswith("Storms cannot be renamed: 1,234 accepted events would be lost")
-    assert names(address) == ["Storms"]
+    post(address, "rename", {"name": "Gales"})
+    gone = requests.get(f"{address}/plans/Storms/status", timeout=5)
+    assert (gone.status_code, gone.json()["code"]) == (404, "unknown-plan")
+    assert gone.json()["message"].endswith("it was renamed to Gales")
+    assert gone.json()["details"]["renamed_to"] == "Gales"
+    assert post(address, "rename", {"name": "Waves"}).status_code == 404
+    assert deploy(address).json()["created"] is True
+    submitted = peer.next_push(running(1))
+    assert isinstance(submitted, SubmitTopology)
+    assert (submitted.key.plan, submitted.key != KEY, submitted.epoch) == ("Storms", True, 1)
+    assert status(address)["topology"]["state"] == "deploying"
+    assert details(address, "Gales")["status"]["topology"]["state"] == "active"
+    beat(peer, running(1), running(1, key=submitted.key))
+    assert peer.pushed == []
+    told = requests.delete(f"{address}/plans/Storms?discard=true", timeout=10)
+    assert told.status_code == 200
+    kill = peer.next_push(running(1), running(1, key=submitted.key))
+    assert isinstance(kill, KillTopology)
+    assert kill.key == submitted.key
+    assert names(address) == ["Gales"]
+
+
+def test_a_text_of_another_name_renames_the_plan_and_updates_it_if_it_differs_otherwise(
+    manager: ManagerProcess, peer: Peer, address: str, config: ManagerConfig
+) -> None:
+    answer = put(address, OTHER.replace("'Storms'", "'Gales'"), rename="true")
+    assert (answer.status_code, answer.json()["plan"], answer.json()["epoch"]) == (200, "Gales", 2)
+    assert "was renamed to Gales" in answer.json()["message"]
+    assert "is being updated" in answer.json()["message"]
+    submitted = peer.next_push(running(1))
+    assert isinstance(submitted, SubmitTopology)
+    assert (submitted.key, submitted.key.plan, submitted.epoch, submitted.beside) == (KEY, "Gales", 2, True)
+    refused = post(address, "rename", {"name": "Waves"}, plan="Gales")
+    assert (refused.status_code, refused.json()["code"]) == (409, "change-under-way")
+    beat(peer, running(1), running(2))
+    assert eventually(lambda: details(address, "Gales")["epoch"] == 2)
+    assert post(address, "rename", {"name": "Waves"}, plan="Gales").status_code == 200
+    assert [name for name, _, _ in stored(config)] == ["Waves"]
+    assert "'Waves'" in details(address, "Waves")["text"]
+
+
+def test_a_name_of_which_savepoints_are_left_is_refused_since_nobody_could_reach_them(
+    manager: ManagerProcess, peer: Peer, address: str
+) -> None:
+    left = SavepointReport(PlanKey(KEY.tenant, "Gales"), "before", "stored", 7, 500, 4_000)
+    peer.ask(RegisterDriver("driver-1", "127.0.0.1", 1, "local[2]", 2, 1, (running(1),), savepoints=(left,)))
+    refused = post(address, "rename", {"name": "Gales"})
+    assert (refused.status_code, refused.json()["code"]) == (409, "plan-exists")
+    assert "has savepoints: before; delete them (cep savepoints Gales --delete …)" in refused.json()["message"]
+    assert post(address, "rename", {"name": "Waves"}).status_code == 200
 
 
 RESULTS = pytest.mark.parametrize(
@@ -418,20 +483,6 @@ def report_results(peer: Peer, address: str, left: dict[str, Any]) -> None:
 
 
 @RESULTS
-def test_a_plan_whose_results_are_not_delivered_is_not_renamed(
-    manager: ManagerProcess, peer: Peer, address: str, left: dict[str, Any]
-) -> None:
-    """Workers drop the results of a plan that is gone."""
-    report_results(peer, address, left)
-    answer = post(address, "rename", {"name": "Gales"})
-    assert (answer.status_code, answer.json()["code"]) == (409, "change-under-way")
-    assert answer.json()["message"].startswith("Storms cannot be renamed: 420 undelivered results would be lost")
-    peer.ask(RegisterWorker("worker-1", "127.0.0.1", 7, 0, (WorkerPlanReport(KEY, 1),)))
-    assert eventually(lambda: status(address)["unprocessed"]["results"] == 0)
-    assert post(address, "rename", {"name": "Gales"}).status_code == 200
-
-
-@RESULTS
 def test_undeploying_with_discard_counts_results_too(
     manager: ManagerProcess, peer: Peer, address: str, left: dict[str, Any]
 ) -> None:
@@ -441,7 +492,7 @@ def test_undeploying_with_discard_counts_results_too(
     assert told["message"] == "Storms was undeployed; 420 undelivered results had not been worked off and are dropped"
 
 
-def test_a_rename_whose_manager_dies_before_it_told_the_driver_leaves_no_orphan(
+def test_the_next_manager_knows_what_runs_under_a_former_name(
     config: ManagerConfig, manager: ManagerProcess, peer: Peer, address: str
 ) -> None:
     put(address, PLAN.replace("'Storms'", "'Gales'"), rename="true")
@@ -449,16 +500,12 @@ def test_a_rename_whose_manager_dies_before_it_told_the_driver_leaves_no_orphan(
     peer.pushed.clear()
     second = ManagerProcess(config)
     try:
-        orders = [without_time(peer.next_push(running(1))), without_time(peer.next_push(running(1)))]
-        assert KillTopology(KEY, drain=True, forget=1) in orders
-        eventually(lambda: names(address) == ["Gales"])
-        eventually(lambda: any(_submits(order, "Gales") for order in [*orders, peer.next_push(running(1))]))
+        beat(peer, running(1))
+        assert eventually(lambda: details(address, "Gales")["status"]["topology"]["state"] == "active")
+        assert peer.pushed == []
+        assert "renamed to Gales" in requests.get(f"{address}/plans/Storms", timeout=5).json()["message"]
     finally:
         second.close()
-
-
-def _submits(order: object, plan: str) -> bool:
-    return isinstance(order, SubmitTopology) and order.key.plan == plan
 
 
 def test_a_rename_is_refused_when_it_is_not_asked_for_or_the_name_is_taken_or_cannot_be(

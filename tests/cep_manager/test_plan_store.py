@@ -105,7 +105,7 @@ def test_epochs_counted_by_several_threads_are_all_different(store: PlanStore) -
 
 def test_what_is_not_there_is_neither_changed_nor_renamed_nor_removed(store: PlanStore) -> None:
     assert store.change(KEY, "update", "text", None, None, now_ms=1) is None
-    assert store.rename(KEY, OTHER, "text", workers=None, now_ms=1) is None
+    assert store.rename(KEY, "Gales", "text", now_ms=1) is None
     assert store.restart(KEY, "before") is None
     assert not store.remove(KEY)
     store.settle(KEY, 1, StoredVersion("text", 1, 1))
@@ -180,8 +180,8 @@ def test_what_a_plan_is_to_begin_from_is_kept_until_it_has_run(store: PlanStore)
     assert restore(store) == ("later", 3), "what was told of an earlier epoch"
     store.change(KEY, "update", "other", None, None, now_ms=9, restore="none")
     assert restore(store) == ("none", 4)
-    store.rename(KEY, OTHER, "other", workers=None, now_ms=10, restore="none")
-    assert restore(store) == ("none", 1), "the new name's epochs are others"
+    store.rename(KEY, "Gales", "other", now_ms=10)
+    assert restore(store) == ("none", 4), "it has not run yet"
 
 
 def test_what_is_to_begin_from_the_same_as_before_was_told_so_when_it_was_told_first(store: PlanStore) -> None:
@@ -216,15 +216,57 @@ def test_a_renamed_plan_is_there_once_with_all_that_was_set(store: PlanStore) ->
     store.add(KEY, "first", now_ms=5)
     store.set_intake(KEY, intake=False)
     changed_to(store, "second", FIRST, workers=2)
-    renamed = store.rename(KEY, OTHER, "renamed", workers=2, now_ms=9)
-    assert renamed == StoredPlan(OTHER, "renamed", 1, created_ms=5, updated_ms=9, intake=False, workers=2, counted=1)
+    store.settle(KEY, 2, StoredVersion("second", 7, 2, 2))
+    renamed = store.rename(KEY, "Gales", "renamed", now_ms=9)
+    assert renamed == StoredPlan(
+        KEY, "renamed", 2, created_ms=5, updated_ms=9, intake=False, workers=2, counted=2, former_names=("Storms",)
+    )
+    assert (renamed.key.plan, renamed.key.identity) == ("Gales", "Storms")
     assert store.plans() == (renamed,)
+
+
+def test_a_plan_that_takes_the_former_name_of_another_one_is_another_plan(store: PlanStore) -> None:
+    store.add(KEY, "text", now_ms=5)
+    store.rename(KEY, "Gales", "text", now_ms=6)
+    new = store.key_of(KEY.tenant, "Storms")
+    assert (new.plan, new.identity) == ("Storms", "Storms~2")
+    added = store.add(new, "new", now_ms=7)
+    assert added.epoch == 1
+    gales, storms = store.plans()
+    assert (gales.key, gales.former_names, storms) == (KEY, (), added), "the name is the new plan's"
+    assert store.key_of(KEY.tenant, "Gales") == KEY
+    assert store.raise_epoch(new) == 2
+    assert [plan.epoch for plan in store.plans()] == [1, 2]
+    store.remove(new)
+    store.remove(KEY)
+    assert (store.key_of(KEY.tenant, "Storms"), store.key_of(KEY.tenant, "Gales")) == (new, KEY), "savepoints stay"
+    assert store.key_of(7, "Storms") == PlanKey(7, "Storms"), "of another tenant"
+
+
+def test_a_plan_has_its_first_name_again(store: PlanStore) -> None:
+    store.add(KEY, "text", now_ms=5)
+    store.rename(KEY, "Gales", "text", now_ms=6)
+    back = store.rename(KEY, "Storms", "text", now_ms=7)
+    assert back is not None
+    assert back.key.same_name(KEY)
+    assert back.former_names == ("Gales",)
+    assert store.key_of(KEY.tenant, "Gales").identity == "Gales"
+
+
+def test_a_name_whose_former_plan_was_undeployed_means_the_renamed_plan_from_now_on(store: PlanStore) -> None:
+    store.add(OTHER, "gone", now_ms=4)
+    store.remove(OTHER)
+    store.add(KEY, "text", now_ms=5)
+    store.rename(KEY, "Gales", "text", now_ms=6)
+    store.remove(KEY)
+    assert store.key_of(KEY.tenant, "Gales") == KEY
+    assert store.key_of(KEY.tenant, "Storms").identity == "Storms~2"
 
 
 def test_a_plan_is_not_renamed_onto_another_one(store: PlanStore) -> None:
     both = (store.add(OTHER, "other", now_ms=5), store.add(KEY, "text", now_ms=5))
     with pytest.raises(PlanExistsError):
-        store.rename(KEY, OTHER, "text", workers=None, now_ms=9)
+        store.rename(KEY, "Gales", "text", now_ms=9)
     assert store.plans() == both
 
 
@@ -237,7 +279,7 @@ WRITES = {
     "set_trace": lambda store: store.set_trace(KEY, trace=True),
     "set_statistics": lambda store: store.set_statistics(KEY, "off"),
     "set_origin": lambda store: store.set_origin(KEY, "file"),
-    "rename": lambda store: store.rename(KEY, OTHER, "text", workers=None, now_ms=1),
+    "rename": lambda store: store.rename(KEY, "Gales", "text", now_ms=1),
     "restart": lambda store: store.restart(KEY, "before"),
     "begun": lambda store: store.begun(KEY, 1),
     "raise_epoch": lambda store: store.raise_epoch(KEY),
@@ -260,7 +302,7 @@ def test_nothing_that_a_former_leader_writes_comes_about_and_it_is_told_so(datab
 
 
 def test_every_method_that_writes_is_among_those_that_are_refused() -> None:
-    reads = {"lead", "plans", "removed", "system"}
+    reads = {"lead", "plans", "key_of", "removed", "system"}
     assert {name for name in vars(PlanStore) if not name.startswith("_")} - reads == set(WRITES)
 
 

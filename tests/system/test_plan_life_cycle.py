@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -101,19 +103,19 @@ def epochs_of_driver(system: LocalSystem) -> list[tuple[str, int]]:
     return [(one["plan"], one["epoch"]) for one in driver["topologies"] if one["state"] != "stopping"]
 
 
-def count(system: LocalSystem, carrier: str = "UA") -> int:
+def count(system: LocalSystem, carrier: str = "UA", plan: str = PLAN) -> int:
     """The counting plan's answer to one event more."""
     with (
-        EventListener(system.egress, f"{PLAN}/Late") as listener,
-        EventSender(system.ingress, fetch_schema(system.worker_http, f"{PLAN}/Departures"), "test") as sender,
+        EventListener(system.egress, f"{plan}/Late") as listener,
+        EventSender(system.ingress, fetch_schema(system.worker_http, f"{plan}/Departures"), "test") as sender,
     ):
         sender.send(departures(sender, (carrier, 1)))
         return int(received(listener, lambda event: event["carrier"] == carrier)[-1]["dep_delay"])
 
 
-def post_event(system: LocalSystem) -> requests.Response:
+def post_event(system: LocalSystem, plan: str = PLAN) -> requests.Response:
     event = '{"carrier": "UA", "dep_delay": 1}'
-    return requests.post(f"{system.worker_http}/events/{PLAN}/Departures", data=event, timeout=10)
+    return requests.post(f"{system.worker_http}/events/{plan}/Departures", data=event, timeout=10)
 
 
 def test_a_plan_is_edited_while_events_flow_and_none_of_them_is_lost(
@@ -235,18 +237,43 @@ def test_a_restarted_plan_goes_on_with_its_state_unless_it_shall_not(system: Loc
     assert count(system) == 1
 
 
-def test_a_renamed_plan_leaves_no_orphan(system: LocalSystem) -> None:
-    deploy_late(system)
+def test_a_renamed_plan_keeps_its_window_what_waits_and_its_savepoints(system: LocalSystem) -> None:
+    old, new = "EarlyFlights", "PromptFlights"
+    counting = COUNTING.replace(f"'{PLAN}'", f"'{old}'")
+    system.client.deploy(counting, replace=False)
+    wait_until_connected(system.client, old, CONNECT_TIMEOUT_S)
+    assert [count(system, plan=old), count(system, plan=old)] == [1, 2]
+    assert cep(system, "savepoint", old, "--name", "two").exit_code == 0
+    (stage,) = [task["process_id"] for task in system.client.cluster()["tasks"] if task["plan"] == old]
 
-    told = cep(system, "rename", PLAN, "TardyFlights", "--wait", "60")
+    os.kill(stage, signal.SIGSTOP)
+    try:
+        assert [post_event(system, old).status_code for _ in range(3)] == [202] * 3
+        told = cep(system, "rename", old, new)
+    finally:
+        os.kill(stage, signal.SIGCONT)
 
     assert told.exit_code == 0, told.output
-    assert [plan["plan"] for plan in system.client.plans()] == ["TardyFlights"]
-    status_until(
-        system, lambda _: [plan for plan, _ in epochs_of_driver(system)] == ["TardyFlights"], FOLLOWED_S, "TardyFlights"
-    )
-    assert {task["plan"] for task in system.client.cluster()["tasks"]} == {"TardyFlights"}
-    assert cep(system, "status", PLAN).exit_code == 1
+    assert f"{old} was renamed to {new}; nothing of it is restarted" in told.stdout
+    assert [plan["plan"] for plan in system.client.plans()] == [new]
+    status_until(system, lambda _: post_event(system, old).status_code == 404, FOLLOWED_S, new)
+    assert f"plan {old} was renamed: use {new}/Departures" in post_event(system, old).json()["message"]
+    assert count(system, plan=new) == 6, "the window, what waited while nothing worked, and this one"
+    (renamed,) = system.client.cluster()["tasks"]
+    assert (renamed["plan"], renamed["process_id"]) == (new, stage), "nothing was started again"
+    gone = cep(system, "status", old)
+    assert (gone.exit_code, f"it was renamed to {new}" in gone.stderr) == (1, True)
+
+    system.client.deploy(counting, replace=False)
+    assert cep(system, "restart", new, "--wait", "60").exit_code == 0
+    assert count(system, plan=new) == 7, "its checkpoints are its own"
+    wait_until_connected(system.client, old, CONNECT_TIMEOUT_S)
+    assert count(system, plan=old) == 1, "the new plan of the name has nothing of it"
+    assert "two" in cep(system, "savepoints", new).stdout
+    assert "no savepoints" in cep(system, "savepoints", old).stdout
+    assert cep(system, "restart", new, "--from", "two", "--wait", "60").exit_code == 0
+    assert count(system, plan=new) == 3
+    assert cep(system, "savepoints", new, "--delete", "two").exit_code == 0
 
 
 def test_a_manager_killed_in_the_middle_of_a_change_brings_it_to_its_end(system: LocalSystem) -> None:
