@@ -100,7 +100,8 @@ class AsideDesk:
             if one.kind != "log":
                 problem = "results belong to the deployment that made them, and go on by themselves when it is back"
                 raise InputError("cannot-restore", f"{id_}: {problem}; else discard them")
-            stream = inflow_of(self._offers.imported(), one.key, one.stream)
+            imported = self._offers.imported()
+            stream = inflow_of(imported, imported.named(one.key), one.stream)
             try:
                 log = self._spool.open_aside(one)
                 if log is None:

@@ -20,7 +20,7 @@ from flask import Flask, Response, current_app, request
 from werkzeug.exceptions import HTTPException
 
 from cep_common.errors import InputError, UnauthorisedError
-from cep_common.ids import PlanKey, parse_tenant
+from cep_common.ids import SUPER_TENANT, PlanKey, parse_tenant
 from cep_common.link_messages import StreamSchema
 from cep_common.metric_families import Metrics
 from cep_common.security.access import Permission, is_granted

@@ -78,6 +78,11 @@ class StreamDirectory:
         """Return what the plan is called now that was called `former` before; empty when there is none."""
         return self._renamed.get((tenant, former), "")
 
+    def named(self, key: PlanKey) -> PlanKey:
+        """Return the plan that has the name of `key` now, or else the one that `key` means."""
+        same = (one.key for one in self._of(key.tenant) if one.key.plan == key.plan)
+        return next(same, key)
+
     def own(self, key: PlanKey, stream: str) -> EventStream:
         """Return the plan's stream of that name inside of it. Raises InputError `unknown-stream` or `starting`."""
         self._require_told()

@@ -113,7 +113,7 @@ def test_results_that_a_dead_sink_holds_up_are_delivered_once_under_the_new_name
     held = world.health()["plans"][0]["held"]
     assert held["events"] == 2
     restart(world)
-    assert world.health()["plans"][0]["held"]["events"] == 2
+    until(lambda: world.health()["plans"][0]["held"]["events"] == 2)
     hook.status = 200
     until(lambda: world.health()["plans"][0]["held"]["events"] == 0)
     assert {headers["Idempotency-Key"] for headers in hook.headers} == {

@@ -66,6 +66,8 @@ def test_the_list_of_managers_of_an_earlier_version_gets_its_column(tmp_path: Pa
         before.execute("ALTER TABLE cep_plans DROP COLUMN restore")
         before.execute("ALTER TABLE cep_plans DROP COLUMN restore_epoch")
         before.execute("ALTER TABLE cep_plans DROP COLUMN draining")
+        before.execute("DROP TABLE cep_removed_plans")
+        before.execute("DROP TABLE cep_system")
         before.execute("ALTER TABLE cep_plans DROP COLUMN plan_id")
         before.execute("ALTER TABLE cep_plans DROP COLUMN former_names")
         before.execute("ALTER TABLE cep_epochs DROP COLUMN called")
