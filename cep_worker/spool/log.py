@@ -47,10 +47,10 @@ from cep_worker.spool.records import (
     record_parts,
     scan,
 )
-from cep_worker.spool.secured import SecuredMark
 from cep_worker.spool.segment import Recovered, Segment, SegmentWriter, recover, segment_path
 from cep_worker.spool.spares import SUFFIX as SPARE_SUFFIX
 from cep_worker.spool.spares import Spares, renamed
+from cep_worker.spool.tally import Tally
 from cep_worker.spool.upkeep import Upkeep
 
 logger = logging.getLogger(__name__)
@@ -100,7 +100,7 @@ class Log:
         self._next_position = 1
         self._begun = True
         """What reopening must know of the positions that are about to be given out is on the disk."""
-        self._mark = SecuredMark(folder)
+        self._tally = Tally(folder)
         self._lock = threading.Lock()
         if folder.is_dir():
             self._recover()
@@ -209,6 +209,7 @@ class Log:
         self._next_position = position + 1
         self.last_position = position
         self.rows_ever += rows
+        self._tally.taken(position, self.rows_ever)
         if not self.unsynced:
             self.unsynced = True
             self._upkeep.appended(self)
@@ -222,11 +223,14 @@ class Log:
         if position <= self.secured and unneeded <= self.unneeded:
             return
         self.secured, self.unneeded = max(position, self.secured), max(unneeded, self.unneeded)
-        self._mark.note(self.secured, self.unneeded)
         while len(self._segments) > 1 and self._segments[1].header.first_position <= self.unneeded + 1:
             oldest = self._segments.pop(0)
             self._sealed_bytes -= oldest.size
             self._spares.add(oldest)
+        first = self._segments[0].header if self._segments else None
+        known = first.rows_before if first is not None and first.first_position <= self.secured + 1 else 0
+        known = self.rows_ever if self.secured == self.last_position else known
+        self._tally.secure(self.secured, self.unneeded, known)
         if self.unneeded >= self.last_position and self._is_full():
             self._free_last()  # or it would be full for ever, and of what nobody needs
         self.look_again()
@@ -251,7 +255,9 @@ class Log:
             if lost is not None:
                 lost(rows)
 
-        return LogReader(lambda: self._segments, max(after, self.unneeded), note)
+        begin, secured = max(after, self.unneeded), self._tally.secured
+        known = secured.rows if secured.position <= begin else 0
+        return LogReader(lambda: self._segments, begin, note, known)
 
     def note_lost(self, rows: int, place: str, position: int = 0) -> None:
         """So many rows that were accepted cannot be read, which should have been at `place`; those of a record, there
@@ -290,7 +296,7 @@ class Log:
         self._losses.close()
         self._seal()
         self._spares.clear()
-        self._mark.close()
+        self._tally.close()
 
     def _reserve(self, needed: int) -> None:
         if self._is_full():
@@ -382,19 +388,21 @@ class Log:
     # ---- opening ----------------------------------------------------------------------------------------------------
 
     def _recover(self) -> None:
-        self.secured, self.unneeded = self._mark.read()
-        self.last_position = self.secured
+        self._tally.read()
+        self.secured = self.last_position = self._tally.secured.position
+        self.unneeded = self._tally.unneeded
         for path in self.folder.glob(f"*{SPARE_SUFFIX}"):
             path.unlink(missing_ok=True)  # at once: the disk may be full, and something must be written now
         self._segments, damaged = find_segments(self.folder, self.identity.log)
-        for aside in damaged:
-            self._note_set_aside(aside)
         found = self._recover_last() if self._segments else None
+        self._note_missing(found, damaged)
         if found is not None:
             self.last_position = max(self.last_position, found.last_position)
             self._origins.note_all(found.origins)
+        else:
+            self.rows_ever = max(0, self._tally.accepted.rows, self._tally.secured.rows)
         # Of what was given out since the log was opened last, nothing need have got to the disk.
-        newest = max(self.last_position, read_begun(self.folder))
+        newest = max(self.last_position, self._tally.accepted.position, read_begun(self.folder))
         self._next_position = (newest // RESTART_GAP + 1) * RESTART_GAP
         self._begun = False
         if self.unneeded >= self.last_position:
@@ -402,10 +410,28 @@ class Log:
             for segment in self._segments[: len(self._segments) - len(kept)]:
                 self._upkeep.deleted(renamed(segment.path))
             self._segments = kept
+        if self._segments or self._tally.accepted.position or self._tally.secured.position:
+            self._tally.begin(self._segments, found, self.secured, self.rows_ever)
         if not self._segments:
             return
         self._sealed_bytes = sum(segment.size for segment in self._segments[:-1])
         self._writer = SegmentWriter.reopen(self._segments[-1])
+
+    def _note_missing(self, found: Recovered | None, damaged: list[Path]) -> None:
+        """Count what was accepted and is in no segment; what is missing within segments, or between two, is missed when
+        they are read."""
+        missing = self._tally.missing(self._segments, found)
+        if missing is None:  # an earlier version has written the log
+            for aside in damaged:
+                self._note_set_aside(aside)
+            return
+        first = self._segments[0].header.first_position if self._segments else 0
+        last = found.last_position if found is not None else self.secured
+        for rows, place in ((missing.before, f"before {first}"), (missing.behind, f"behind {last}")):
+            if rows:
+                logger.error("accepted events lost, they are in no file of the log: folder=%s events=%d place=%s",
+                             self.folder, rows, place)  # fmt: skip
+                self.note_lost(rows, place)
 
     def _note_set_aside(self, aside: Path) -> None:
         """What can be told of the events in a file whose header is damaged. Those between two segments are missed when
@@ -421,7 +447,7 @@ class Log:
 
     def _recover_last(self) -> Recovered:
         last = self._segments[-1]
-        found = recover(last.path.read_bytes(), last.header)
+        found = recover(last.path.read_bytes(), last.header, self.secured)
         if found.torn_bytes:
             logger.warning("spool ends with an unfinished record, cut off: file=%s bytes=%d",
                            last.path, found.torn_bytes)  # fmt: skip

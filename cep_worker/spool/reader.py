@@ -23,8 +23,13 @@ class LogReader:
     """
 
     def __init__(
-        self, segments: Callable[[], Sequence[Segment]], after: int, lost: Callable[[int, str, int], None]
+        self,
+        segments: Callable[[], Sequence[Segment]],
+        after: int,
+        lost: Callable[[int, str, int], None],
+        rows_to_after: int = 0,
     ) -> None:
+        """`rows_to_after` is how many rows there are up to `after`, at least."""
         self._segments = segments
         self._after = after
         self._lost = lost
@@ -34,6 +39,10 @@ class LogReader:
         self._offset = 0
         self._rows = 0
         """Rows of the present segment that were read, skipped or told to be lost."""
+        self._start = after
+        self._rows_to_start = rows_to_after
+        self._skipped = 0
+        """Those of them that are not behind `after`."""
         self._held: list[Record] = []
 
     def rows_left(self, rows_ever: int) -> int:
@@ -89,11 +98,14 @@ class LogReader:
         if segment is None:
             return False
         if self._segment is not None:
-            missing = segment.header.rows_before - self._segment.header.rows_before - self._rows
+            # Rows that nobody needs any more, and that are gone with a part of the file, are not missed.
+            begin = max(self._segment.header.rows_before + self._skipped, self._rows_to_start)
+            missing = segment.header.rows_before - begin - (self._rows - self._skipped)
             if missing > 0:
                 self._tell("rows are missing", missing, f"before {segment.header.first_position}")
         self.close()
         self._segment, self._offset, self._rows, self._seed = segment, SEGMENT_HEADER_BYTES, 0, segment.header.seed()
+        self._skipped = 0
         try:
             self._descriptor = os.open(segment.path, os.O_RDONLY | os.O_CLOEXEC)
             segment.readers += 1
@@ -150,6 +162,8 @@ class LogReader:
                     "a record is damaged", lost, self._segment.path.name if self._segment else "", found.position
                 )
             lost = 0
+            if found.position <= self._start:
+                self._skipped = self._rows
             records.append(found)
         return records
 

@@ -41,7 +41,8 @@ class Segment:
 class Recovered:
     """What was found in the last segment of a log: its last position, its rows, where its last record ends, how many
     bytes follow of one that is not whole, how many bytes between records are damaged, and where batches came from that
-    may come again, there and before."""
+    may come again, there and before. `rows_after` of its rows are behind what is secured; `positions` tell how many
+    rows of the segment there are up to each record."""
 
     last_position: int
     rows: int
@@ -49,6 +50,8 @@ class Recovered:
     torn_bytes: int
     damaged_bytes: int
     origins: tuple[Origin, ...]
+    rows_after: int = 0
+    positions: tuple[tuple[int, int], ...] = ()
 
 
 def segment_path(folder: Path, first_position: int) -> Path:
@@ -56,10 +59,11 @@ def segment_path(folder: Path, first_position: int) -> Path:
     return folder / f"{first_position:020d}{SUFFIX}"
 
 
-def recover(data: bytes, header: SegmentHeader) -> Recovered:
-    """What there is in a segment file that may not have been closed in order."""
+def recover(data: bytes, header: SegmentHeader, secured: int = 0) -> Recovered:
+    """What there is in a segment file that may not have been closed in order, of a log that is `secured` so far."""
     last_position = header.first_position - 1
-    rows = damaged = 0
+    rows = damaged = kept = 0
+    positions: list[tuple[int, int]] = []
     origins: list[Origin] = []
     size = SEGMENT_HEADER_BYTES
     view = memoryview(data)
@@ -70,10 +74,13 @@ def recover(data: bytes, header: SegmentHeader) -> Recovered:
         if isinstance(found, Record):
             last_position = max(last_position, found.position)
             origins += found.origins
+            if found.position:
+                positions.append((found.position, rows))
+            kept = rows if found.position <= secured else kept
         else:
             damaged += found.end - found.start
     torn = unfinished_bytes(view, size, seed) if header.recycled else len(data[size:].rstrip(b"\0"))
-    return Recovered(last_position, rows, size, torn, damaged, tuple(origins))
+    return Recovered(last_position, rows, size, torn, damaged, tuple(origins), rows - kept, tuple(positions))
 
 
 class SegmentWriter:

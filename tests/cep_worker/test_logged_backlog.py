@@ -20,7 +20,7 @@ from cep_worker.logged_backlog import LoggedBacklog
 from cep_worker.spool.errors import SpoolFullError
 from cep_worker.spool.identity import new_identity, read_identity
 from cep_worker.spool.log import Log, LogLimits
-from cep_worker.spool.secured import SECURED_FILE, SecuredMark
+from cep_worker.spool.tally import ACCEPTED_FILE, SECURED_FILE, UNKNOWN, Count, Tally
 from cep_worker.spool.upkeep import Upkeep
 from cep_worker.waiting import ReadyFrame, WaitingBatch
 from topology.conversion import Attributes
@@ -358,15 +358,23 @@ def test_what_no_checkpoint_holds_any_more_is_counted_as_lost(tmp_path: Path) ->
 
 
 def test_a_mark_of_an_earlier_version_is_read(tmp_path: Path) -> None:
-    mark = SecuredMark(tmp_path)
     (tmp_path / SECURED_FILE).write_bytes(
         (7).to_bytes(8, "little") + crc32((7).to_bytes(8, "little")).to_bytes(4, "little")
     )
-    assert mark.read() == (7, 7)
-    mark.note(9, 4)
-    assert SecuredMark(tmp_path).read() == (9, 4)
-    mark.close()
+    tally = Tally(tmp_path)
+    tally.read()
+    assert (tally.secured, tally.unneeded) == ((7, UNKNOWN), 7)
+    tally.accepted = Count(12, 30)
+    tally.secure(9, unneeded=4, at_least=20)
+    tally.close()
     data = (tmp_path / SECURED_FILE).read_bytes()
+    (tmp_path / ACCEPTED_FILE).unlink()
     for place in range(len(data)):
         (tmp_path / SECURED_FILE).write_bytes(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
-        assert SecuredMark(tmp_path).read() == (0, 0), "damaged: read again from the segments"
+        again = Tally(tmp_path)
+        again.read()
+        assert (again.accepted, again.secured, again.unneeded) == ((12, 30), (9, 20), 4), "it is there twice"
+    (tmp_path / SECURED_FILE).write_bytes(bytes(byte ^ 1 for byte in data))
+    again = Tally(tmp_path)
+    again.read()
+    assert again.secured == (0, UNKNOWN), "damaged: read again from the segments"

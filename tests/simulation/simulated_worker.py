@@ -218,7 +218,7 @@ class SimulatedWorker(Process):
         log = self.log()
         if log._writer is not None:
             os.close(log._writer.descriptor)
-        log._mark.close()
+        log._tally.close()
         for inflow in self.flow.inflows.values():
             inflow._out._backlog._stop_reading()
         held = self.flow.outflows._held

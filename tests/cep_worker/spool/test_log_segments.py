@@ -6,8 +6,9 @@ import errno
 import logging
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -407,3 +408,94 @@ def test_bytes_in_a_long_record_that_look_like_a_record_are_none(tmp_path: Path)
     assert model.log.lost_rows == 0
     torn = segment_path(model.folder, 1).read_bytes()[: CHUNK_BYTES // 2]
     assert list(scan(memoryview(torn), SEGMENT_HEADER_BYTES)) == []
+
+
+DAMAGES: dict[str, Callable[[Path], None]] = {
+    "empty": lambda path: path.write_bytes(b""),
+    "zeros": lambda path: path.write_bytes(bytes(path.stat().st_size)),
+    "cut off within its header": lambda path: os.truncate(path, 20),
+    "cut off after its header": lambda path: os.truncate(path, SEGMENT_HEADER_BYTES),
+    "cut off in the middle": lambda path: os.truncate(path, path.stat().st_size // 2),
+    "damaged header": lambda path: flip(path, 9),
+    "removed": lambda path: path.unlink(),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("which", ["first", "middle", "last", "all"])
+@pytest.mark.parametrize("secured", [0, 1, 7, 20])
+def test_each_event_of_a_damaged_log_comes_or_is_counted_once(
+    tmp_path: Path, damage: str, which: str, secured: int
+) -> None:
+    """Also what was in no file any more when the log was opened again, over any number of starts."""
+    model = Model(tmp_path / "log")
+    for number in range(20):
+        model.append(40, rows=1 + number % 3)
+    kept = list(model.kept)
+    model.secure(secured)
+    waiting = {position: rows for position, rows, _, _ in model.kept}
+    model.log.close()
+    paths = sorted(model.folder.glob(f"*{SUFFIX}"))
+    chosen = {"first": paths[:1], "middle": paths[len(paths) // 2 :][:1], "last": paths[-1:], "all": paths}[which]
+    for path in chosen:
+        DAMAGES[damage](path)
+    for _ in range(2):
+        model.reopen()
+        came = {record.position: record.rows for record in everything(model.log, model.log.secured)}
+        assert came.items() <= waiting.items() if secured < 20 else not came
+        assert model.log.lost_rows == sum(waiting.values()) - sum(came.values())
+        model.log.close()
+    model.reopen()
+    position = model.append(10, rows=5)
+    assert position > kept[-1][0], "no position is given out twice"
+    came = {record.position: record.rows for record in everything(model.log, model.log.secured)}
+    assert came.pop(position) == 5
+    assert model.log.lost_rows == sum(waiting.values()) - sum(came.values())
+    model.log.close()
+
+
+@pytest.mark.parametrize("name", ["accepted", "secured"])
+@pytest.mark.parametrize("damage", ["empty", "removed", "flipped", "all flipped"])
+def test_of_the_two_files_that_count_one_is_enough(tmp_path: Path, name: str, damage: str) -> None:
+    model = Model(tmp_path / "log")
+    for number in range(20):
+        model.append(40, rows=1 + number % 3)
+    model.secure(8)
+    waiting = sum(rows for _, rows, _, _ in model.kept)
+    model.log.close()
+    path = model.folder / name
+    match damage:
+        case "empty":
+            path.write_bytes(b"")
+        case "removed":
+            path.unlink()
+        case "flipped":
+            flip(path, 3)
+        case _:
+            path.write_bytes(bytes(byte ^ 0xFF for byte in path.read_bytes()))
+    for segment in model.folder.glob(f"*{SUFFIX}"):
+        segment.unlink()
+    model.reopen()
+    assert model.log.lost_rows == waiting
+    model.log.close()
+
+
+@given(st.lists(STEPS, max_size=25))
+@settings(deadline=None)
+def test_a_sound_log_never_counts_lost_events(steps: list[tuple[str, Any]]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        model = Model(Path(folder) / "log")
+        for what, value in steps:
+            match what:
+                case "append":
+                    model.append(value)
+                case "secure":
+                    model.secure(value)
+                case "crash":
+                    model.crash(value)
+                case _:
+                    model.log.close()
+                    model.reopen()
+        assert model.log.lost_rows == 0
+        model.check()
+        model.log.close()
