@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Literal
 
 import msgspec
@@ -213,6 +214,7 @@ class WorkerConfig(msgspec.Struct, frozen=True):
             source_folders=self.file_sources.folders,
             source_urls=self.sources.urls,
             password_folders=self.password_files.folders,
+            working_folder=str(Path.cwd()),
         )
 
     def manager_endpoints(self) -> tuple[Endpoint, ...]:

@@ -63,6 +63,7 @@ def real_path(path: str) -> str:
     return os.path.realpath(path)
 
 
-def written_path(path: str) -> str:
-    """The whole path of a file of another host: what can be told without looking."""
-    return os.path.normpath(os.path.join("/", path))
+def written_path(working_folder: str, path: str) -> str:
+    """The whole path of a file of a process that works in `working_folder` of another host: what can be told without
+    looking."""
+    return os.path.normpath(os.path.join("/", working_folder, path))

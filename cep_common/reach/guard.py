@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -15,13 +16,15 @@ FileUse = Literal["sink", "source", "password", "store"]
 
 
 class Reach(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a worker lets sources and sinks of plans reach; it tells managers, which refuse other plans."""
+    """What a worker lets sources and sinks of plans reach; it tells managers, which refuse other plans. Paths that are
+    not whole begin in its `working_folder`."""
 
     sink_folders: tuple[str, ...] = ()
     sink_urls: tuple[str, ...] = ()
     source_folders: tuple[str, ...] = ()
     source_urls: tuple[str, ...] = ()
     password_folders: tuple[str, ...] = ()
+    working_folder: str = ""
 
 
 FILE_KEYS: dict[FileUse, str] = {
@@ -66,7 +69,7 @@ class Guard:
             "source": self.reach.source_folders,
             "password": self.reach.password_folders,
         }[use]
-        resolve = real_path if self.here else written_path
+        resolve = real_path if self.here else partial(written_path, self.reach.working_folder)
         reason = refuse_file(str(path), folders, self._protected, resolve, self.here)
         if not reason:
             return ""

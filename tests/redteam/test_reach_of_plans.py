@@ -225,6 +225,16 @@ def test_the_own_ingress_is_for_links_alone() -> None:
     assert guard.refuse_url("tcp", config.egress.host, config.egress.port)
 
 
+def test_a_manager_reads_paths_as_the_worker_will() -> None:
+    guard = Guard(Reach(sink_folders=("/srv", "out"), working_folder="/srv/w1"), here=False)
+    assert guard.refuse_file("x.csv", "sink") == ""
+    assert guard.refuse_file("../x.csv", "sink") == ""
+    assert guard.refuse_file("../../x.csv", "sink")
+    within = Guard(Reach(sink_folders=("out",), working_folder="/srv/w1"), here=False)
+    assert within.refuse_file("out/x.csv", "sink") == ""
+    assert within.refuse_file("x.csv", "sink")
+
+
 PLAN = """@Plan:name('P')
 @Import('In:1.0.0')
 define stream In (a string);

@@ -233,6 +233,7 @@ class ChaosSystem:
             "CEP_WORKER__MANAGERS": f"[{', '.join(control)}]",
             **{f"CEP_WORKER__{part}__HOST": host.address for part in ("HTTP", "INGRESS", "EGRESS", "OUTFLOW")},
             "CEP_WORKER__SECURITY__TOKENS": str(self.folder / TOKENS),
+            "CEP_WORKER__SINKS__FOLDERS": json.dumps([str(self.folder)]),
             "CEP_WORKER__HTTP__PORT": str(self.ports.http),
             "CEP_WORKER__INGRESS__PORT": str(self.ports.ingress),
             "CEP_WORKER__EGRESS__PORT": str(self.ports.egress),
