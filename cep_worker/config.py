@@ -169,7 +169,7 @@ class ArtefactConfig(msgspec.Struct, frozen=True):
 
 class WorkerConfig(msgspec.Struct, frozen=True):
     """Everything that a worker process is told. `protected` are files and folders, beside its own, that no plan may
-    open."""
+    open; `secrets` is the folder of what plans mean by `${secret:NAME}`."""
 
     name: str = ""
     host: Host = "127.0.0.1"
@@ -186,6 +186,7 @@ class WorkerConfig(msgspec.Struct, frozen=True):
     sources: SourcesConfig = SourcesConfig()
     password_files: FoldersConfig = FoldersConfig()
     protected: tuple[str, ...] = ()
+    secrets: str = ""
     spool: SpoolConfig = SpoolConfig()
     results: ResultsConfig = ResultsConfig()
     errors: ErrorsConfig = ErrorsConfig()

@@ -14,6 +14,7 @@ from cep_common.errors import ConfigError, InputError
 from cep_common.ids import SUPER_TENANT, PlanKey
 from cep_common.link_messages import StreamSchema
 from cep_common.messages import Connector, DeployedPlan
+from cep_common.secrets import Secrets
 from cep_common.yaml_files import read_yaml
 from cep_worker.extensions import Extensions
 from cep_worker.streams import EventStream, PlanStream, StreamDirectory
@@ -93,6 +94,19 @@ def read_artefacts(directory: str) -> tuple[Artefact, ...]:
     if not path.is_dir():
         raise ConfigError(f"artefacts: {path} is no directory")
     return tuple(_read_artefact(file) for file in sorted(path.iterdir()) if file.suffix in (".yaml", ".yml"))
+
+
+def with_secrets(declared: Declared, secrets: Secrets) -> Connector:
+    """The connector with the values of the secrets that its plan refers to. ConfigError for one that is not there."""
+    connector, key = declared.connector, declared.key
+    if key is None:
+        return connector
+    try:
+        options = secrets.resolved(connector.options, key.tenant)
+        mapped = secrets.resolved(connector.mapper_options, key.tenant)
+    except ConfigError as error:
+        raise ConfigError(f"connector {connector.type} of stream {connector.stream}: {error.message}") from error
+    return Connector(connector.stream, connector.type, options, connector.mapper, mapped)
 
 
 def declared_by_plan(

@@ -17,6 +17,7 @@ from cep_common.freed_memory import give_back_freed_memory
 from cep_common.ids import PlanKey
 from cep_common.link_messages import StreamSchema
 from cep_common.messages import DeployedPlan, EndpointAssigned, PlanCheckpoints, RemovedPlan, TenantLimit
+from cep_common.secrets import Secrets
 from cep_common.security.web import Gate
 from cep_common.worker_reports import MOST_ASIDE
 from cep_worker.aside_desk import AsideDesk
@@ -118,7 +119,7 @@ class DataPlane:
         self._aside_desk = AsideDesk(spool, self._held, self)
         self._sinks = RunningSinks(
             self._reactor, context, worker, config.sinks.waiting_rows, self._room_from_anywhere, self._topics,
-            self._errors, self._guard,
+            self._errors, self._guard, Secrets(config.secrets, "secrets"),
         )  # fmt: skip
         self._sources = RunningSources(self._source_context)
         self._standing = Standing(

@@ -18,7 +18,7 @@ def worker_guard(config: WorkerConfig) -> Guard:
         *(config.spool.path, config.results.path, config.errors.path, config.file_sources.positions),
         *(config.log.folder, config.artefacts.sources, config.artefacts.sinks),
         *(security.keys, security.tokens, security.certificate_key),
-        *config.protected,
+        *(config.secrets, *config.protected),
     )
     shared = {(config.ingress.host, config.ingress.port)}
     managers = {(endpoint.host, endpoint.port) for endpoint in config.manager_endpoints()}

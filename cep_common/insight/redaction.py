@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -25,8 +25,26 @@ _OUR_TOKEN = re.compile(r"\bcep_[A-Za-z0-9_-]{40,}")
 _SECRET_KEY = re.compile(rf"{_SECRET_NAMES}(?!s$|s_|_ms$|s\.)", re.IGNORECASE)
 
 
+_values: tuple[str, ...] = ()
+"""Secrets that this process has resolved, the longest first. Replaced as a whole, so any thread may read it."""
+MOST_VALUES = 1_000
+SHORTEST_VALUE = 4
+"""The letters of a shorter one are in every other line."""
+
+
+def cover_values(secrets: Iterable[str]) -> None:
+    """Cover these values in all that is redacted from now on, under whatever name."""
+    global _values  # noqa: PLW0603 - one for the process, as its log is
+    found = {*_values, *(secret for secret in secrets if len(secret) >= SHORTEST_VALUE)}
+    if len(found) <= MOST_VALUES:
+        _values = tuple(sorted(found, key=lambda secret: (-len(secret), secret)))
+
+
 def redact(text: str) -> str:
-    """`text` with secrets covered: values called password, secret, token or the like, passwords in URLs, tokens."""
+    """`text` with secrets covered: values called password, secret, token or the like, passwords in URLs, tokens, and
+    what this process has resolved of plans' secrets."""
+    for value in _values:
+        text = text.replace(value, COVER)
     text = _IN_URL.sub(rf"\g<before>{COVER}", text)
     text = _SHOWN.sub(rf"\g<before>{COVER}", text)
     text = _OUR_TOKEN.sub(COVER, text)

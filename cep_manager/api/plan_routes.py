@@ -17,6 +17,7 @@ from cep_manager.api.operation_routes import (
     undeployment_begun,
 )
 from cep_manager.api.requests import read_tenant
+from cep_manager.covering import shown_details, shown_query_plan
 from cep_manager.errors import (
     CannotDrainError,
     ChangeUnderWayError,
@@ -157,7 +158,7 @@ def _reading_routes(api: Api, view: ManagerView) -> None:
         "/plans/<name>", "One plan: text, ties to the world, status", answers=PlanDetails, fails=(UnknownPlanError,)
     )
     def show_plan(name: str) -> PlanDetails:
-        return view.plan(plan_key(view, name))
+        return shown_details(view.plan(plan_key(view, name)))
 
     @api.get("/plans/<name>/status", "The plan's status alone", answers=PlanStatus, fails=(UnknownPlanError,))
     def show_status(name: str) -> PlanStatus:
@@ -170,7 +171,9 @@ def _reading_routes(api: Api, view: ManagerView) -> None:
         fails=(UnknownPlanError, PlanInvalidError),
     )
     def show_query_plan(name: str) -> Response:
-        return Response(view.query_plan(plan_key(view, name)), content_type="application/xml; charset=utf-8")
+        key = plan_key(view, name)
+        shown = shown_query_plan(view.query_plan(key), view.plan(key).text)
+        return Response(shown, content_type="application/xml; charset=utf-8")
 
     @api.get(
         "/plans/<name>/topology",

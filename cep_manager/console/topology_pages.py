@@ -25,6 +25,7 @@ from cep_manager.console.topology_texts import (
     stage_tables,
     summary,
 )
+from cep_manager.covering import shown_query_plan, shown_text
 from cep_manager.errors import BadRequestError, PlanInvalidError
 from cep_manager.manager_view import ManagerView, Overview
 from cep_manager.plan_commands import unknown_plan
@@ -64,7 +65,7 @@ def _plan_pages(console: Blueprint, view: ManagerView) -> None:
         return render_template(
             "plan.html",
             **_of_page(told),
-            text=plan_lines(siddhi_lines(plan.text), queries),
+            text=plan_lines(siddhi_lines(shown_text(plan.text)), queries),
             query_plan=_query_plan(view, _key(view, name)),
             notice=notice_of_deed(name),
         )
@@ -163,7 +164,7 @@ def _of_stage(view: ManagerView, name: str, component: str) -> dict[str, Any]:
         "columns": COMPONENT_COLUMNS[told.stage.kind],
         "bars": histogram_bars(told.latencies, *PICTURE),
         "picture": PICTURE,
-        "queries": [(query, siddhi_lines(query_text(record.text, query))) for query in told.queries],
+        "queries": [(query, siddhi_lines(shown_text(query_text(record.text, query)))) for query in told.queries],
     }
 
 
@@ -179,7 +180,7 @@ def _window() -> WindowName:
 def _query_plan(view: ManagerView, key: PlanKey) -> list[list[tuple[str, str]]]:
     """The XML's lines; none when the stored text cannot be compiled any more (the status says why)."""
     try:
-        return xml_lines(view.query_plan(key))
+        return xml_lines(shown_query_plan(view.query_plan(key), view.plan(key).text))
     except PlanInvalidError:
         return []
 

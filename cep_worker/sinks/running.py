@@ -16,8 +16,10 @@ import zmq
 
 from cep_common.errors import ConfigError, InputError
 from cep_common.ids import PlanKey
+from cep_common.insight.redaction import redact
 from cep_common.reach.guard import Guard
-from cep_worker.connectors import Declared
+from cep_common.secrets import Secrets
+from cep_worker.connectors import Declared, with_secrets
 from cep_worker.consumers import FrameId, GroupId
 from cep_worker.error_store.desk import Attempt, fitting
 from cep_worker.error_store.entries import Origin
@@ -127,7 +129,9 @@ class RunningSinks:
         topics: Topics,
         errors: ErrorStore,
         guard: Guard,
+        secrets: Secrets,
     ) -> None:
+        self._secrets = secrets
         self._guard = guard
         self._reactor = reactor
         self._context = context
@@ -197,7 +201,7 @@ class RunningSinks:
         """What is wrong with a sink that takes the plan's events, or nothing."""
         for running in self._running:
             if any(member.key == key for member in running.declared.stream.members):
-                error = running.error or (running.sink.last_error() if running.sink is not None else "")
+                error = running.error or (redact(running.sink.last_error()) if running.sink is not None else "")
                 if error:
                     return error
         return ""
@@ -206,7 +210,7 @@ class RunningSinks:
         """Each sink of each plan, and what is wrong with it."""
         for running in self._running:
             connector, sink = running.declared.connector, running.sink
-            error = running.error or (sink.last_error() if sink is not None else "")
+            error = running.error or (redact(sink.last_error()) if sink is not None else "")
             dropped = sink.dropped_events if sink is not None else 0
             for member in running.declared.stream.members:
                 yield Trouble(member.key, f"sink {connector.type} of {connector.stream}", "sink", error, dropped)
@@ -219,7 +223,7 @@ class RunningSinks:
             else figures_of(
                 "sink",
                 one.declared,
-                one.sink.last_error(),
+                redact(one.sink.last_error()),
                 max(one.sink.waiting_events(), one.waiting_on_disk(on_disk)),  # the first of them it has in memory, too
                 one.sink.dropped_events,
                 one.sink.delivered_events,
@@ -267,8 +271,13 @@ class RunningSinks:
 
     def _start(self, declaration: Declared) -> _Running:
         label = self._label(declaration)
+        try:
+            connector = with_secrets(declaration, self._secrets)
+        except ConfigError as error:
+            logger.error("sink cannot run: %s", error)  # noqa: TRY400 - expected, the text says it all
+            return _Running(declaration, None, error.message, label)
         context = SinkContext(
-            connector=declaration.connector,
+            connector=connector,
             key=declaration.plan(),
             schema=declaration.stream.schema,
             event_stream=declaration.stream.members[0].binding.event_stream,
@@ -287,7 +296,7 @@ class RunningSinks:
             return _Running(declaration, make_sink(context), "", label)
         except ConfigError as error:
             logger.error("sink cannot run: %s", error)  # noqa: TRY400 - expected, the text says it all
-            return _Running(declaration, None, error.message, label)
+            return _Running(declaration, None, redact(error.message), label)
 
     def _tap(self) -> None:
         self._taps = {}

@@ -9,6 +9,7 @@ from typing import Literal
 
 from cep_common.errors import ConfigError
 from cep_common.messages import Connector
+from cep_common.secrets import is_whole_reference, name_fault, with_sample
 from query_plan.connectors import mappers, sinks, sources
 from query_plan.connectors.attribute_paths import by_attribute, split_options, split_paths
 from query_plan.connectors.options import Fault, FaultKind, Options, option_faults
@@ -90,6 +91,10 @@ def connector_faults(kind: Kind, connector: Connector, attributes: Sequence[str]
     if spread := [name for name in options if name.partition(".")[0] == "distribution"]:
         yield ConnectorFault(Fault("distribution", "unknown option", _ADVICE["distribution"], FaultKind.UNKNOWN))
     options = {name: text for name, text in options.items() if name not in spread}
+    for name, text in connector.options.items():
+        if wrong := name_fault(text):
+            yield ConnectorFault(Fault(name, wrong))
+    options = {name: _judged(name, text) for name, text in options.items()}
     if connector.type not in known:
         if not referring or connector.type:
             message = f"unknown type of {kind} {connector.type}" if connector.type else f"the {kind} has no type"
@@ -183,6 +188,13 @@ def _untexted_faults(kind: Kind, connector: Connector, attributes: Sequence[str]
     for name in given:
         message = "has no effect: events go from stream to stream as they are"
         yield _in_map(Fault(name, message, "take it out, or use @map(type='keyvalue', …)", FaultKind.IDLE))
+
+
+def _judged(option: str, text: str) -> str:
+    """The option as it may be once its secrets are in it."""
+    if is_whole_reference(text) and option.endswith("url"):
+        return "https://secret.invalid/"
+    return with_sample(text, "secret")
 
 
 def _idle_if(idle: bool) -> FaultKind:

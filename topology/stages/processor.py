@@ -98,7 +98,9 @@ class Processor:
         self._time: SystemTime | EventTime | None = None
         self._registry = builtin_registry(settings.scripts)
         app = analyse(stage_app(topology.plan, stage), self._registry)
-        self._stored = StoredTables(app, settings, exactly_once=topology.plan.delivery == "exactly-once")
+        self._stored = StoredTables(
+            app, settings, tenant=topology.key.tenant, exactly_once=topology.plan.delivery == "exactly-once"
+        )
         self.stores = bool(self._stored)
         """It has tables whose rows are in databases."""
         self._refused_rows = 0

@@ -57,6 +57,7 @@ class StageSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     datasources: dict[str, Datasource] = {}
     store_urls: bool = False
     protected: tuple[str, ...] = ()
+    secrets: str = ""
     script: dict[str, bool] = msgspec.field(default_factory=LANGUAGES_OFF.copy)
 
     def __post_init__(self) -> None:
@@ -71,7 +72,7 @@ class StageSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """What the databases of plans' own URLs may be, where `store_urls` allows any: none of the system's files."""
         everything = Reach(sink_folders=("/",), sink_urls=("*", "*://localhost", "*://127.0.0.0/8", "*://[::1]"),
                            password_folders=("/",))  # fmt: skip
-        paths = (self.security.keys, *self.protected)
+        paths = (self.security.keys, self.secrets, *self.protected)
         return Guard(everything, protected=[str(Path(path).absolute()) for path in paths if path])
 
     @property

@@ -15,7 +15,10 @@ import msgspec
 import pyarrow as pa
 from sqlalchemy.exc import SQLAlchemyError
 
+from cep_common.errors import ConfigError
+from cep_common.insight.redaction import redact
 from cep_common.reach.databases import refuse_database
+from cep_common.secrets import Secrets
 from query_plan.jdbc_urls import DatabaseAddress, JdbcUrlError, from_jdbc
 from query_plan.stores import Store, StoreError, store_of
 from siddhi.analysis import model
@@ -72,13 +75,15 @@ def stores_of(app: model.AnalysedApp) -> dict[str, Store]:
 class StoredTables:
     """Belongs to the stage's thread."""
 
-    def __init__(self, app: model.AnalysedApp, settings: StageSettings, *, exactly_once: bool) -> None:
+    def __init__(self, app: model.AnalysedApp, settings: StageSettings, *, tenant: int, exactly_once: bool) -> None:
         """Raises TopologyError when a database cannot be used as the plan says."""
         self._stores = stores_of(app)
         self._exactly_once = exactly_once
         self._most_rows = settings.store_queue_rows
         self._close_s = settings.stop_timeout_ms / 2_000
-        self._databases = {name: _database(store, app.tables[name], settings) for name, store in self._stores.items()}
+        self._databases = {
+            name: _database(store, app.tables[name], settings, tenant) for name, store in self._stores.items()
+        }
         self._keepers: dict[str, TableKeeper] = {}
         self._tables: Mapping[str, StoredTable] = {}
         self.left: list[str] = []
@@ -114,7 +119,7 @@ class StoredTables:
                 written = database.newest_group(saved.lineage) if grouped else 0
                 rows = database.read()
             except SQLAlchemyError as error:
-                raise TopologyError("store-unreachable", f"table {name}: {said_by(error)}") from error
+                raise TopologyError("store-unreachable", f"table {name}: {redact(said_by(error))}") from error
             except UnreadableRowsError as error:
                 raise TopologyError("store-unusable", f"table {name}: {error}") from error
             self._group = max(self._group, written)
@@ -157,7 +162,7 @@ class StoredTables:
 
     def problems(self) -> Iterator[tuple[str, str]]:
         """Tables whose database cannot be used now, and why."""
-        return ((name, keeper.problem) for name, keeper in self._keepers.items() if keeper.problem)
+        return ((name, redact(keeper.problem)) for name, keeper in self._keepers.items() if keeper.problem)
 
     def refused_rows(self) -> int:
         """How many rows databases have refused since the stage began."""
@@ -210,8 +215,14 @@ class StoredTables:
         return self._lineage if self._exactly_once else ""
 
 
-def _database(store: Store, table: model.AnalysedTable, settings: StageSettings) -> DatabaseTable:
-    url, username, password_file = store.url, store.username, store.password_file
+def _database(store: Store, table: model.AnalysedTable, settings: StageSettings, tenant: int) -> DatabaseTable:
+    secrets = Secrets(settings.secrets, "stages.secrets")
+    texts = {"url": store.url, "username": store.username, "password": store.password}
+    try:
+        url, username, password = secrets.resolved(texts, tenant).values()
+    except ConfigError as error:
+        raise TopologyError("store-unusable", f"table {table.schema.id}: {error}") from error
+    password_file = store.password_file
     if not settings.store_urls and (url or password_file):
         reason = "plans reach databases that the operator has set up (stages.datasources), and no others"
         advice = "name one as datasource and leave password.file out, or set stages.store_urls: true of the driver"
@@ -236,7 +247,7 @@ def _database(store: Store, table: model.AnalysedTable, settings: StageSettings)
         url, username = found.url, username or source.username or found.username
         password_file = password_file or source.password_file
     try:
-        engine = open_database(url, password_file, username, store.password)
+        engine = open_database(url, password_file, username, password)
     except DatabaseUrlError as error:
         raise TopologyError("store-unusable", f"table {table.schema.id}: {error.option}: {error}") from error
     if not store.datasource:

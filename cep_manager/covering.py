@@ -1,0 +1,31 @@
+"""Secrets of plans are shown to those who may change these plans, and to nobody else."""
+
+from __future__ import annotations
+
+import msgspec
+from flask import g
+
+from cep_common.security.access import Permission, Principal, is_granted
+from cep_manager.manager_view import PlanDetails
+from query_plan.secrets import cover_in, cover_plan
+
+
+def sees_secrets() -> bool:
+    """Return whether who makes the present request may edit plans."""
+    principal: Principal | None = g.get("principal")
+    return bool(g.get("anybody")) if principal is None else is_granted(principal, Permission.EDIT)
+
+
+def shown_text(text: str) -> str:
+    """The text of a plan as the caller may see it."""
+    return text if sees_secrets() else cover_plan(text)
+
+
+def shown_details(plan: PlanDetails) -> PlanDetails:
+    """A plan as the caller may see it."""
+    return plan if sees_secrets() else msgspec.structs.replace(plan, text=cover_plan(plan.text))
+
+
+def shown_query_plan(query_plan: str, text: str) -> str:
+    """The query plan that was made of `text`, as the caller may see it."""
+    return query_plan if sees_secrets() else cover_in(query_plan, text)

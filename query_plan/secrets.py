@@ -1,0 +1,75 @@
+"""Secrets in the texts of plans: where they are, and the text without them. Pure.
+
+What is no reference (`${secret:NAME}`, see `cep_common.secrets`) is covered by the name of its option: passwords,
+tokens, headers, what a URL has beside scheme, host and port.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from html import escape
+
+from cep_common.insight.redaction import COVER, redact, shown_url
+from cep_common.secrets import is_whole_reference
+
+_OPTION = re.compile(
+    r"""(?P<name>[\w.]{1,100})(?P<equals>\s{0,50}=\s{0,50})(?P<quote>\"\"\"|"|')(?P<value>.*?)(?P=quote)""", re.DOTALL
+)
+_SECRET = re.compile(
+    r"password|passwd|passphrase|secret|credential|api\.?key|access\.?key|private\.?key|token", re.IGNORECASE
+)
+_NONE = frozenset({"password.file", "token.url", "ref"})
+_HEADER = re.compile(r"(?P<name>[\w!#$%&*+.^`|~-]+)(?P<colon>\s*:\s*)(?P<value>[^'\"\r\n]*)")
+_PLAIN_HEADERS = frozenset({"content-type", "accept", "user-agent", "content-language"})
+_WEB_URLS = frozenset({"publisher.url", "token.url"})
+SHORTEST = 4
+"""A secret that is shorter is covered where its option is, and not wherever else the same letters are."""
+
+
+@lru_cache(maxsize=128)
+def cover_plan(text: str) -> str:
+    """The plan `text`, whether or not it can be parsed, with its secrets covered."""
+    return _OPTION.sub(_covered, text)
+
+
+@lru_cache(maxsize=128)
+def cover_in(other: str, text: str) -> str:
+    """`other`, which was made of the plan `text` (its query plan, an explanation), with the plan's secrets covered."""
+    covered = cover_plan(other)
+    for secret in secrets_of(text):
+        for written in {secret, escape(secret, quote=False), escape(secret)}:
+            covered = covered.replace(written, COVER)
+    return covered
+
+
+def secrets_of(text: str) -> tuple[str, ...]:
+    """The values of secrets in the plan `text`, the longest first."""
+    found = {
+        option["value"]
+        for option in _OPTION.finditer(text)
+        if _is_secret(option["name"]) and not is_whole_reference(option["value"]) and len(option["value"]) >= SHORTEST
+    }
+    return tuple(sorted(found, key=lambda secret: (-len(secret), secret)))
+
+
+def _covered(found: re.Match[str]) -> str:
+    name, value, quote = found["name"], found["value"], found["quote"]
+    if _is_secret(name):
+        shown = value if not value or is_whole_reference(value) else COVER
+    elif name.casefold() == "headers":
+        shown = _HEADER.sub(_covered_header, value)
+    elif name.casefold() in _WEB_URLS and "://" in value and "{{" not in value:
+        shown = shown_url(value)
+    else:
+        shown = redact(value) if "://" in value or "=" in value else value
+    return f"{name}{found['equals']}{quote}{shown}{quote}"
+
+
+def _covered_header(found: re.Match[str]) -> str:
+    plain = found["name"].casefold() in _PLAIN_HEADERS or is_whole_reference(found["value"].strip())
+    return found[0] if plain or not found["value"].strip() else f"{found['name']}{found['colon']}{COVER}"
+
+
+def _is_secret(name: str) -> bool:
+    return name.casefold() not in _NONE and _SECRET.search(name) is not None
