@@ -112,7 +112,10 @@ def _delete(client: ManagerClient, plan: str, name: str) -> None:
 
 def _savepoint_line(one: Any) -> str:
     if one["state"] == "stored":
-        return f"{one['name']}  {_time(one['taken_ms'])}  checkpoint {one['checkpoint']}  {_size(one['size_bytes'])}"
+        if not one["taken_ms"]:
+            return f"{one['name']}  {one['unreadable']}"
+        taken = f"{one['name']}  {_time(one['taken_ms'])}  checkpoint {one['checkpoint']}  {_size(one['size_bytes'])}"
+        return f"{taken}  {one['unreadable']}".rstrip()
     return f"{one['name']}  {one['state']}  {one['error']}".rstrip()
 
 

@@ -49,12 +49,14 @@ class BeginCheckpoint(Message, frozen=True):
 
 class StoredState(msgspec.Struct, frozen=True):
     """The state of one component instance as the store has it: `chunks` are the names of its pieces in order, or
-    `inline` is the state itself when it is small; `size_bytes` is its whole size."""
+    `inline` is the state itself when it is small; `size_bytes` is its whole size. `format` is that of a snapshot of the
+    engine; 0: it is none, or an earlier version wrote it."""
 
     instance: str
     size_bytes: int
     chunks: tuple[str, ...] = ()
     inline: bytes = b""
+    format: int = 0
 
 
 class StoredPack(msgspec.Struct, frozen=True):

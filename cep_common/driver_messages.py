@@ -42,11 +42,15 @@ class CheckpointReport(msgspec.Struct, frozen=True):
 FORMER_SAVEPOINT = "former-"
 """So begins the name of a savepoint in which the newest checkpoint of another plan of the name is kept; its number
 follows. Nobody else names one so."""
+UNREADABLE_SAVEPOINT = "unreadable-"
+"""So begins the name of a savepoint in which the newest checkpoint of another version is kept, once its plan was told
+to begin from something else; its number follows. Nobody else names one so."""
 
 
 class SavepointReport(msgspec.Struct, frozen=True):
     """A savepoint that is kept, or that was asked for and is not there yet, or `failed` for the reason `error`; of one
-    that is kept this says why it could not be deleted."""
+    that is kept this says why it could not be deleted. `unreadable` says why no plan can begin from it: another
+    version of the software wrote it."""
 
     key: PlanKey
     name: str
@@ -55,13 +59,16 @@ class SavepointReport(msgspec.Struct, frozen=True):
     taken_ms: int = 0
     size_bytes: int = 0
     error: str = ""
+    unreadable: str = ""
 
 
 class TopologyReport(msgspec.Struct, frozen=True):
     """How the driver sees one topology; `reason` says why it waits, restarts or failed. `restarts` is also the attempt
     that runs now, `spans` which results stand (the newest attempts alone), `checkpoints` the newest, oldest first.
     `begun_from` is the checkpoint that it began from, 0 when without state; `failed_checkpoints` came to nothing.
-    `failures` are what ended topologies of the plan under this driver. `deployed_ms`: as in `submit-topology`."""
+    `failures` are what ended topologies of the plan under this driver. `deployed_ms`: as in `submit-topology`.
+    `unreadable` says that the plan cannot begin from its newest checkpoint, since another version of the software wrote
+    it, and what to do; empty: it can, as far as that is known."""
 
     key: PlanKey
     epoch: int
@@ -74,6 +81,7 @@ class TopologyReport(msgspec.Struct, frozen=True):
     failed_checkpoints: int = 0
     failures: tuple[ErrorRecord, ...] = ()
     deployed_ms: int = 0
+    unreadable: str = ""
 
 
 class CheckpointSettings(msgspec.Struct, frozen=True):

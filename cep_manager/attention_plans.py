@@ -9,7 +9,7 @@ import msgspec
 from cep_common.driver_messages import CheckpointReport, TopologyReport
 from cep_common.ids import PlanKey
 from cep_manager.attention import RECENT_MS, Finding, Picture, Severity, Subject
-from cep_manager.checkpoint_view import former_savepoint
+from cep_manager.checkpoint_view import former_savepoint, unreadable_state
 from cep_manager.degraded import DegradedPart, degraded_parts
 from cep_manager.deployment import RUNS
 from cep_manager.plan_record import PlanRecord
@@ -78,7 +78,11 @@ def _state(case: Case) -> Iterator[Finding]:
     picture, record = case.picture, case.record
     since_ms = picture.time_of_day(record.state_since_ms)
     key, reason = record.key, record.reason
-    if record.state is PlanState.FAILED:
+    if record.state is PlanState.FAILED and unreadable_state(picture.snapshot, record):
+        what = f"It waits for a decision: {reason}"
+        advice = "Decide what it begins from, with Restart … or the commands named; accepted events wait until then."
+        yield _finding(key, Severity.CRITICAL, "state-unreadable", what, advice, since_ms)
+    elif record.state is PlanState.FAILED:
         advice = "Edit the plan and deploy it anew." if record.unusable else "Mend the cause, then restart the plan."
         yield _finding(key, Severity.CRITICAL, "plan-failed", f"It does not run: {reason}", advice, since_ms)
     elif record.state is PlanState.WAITING and not (case.system and picture.snapshot.driver_missing):

@@ -6,9 +6,10 @@ import re
 from datetime import UTC, datetime
 
 from cep_common.checkpoint_messages import ClearCheckpoints, DeleteSavepoint, TakeSavepoint
-from cep_common.driver_messages import FORMER_SAVEPOINT, SavepointReport
+from cep_common.driver_messages import FORMER_SAVEPOINT, UNREADABLE_SAVEPOINT, SavepointReport
 from cep_common.ids import PlanKey
 from cep_manager.checkpoint_view import (
+    BEGIN_ANEW,
     CheckpointList,
     SavepointList,
     SavepointView,
@@ -19,8 +20,9 @@ from cep_manager.checkpoint_view import (
 )
 from cep_manager.errors import BadRequestError
 from cep_manager.manager_view import Outcome
-from cep_manager.plan_commands import BEGIN_ANEW, PlanCommands, outcome_of
+from cep_manager.plan_commands import PlanCommands, outcome_of
 
+_RESERVED = (FORMER_SAVEPOINT, UNREADABLE_SAVEPOINT)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 
 
@@ -63,9 +65,9 @@ class CheckpointCommands(PlanCommands):
 
 def require_free_name(name: str) -> None:
     """Raises BadRequestError when nobody may name a savepoint so."""
-    if not _NAME.fullmatch(name) or name == BEGIN_ANEW or name.startswith(FORMER_SAVEPOINT):
+    if not _NAME.fullmatch(name) or name == BEGIN_ANEW or name.startswith(_RESERVED):
         raise BadRequestError(
             f"a savepoint cannot be named {name[:80]!r}: use up to 64 letters, digits, '.', '_' and '-', beginning "
-            f"with a letter or digit; {BEGIN_ANEW!r} stands for no savepoint, and what other plans have left is kept "
-            f"under names that begin with {FORMER_SAVEPOINT!r}"
+            f"with a letter or digit; {BEGIN_ANEW!r} stands for no savepoint, and what other plans or versions have "
+            f"left is kept under names that begin with {' or '.join(map(repr, _RESERVED))}"
         )

@@ -12,8 +12,12 @@ from cep_common.driver_messages import (
     SavepointReport,
 )
 from cep_common.ids import PlanKey
-from cep_manager.errors import UnknownSavepointError
+from cep_manager.errors import StateUnreadableError, UnknownSavepointError
+from cep_manager.plan_record import PlanRecord
 from cep_manager.snapshot import Snapshot
+
+BEGIN_ANEW = "none"
+"""Stands for no savepoint where one can be named: what begins so has no state."""
 
 
 class CheckpointView(msgspec.Struct, frozen=True):
@@ -96,7 +100,8 @@ class CheckpointOverview(msgspec.Struct, frozen=True):
 
 
 class SavepointView(msgspec.Struct, frozen=True):
-    """A savepoint of a plan, which need not be deployed; `state` is `taking`, `stored` or `failed`."""
+    """A savepoint of a plan, which need not be deployed; `state` is `taking`, `stored` or `failed`. `unreadable` says
+    why no plan can begin from it: another version of the software wrote it; empty: one can."""
 
     plan: str
     tenant: int
@@ -106,6 +111,7 @@ class SavepointView(msgspec.Struct, frozen=True):
     taken_ms: int
     size_bytes: int
     error: str
+    unreadable: str
 
 
 class SavepointList(msgspec.Struct, frozen=True):
@@ -163,17 +169,44 @@ def savepoint_view(report: SavepointReport) -> SavepointView:
         report.taken_ms,
         report.size_bytes,
         report.error,
+        report.unreadable,
     )
 
 
 def require_savepoint(snapshot: Snapshot, key: PlanKey, name: str) -> None:
-    """Raises UnknownSavepointError when the plan has no such savepoint; where no driver lives nobody can tell."""
+    """Raises UnknownSavepointError when the plan has no such savepoint, StateUnreadableError when it cannot begin from
+    it; where no driver lives nobody can tell."""
     if snapshot.driver is None:
         return
-    known = [one.name for one in _savepoints(snapshot, key) if one.state == "stored"]
+    found = next((one for one in _savepoints(snapshot, key) if one.name == name and one.unreadable), None)
+    if found is not None:
+        what = f"savepoint {name} of {key.plan} cannot be used: {found.unreadable}; nothing was changed"
+        raise StateUnreadableError(what, {"savepoint": name, "allowed": usable_savepoints(snapshot, key)})
+    known = usable_savepoints(snapshot, key)
     if name not in known:
         there = f"there are: {', '.join(known)}" if known else "it has none"
         raise UnknownSavepointError(f"{key.plan} has no savepoint named {name}; {there}", {"allowed": known})
+
+
+def usable_savepoints(snapshot: Snapshot, key: PlanKey) -> list[str]:
+    """The names of the plan's savepoints that it can begin from, oldest first."""
+    return [one.name for one in _savepoints(snapshot, key) if one.state == "stored" and not one.unreadable]
+
+
+def unreadable_state(snapshot: Snapshot, record: PlanRecord) -> str:
+    """Why the plan cannot begin from its newest checkpoint, and what to do; empty: it can, as far as that is known."""
+    reports = snapshot.driver.latest.topologies if snapshot.driver is not None else ()
+    own = (one for one in reports if (one.key, one.epoch) == (record.key, record.epoch) and record.owns(one))
+    return next((one.unreadable for one in own), "")
+
+
+def require_readable_state(snapshot: Snapshot, record: PlanRecord) -> None:
+    """Raises StateUnreadableError when the plan cannot begin from its newest checkpoint: what it begins from must be
+    said."""
+    problem = unreadable_state(snapshot, record)
+    if problem:
+        details = {"allowed": [*usable_savepoints(snapshot, record.key), BEGIN_ANEW]}
+        raise StateUnreadableError(f"{record.key.plan} was not changed: {problem}", details)
 
 
 def _savepoints(snapshot: Snapshot, key: PlanKey) -> list[SavepointReport]:

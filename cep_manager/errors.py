@@ -70,6 +70,12 @@ class UnknownSavepointError(ManagerError):
     code = "unknown-savepoint"
 
 
+class StateUnreadableError(ManagerError):
+    """What the plan would begin from was written by another version of the software, so nothing was changed."""
+
+    code = "state-unreadable"
+
+
 class UnknownWorkerError(ManagerError):
     """There is no worker of that name."""
 

@@ -10,7 +10,7 @@ import msgspec
 from cep_common.clock import Clock
 from cep_common.ids import PlanKey
 from cep_common.task_messages import StatisticsLevel
-from cep_manager.checkpoint_view import require_savepoint
+from cep_manager.checkpoint_view import BEGIN_ANEW, require_readable_state, require_savepoint
 from cep_manager.compiled_plan import CompiledPlan
 from cep_manager.compiler import compile_plan, with_name
 from cep_manager.config import ManagerConfig
@@ -52,9 +52,6 @@ COUNTED: dict[StatisticsLevel, str] = {
     "detail": "events and latencies, and what each query does",
 }
 """What stages count at each level, for people."""
-
-BEGIN_ANEW = "none"
-"""Stands for no savepoint where one can be named: what begins so has no state."""
 
 
 class PlanCommands:
@@ -263,6 +260,11 @@ class PlanCommands:
         if restore and restore != BEGIN_ANEW:
             require_savepoint(self._live_snapshot(), key, restore)
 
+    def _require_beginning(self, record: PlanRecord, restore: str) -> None:
+        """Raise StateUnreadableError before anything is stopped, unless it is said what the plan begins from."""
+        if not restore and not record.restore:
+            require_readable_state(self._live_snapshot(), record)
+
     def _add(self, key: PlanKey, text: str, compiled: CompiledPlan, restore: str = "") -> Outcome:
         check_plans(self._quotas.of(key.tenant), key, self._live_snapshot().plans)
         refuse_paths(self._live_snapshot(), key, compiled)
@@ -302,6 +304,7 @@ class PlanCommands:
         restore: str = "",
     ) -> Outcome:
         key = record.key
+        self._require_beginning(record, restore)
         restore, restore_epoch = _order(record, restore)
         self._check_workers(key, workers or compiled.workers, compiled.cores)
         former = former_of(record) if record.change() is not None or record.has_run() else None
@@ -369,6 +372,7 @@ class PlanCommands:
     def _restart(self, record: PlanRecord, message: str, restore: str = "") -> Outcome:
         if record.draining is None:
             _refuse_during(record, "update", "rebalance")
+        self._require_beginning(record, restore)
         carries = record.state is not PlanState.FAILED or record.restore == BEGIN_ANEW
         # A savepoint from which it could not begin is not tried again: its own checkpoints still count.
         stored = self._store.restart(record.key, *(_order(record, restore) if restore or carries else ("", 0)))

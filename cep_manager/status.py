@@ -14,6 +14,7 @@ import msgspec
 from cep_common.ids import PlanKey
 from cep_common.messages import RegisterWorker, WorkerPlanReport
 from cep_common.task_messages import ComponentReport, HeldState, RegisterTask, StatisticsLevel, StreamCount
+from cep_manager.checkpoint_view import unreadable_state
 from cep_manager.compiled_plan import CompiledPlan
 from cep_manager.degraded import DegradedPart, degraded_parts, reason_of
 from cep_manager.draining import Unprocessed, unprocessed
@@ -40,6 +41,9 @@ class TopologyStatus(msgspec.Struct, frozen=True):
     `waits_for` says what time waits for: `awaited` are streams whose first event holds event time back while others
     have events. Under the system clock processing time is `behind_ms` behind the time of day. `late` counts events that
     came behind the clock, by stream.
+
+    `state_unreadable` says that another version of the software wrote what the plan would begin from, and what people
+    can decide; empty: it can begin.
     """
 
     state: PlanState
@@ -62,6 +66,7 @@ class TopologyStatus(msgspec.Struct, frozen=True):
     awaited: tuple[str, ...] = ()
     behind_ms: int = 0
     late: tuple[StreamCount, ...] = ()
+    state_unreadable: str = ""
 
 
 class InflowStatus(msgspec.Struct, frozen=True):
@@ -147,6 +152,7 @@ def plan_status(snapshot: Snapshot, key: PlanKey) -> PlanStatus:
             awaited=awaited_streams(tasks),
             behind_ms=max((one.behind_ms for one in _components(tasks)), default=0),
             late=late_events(tasks),
+            state_unreadable=unreadable_state(snapshot, record),
         ),
         inflow=inflow,
         outflow=outflow,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from cep_common.errors import CepError
 
+STATE_UNREADABLE = "state-unreadable"
+
 
 class TopologyError(CepError):
     """A topology that cannot be built or go on; `reason_code` is stable (`not-supported`, `stale-epoch`, …)."""

@@ -24,7 +24,7 @@ from siddhi.column_names import TIMESTAMP
 from topology.bundle import Bundle
 from topology.channels import Channels, HeldChannel
 from topology.conversion import attributes_of, conversion_problem, converted
-from topology.errors import TopologyError
+from topology.errors import STATE_UNREADABLE, TopologyError
 from topology.frames import CLOCK, arrow_schema, concatenate, decode_batch, encode_batch, has_clocks, with_clocks
 from topology.link import END_OF_TIME, NO_WATERMARK
 
@@ -241,9 +241,7 @@ class EventTimeMerger:
         self.channels.restore(held.channels, held.begun, now_ms)
         for one in held.batches:
             if one.stream not in self._pending:
-                raise TopologyError(
-                    "state-unreadable", f"rows of {one.stream} are held, which is no input of the stage"
-                )
+                raise TopologyError(STATE_UNREADABLE, f"rows of {one.stream} are held, which is no input of the stage")
             batch = one.batch(schemas[one.stream])
             if batch is None:
                 problem = conversion_problem(one.attributes, attributes_of(schemas[one.stream]))
@@ -369,7 +367,7 @@ def _decoded(state: bytes) -> _HeldState:
     try:
         return msgspec.msgpack.decode(state, type=_HeldState)
     except msgspec.DecodeError as error:
-        raise TopologyError("state-unreadable", f"what waited to be merged cannot be read: {error}") from error
+        raise TopologyError(STATE_UNREADABLE, f"what waited to be merged cannot be read: {error}") from error
 
 
 def _common_order(parts: Sequence[tuple[str, pa.RecordBatch, Order]]) -> tuple[Order, ...]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from topology.errors import TopologyError
+from topology.errors import STATE_UNREADABLE, TopologyError
 
 
 class LogPosition(msgspec.Struct, frozen=True, array_like=True):
@@ -113,7 +113,7 @@ def _farthest(states: Iterable[bytes]) -> dict[str, LogPosition]:
             positions = _DECODER.decode(state)
         except msgspec.DecodeError as error:
             reason = f"the positions of a receiver cannot be read: {error}"
-            raise TopologyError("state-unreadable", reason) from error
+            raise TopologyError(STATE_UNREADABLE, reason) from error
         for place, position in positions.items():
             known = found.get(place)
             if known is None or known.position < position.position:

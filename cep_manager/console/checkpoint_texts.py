@@ -30,6 +30,7 @@ TRIGGERS = {"interval": "interval", "savepoint": "savepoint", "last": "last befo
 SAVEPOINT_STATES: dict[str, tuple[str, Tone]] = {
     "taking": ("being taken", "busy"),
     "stored": ("stored", "good"),
+    "unreadable": ("unreadable", "warn"),
     "failed": ("failed", "bad"),
 }
 
@@ -108,6 +109,7 @@ class SavepointRow(msgspec.Struct, frozen=True):
     state: str
     tone: Tone
     stored: bool
+    usable: bool
     checkpoint: str
     taken_ms: int
     size: str
@@ -246,17 +248,18 @@ def _plan_row(told: PlanCheckpoints) -> PlanRow:
 
 
 def _savepoint(one: SavepointView) -> SavepointRow:
-    state, tone = SAVEPOINT_STATES[one.state]
+    state, tone = SAVEPOINT_STATES["unreadable" if one.unreadable else one.state]
     stored = one.state == "stored"
     return SavepointRow(
         name=one.name,
         state=state,
         tone=tone,
         stored=stored,
+        usable=stored and not one.unreadable,
         checkpoint=count(one.checkpoint) if one.checkpoint else UNKNOWN,
         taken_ms=one.taken_ms,
         size=size(one.size_bytes) if stored else UNKNOWN,
-        error=one.error,
+        error="; ".join(filter(None, (one.unreadable, one.error))),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cep_common.ids import PlanKey
 from cep_common.latency import percentile_ms
-from cep_manager.checkpoint_view import checkpoint_list, savepoint_list
+from cep_manager.checkpoint_view import checkpoint_list, usable_savepoints
 from cep_manager.graph_ends import connections
 from cep_manager.manager_view import Overview
 from cep_manager.plan_record import PlanRecord
@@ -57,7 +57,7 @@ def _head(overview: Overview, topology: Topology) -> TopologyHead:
         tasks=sum(component.planned.parallel for component in topology.components),
         restart_reason=record.interruption if record.restarts else "",
         last_checkpoint=_last_checkpoint(snapshot, record),
-        savepoints=tuple(one.name for one in savepoint_list(snapshot, key).savepoints if one.state == "stored"),
+        savepoints=tuple(usable_savepoints(snapshot, key)),
         places=_places(snapshot, record),
         samples=snapshot.samples.get(key, NONE).running(snapshot.now_ms),
     )

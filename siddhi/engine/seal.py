@@ -19,6 +19,8 @@ FORMAT_VERSION = 13
 READABLE = (11, FORMAT_VERSION)
 """11 did not tell what the state of queries follows from: after an edit they are known by name and text alone."""
 
+READABLE_FORMATS = " and ".join(map(str, READABLE))
+
 _MAGIC = b"CEPS"
 _HEADER = struct.Struct("<4sH16sIQ")
 
@@ -37,6 +39,14 @@ def sealed(body: Sequence[Buffer], app: bytes) -> bytes:
     return b"".join([_HEADER.pack(_MAGIC, FORMAT_VERSION, app, checksum, length), *body])
 
 
+def format_of(data: Buffer) -> int:
+    """Return the format in which a snapshot was written, told by its first bytes; 0 when they begin no snapshot."""
+    if len(data) < _HEADER.size or bytes(data[: len(_MAGIC)]) != _MAGIC:
+        return 0
+    version: int = _HEADER.unpack_from(data)[1]
+    return version
+
+
 def unsealed(data: Buffer) -> tuple[bytes, memoryview]:
     """The fingerprint of the app whose snapshot `data` is, and the body; `SnapshotError` says why there is none."""
     if len(data) < _HEADER.size or bytes(data[: len(_MAGIC)]) != _MAGIC:
@@ -44,7 +54,7 @@ def unsealed(data: Buffer) -> tuple[bytes, memoryview]:
     _, version, app, checksum, length = _HEADER.unpack_from(data)
     if version not in READABLE:
         raise unusable(
-            "snapshot-format", f"it was written in format {version}, and this engine reads format {FORMAT_VERSION}"
+            "snapshot-format", f"it was written in format {version}, and this engine reads {READABLE_FORMATS}"
         )
     body = memoryview(data)[_HEADER.size :]
     if len(body) != length or zlib.crc32(body) != checksum:

@@ -14,7 +14,7 @@ from cep_common.web_client import Answer, WebClient
 
 STORED = {
     "name": "three", "state": "stored", "checkpoint": 7, "taken_ms": 1_767_225_600_000, "size_bytes": 13_865,
-    "error": "",
+    "error": "", "unreadable": "",
 }  # fmt: skip
 TAKING = {**STORED, "state": "taking", "checkpoint": 0, "taken_ms": 0, "size_bytes": 0}
 FAILED = {**TAKING, "state": "failed", "error": "task 1: No space left on device"}

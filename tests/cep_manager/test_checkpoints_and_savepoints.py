@@ -117,7 +117,7 @@ def test_a_savepoint_that_there_is_not_is_refused_with_those_that_there_are(clie
 def test_savepoints_have_names_that_can_be_files_and_mean_nothing_else() -> None:
     for name in ("before", "20261122-1109", "former", "a" * 64):
         require_free_name(name)
-    for name in ("", "none", "former-7", ".hidden", "a/b", "a" * 65):
+    for name in ("", "none", "former-7", "unreadable-7", ".hidden", "a/b", "a" * 65):
         with pytest.raises(BadRequestError, match="cannot be named"):
             require_free_name(name)
 

@@ -557,6 +557,58 @@ def test_a_plan_that_could_not_begin_from_a_savepoint_is_restarted_from_what_it_
     assert submitted == [(2, "before"), (3, "")]
 
 
+UNREADABLE = "checkpoint 9 of Storms cannot be used: its state is in format 9, this version reads 11 and 13"
+
+
+def test_a_savepoint_of_another_version_is_refused_before_anything_is_stopped(
+    manager: ManagerProcess, peer: Peer, address: str
+) -> None:
+    kept = [
+        SavepointReport(KEY, "now", "stored", 8),
+        SavepointReport(KEY, "before", "stored", 7, unreadable="format 9"),
+    ]
+    peer.ask(RegisterDriver("driver-1", "127.0.0.1", 1, "local[2]", 2, 1, (running(1),), savepoints=tuple(kept)))
+    assert eventually(lambda: requests.get(f"{address}/plans/Storms/savepoints", timeout=5).json()["savepoints"])
+    peer.pushed = []
+    tried = (
+        post(address, "restart?from=before"),
+        put(address, OTHER, **{"from": "before"}),
+        requests.post(f"{address}/plans?replace=true&from=before", data=OTHER.encode(), timeout=5),
+    )
+    for refused in tried:
+        assert (refused.status_code, refused.json()["code"]) == (409, "state-unreadable")
+        assert "savepoint before of Storms cannot be used: format 9; nothing was changed" in refused.json()["message"]
+        assert refused.json()["details"]["allowed"] == ["now"]
+    assert (details(address)["epoch"], details(address)["text"]) == (1, PLAN)
+    peer.drive(running(1))
+    assert peer.pushed == [], "the topology that runs was left alone"
+
+
+def test_state_of_another_version_waits_for_a_decision_and_is_never_left_behind_silently(
+    manager: ManagerProcess, peer: Peer, address: str
+) -> None:
+    """As after an upgrade of the software."""
+    told = msgspec.structs.replace(running(1, "failed", UNREADABLE), unreadable=UNREADABLE)
+    peer.drive(told)
+    assert eventually(state_is(address, "failed"))
+    found = details(address)["status"]["topology"]
+    assert (found["reason"], found["state_unreadable"]) == (UNREADABLE, UNREADABLE)
+    overview = requests.get(f"{address}/overview", timeout=5).json()
+    (alert,) = [one for one in overview["findings"] if one["name"] == "Storms"]
+    assert (alert["severity"], alert["code"]) == ("critical", "state-unreadable")
+    assert UNREADABLE in alert["what"]
+    peer.pushed = []
+    for refused in (post(address, "restart"), post(address, "rebalance", {"workers": 2}), put(address, OTHER)):
+        assert (refused.status_code, refused.json()["code"]) == (409, "state-unreadable")
+        assert refused.json()["details"]["allowed"] == ["none"]
+    peer.drive(told)
+    assert (details(address)["epoch"], peer.pushed) == (1, [])
+    assert post(address, "restart?from=none").json()["message"].endswith("windows, patterns and tables start empty")
+    order = peer.next_push(told)
+    assert isinstance(order, SubmitTopology)
+    assert (order.epoch, order.restore, order.beside) == (2, "none", False)
+
+
 def test_a_change_says_what_becomes_of_the_state_of_a_plan_that_does_not_run(
     manager: ManagerProcess, peer: Peer, address: str
 ) -> None:

@@ -170,6 +170,18 @@ def test_a_plan_of_which_nothing_can_be_read_begins_without_state_and_says_so(
     assert "no checkpoint can be read, the plan begins without state" in caplog.text
 
 
+def test_a_plan_of_which_not_even_the_lineage_can_be_read_waits_until_people_decide(driver: Driver) -> None:
+    driver.open(1)
+    driver.take(1, 1)
+    folder = driver.folder / "checkpoints" / "-1234" / "Delays"
+    for file in [folder / "lineage", *folder.rglob("checkpoints/*1-1-0")]:
+        file.write_bytes(b"")
+    with pytest.raises(CheckpointUnreadableError, match="Accepted events wait until then") as refused:
+        driver.open(2)
+    assert "cep restart Delays --from SAVEPOINT`, or `--from none` for empty state" in str(refused.value)
+    assert driver.open(2, restore=BEGIN_ANEW).reference == ""
+
+
 @pytest.mark.parametrize("gone", [False, True])
 def test_a_damaged_lineage_and_one_that_is_gone_are_made_anew_from_the_checkpoints(
     gone: bool, driver: Driver, caplog: pytest.LogCaptureFixture

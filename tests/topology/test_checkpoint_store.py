@@ -11,7 +11,7 @@ from checkpoint_stores import KEY, KINDS, SERVERS, lineage_of, manifest_of, spoi
 
 from cep_common.ids import PlanKey
 from topology.checkpoint.blobs import safe_name
-from topology.checkpoint.errors import CheckpointUnreadableError, StoreUnreachableError
+from topology.checkpoint.errors import OTHER_VERSION, CheckpointUnreadableError, StoreUnreachableError
 from topology.checkpoint.model import Lineage, seal
 from topology.checkpoint.store import CheckpointStore, Taken, open_store, read_state
 from topology.checkpoint.writer import PartWriter
@@ -73,7 +73,6 @@ DAMAGES: list[tuple[Callable[[bytes], bytes], str]] = [
     (lambda data: data[:-1], "torn"),
     (lambda data: data[:0], "torn"),
     (lambda data: b"something else, " + data, "foreign"),
-    (lambda data: data[:8] + b"\0\x63" + data[10:], "version"),
     (lambda data: data[:-5] + b"\xff" + data[-4:], "damaged"),
     (lambda _data: seal(Lineage()), "foreign"),
 ]
@@ -99,6 +98,20 @@ def test_of_a_torn_or_foreign_manifest_is_told_and_the_one_before_is_used(
     assert found[1].checkpoint == 1
     assert len(told) == 1
     assert "checkpoint 2 of Delays[-1234] is passed over" in told[0]
+
+
+def test_a_manifest_of_another_version_is_told_of_and_not_passed_over(tmp_path: Path) -> None:
+    store = store_of("directory", tmp_path)
+    writer = writer_of(store)
+    take(store, writer, 1, {"all#0": b"one"})
+    take(store, writer, 2, {"all#0": b"two"})
+    for file in tmp_path.rglob("*2-1-0"):
+        if file.parent.name == "checkpoints":
+            data = file.read_bytes()
+            file.write_bytes(data[:8] + b"\0\x63" + data[10:])
+    with pytest.raises(CheckpointUnreadableError, match="written in format 99, this version reads format 1") as refused:
+        store.newest(KEY, OPEN, pytest.fail)
+    assert refused.value.reason_code == OTHER_VERSION
 
 
 def test_a_checkpoint_whose_pack_is_torn_or_gone_is_passed_over(store: CheckpointStore) -> None:

@@ -15,7 +15,7 @@ from cep_common.messages import Rejected
 from query_plan.builder import build
 from siddhi.analysis.analyser import analyse
 from siddhi.language.parser import parse
-from topology.errors import TopologyError
+from topology.errors import STATE_UNREADABLE, TopologyError
 from topology.frames import encode_batch
 from topology.link_sender import LinkState
 from topology.model import Topology
@@ -368,3 +368,16 @@ def test_checkpoints_one_after_the_other_each_hold_what_came_before_them(launch:
         running.begin(checkpoint)
         states = running.taken(checkpoint)
         assert set(states) == {"EventReceiver#0", "filtering#0", "filtering#1", "total#0"}
+
+
+@pytest.mark.parametrize("part", ["engine", "held"])
+def test_a_task_that_cannot_read_its_state_says_so_before_it_works(part: str, zmq_context: Context) -> None:
+    """Another version wrote it, or it is no state at all: to try again would be no use."""
+    topology = Topology(KEY, EPOCH, build(analyse(parse(PLAN.format(header="")))), 1)
+    task = Task(topology, 0, StageSettings(host="127.0.0.1"), zmq_context, SystemClock(), secures=True)
+    task.bring({"total#0": {part: b"CEPS" + bytes([99, 0]) + bytes(100)}})
+    with pytest.raises(TopologyError, match="cannot be read") as refused:
+        task.run()
+    assert refused.value.reason_code == STATE_UNREADABLE
+    if part == "engine":
+        assert "it was written in format 99, and this engine reads 11 and 13" in str(refused.value)

@@ -10,14 +10,15 @@ from collections.abc import Iterable
 
 import msgspec
 
-from cep_common.driver_messages import FORMER_SAVEPOINT
+from cep_common.driver_messages import FORMER_SAVEPOINT, UNREADABLE_SAVEPOINT
 from cep_common.ids import PlanKey
 from cep_common.messages import CheckpointSpan
-from topology.checkpoint.errors import CheckpointError, CheckpointUnreadableError
+from topology.checkpoint.errors import OTHER_VERSION, CheckpointError, CheckpointUnreadableError, decide
 from topology.checkpoint.instructions import WriteManifest
 from topology.checkpoint.model import Lineage, Manifest, needed_packs, new_pack, stages_of, with_span
 from topology.checkpoint.runs import Opening, RunId
-from topology.checkpoint.store import CheckpointStore, Taken, is_checkpoint
+from topology.checkpoint.state_formats import format_problem, refuse_unreadable, unreadable_formats
+from topology.checkpoint.store import CheckpointStore, Savepoint, Taken, is_checkpoint
 
 logger = logging.getLogger(__name__)
 
@@ -30,9 +31,9 @@ RESERVED_AT_ONCE = 10
 
 class Opened(msgspec.Struct, frozen=True):
     """Where a run begins: from the manifest with `reference`, or without state when that is empty; `number` is that
-    checkpoint's. Another plan of the name had checkpoints here until now: the newest has become the savepoint `kept`;
-    empty: none had. A run that `goes_back` begins from a checkpoint, or from nothing since none can be read: it needs
-    all events again that what it begins from does not hold."""
+    checkpoint's. A newest checkpoint that is another plan's of the name, or of another version, has become the
+    savepoint `kept`; empty: there was none. A run that `goes_back` begins from a checkpoint, or from nothing since none
+    can be read: it needs all events again that what it begins from does not hold."""
 
     opening: Opening
     reference: str
@@ -52,21 +53,24 @@ class Archive:
         self._oldest: dict[PlanKey, int] = {}
         self._bases: dict[RunId, Manifest] = {}
         self._manifests: dict[str, Manifest] = {}
+        self._problems: dict[tuple[PlanKey, str, int, int, int], str] = {}
+        """Why no plan can begin from a savepoint; to find out may need its states."""
 
     def check(self) -> None:
         """The store can be used now."""
         self._store.check()
 
-    def open_run(self, run: RunId, restore: str, restore_epoch: int = 0) -> Opened:
+    def open_run(self, run: RunId, restore: str, restore_epoch: int = 0, *, has_state: bool = False) -> Opened:
         """The run is the plan's newest attempt, and checkpoints of others do not count any more. `restore` says what
         its epoch begins from: empty, from the newest checkpoint that counts; `none`, anew; else from the savepoint of
         that name. It was told so under `restore_epoch`, 0: its own; if it has begun under that or a later epoch, it
         begins from the newest checkpoint that counts. Those of another plan of the name never count for it; the newest
-        of them becomes a savepoint."""
+        of them becomes a savepoint. One that `has_state` already goes on without what it cannot read; for others
+        CheckpointUnreadableError says what the operator can do."""
         told_under = restore_epoch or run.epoch
         # One that was told so earlier may have begun meanwhile, and what was found be its own.
         told_now = bool(restore) and run.attempt == 0 and told_under == run.epoch
-        lineage, taken = self._lineage(run.key), self._store.taken(run.key)
+        lineage, taken = self._lineage(run.key, needed=not (told_now or has_state)), self._store.taken(run.key)
         highest = max([lineage.reserved, *(one.checkpoint for one in taken)])
         kept = ""
         if self._is_anothers(run, lineage):
@@ -86,11 +90,14 @@ class Archive:
         found: tuple[str, Manifest] | None = None
         unread = False
         if restore and not begun_before:
-            found = None if restore == BEGIN_ANEW else self._store.savepoint(run.key, restore)
+            if restore != BEGIN_ANEW:
+                found = self._store.savepoint(run.key, restore)
+                refuse_unreadable(self._store, found[1], f"savepoint {restore} of {run.key.topology()}")
+            kept = kept or self._keep_unreadable(run.key, lineage)
             closed = _closed(lineage, taken)
             lineage = msgspec.structs.replace(lineage, void=highest, base=found[0] if found is not None else "")
         else:
-            found = self._newest(run.key, lineage)
+            found = self._beginning(run.key, lineage, needed=not has_state)
             unread = found is None and self._newest_taken(run.key, lineage) is not None
             counted = found is not None and found[0] != lineage.base
             closed = _cut_back(lineage, found[1]) if found is not None and counted else _closed(lineage, taken)
@@ -166,9 +173,9 @@ class Archive:
         """The run stores nothing any more."""
         self._bases.pop(run, None)
 
-    def savepoints(self) -> list[Manifest]:
-        """All savepoints of all plans, oldest first."""
-        return self._store.savepoints(_warn)
+    def savepoints(self) -> list[Savepoint]:
+        """All savepoints of all plans, oldest first; `problem` says why no plan can begin from one."""
+        return [self._with_problem(one) for one in self._store.savepoints(_warn)]
 
     def delete_savepoint(self, key: PlanKey, name: str) -> None:
         """There is no such savepoint. Raises CheckpointError while the plan has nothing else to begin from."""
@@ -206,6 +213,15 @@ class Archive:
             )
         self._store.sweep(key, [], lineage.reserved + 1)
 
+    def _with_problem(self, savepoint: Savepoint) -> Savepoint:
+        manifest = savepoint.manifest
+        if manifest is None:
+            return savepoint
+        identity = (manifest.key, manifest.name, manifest.checkpoint, manifest.epoch, manifest.taken_ms)
+        if identity not in self._problems:
+            self._problems[identity] = format_problem(unreadable_formats(self._store, manifest))
+        return msgspec.structs.replace(savepoint, problem=self._problems[identity])
+
     def _is_anothers(self, run: RunId, lineage: Lineage) -> bool:
         """True when what is kept is of another plan than the run's, or such a one has begun here since."""
         if not run.deployed_ms or run.deployed_ms == lineage.deployed_ms:
@@ -221,7 +237,11 @@ class Archive:
 
     def _keep_newest(self, key: PlanKey, lineage: Lineage) -> str:
         """The newest checkpoint that counts is a savepoint; gives its name, empty when there is none."""
-        found = self._newest(key, lineage)
+        try:
+            found = self._newest(key, lineage)
+        except CheckpointUnreadableError as error:
+            _warn(str(error))
+            return ""
         if found is None:
             return ""
         reference, manifest = found
@@ -229,6 +249,42 @@ class Archive:
         if reference != lineage.base:
             self._store.keep(manifest, name)
         return name
+
+    def _keep_unreadable(self, key: PlanKey, lineage: Lineage) -> str:
+        """Keep the newest checkpoint as a savepoint if it is of another version, which can still begin from it.
+
+        Returns:
+            The savepoint's name; empty: there is no such checkpoint.
+        """
+        newest = self._newest_taken(key, lineage) if lineage.spans else next(iter(self._store.taken(key)), None)
+        if newest is None:
+            return ""
+        reference, name = self._store.reference(key, newest), f"{UNREADABLE_SAVEPOINT}{newest.checkpoint}"
+        try:
+            manifest = self._store.read_manifest(reference)
+        except CheckpointUnreadableError as error:
+            if error.reason_code != OTHER_VERSION:
+                return ""
+            self._store.copy_to_savepoint(key, reference, name)
+            return name
+        if not unreadable_formats(self._store, manifest):
+            return ""
+        self._store.keep(manifest, name)
+        return name
+
+    def _beginning(self, key: PlanKey, lineage: Lineage, *, needed: bool) -> tuple[str, Manifest] | None:
+        """The newest checkpoint that counts, if it can be begun from. One that cannot is an error where it is needed:
+        the operator decides what the plan begins from."""
+        try:
+            found = self._newest(key, lineage)
+            if found is not None:
+                refuse_unreadable(self._store, found[1], f"checkpoint {found[1].checkpoint} of {key.topology()}")
+        except CheckpointUnreadableError as error:
+            if needed:
+                raise _undecided(key, error) from error
+            _warn(str(error))
+            return None
+        return found
 
     def _newest(self, key: PlanKey, lineage: Lineage) -> tuple[str, Manifest] | None:
         found = self._store.newest(key, lineage, _warn)
@@ -242,19 +298,26 @@ class Archive:
         counts = (one for one in self._store.taken(key) if lineage.counts(one.epoch, one.attempt, one.checkpoint))
         return next(counts, None)
 
-    def _lineage(self, key: PlanKey) -> Lineage:
-        """The plan's lineage; one that cannot be read is made anew from its checkpoints."""
+    def _lineage(self, key: PlanKey, *, needed: bool = False) -> Lineage:
+        """The plan's lineage; one that is damaged is made anew from its checkpoints. If these cannot be read either, or
+        it is of another version, that is an error where it is needed."""
+        problem: CheckpointUnreadableError
         try:
             return self._store.lineage(key)
         except CheckpointUnreadableError as error:
-            _warn(f"which of {key.topology()} count is told from themselves: {error}")
-        for one in self._store.taken(key):
+            problem = error
+        taken = self._store.taken(key)
+        for one in taken if problem.reason_code != OTHER_VERSION else ():
             try:
                 manifest = self._store.read_manifest(self._store.reference(key, one))
             except CheckpointUnreadableError as unreadable:
                 _warn(str(unreadable))
                 continue
+            _warn(f"which of {key.topology()} count is told from themselves: {problem}")
             return Lineage(manifest.spans, one.checkpoint + RESERVED_AT_ONCE, deployed_ms=manifest.deployed_ms)
+        if needed and taken:
+            raise _undecided(key, problem) from problem
+        _warn(f"which of {key.topology()} count is not known: {problem}")
         return Lineage()
 
     def _own_lineage(self, run: RunId) -> Lineage:
@@ -302,6 +365,10 @@ class Archive:
     def _forget_runs(self, key: PlanKey, epoch: int) -> None:
         for run in [run for run in self._bases if run.key == key and run.epoch <= epoch]:
             del self._bases[run]
+
+
+def _undecided(key: PlanKey, error: CheckpointUnreadableError) -> CheckpointUnreadableError:
+    return CheckpointUnreadableError(error.reason_code, f"{error}; {decide(key.plan)}")
 
 
 def _taken_by_another(run: RunId) -> str:

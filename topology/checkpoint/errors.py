@@ -9,6 +9,16 @@ from __future__ import annotations
 
 from cep_common.errors import CepError
 
+OTHER_VERSION = "version"
+
+
+def decide(plan: str) -> str:
+    """Tell what people can do about state that cannot be read."""
+    return (
+        f"or say what the plan begins from: `cep restart {plan} --from SAVEPOINT`, or `--from none` for empty state. "
+        "Accepted events wait until then"
+    )
+
 
 class CheckpointError(CepError):
     """A checkpoint that cannot be taken, stored or read."""
@@ -24,7 +34,8 @@ class StoreUnreachableError(CheckpointError):
 
 class CheckpointUnreadableError(CheckpointError):
     """A checkpoint that cannot be used, now or later; `reason_code` is stable: `missing`, `torn`, `foreign` (it is no
-    checkpoint, or one of another plan), `version`, `damaged` (a piece is not what it was)."""
+    checkpoint, or one of another plan), `damaged` (a piece is not what it was), and OTHER_VERSION: the file's, or its
+    states', format is none that this version reads."""
 
     code = "checkpoint-unreadable"
 

@@ -19,7 +19,7 @@ from cep_common.checkpoint_messages import StoredPack, StoredState
 from cep_common.ids import PlanKey
 from cep_common.messages import CheckpointSpan
 from query_plan.xml import read_xml
-from topology.checkpoint.errors import CheckpointUnreadableError
+from topology.checkpoint.errors import OTHER_VERSION, CheckpointUnreadableError
 from topology.model import Topology
 
 FORMAT_VERSION = 1
@@ -189,14 +189,14 @@ def unseal(data: bytes, kind: type[Sealed], what: str) -> Sealed:
     if len(data) < _SEAL.size:
         raise CheckpointUnreadableError("torn", f"{what} ends within its header")
     _, version, digest, length = _SEAL.unpack_from(data)
-    if version != FORMAT_VERSION:
-        known = f"this version reads format {FORMAT_VERSION}"
-        raise CheckpointUnreadableError("version", f"{what} was written in format {version}, {known}")
     body = memoryview(data)[_SEAL.size :]
     if len(body) != length:
         raise CheckpointUnreadableError("torn", f"{what} has {len(body)} of {length} bytes")
     if hashlib.sha256(body).digest() != digest:
         raise CheckpointUnreadableError("damaged", f"{what} is not what was written")
+    if version != FORMAT_VERSION:
+        known = f"this version reads format {FORMAT_VERSION}: run the version that wrote it"
+        raise CheckpointUnreadableError(OTHER_VERSION, f"{what} was written in format {version}, {known}")
     try:
         return msgspec.msgpack.decode(body, type=kind)
     except msgspec.MsgspecError as error:

@@ -10,6 +10,7 @@ from cep_common.driver_messages import SavepointReport
 from cep_common.ids import PlanKey
 from topology.checkpoint.archive import Archive
 from topology.checkpoint.errors import CheckpointError
+from topology.checkpoint.store import Savepoint
 from topology.checkpoint.storing import Storing
 
 logger = logging.getLogger(__name__)
@@ -90,7 +91,14 @@ def _age(savepoint: SavepointReport) -> tuple[int, str]:
 
 
 def _reports(archive: Archive) -> list[SavepointReport]:
-    return [
-        SavepointReport(one.key, one.name, "stored", one.checkpoint, one.taken_ms, one.size_bytes)
-        for one in archive.savepoints()
-    ]
+    return [_report(one) for one in archive.savepoints()]
+
+
+def _report(savepoint: Savepoint) -> SavepointReport:
+    report = SavepointReport(savepoint.key, savepoint.name, "stored", unreadable=savepoint.problem)
+    manifest = savepoint.manifest
+    if manifest is None:
+        return report
+    return msgspec.structs.replace(
+        report, checkpoint=manifest.checkpoint, taken_ms=manifest.taken_ms, size_bytes=manifest.size_bytes
+    )

@@ -27,7 +27,7 @@ from cep_common.security.roles import Door
 from cep_common.transport import bind_in_range, listening_socket
 from topology.checkpoint.archive import Archive, Opened
 from topology.checkpoint.coordinator import Coordinator, Timing
-from topology.checkpoint.errors import CheckpointError, CheckpointUnreadableError
+from topology.checkpoint.errors import OTHER_VERSION, CheckpointError, CheckpointUnreadableError
 from topology.checkpoint.instructions import (
     Drained,
     Instruction,
@@ -41,6 +41,7 @@ from topology.checkpoint.instructions import (
 )
 from topology.checkpoint.runs import Run, RunId
 from topology.checkpoint.savepoints import Savepoints
+from topology.checkpoint.state_formats import format_problem, noted_formats
 from topology.checkpoint.storing import Storing
 
 logger = logging.getLogger(__name__)
@@ -63,24 +64,27 @@ class RunOpened(msgspec.Struct, frozen=True):
 
 
 class RunRefused(msgspec.Struct, frozen=True):
-    """The run cannot start, since nobody can tell what it begins from; `unfit`: another try is no use."""
+    """The run cannot start, since nobody can tell what it begins from; `unfit`: another try is no use. With
+    `other_version` this version cannot read what it would begin from."""
 
     run: RunId
     reason: str
     unfit: bool
+    other_version: bool = False
 
 
 Event = RunOpened | RunRefused | RestartTopology | Drained
 
 
 class PlanCheckpoints(msgspec.Struct, frozen=True):
-    """What is told of a topology: which results stand, its newest checkpoints, which one it began from, and how many
-    failed."""
+    """What is told of a topology: which results stand, its newest checkpoints, which one it began from, how many
+    failed, and why it cannot begin from the newest."""
 
     spans: tuple[CheckpointSpan, ...] = ()
     checkpoints: tuple[CheckpointReport, ...] = ()
     begun_from: int = 0
     failed: int = 0
+    unreadable: str = ""
 
 
 class CheckpointService(threading.Thread):
@@ -105,6 +109,7 @@ class CheckpointService(threading.Thread):
         self._coordinator = Coordinator(timing, takes=archive is not None)
         self._plans: dict[RunId, str] = {}
         self._begun_from: dict[tuple[PlanKey, int], int] = {}
+        self._unreadable: dict[tuple[PlanKey, int], str] = {}
         self._told: dict[tuple[PlanKey, int], PlanCheckpoints] = {}
         self._told_savepoints: tuple[SavepointReport, ...] = ()
         self._news = True
@@ -174,7 +179,9 @@ class CheckpointService(threading.Thread):
 
     def told(self, key: PlanKey, epoch: int) -> PlanCheckpoints:
         """What there is to tell of a topology, also between two of its attempts."""
-        return self._told.get((key, epoch), PlanCheckpoints())
+        told = self._told.get((key, epoch), PlanCheckpoints())
+        unreadable = self._unreadable.get((key, epoch), "")
+        return msgspec.structs.replace(told, unreadable=unreadable) if unreadable else told
 
     def savepoints(self) -> tuple[SavepointReport, ...]:
         """What there is to tell of savepoints."""
@@ -277,7 +284,10 @@ class CheckpointService(threading.Thread):
             if isinstance(answer, CheckpointError):
                 self._plans.pop(run, None)
                 unfit = isinstance(answer, CheckpointUnreadableError)
-                self._events.put(RunRefused(run, answer.message, unfit))
+                other = isinstance(answer, CheckpointUnreadableError) and answer.reason_code == OTHER_VERSION
+                if other:
+                    self._unreadable[run.key, run.epoch] = answer.message
+                self._events.put(RunRefused(run, answer.message, unfit, other))
                 return
             self._begin(run, tasks, answer)
 
@@ -290,9 +300,10 @@ class CheckpointService(threading.Thread):
         self._do(self._coordinator.begin_run(run, tasks, opened.opening if opened is not None else None))
         reference, number = (opened.reference, opened.number) if opened is not None else ("", 0)
         self._begun_from[run.key, run.epoch] = number
+        self._unreadable.pop((run.key, run.epoch), None)
         if opened is not None and opened.kept:
             logger.warning(
-                "checkpoints of another plan of this name were there: topology=%s kept_as_savepoint=%s",
+                "the newest checkpoint was not this plan's to begin from: topology=%s kept_as_savepoint=%s",
                 run.key.topology(),
                 opened.kept,
             )
@@ -311,7 +322,7 @@ class CheckpointService(threading.Thread):
             else:
                 self._coordinator.open_run(run, answer.opening)
 
-        self._storing.do(lambda archive: archive.open_run(run, ""), opened)
+        self._storing.do(lambda archive: archive.open_run(run, "", has_state=True), opened)
 
     def _end_run(self, run: RunId, reason: str) -> None:
         self._do(self._coordinator.end_run(run, reason))
@@ -336,6 +347,8 @@ class CheckpointService(threading.Thread):
         def written(answer: object) -> None:
             error = answer.message if isinstance(answer, CheckpointError) else ""
             oldest = answer if isinstance(answer, int) else 0
+            if not error:
+                self._note_formats(order)
             if error:
                 what = f"topology={run.key.topology()} checkpoint={order.checkpoint}"
                 logger.warning("checkpoint failed: %s reason=%s", what, error)
@@ -346,6 +359,15 @@ class CheckpointService(threading.Thread):
             return archive.oldest(run.key)
 
         self._storing.do(write, written)
+
+    def _note_formats(self, order: WriteManifest) -> None:
+        """Tasks on hosts with another version of the software write what a topology of this one may not read."""
+        run = order.run
+        problem = format_problem(noted_formats(state for part in order.parts for state in part.states))
+        if problem:
+            self._unreadable[run.key, run.epoch] = f"checkpoint {order.checkpoint} cannot be used: {problem}"
+        else:
+            self._unreadable.pop((run.key, run.epoch), None)
 
     def _spans_of(self, run: RunId) -> tuple[CheckpointSpan, ...]:
         found = self._coordinator.runs.get((run.key, run.epoch))
@@ -384,6 +406,7 @@ class CheckpointService(threading.Thread):
         self._coordinator.forget(key, epoch)
         self._told.pop((key, epoch), None)
         self._begun_from.pop((key, epoch), None)
+        self._unreadable.pop((key, epoch), None)
 
 
 def _history(run: Run, ahead_ms: int) -> tuple[CheckpointReport, ...]:

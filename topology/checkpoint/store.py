@@ -22,7 +22,7 @@ import msgspec
 
 from cep_common.ids import PlanKey
 from topology.checkpoint.blobs import Blobs, Buffer, DirectoryBlobs, Range, safe_name
-from topology.checkpoint.errors import CheckpointError, CheckpointUnreadableError
+from topology.checkpoint.errors import OTHER_VERSION, CheckpointError, CheckpointUnreadableError
 from topology.checkpoint.model import Lineage, Manifest, Pack, chunk_name, seal, unseal
 from topology.checkpoint.object_stores import open_objects
 
@@ -49,6 +49,19 @@ class Taken(msgspec.Struct, frozen=True, order=True):
     def name(self) -> str:
         """The last part of its reference."""
         return f"{self.checkpoint:019d}-{self.epoch}-{self.attempt}"
+
+
+class Savepoint(msgspec.Struct, frozen=True):
+    """A savepoint in the store; without a manifest it is of another version, and `problem` says so."""
+
+    key: PlanKey
+    name: str
+    manifest: Manifest | None
+    problem: str = ""
+
+    def age(self) -> tuple[int, str]:
+        """When it was taken, and its name."""
+        return self.manifest.taken_ms if self.manifest is not None else 0, self.name
 
 
 class CheckpointStore:
@@ -146,7 +159,8 @@ class CheckpointStore:
 
     def newest(self, key: PlanKey, lineage: Lineage, warn: Warn) -> tuple[str, Manifest] | None:
         """The newest checkpoint that counts and can be read, by its reference; None when there is none. `warn` is told
-        of each that cannot be read."""
+        of each that is damaged. Raises CheckpointUnreadableError for one of another version: it is whole, and to go
+        back behind it would undo what it holds."""
         names = self._blobs.sizes(f"{_folder(key)}/checkpoints")
         for taken in self.taken(key):
             if not lineage.counts(taken.epoch, taken.attempt, taken.checkpoint):
@@ -158,6 +172,8 @@ class CheckpointStore:
                 _check_origin(manifest, key, reference)
                 self._check_packs(manifest)
             except CheckpointUnreadableError as error:
+                if error.reason_code == OTHER_VERSION:
+                    raise
                 warn(f"checkpoint {taken.checkpoint} of {key.topology()} is passed over: {error}")
                 continue
             return reference, manifest
@@ -190,13 +206,14 @@ class CheckpointStore:
         self._check_packs(manifest)
         return reference, manifest
 
-    def savepoints(self, warn: Warn) -> list[Manifest]:
-        """All savepoints of all plans that can be read, oldest first; `warn` is told of the others."""
-        found: list[Manifest | None] = []
+    def savepoints(self, warn: Warn) -> list[Savepoint]:
+        """All savepoints of all plans, those that can be read oldest first; `warn` is told of those that are
+        damaged."""
+        found: list[Savepoint | None] = []
         for tenant in self._blobs.folders(""):
             for plan in self._blobs.folders(tenant):
-                found += [self._read_or_warn(one, warn) for one in self._savepoint_references(f"{tenant}/{plan}")]
-        return sorted((one for one in found if one is not None), key=lambda one: (one.taken_ms, one.name))
+                found += [self._savepoint(one, warn) for one in self._savepoint_references(f"{tenant}/{plan}")]
+        return sorted((one for one in found if one is not None), key=Savepoint.age)
 
     def savepoint_reference(self, key: PlanKey, name: str) -> str:
         """The reference of the savepoint of this name, if there is one."""
@@ -206,6 +223,10 @@ class CheckpointStore:
         """The checkpoint is kept as a savepoint too."""
         data = seal(msgspec.structs.replace(manifest, name=name))
         self._put_twice(self.savepoint_reference(manifest.key, name), data)
+
+    def copy_to_savepoint(self, key: PlanKey, reference: str, name: str) -> None:
+        """Keep the checkpoint as a savepoint, byte for byte: this version cannot read it."""
+        self._put_twice(self.savepoint_reference(key, name), self._blobs.get(reference))
 
     def delete_savepoint(self, key: PlanKey, name: str) -> None:
         """There is no savepoint of this name."""
@@ -269,12 +290,16 @@ class CheckpointStore:
             if sizes.get(pack.name) != pack.size_bytes:
                 raise CheckpointUnreadableError("missing", f"its pack {pack.name} is missing or not whole")
 
-    def _read_or_warn(self, reference: str, warn: Warn) -> Manifest | None:
+    def _savepoint(self, reference: str, warn: Warn) -> Savepoint | None:
         try:
-            return self.read_manifest(reference)
+            manifest = self.read_manifest(reference)
         except CheckpointUnreadableError as error:
-            warn(str(error))
-            return None
+            if error.reason_code != OTHER_VERSION:
+                warn(str(error))
+                return None
+            tenant, plan, _, name = reference.split("/")
+            return Savepoint(PlanKey(int(tenant), unquote(plan)), unquote(name), None, str(error))
+        return Savepoint(manifest.key, manifest.name, manifest)
 
 
 def _copy_of(reference: str) -> str:

@@ -13,6 +13,7 @@ import msgspec
 
 from cep_common.checkpoint_messages import StoredPack, StoredState
 from cep_common.ids import PlanKey
+from siddhi.engine.seal import format_of
 from topology.checkpoint.chunks import cut
 from topology.checkpoint.model import Manifest, Pack, chunk_name, new_pack
 from topology.checkpoint.store import CheckpointStore, pack_name
@@ -64,7 +65,7 @@ class PartWriter:
             if not len(data):
                 continue
             if len(data) <= INLINE_BYTES:
-                stored.append(StoredState(instance, len(data), inline=bytes(data)))
+                stored.append(StoredState(instance, len(data), inline=bytes(data), format=format_of(data)))
                 continue
             names = []
             for piece in cut(data):
@@ -72,7 +73,7 @@ class PartWriter:
                 names.append(name)
                 if name in outgoing or name not in self._known.places:
                     added.setdefault(name, piece)
-            stored.append(StoredState(instance, len(data), tuple(names)))
+            stored.append(StoredState(instance, len(data), tuple(names), format=format_of(data)))
         packs = (self._write_pack(checkpoint, added),) if added else ()
         self._undecided = checkpoint, self._known.after(stored, packs)
         return Part(tuple(stored), packs, sum(len(piece) for piece in added.values()))

@@ -42,6 +42,7 @@ def with_checkpoints(reports: Iterable[TopologyReport], service: CheckpointServi
                 checkpoints=told.checkpoints,
                 begun_from=told.begun_from,
                 failed_checkpoints=told.failed,
+                unreadable=told.unreadable,
             )
         )
     return tuple(found)

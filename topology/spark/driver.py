@@ -212,12 +212,13 @@ class Driver:
             match event:
                 case RunOpened():
                     self._start(event, now_ms)
-                case RunRefused(reason=reason, unfit=unfit):
+                case RunRefused(reason=reason, unfit=unfit, other_version=other):
                     paced_logger.problem(
                         key.topology(), "topology not started: topology=%s reason=%s", key.topology(), reason
                     )
                     self._opening.pop(event.run, None)
-                    self._ended(JobEnded(key, epoch, Ending(reason, "no-checkpoint", unfit=unfit)), now_ms)
+                    code = "state-unreadable" if other else "no-checkpoint"
+                    self._ended(JobEnded(key, epoch, Ending(reason, code, unfit=unfit)), now_ms)
                 case RestartTopology(reason=reason):
                     self._do(self._runs.recall(key, epoch, attempt, reason))
                 case Drained(error=error):

@@ -22,11 +22,11 @@ from cep_common.security.context import open_context
 from cep_common.security.roles import Role
 from query_plan.xml import read_xml
 from siddhi.errors import SiddhiError
-from topology.checkpoint.errors import CheckpointUnreadableError
+from topology.checkpoint.errors import CheckpointUnreadableError, decide
 from topology.checkpoint.model import Manifest
 from topology.checkpoint.store import open_store
 from topology.checkpoint.writer import PartWriter
-from topology.errors import TopologyError
+from topology.errors import STATE_UNREADABLE, TopologyError
 from topology.model import Topology
 from topology.spark.errors import UnfitPlanError
 from topology.spark.reasons import describe_place, describe_unfit
@@ -87,7 +87,7 @@ def _run(assignment: TaskAssignment, index: int, insight: Insight, opened: ExitS
         gc.collect()
         gc.freeze()  # what is here now stays: collections need not look at it while events wait
     except (SiddhiError, TopologyError, ConfigError) as failure:
-        raise UnfitPlanError(describe_unfit(failure)) from failure
+        raise _unfit(failure, assignment.key.plan) from failure
     address = door.address if door is not None else None
     control = TaskControl(task, settings, context, address, assignment.priority)
     agent = CheckpointAgent(
@@ -102,12 +102,21 @@ def _run(assignment: TaskAssignment, index: int, insight: Insight, opened: ExitS
     try:
         task.run()
     except BaseException as failure:
+        if isinstance(failure, TopologyError) and failure.reason_code == STATE_UNREADABLE:
+            raise _unfit(failure, topology.key.plan) from failure
         failure.add_note(describe_place(task.at_work, index, host, os.getpid()))
         raise
     finally:
         if guard is not None:
             guard.close()
         control.close()
+
+
+def _unfit(failure: Exception, plan: str) -> UnfitPlanError:
+    """The error that ends the topology for good. State that cannot be read now will not be later: people say what the
+    plan begins from instead."""
+    unreadable = isinstance(failure, TopologyError) and failure.reason_code == STATE_UNREADABLE
+    return UnfitPlanError(describe_unfit(failure) + (f"; {decide(plan)}" if unreadable else ""))
 
 
 def _begin_from_checkpoint(assignment: TaskAssignment, task: Task) -> PartWriter | None:

@@ -172,13 +172,15 @@ class TaskControl(threading.Thread):
             return
         found = {source.instance: source for source in sources}
         key = self._task.topology.key
-        self._task.bring(
-            {
-                name: fetch_state(self._context, found[name].endpoint, key, found[name].epoch, name)
-                for name in sorted(self._task.wants(found))
-            }
-        )
+        states = {
+            name: fetch_state(self._context, found[name].endpoint, key, found[name].epoch, name)
+            for name in sorted(self._task.wants(found))
+        }
         self._fetched = True
+        try:
+            self._task.bring(states)
+        except TopologyError as error:  # it will not fit later either: the former topology works on
+            self._task.stop(error)
 
     def _ask_for_workers(self) -> bool:
         """True when every publisher has a worker that answers."""

@@ -19,7 +19,7 @@ from siddhi.engine.snapshot import read_snapshot
 from siddhi.errors import SnapshotError
 from siddhi.scripts.language import ScriptPolicy
 from topology.checkpoint.key_shares import key_shares
-from topology.errors import TopologyError
+from topology.errors import STATE_UNREADABLE, TopologyError
 from topology.grouping import KeySharer, share_rows
 from topology.merger import held_streams, share_out
 from topology.model import Topology
@@ -100,7 +100,7 @@ class _Schemas(dict[str, pa.Schema]):
     """The schemas of a stage's inputs."""
 
     def __missing__(self, stream: str) -> pa.Schema:
-        raise TopologyError("state-unreadable", f"rows of {stream} are held, which is no input of the stage")
+        raise TopologyError(STATE_UNREADABLE, f"rows of {stream} are held, which is no input of the stage")
 
 
 def _held(topology: Topology, stage: ProcessingStage, held: list[bytes], scripts: ScriptPolicy) -> list[bytes]:

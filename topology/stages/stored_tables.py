@@ -24,7 +24,7 @@ from query_plan.stores import Store, StoreError, store_of
 from siddhi.analysis import model
 from siddhi.engine.tables.stored_table import RowChange, StoredTable
 from topology.databases import DatabaseUrlError, guard_database, open_database, said_by
-from topology.errors import TopologyError
+from topology.errors import STATE_UNREADABLE, TopologyError
 from topology.stages.settings import StageSettings
 from topology.stores.database_table import DatabaseTable, UnreadableRowsError
 from topology.stores.keeper import TableKeeper, Unwritten
@@ -261,7 +261,7 @@ def _read(state: bytes | None) -> _Saved:
     try:
         return _DECODER.decode(state)
     except msgspec.MsgspecError as error:
-        raise TopologyError("state-unreadable", f"the state of stored tables cannot be read: {error}") from error
+        raise TopologyError(STATE_UNREADABLE, f"the state of stored tables cannot be read: {error}") from error
 
 
 def _saved(unwritten: Unwritten) -> _SavedChange:
@@ -287,5 +287,5 @@ def _change(saved: _SavedChange, schema: pa.Schema) -> RowChange:
             if part is not None:
                 part.validate(full=True)
     except (pa.ArrowException, OSError) as error:
-        raise TopologyError("state-unreadable", f"the state of a stored table cannot be read: {error}") from error
+        raise TopologyError(STATE_UNREADABLE, f"the state of a stored table cannot be read: {error}") from error
     return RowChange(*parts)

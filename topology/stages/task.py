@@ -12,15 +12,18 @@ import threading
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+import msgspec
 import zmq
 
 from cep_common.bell import Bell
 from cep_common.clock import Clock
+from cep_common.errors import DecodeError
 from cep_common.ids import Endpoint
 from cep_common.messages import EndpointAssigned
 from cep_common.task_messages import ComponentReport, HandOver, SampleOrder, StatisticsLevel, TaskOrder
+from siddhi.errors import SnapshotError
 from topology.bundle import Bundle
-from topology.errors import TopologyError
+from topology.errors import STATE_UNREADABLE, TopologyError
 from topology.model import Topology
 from topology.stages.checkpointing import Checkpointing
 from topology.stages.contract import NO_STATE, Parts
@@ -150,8 +153,11 @@ class Task:
 
     def bring(self, former: Mapping[str, Parts]) -> None:
         """Gives a task that has not begun the states of a former topology's instances to go on from: those that it
-        `wants`; called before `run`, or by the control thread."""
-        begins = beginnings(self.topology, self.state_keepers(), former, self._scripts)
+        `wants`; called before `run`, or by the control thread. Raises TopologyError when they cannot be read."""
+        try:
+            begins = beginnings(self.topology, self.state_keepers(), former, self._scripts)
+        except SnapshotError as error:
+            raise TopologyError(STATE_UNREADABLE, f"the state of stages cannot be read: {error}") from error
         self._brought, self._left = begins.states, begins.left
 
     def wants(self, former: Collection[str]) -> set[str]:
@@ -269,7 +275,10 @@ class Task:
     def _open(self, states: Mapping[str, Parts]) -> None:
         now_ms = self._clock.now_ms()
         for name, instance in self._instances.items():
-            instance.open(now_ms, states.get(name, NO_STATE))
+            try:
+                instance.open(now_ms, states.get(name, NO_STATE))
+            except (SnapshotError, DecodeError, msgspec.MsgspecError) as error:
+                raise TopologyError(STATE_UNREADABLE, f"the state of {name} cannot be read: {error}") from error
         self._opened = True
 
     def _give(self) -> None:
