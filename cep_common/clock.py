@@ -1,9 +1,28 @@
-"""Clocks that are handed in, so that decisions never read the time themselves."""
+"""Clocks that are handed in, so that decisions never read the time themselves.
+
+The host's time of day can jump: somebody sets it, a virtual machine wakes up, a time server is wrong. Windows, timers
+and the times of events must not jump with it. So the time of day of a process is the monotonic clock plus an offset:
+
+    host's clock parts by    up to 1 s     the offset follows, as with a clock that a time server adjusts
+                             more          the offset stays, and the process says so at level ERROR
+                             for 60 s      the offset is taken again: the host means it
+"""
 
 from __future__ import annotations
 
+import logging
+import os
+import threading
 import time
+from collections.abc import Callable
 from typing import Protocol
+
+logger = logging.getLogger(__name__)
+
+FOLLOWED_MS = 1_000
+"""How far the host's clock may part from the process's and be followed at once."""
+HELD_MS = 60_000
+"""For how long a larger difference must last before the process takes it over."""
 
 
 class Clock(Protocol):
@@ -15,12 +34,81 @@ class Clock(Protocol):
     def monotonic_ms(self) -> int:
         """Milliseconds that never go back, for leases and intervals."""
 
+    @property
+    def apart_ms(self) -> int:
+        """By how much the host's clock is ahead (negative: behind) of `now_ms`; 0: that follows it."""
 
-class SystemClock:
-    """The machine's own clock."""
+
+class SteadyTime:
+    """A time of day that does not jump. Any thread may call it."""
+
+    def __init__(self, wall_ms: Callable[[], int], elapsed_ms: Callable[[], int]) -> None:
+        """`wall_ms` is the host's time of day; `elapsed_ms` never jumps."""
+        self._wall_ms = wall_ms
+        self._elapsed_ms = elapsed_ms
+        self._offset_ms = wall_ms() - elapsed_ms()
+        self._parted: tuple[int, int] | None = None
+        """By how much the host's clock has parted, and since when."""
+        self._lock = threading.Lock()
+
+    def begin(self) -> None:
+        """Take the host's time of day as it is now."""
+        self._lock = threading.Lock()
+        self._offset_ms, self._parted = self._wall_ms() - self._elapsed_ms(), None
 
     def now_ms(self) -> int:
-        return time.time_ns() // 1_000_000
+        """Return the time of day in milliseconds since 1970."""
+        with self._lock:
+            elapsed_ms = self._elapsed_ms()
+            apart_ms = self._wall_ms() - elapsed_ms - self._offset_ms
+            if abs(apart_ms) <= FOLLOWED_MS:
+                self._offset_ms += apart_ms
+                if self._parted is not None:
+                    logger.warning("the host's clock is right again: it was ahead by %d ms", self._parted[0])
+                    self._parted = None
+            else:
+                self._note(apart_ms, elapsed_ms)
+            return elapsed_ms + self._offset_ms
+
+    @property
+    def apart_ms(self) -> int:
+        """By how much the host's clock is ahead (negative: behind) of the time that this tells; 0: it is followed."""
+        parted = self._parted
+        return parted[0] if parted is not None else 0
+
+    def _note(self, apart_ms: int, elapsed_ms: int) -> None:
+        if self._parted is None or abs(apart_ms - self._parted[0]) > FOLLOWED_MS:
+            self._parted = apart_ms, elapsed_ms
+            text = (
+                "the host's clock jumped by %d ms, it is followed only if it stays so for %d s: check its time server"
+            )
+            logger.error(text, apart_ms, HELD_MS // 1000)
+        elif elapsed_ms - self._parted[1] >= HELD_MS:
+            logger.error("the host's clock stayed %d ms ahead: the process takes that time over", apart_ms)
+            self._offset_ms += apart_ms
+            self._parted = None
+
+
+def _elapsed_ms() -> int:
+    """Milliseconds since the host was started, in which it was suspended, too."""
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
+
+
+_TIME_OF_DAY = SteadyTime(lambda: time.time_ns() // 1_000_000, _elapsed_ms)
+"""That of this process."""
+os.register_at_fork(after_in_child=_TIME_OF_DAY.begin)  # its parent may have started when the clock was wrong
+
+
+class SystemClock:
+    """The machine's own clock, whose time of day does not jump: see `SteadyTime`."""
+
+    def now_ms(self) -> int:
+        return _TIME_OF_DAY.now_ms()
+
+    @property
+    def apart_ms(self) -> int:
+        """See `SteadyTime.apart_ms`."""
+        return _TIME_OF_DAY.apart_ms
 
     def monotonic_ms(self) -> int:
         return time.monotonic_ns() // 1_000_000
@@ -37,6 +125,10 @@ class ManualClock:
 
     def monotonic_ms(self) -> int:
         return self._now_ms
+
+    @property
+    def apart_ms(self) -> int:
+        return 0
 
     def advance(self, milliseconds: int) -> None:
         """Moves both times on by `milliseconds`, which is not negative."""

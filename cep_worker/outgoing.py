@@ -38,6 +38,8 @@ class OutgoingLimits:
     connect_ms: int
 
 
+SET_MS = 1_000
+"""A clock that goes on by so much more or less than the monotonic time was set."""
 STALLED_MS = 2_000
 """A full window from which the server has taken nothing for so long: what is accepted goes to the log meanwhile."""
 
@@ -77,6 +79,8 @@ class Outgoing:
         """The time of day at which the present link was asked for."""
         self._ahead_ms = 0
         """How far the clock of the link's server is ahead, as far as that is certain."""
+        self._offset_ms: int | None = None
+        """This side's time of day less the monotonic time."""
         self._full_since: tuple[int, int] | None = None
         """Since when the window is full, and with which oldest frame."""
         self._stalled = False
@@ -194,6 +198,7 @@ class Outgoing:
     def tick(self, now_ms: int) -> None:
         """Beats, sends what was held back to be joined, and notices a link that does not come to stand."""
         self._backlog.tick(now_ms)
+        self._note_clock(now_ms)
         link = self._link
         if link is None:
             return
@@ -274,6 +279,13 @@ class Outgoing:
         if self._resting and not self._told_resting:
             link.mark_idle()
             self._told_resting = True
+
+    def _note_clock(self, monotonic_ms: int) -> None:
+        """Where this side's clock has been set, the server's is ahead by that much less."""
+        offset_ms, before_ms = self._wall_ms() - monotonic_ms, self._offset_ms
+        self._offset_ms = offset_ms
+        if before_ms is not None and abs(offset_ms - before_ms) > SET_MS:
+            self._ahead_ms -= offset_ms - before_ms
 
     def _handle(self, now_ms: int) -> None:
         link = self._link

@@ -106,6 +106,13 @@ class Channels:
         deadlines = (self._deadline(channel) for channel in self._channels.values())
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
+    def clock_was_set(self, by_ms: int) -> None:
+        """The time of day has been set on by so much (negative: back): who is waited for is so for no longer."""
+        for channel in self._channels.values():
+            channel.heard_ms += by_ms
+            if channel.waited_for_ms is not None:
+                channel.waited_for_ms += by_ms
+
     def on_time(self, now_ms: int) -> None:
         """Stops waiting for channels that have been silent for too long."""
         for (origin, name, streams), channel in self._channels.items():

@@ -119,3 +119,12 @@ def event_rows(batch: pa.RecordBatch, timed: bool = True) -> list[dict[str, Any]
 def concatenate(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     """One batch with the rows of all, in order; `batches` is not empty and of one schema."""
     return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+
+
+def shifted(batch: pa.RecordBatch, shift_ms: int) -> pa.RecordBatch:
+    """Return `batch` with all times of events later by `shift_ms`."""
+    if not shift_ms:
+        return batch
+    place = batch.schema.get_field_index(TIMESTAMP)
+    times = pa.array(batch.column(place).to_numpy() + shift_ms)
+    return batch.set_column(place, batch.schema.field(place), times)

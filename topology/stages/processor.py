@@ -23,7 +23,7 @@ from siddhi.engine.failed_events import FailedEvents
 from siddhi.engine.runtime import AppRuntime
 from siddhi.errors import SnapshotError
 from topology.bundle import Bundle, Receipt
-from topology.frames import CLOCK_FIELD, arrow_schema, concatenate, with_clocks
+from topology.frames import CLOCK_FIELD, arrow_schema, concatenate, shifted, with_clocks
 from topology.link import NO_WATERMARK
 from topology.merger import EventTimeMerger
 from topology.model import PROCESSOR, Component, Topology
@@ -301,7 +301,7 @@ class Processor:
         self._merger = merger
         if playback is None:
             self._time = SystemTime(
-                self._engine, merger, self._at, each_time=self._feeds_stages, one_by_one=self._one_by_one
+                self._engine, merger, self._at, each_time=self._feeds_stages, one_by_one=self._one_by_one, now_ms=now_ms
             )
         else:
             self._time = EventTime(self._engine, merger, playback, self._upstream, now_ms)
@@ -318,6 +318,11 @@ class Processor:
             text = f"{name} was silent for {self._idle_ms} ms: time goes on without it, its events will be late"
             statistics.error("channel-silent", text, now_ms)
         merger.channels.let_go.clear()
+        if isinstance(at, SystemTime) and at.wrong_ms:
+            text = f"its time was {abs(at.wrong_ms)} ms {'ahead' if at.wrong_ms > 0 else 'behind'}: a clock was wrong"
+            if statistics.error("clock-wrong", f"{text}; windows go on from where they were", now_ms):
+                logger.error("%s: instance=%s", text, self.name)
+            at.wrong_ms = 0
         watermark_ms, idle = at.promise(self._said[0])
         self._give_out(done, now_ms, watermark_ms, idle)
 
@@ -369,6 +374,8 @@ class Processor:
                          self.name, code, where, failed.message)  # fmt: skip
 
     def _collect(self, stream: str, batch: pa.RecordBatch) -> None:
+        if isinstance(self._time, SystemTime):
+            batch = shifted(batch, -self._time.shift_ms)
         self._produced.append((stream, batch, self._clock_ms))
 
     def _taken(self) -> tuple[Batches, int]:

@@ -16,7 +16,7 @@ from cep_common.messages import Rejected
 from cep_common.security.roles import Door
 from cep_common.transport import readable
 from topology.bundle import Bundle, Receipt
-from topology.frames import with_clocks
+from topology.frames import shifted, with_clocks
 from topology.link import NO_WATERMARK
 from topology.link_sender import BEAT_MS
 from topology.link_server import CLOSED, FrameArrived, Link, LinkArrived, LinkEvent, LinkGone, LinkServer
@@ -29,6 +29,8 @@ POSITIONS = "positions"
 SECURED = "secured"
 """The part that says what of it checkpoints hold. Only a state that goes to another topology has it, whose first
 checkpoint is yet to come; a checkpoint holds all that it says was taken."""
+WRONG_MS = 5_000
+"""Where a sender's clock differs by more, one of the two is wrong, and its events' times are, too."""
 STALLED_MS = 3 * BEAT_MS
 """Processing time waits for a sender that has not even beaten for so long."""
 
@@ -86,6 +88,9 @@ class Receiver:
         """Nothing is taken in for now: processing time must not pass what is unread."""
         self._emit = emit
         self._next_ticket = 0
+        self._clock = clock
+        self._offset_ms: int | None = None
+        """The time of day less the monotonic time."""
         self.goes_back = False
         """It begins from a checkpoint, perhaps not from the newest: senders give again what follows that."""
         self.connections: tuple[str, ...] = ()
@@ -121,12 +126,24 @@ class Receiver:
         frames here that are unread or not acknowledged is not silent. `now_ms` is the monotonic time."""
         for gone in self.server.expire(now_ms):
             self._take(gone)
+        self._note_clock(now_ms)
         unread = readable(self.server.socket)
         for link in self.server.links.values():
             stalled = link.opening.tells_time and not unread and now_ms - link.heard_ms > STALLED_MS
             changed, link.attachment.stalled = stalled != link.attachment.stalled, stalled
             if unread or link.inbox.held_rows or changed:
                 self._pass_on(link)
+
+    def _note_clock(self, monotonic_ms: int) -> None:
+        """Senders set their clocks by this one when a link opens: once this has been set, links must open again."""
+        if self._clock is None:
+            return
+        offset_ms, before_ms = self._clock() - monotonic_ms, self._offset_ms
+        self._offset_ms = offset_ms
+        if before_ms is not None and abs(offset_ms - before_ms) > WRONG_MS:
+            for link in list(self.server.links.values()):
+                self.server.drop(link, "clock-set", "the clock of this host was set")
+                self._take(LinkGone(link, "clock-set"))
 
     def next_deadline_ms(self) -> int | None:
         return None
@@ -216,6 +233,8 @@ class Receiver:
         stream, watermark_ms, clock_ms = message.stream, message.watermark_ms, NO_WATERMARK
         if self._by_clock and link.opening.tells_time and watermark_ms > NO_WATERMARK:
             watermark_ms = clock_ms = watermark_ms + message.ahead_ms
+            if abs(message.ahead_ms) > WRONG_MS:
+                batch = shifted(batch, message.ahead_ms)  # windows go by both: they must be of the same clock
             if message.accepted:
                 batch = with_clocks(batch, _clocks(message))
         ledger.watermark_ms = max(ledger.watermark_ms, watermark_ms)

@@ -17,7 +17,7 @@ import pyarrow as pa
 from siddhi.column_names import TIMESTAMP
 from siddhi.engine.runtime import AppRuntime
 from topology.bundle import Bundle
-from topology.frames import CLOCK, has_clocks, without_clocks
+from topology.frames import CLOCK, has_clocks, shifted, without_clocks
 from topology.link import END_OF_TIME
 from topology.merger import EventTimeMerger, MergedStep
 
@@ -25,8 +25,59 @@ MOST_ROWS, MOST_PIECES = 1_024, 128
 """Rows of a backlog that one call processes, the second where the engine is called for each time or row. Between calls
 the task answers heartbeats of its links: a peer that hears none for 10 s takes the task for lost, and 1,024 rows of a
 query that runs row by row take half a second of processor time."""
+BEHIND_MS = 5_000
+"""An engine whose time is so much later than the time of day got it from a wrong clock."""
+FAR_MS = 400 * 86_400_000
+"""Time that no plan was interrupted for: an engine does not work it through second by second."""
 LATE_MS = 1_000
 """Events that are so much older than the clock are told of: a channel was given up that had more."""
+
+
+class ShiftedEngine:
+    """An engine whose time is the time of day plus `shift_ms`.
+
+    The time of an engine never goes back, and its state is full of times. One that was fed by a clock ten hours ahead
+    would wait for ten hours after that is right again, and so would each that is restored from its checkpoint. Instead
+    its time goes on from where it is, at the pace of the time of day, and whoever is outside sees the time of day.
+    """
+
+    def __init__(self, engine: AppRuntime) -> None:
+        self._engine = engine
+        self.shift_ms = 0
+
+    def align(self, now_ms: int) -> int:
+        """Shift the engine's time if `now_ms` and that cannot both be right; return by how much it was wrong."""
+        if not self._engine.clock_ms:
+            return 0
+        ahead_ms = self._engine.clock_ms - self.shift_ms - now_ms
+        if -FAR_MS <= ahead_ms <= BEHIND_MS:
+            return 0
+        self.shift_ms += ahead_ms
+        return ahead_ms
+
+    @property
+    def clock_ms(self) -> int:
+        clock_ms = self._engine.clock_ms
+        return clock_ms - self.shift_ms if clock_ms else 0
+
+    def next_deadline_ms(self) -> int | None:
+        deadline_ms = self._engine.next_deadline_ms()
+        return None if deadline_ms is None else deadline_ms - self.shift_ms
+
+    def advance_time(self, now_ms: int) -> None:
+        self._engine.advance_time(now_ms + self.shift_ms)
+
+    def send(self, stream: str, batch: pa.RecordBatch, now_ms: int) -> None:
+        self._engine.send(stream, shifted(batch, self.shift_ms), now_ms + self.shift_ms)
+
+    def send_merged(
+        self,
+        rows: Sequence[tuple[str, pa.RecordBatch]],
+        sources: np.ndarray[tuple[int], np.dtype[np.int64]],
+        now_ms: int,
+    ) -> None:
+        moved = [(stream, shifted(batch, self.shift_ms)) for stream, batch in rows]
+        self._engine.send_merged(moved, sources, now_ms + self.shift_ms)
 
 
 class SystemTime:
@@ -42,17 +93,36 @@ class SystemTime:
         *,
         each_time: bool,
         one_by_one: bool,
+        now_ms: int = 0,
     ) -> None:
         self.merger = merger
-        self._engine = engine
+        self._engine = ShiftedEngine(engine)
         self._at = at
         self._each_time = each_time
         self._one_by_one = one_by_one
-        self._clock_ms = engine.clock_ms
+        self.wrong_ms = 0
+        """By how much the engine's time was found to be wrong since its owner looked last."""
+        self._align(now_ms)
         self._now_ms = 0
         self._live = False
         self._more = False
         """Rows are held that could go: `on_time` is to be called at once."""
+
+    @property
+    def shift_ms(self) -> int:
+        """How much later than the time of day the times of what the engine makes are."""
+        return self._engine.shift_ms
+
+    def _align(self, now_ms: int) -> None:
+        if now_ms:
+            self.wrong_ms += self._engine.align(now_ms)
+        self._clock_ms = self._engine.clock_ms
+
+    def _note_time(self, now_ms: int) -> None:
+        before_ms, self._now_ms = self._now_ms, now_ms
+        if before_ms and not before_ms - BEHIND_MS <= now_ms <= before_ms + FAR_MS:
+            self.merger.channels.clock_was_set(now_ms - before_ms)
+            self._align(now_ms)
 
     @property
     def waits(self) -> bool:
@@ -71,7 +141,7 @@ class SystemTime:
     def take(self, bundles: Sequence[Bundle], now_ms: int) -> list[Bundle]:
         """Takes bundles in and works off all whose time has come; gives those that are done, to be settled."""
         merger, done = self.merger, []
-        self._now_ms = now_ms
+        self._note_time(now_ms)
         for bundle in bundles:
             merger.hear(bundle, now_ms)
             if self._live and self._is_short(bundle) and not merger.held_rows and merger.watermark_ms() == END_OF_TIME:
@@ -84,7 +154,7 @@ class SystemTime:
 
     def on_time(self, now_ms: int) -> list[Bundle]:
         """Something is due: a timer, or the end of waiting."""
-        self._now_ms = now_ms
+        self._note_time(now_ms)
         self.merger.on_time(now_ms)
         done = self._release(now_ms)
         if self._live:

@@ -36,6 +36,7 @@ from topology.stages.restoring import beginnings, keeps_state, wanted
 from topology.stages.sampler import Sampler
 from topology.stages.settings import StageSettings
 from topology.stages.state_questions import StateQuestions
+from topology.stages.trigger import Trigger
 
 logger = logging.getLogger(__name__)
 
@@ -113,6 +114,7 @@ class Task:
             )
         )
         self.receivers, self.publishers = self._instances.receivers, self._instances.publishers
+        self._triggers = {name: one for name, one in self._instances.items() if isinstance(one, Trigger)}
         self.checkpointing = Checkpointing(topology, self._instances)
         by_name = {processor.name: processor for processor in self._instances.processors}
         self.questions = StateQuestions(by_name, self._bell.ring)
@@ -366,6 +368,13 @@ class Task:
         for receiver in self.receivers if self._works() else ():
             receiver.on_time(monotonic_ms)
         self.exchange.tick(monotonic_ms)
+        if self._clock.apart_ms:
+            text = f"the host's clock jumped by {self._clock.apart_ms} ms; check its time server"
+            stages: tuple[Receiver | Processor, ...] = (*self.receivers, *self._instances.processors)
+            for instance in stages:
+                instance.statistics.error("clock-jumped", text, now_ms)
+        for name in self._triggers if self._opened else ():
+            self._triggers[name].note_time(now_ms)
         self._instances.follow_level(self._level)
         if self._opened and monotonic_ms >= self._measure_ms:
             self._measure_ms = monotonic_ms + MEASURE_MS

@@ -48,6 +48,7 @@ class Trigger:
     def open(self, now_ms: int, state: Parts = NO_STATE) -> None:
         if state:
             self._due_ms = None if state[DUE] == NEVER else self._caught_up(int(state[DUE]), now_ms)
+            self.note_time(now_ms)
             missed = self._due_ms is not None and self._due_ms <= now_ms
             self._tell(self._due_ms if missed and self._due_ms is not None else now_ms, (), idle=not missed)
             return
@@ -60,9 +61,20 @@ class Trigger:
 
     def on_time(self, now_ms: int) -> None:
         """Fires as often as was due; every event bears the time at which it was due."""
+        if self._due_ms is not None:
+            self._due_ms = self._caught_up(self._due_ms, now_ms)
         while self._due_ms is not None and self._due_ms <= now_ms:
             self._fire(self._due_ms)
             self._due_ms = self._after(self._due_ms)
+
+    def note_time(self, now_ms: int) -> None:
+        """Fire no later than the period or the cron text says, whatever time it was when that was decided: a clock that
+        was ahead must not keep the trigger waiting."""
+        due_ms = self._due_ms
+        if due_ms is None or due_ms <= now_ms:
+            return
+        next_ms = self._after(now_ms)
+        self._due_ms = due_ms if next_ms is None else min(due_ms, next_ms)
 
     def _caught_up(self, due_ms: int, now_ms: int) -> int | None:
         """When the trigger that was due at `due_ms` fires next, within what it catches up with."""
