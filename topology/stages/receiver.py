@@ -49,6 +49,8 @@ class FrameLedger:
     idle: bool = False
     heard: bool = False
     stalled: bool = False
+    set_ms: int = 0
+    """By how much the receiver's clock had been set when the link opened."""
 
     def finish(self, sequence: int) -> int | None:
         """Notes that the frame is through; gives the sequence up to which all are, when that has grown."""
@@ -91,6 +93,8 @@ class Receiver:
         self._clock = clock
         self._offset_ms: int | None = None
         """The time of day less the monotonic time."""
+        self._set_ms = 0
+        """By how much the time of day has been set in all."""
         self.goes_back = False
         """It begins from a checkpoint, perhaps not from the newest: senders give again what follows that."""
         self.connections: tuple[str, ...] = ()
@@ -135,15 +139,13 @@ class Receiver:
                 self._pass_on(link)
 
     def _note_clock(self, monotonic_ms: int) -> None:
-        """Senders set their clocks by this one when a link opens: once this has been set, links must open again."""
+        """Senders set their clocks by this one when a link opens: what this is set by afterwards is added here."""
         if self._clock is None:
             return
         offset_ms, before_ms = self._clock() - monotonic_ms, self._offset_ms
         self._offset_ms = offset_ms
         if before_ms is not None and abs(offset_ms - before_ms) > WRONG_MS:
-            for link in list(self.server.links.values()):
-                self.server.drop(link, "clock-set", "the clock of this host was set")
-                self._take(LinkGone(link, "clock-set"))
+            self._set_ms += offset_ms - before_ms
 
     def next_deadline_ms(self) -> int | None:
         return None
@@ -188,7 +190,8 @@ class Receiver:
     def _take(self, event: LinkEvent) -> None:
         match event:
             case LinkArrived(link=link):
-                link.attachment = FrameLedger(idle=self._by_clock and not link.opening.tells_time)
+                idle = self._by_clock and not link.opening.tells_time
+                link.attachment = FrameLedger(idle=idle, set_ms=self._set_ms)
                 self._end_former(link)
                 self._note_connections()
                 self._secure(link)
@@ -232,11 +235,12 @@ class Receiver:
         ledger: FrameLedger = link.attachment
         stream, watermark_ms, clock_ms = message.stream, message.watermark_ms, NO_WATERMARK
         if self._by_clock and link.opening.tells_time and watermark_ms > NO_WATERMARK:
-            watermark_ms = clock_ms = watermark_ms + message.ahead_ms
-            if abs(message.ahead_ms) > WRONG_MS:
-                batch = shifted(batch, message.ahead_ms)  # windows go by both: they must be of the same clock
+            ahead_ms = message.ahead_ms + self._set_ms - ledger.set_ms
+            watermark_ms = clock_ms = watermark_ms + ahead_ms
+            if abs(ahead_ms) > WRONG_MS:
+                batch = shifted(batch, ahead_ms)  # windows go by both: they must be of the same clock
             if message.accepted:
-                batch = with_clocks(batch, _clocks(message))
+                batch = with_clocks(batch, _clocks(message, ahead_ms))
         ledger.watermark_ms = max(ledger.watermark_ms, watermark_ms)
         self.statistics.passed(stream, batch.num_rows)
         came_ns = perf_counter_ns()
@@ -289,10 +293,10 @@ class Receiver:
             self.server.done(link, last)
 
 
-def _clocks(message: Data) -> pa.Array:
+def _clocks(message: Data, ahead_ms: int) -> pa.Array:
     """When each row of a frame was accepted, in this side's time of day."""
     rows, times = zip(*message.accepted, strict=True)
-    return pa.array(np.repeat(np.array(times, dtype=np.int64) + message.ahead_ms, rows))
+    return pa.array(np.repeat(np.array(times, dtype=np.int64) + ahead_ms, rows))
 
 
 def _channel(opening: OpenLink) -> str:
