@@ -10,7 +10,7 @@ from cep_common.driver_messages import CheckpointReport, TopologyReport
 from cep_common.ids import PlanKey
 from cep_manager.attention import RECENT_MS, Finding, Picture, Severity, Subject
 from cep_manager.checkpoint_view import former_savepoint, unreadable_state
-from cep_manager.degraded import DegradedPart, degraded_parts
+from cep_manager.degraded import DegradedPart, degraded_parts, told_full
 from cep_manager.deployment import RUNS
 from cep_manager.plan_record import PlanRecord
 from cep_manager.plan_state import PlanState
@@ -221,9 +221,11 @@ def _storage(case: Case) -> Iterator[Finding]:
         if held is not None and held.events and held.oldest_ms > HELD_MS and not _fails(case, name):
             sinks = held.released_events
             what = f"{held.events:,} results wait in {name} for their " + ("sinks" if sinks else "checkpoint")
+            what += f"; {told_full(held)}, and sources wait" if held.full else ""
             since_ms = picture.now_ms - held.oldest_ms
             advice = (
-                "Its sinks take results more slowly than they come: speed them up, or give the plan fewer results."
+                "Its sinks take results more slowly than they come: speed them up, give the plan fewer results, or "
+                "raise results.undelivered_bytes at the worker."
                 if sinks
                 else "They are delivered when a checkpoint is complete: see the plan's checkpoints."
             )
@@ -252,12 +254,13 @@ def _results_full(case: Case, worker: str) -> bool:
 
 
 def _sink_advice(case: Case) -> str:
-    delivery = case.record.compiled.delivery if case.record.compiled is not None else "at-least-once"
     advice = "It tries again by itself. See that what it connects to is up and takes what is sent, or edit the sink."
-    if delivery == "at-most-once":
-        return f"{advice} The plan delivers at most once: results that find no room are lost."
     if any(report.held is not None and report.held.full for _, report in case.reports):
-        return f"{advice} The worker's log of results is full: the topology and its checkpoints wait until it answers."
+        return (
+            f"{advice} Until then senders wait, and are refused (429, 503) when the logs of the plan's sources are "
+            "full, too; checkpoints go on. Or raise results.undelivered_bytes at the worker, or let the sink give "
+            "events up (on.error='STORE' keeps them: cep errors)."
+        )
     return f"{advice} Results wait on the worker's disk, and checkpoints go on."
 
 
@@ -268,9 +271,7 @@ def _fails(case: Case, worker: str) -> bool:
 
 def _waits_for_sink(case: Case) -> bool:
     """Whether results cannot leave the topology because of a sink."""
-    return any(link.waits for _, report in case.reports for link in report.links) or any(
-        report.held is not None and report.held.full for _, report in case.reports
-    )
+    return any(link.waits for _, report in case.reports for link in report.links)
 
 
 def _checkpoints(case: Case) -> Iterator[Finding]:

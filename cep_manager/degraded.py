@@ -9,7 +9,7 @@ import msgspec
 
 from cep_common.ids import PlanKey
 from cep_common.messages import RegisterWorker, WorkerPlanReport
-from cep_common.worker_reports import ConnectorReport
+from cep_common.worker_reports import ConnectorReport, HeldReport
 from cep_manager.members import Member, undelivered_results
 
 Worker = Member[RegisterWorker]
@@ -55,18 +55,28 @@ def _parts(key: PlanKey, worker: RegisterWorker, report: WorkerPlanReport) -> It
     name = worker.worker
     mine = [one for one in worker.connectors if (one.tenant, one.plan) == (key.tenant, key.plan)]
     failing = [one for one in mine if one.error]
+    full = told_full(report.held)
     for one in failing:
         error = one.error.removeprefix(f"@{one.direction}(type='{one.type}') of stream {one.stream}: ")
+        error += f"; {full}, and sources wait" if full and one.direction == "sink" else ""
         waiting = _waits_for(one, mine, report) if one.direction == "sink" else one.waiting_events
         yield DegradedPart(name, one.direction, one.type, one.stream, error, one.since_ms, waiting)
     for spool in report.spools:
         if spool.problem:
             yield DegradedPart(name, "log", "", spool.stream, spool.problem)
-    if report.held is not None and report.held.full and not failing:
-        error = "it is full: sinks take results more slowly than they come, and the topology waits"
+    if full and not any(one.direction == "sink" for one in failing):
+        error = f"{full}: sinks take results more slowly than they come, and sources wait"
         yield DegradedPart(name, "results", "", "", error, 0, undelivered_results(report))
     elif report.last_error and not failing:
         yield DegradedPart(name, "results", "", "", report.last_error, 0, undelivered_results(report))
+
+
+def told_full(held: HeldReport | None) -> str:
+    """That the log of undelivered results is full, or nothing."""
+    if held is None or not held.full:
+        return ""
+    limit = f" (results.undelivered_bytes: {held.maximum_bytes:,})" if held.maximum_bytes else ""
+    return f"the log of undelivered results is full{limit}"
 
 
 def _waits_for(sink: ConnectorReport, mine: list[ConnectorReport], report: WorkerPlanReport) -> int:

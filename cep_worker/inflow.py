@@ -162,6 +162,10 @@ class Inflow:
             self.trace.note(batch, now_ms)
         self._out.offer(batch, body, watermark_ms, origin)
 
+    def pause(self, paused: bool) -> None:
+        """Send nothing into the topology while `paused`; what is accepted waits."""
+        self._out.pause(paused)
+
     def rest(self, source: Hashable) -> None:
         """`source` has nothing more to send for now."""
         if self.playback:

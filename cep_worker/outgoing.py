@@ -84,6 +84,7 @@ class Outgoing:
         self._full_since: tuple[int, int] | None = None
         """Since when the window is full, and with which oldest frame."""
         self._stalled = False
+        self._paused = False
         self._link: LinkSender | None = None
         self._connected_ms = 0
         self._watermark_ms = NO_WATERMARK
@@ -140,7 +141,7 @@ class Outgoing:
 
     def has_room(self) -> bool:
         """True when a batch may be prepared."""
-        return self._backlog.has_room(self.connected and not self._stalled)
+        return self._backlog.has_room(self.connected and not self._stalled and not self._paused)
 
     def prepare(self, batch: pa.RecordBatch, body: Any = None, origin: Origin | None = None) -> Any:
         """`batch` (of the stream's schema) can be offered for certain, with its `origin` and the body that is given
@@ -180,6 +181,13 @@ class Outgoing:
         self._link = LinkSender(self._context, self._door, endpoint, self.opening, now_ms, patient=False)
         for socket in self._link.sockets:
             self._reactor.watch(socket, self._handle)
+
+    def pause(self, paused: bool) -> None:
+        """Send nothing while `paused`; what is accepted goes to the backlog as far as that can hold it."""
+        if paused != self._paused:
+            self._paused = paused
+            self._room()
+            self._reactor.defer(self.pump)
 
     def reopen(self, opening: OpenLink) -> None:
         """The stream is sent under another epoch from now on: the link is left, the backlog kept, what was promised
@@ -231,7 +239,7 @@ class Outgoing:
     def _send_waiting(self, most_frames: int | None) -> None:
         """Sends as far as the link has room; beyond `most_frames` under way only full frames."""
         link = self._link
-        if link is None:
+        if link is None or self._paused:
             return
         was_full = not self.has_room()
         while link.has_room() and self._backlog:

@@ -80,7 +80,9 @@ class PlanFlow:
 
     def tick(self, now_ms: int) -> None:
         """Time passes."""
+        full = self.outflows.is_full()
         for inflow in self.inflows.values():
+            inflow.pause(full)
             inflow.tick(now_ms)
         self.outflows.tick(now_ms)
 

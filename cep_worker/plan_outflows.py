@@ -129,6 +129,10 @@ class PlanOutflows:
         """What is held; None of a plan whose results are not."""
         return self._held.figures() if self._held is not None else None
 
+    def is_full(self) -> bool:
+        """Return whether so many results wait on the disk that nothing more should be worked on."""
+        return self._held is not None and self._held.is_full()
+
     def waiting_rows(self) -> Mapping[Who, int]:
         """How many results wait on the disk for each consumer."""
         return self._held.waiting_rows() if self._held is not None else {}

@@ -38,6 +38,8 @@ TRY_AGAIN_MS = 1_000
 CUT_BYTES = 16 * 2**20
 """Results that wait for consumers alone go into files of about this size: each is delivered again as a whole after a
 restart."""
+UNDER_WAY_SHARE = 0.5
+"""So much more than the limit is taken of what is under way when that is reached: markers of checkpoints pass."""
 LAST_CHECKPOINT = 2**63 - 1
 """What a topology that is gone for good gave behind its last marker belongs to this."""
 
@@ -84,8 +86,8 @@ class HeldResults:
         most_bytes: int,
         counts: StreamCounts | None = None,
     ) -> None:
-        """Finds again what is in `folder`. Raises OSError when that cannot be read. While more than `most_bytes` stand
-        and wait for consumers, there is no room for more. `counts` learns what consumers have delivered."""
+        """Finds again what is in `folder`. Raises OSError when that cannot be read. It is full while more than
+        `most_bytes` stand and wait for consumers. `counts` learns what consumers have delivered."""
         self._folder = folder
         self._key = plan.key
         self._reactor = reactor
@@ -152,7 +154,11 @@ class HeldResults:
 
     def has_room(self) -> bool:
         """True when `append` may be called."""
-        return self._standing_bytes <= self._most_bytes
+        return self._standing_bytes <= self._most_bytes * (1 + UNDER_WAY_SHARE)
+
+    def is_full(self) -> bool:
+        """Return whether so much waits for consumers that nothing more should be worked on."""
+        return self._standing_bytes > self._most_bytes
 
     def append(self, opening: OpenLink, message: Data, batch: pa.RecordBatch, body: Any) -> int:
         """The frame's events outlive this process, those that are held already are left out; gives the number of new
@@ -265,7 +271,7 @@ class HeldResults:
                 group.rows for log in logs for group in log.groups if self._is_released(log, group)
             ),
             maximum_bytes=self._most_bytes,
-            full=not self.has_room(),
+            full=self.is_full(),
         )  # fmt: skip
 
     def figures(self) -> HeldFigures:
@@ -360,7 +366,7 @@ class HeldResults:
     def _pump(self, now_ms: int) -> None:
         if self._closed:
             return
-        had_room = self.has_room()
+        was_full = self.is_full()
         found: dict[str, str] = {}
         for (epoch, publisher), log in list(self._logs.items()):
             try:
@@ -382,11 +388,11 @@ class HeldResults:
             group.size_bytes for log in self._logs.values() for group in log.groups
             if self._is_released(log, group)
         )  # fmt: skip
-        if self.has_room() and not had_room:
-            paced_logger.over("room", "results are taken again: plan=%s", self._key.topology())
-        elif had_room and not self.has_room():
-            text = "sinks are behind, publishers wait: plan=%s bytes=%d"
-            paced_logger.problem("room", text, self._key.topology(), self._standing_bytes)
+        if was_full and not self.is_full():
+            paced_logger.over("full", "results are worked out again: plan=%s", self._key.topology())
+        elif self.is_full() and not was_full:
+            text = "log of undelivered results is full, sources wait: plan=%s bytes=%d results.undelivered_bytes=%d"
+            paced_logger.problem("full", text, self._key.topology(), self._standing_bytes, self._most_bytes)
 
     def _mark_last(self, log: PublisherLog) -> None:
         """What a last run gave behind its last marker is complete."""

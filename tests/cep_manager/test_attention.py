@@ -294,8 +294,12 @@ def test_a_dead_sink_is_one_finding_whatever_follows_from_it(world: World) -> No
     assert set(told) == {"connector"}
     one = told["connector"]
     assert (one.severity, one.since_ms) == (Severity.CRITICAL, NOW_MS - 90_000)
-    assert one.what == "The http sink of KnockOns at worker-1 fails: status 503; 1,234 results wait for it"
-    assert "the topology and its checkpoints wait until it answers" in one.advice
+    assert one.what == (
+        "The http sink of KnockOns at worker-1 fails: status 503; the log of undelivered results is full "
+        "(results.undelivered_bytes: 65,536), and sources wait; 1,234 results wait for it"
+    )
+    assert "raise results.undelivered_bytes" in one.advice
+    assert "checkpoints go on" in one.advice
     assert "store" not in one.what + one.advice
     assert plan_status(world.snapshot(), KEY).topology.state is PlanState.DEGRADED
 
