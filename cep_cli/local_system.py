@@ -338,7 +338,7 @@ def _locked(folder: Path) -> TextIO:
     cannot be used."""
     with contextlib.ExitStack() as opened:
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             lock = opened.enter_context((folder / LOCK).open("a"))
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:

@@ -200,6 +200,11 @@ class ManagerClient:
         """The newest log records of all processes."""
         return self._call("GET", "/log", None, **wanted)
 
+    def users(self) -> list[Any]:
+        """All users, where people log in."""
+        users: list[Any] = self._call("GET", "/users")["users"]
+        return users
+
     def configuration(self, process: str) -> Any:
         """The configuration that a process works with."""
         return self._call("GET", f"/processes/{quote(process, safe='')}/configuration")

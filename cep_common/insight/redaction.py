@@ -22,7 +22,7 @@ _NAMED = re.compile(
 _IN_URL = re.compile(r"(?P<before>://(?!\[)[^\s/:@]{0,100}:)(?!\d{1,5}/)(?:[^\s\"']{1,200}|[^\s/]{1,200})(?=@)")
 _SHOWN = re.compile(r"(?P<before>\b(?:bearer|basic)\s+)[A-Za-z0-9._~+/=-]{8,}", re.IGNORECASE)
 _OUR_TOKEN = re.compile(r"\bcep_[A-Za-z0-9_-]{40,}")
-_SECRET_KEY = re.compile(rf"{_SECRET_NAMES}(?!s$|s_|_ms$|s\.)", re.IGNORECASE)
+_SECRET_KEY = re.compile(rf"{_SECRET_NAMES}(?!s$|s_|_ms$|s\.|_files\.)", re.IGNORECASE)
 
 
 _values: tuple[str, ...] = ()

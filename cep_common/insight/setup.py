@@ -77,7 +77,7 @@ class _AsJson(logging.Formatter):
 def _file_handler(config: LogConfig, name: str) -> logging.Handler:
     path = log_file(config.folder, name)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         handler = RotatingFileHandler(path, maxBytes=config.file_bytes, backupCount=config.files - 1, encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"log.folder: {path} cannot be written: {error.strerror}") from error

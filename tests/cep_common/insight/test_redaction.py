@@ -96,3 +96,8 @@ def test_settings_are_covered_by_their_names_and_within_mappings() -> None:
 )
 def test_settings_that_name_files_of_secrets_are_shown(key: str, value: str) -> None:
     assert redact_setting(key, value) == value
+
+
+def test_lists_of_folders_are_no_secrets() -> None:
+    assert redact_setting("password_files.folders", ["/etc/cep"]) == ["/etc/cep"]
+    assert redact_setting("password_file", "/etc/cep/x") == COVER
