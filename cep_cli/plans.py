@@ -19,6 +19,7 @@ from cep_cli.errors import FAILED, RefusedError, with_readable_errors
 from cep_cli.plan_text import PLAN_FILE, SET_OPTION, read_plan
 from cep_cli.rest import ManagerClient
 from cep_cli.status_text import managers_status, plan_line, plan_status
+from cep_cli.terminal import printable
 from cep_common.ids import SUPER_TENANT
 from query_plan.plan_names import named_after
 
@@ -271,15 +272,21 @@ def plans_command(as_json: bool, client: ManagerClient) -> None:
 @manager_options
 @with_readable_errors
 def status_command(plan: str | None, watch: bool, as_json: bool, client: ManagerClient) -> None:
-    """Show the deployment status of PLAN, or of all plans: topology, inflow and outflow connections."""
+    """Show the deployment status of PLAN, or of all plans: topology, inflow and outflow connections.
+
+    Without PLAN it also tells what is critical of workers and managers; see `cep overview` for the rest.
+    """
     while True:
         plans = [client.plan(plan)] if plan else client.plans()
         managers = [] if plan or as_json else client.managers()
+        critical = [] if plan or as_json else client.critical_findings()
         if watch:
             click.clear()
         if len(managers) > 1:
             click.echo(f"{managers_status(managers)}\n")
         click.echo(json.dumps(plans) if as_json else "\n\n".join(map(plan_status, plans)) or "no plan is deployed")
+        for one in critical:
+            click.echo(printable(f"\n{one['subject']} {one['name']}: {one['what']}\n    {one['advice']}"))
         if not watch:
             break
         time.sleep(1)

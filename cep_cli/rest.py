@@ -164,6 +164,14 @@ class ManagerClient:
     def cluster(self) -> Any:
         return self._call("GET", "/cluster")
 
+    def critical_findings(self) -> list[Any]:
+        """What is critical of workers and managers, beside plans; nothing for a token that may not see it."""
+        try:
+            found: list[Any] = self.overview().get("findings", [])
+        except RefusedError:
+            return []
+        return [one for one in found if one["severity"] == "critical" and one["subject"] in ("worker", "manager")]
+
     def managers(self) -> list[Any]:
         """All managers and who leads; none for a token that does not see the system."""
         try:

@@ -92,6 +92,19 @@ def _database(picture: Picture) -> Iterator[Finding]:
         )
 
 
+def _database_replaced(picture: Picture) -> Iterator[Finding]:
+    if picture.manager.database_problem:
+        yield Finding(
+            Severity.CRITICAL,
+            "database-replaced",
+            "manager",
+            picture.manager.database,
+            f"The plan store is not what it was: {picture.manager.database_problem}",
+            "Put the former database, or a newer copy of it, in its place and start the manager again. Nothing that "
+            "workers have accepted is lost meanwhile: what they have of missing plans is set aside (cep wal list).",
+        )
+
+
 def _metric_tables(picture: Picture) -> Iterator[Finding]:
     if picture.metric_tables_problem:
         yield Finding(
@@ -296,6 +309,7 @@ def _files(picture: Picture) -> Iterator[Finding]:
 
 SYSTEM_CHECKS: tuple[Check, ...] = (
     _database,
+    _database_replaced,
     _driver,
     _checkpoint_store,
     _workers,

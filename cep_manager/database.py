@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import sqlalchemy
@@ -13,6 +14,7 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
 from cep_manager.config import DatabaseConfig
 from cep_manager.database_file import make_private, mark
+from cep_manager.database_note import Contents, DatabaseNote, contents_of
 from cep_manager.errors import StoreError
 from cep_manager.plan_schema import SCHEMA_VERSION, bring_up_to_date
 
@@ -30,6 +32,13 @@ SURVIVES = "cep_survives_power_loss"
 READS = "cep_reads"
 """The option of a connection that says that its transaction changes nothing."""
 
+DAMAGED_ADVICE = (
+    "restore it from a backup, or save what can be read (sqlite3 FILE .recover | sqlite3 NEW) and put that in its "
+    "place; workers keep what they have accepted meanwhile. To begin with no plans, move it away with its -wal and "
+    "-shm files"
+)
+"""What to do about a damaged SQLite file."""
+
 SHORTEST_CONNECT_S = 2
 """The PostgreSQL library waits for a connection at least so long."""
 
@@ -46,8 +55,12 @@ class Database:
             url = make_url(config.url)
             self._shown = url.render_as_string(hide_password=True)
             self.kind = url.get_backend_name()
+            file = None
             if self.kind == SQLITE:
                 _prepare_file(url.database)
+                file = _file(url.database)
+            self.note = DatabaseNote(file)
+            """What was in the database last, where that can be noted beside it."""
             self._engine = sqlalchemy.create_engine(_with_driver(url), **_options(self.kind, config, idle_ms))
         except ImportError as error:
             advice = "; pip install 'cep-on-spark[postgresql]'" if POSTGRESQL in config.url else ""
@@ -57,7 +70,14 @@ class Database:
         if self.kind == SQLITE:
             event.listen(self._engine, "connect", _write_ahead)
             event.listen(self._engine, "begin", _begin)
+        self._check_soundness()
         self._prepare()
+        self.note.check(self.contents)
+
+    def contents(self) -> Contents:
+        """Return what is in the database now, in short."""
+        with self.reading() as connection:
+            return contents_of(connection)
 
     def address(self) -> str:
         """The database's URL without its password."""
@@ -94,10 +114,25 @@ class Database:
         if "locked" in cause:
             advice = "; another process holds it: end that process, or raise database.timeout_ms"
         elif "not a database" in cause or "malformed" in cause:
-            advice = "; the file is damaged: restore it from a backup, or move it away to begin with no plans"
+            advice = f"; the file is damaged: {DAMAGED_ADVICE}"
         elif "unable to open" in cause or "readonly" in cause:
             advice = "; check that the file and its folder can be written by this user"
         return StoreError(f"the plan store {self._shown} cannot be used: {cause}{advice}")
+
+    def _check_soundness(self) -> None:
+        """A database that is damaged is not used: plans that cannot be read would be taken for plans that are gone. Of
+        other databases their servers see to it."""
+        if self.kind != SQLITE:
+            return
+        try:
+            with self.reading() as connection:
+                found = str(connection.exec_driver_sql("PRAGMA integrity_check(1)").scalar())
+        except StoreError:
+            self.close()
+            raise
+        if found != "ok":
+            self.close()
+            raise StoreError(f"the plan store {self._shown} is damaged: {found.strip()}; {DAMAGED_ADVICE}")
 
     def _prepare(self) -> None:
         try:
@@ -158,6 +193,11 @@ def _begin(connection: Connection) -> None:
     # The driver is told (isolation_level) to begin none itself. A transaction that reads before it writes would fail
     # instead of waiting when another one writes in between, so each takes the lock at its start.
     connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+def _file(database: str | None) -> Path | None:
+    """The file of an SQLite database; None of one in memory."""
+    return Path(database) if database and database != ":memory:" and not database.startswith("file:") else None
 
 
 def _prepare_file(database: str | None) -> None:

@@ -262,6 +262,7 @@ class Manager(SampleCommands):
             lease_ms=self._config.control.lease_ms,
             heartbeat_ms=self._config.control.heartbeat_ms,
             insecure=self._config.security.insecure,
+            database_problem=self._service.store.database_problem(),
         )
 
 

@@ -189,6 +189,8 @@ class ManagerInfo(msgspec.Struct, frozen=True):
     lease_ms: int
     heartbeat_ms: int
     insecure: bool = False
+    database_problem: str = ""
+    """The database is not what it was: another one, or an older one. Told until a person removes the note beside it."""
 
 
 ManagerRole = Literal["leader", "standby", "silent"]

@@ -17,6 +17,7 @@ from cep_common.ids import PlanKey
 from cep_common.messages import RemovedPlan
 from cep_common.task_messages import StatisticsLevel
 from cep_manager.database import Database
+from cep_manager.database_note import contents_of
 from cep_manager.errors import NotLeaderError, PlanExistsError
 from cep_manager.lease_store import hold_lease
 from cep_manager.plan_schema import EPOCHS, FORMER, PLANS, REMOVED, system_identity
@@ -253,6 +254,11 @@ class PlanStore:
             rows = [RemovedPlan(PlanKey(row.tenant, row.name), row.created_ms) for row in connection.execute(newest)]
             return tuple(reversed(rows))
 
+    def database_problem(self) -> str:
+        """Return in what the database is not what it was, and how to say that one knows; empty when all is well."""
+        problem, note = self._database.note.problem(), self._database.note.where()
+        return f"{problem}; told until {note} is removed" if problem else ""
+
     def system(self) -> str:
         """Return the identity of the database, which was drawn by chance when it was made."""
         with self._database.reading() as connection:
@@ -268,7 +274,10 @@ class PlanStore:
             held = hold_lease(connection, right.token)
             if held:
                 yield connection
-        if not held:
+                contents = contents_of(connection)
+        if held:
+            self._database.note.written(contents)
+        else:
             reason = f"another manager has led since: token {right.token} is over"
             right.refused(right.token, reason)
             raise NotLeaderError(reason)
