@@ -11,7 +11,7 @@ ACCEPTANCE := $(addprefix tests/system/,test_time_live.py test_busy_host.py test
 # pytest rewrites the asserts of every test file; kept as bytecode, that is done once and not by each process again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo up test check lint unit programs tour chaos soak simulate fuzz-differential lock clean acceptance
+.PHONY: help demo up test check lint unit programs tour chaos redteam soak simulate fuzz-differential lock clean acceptance
 
 help:            ## say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## / — /'
@@ -32,6 +32,9 @@ tour: $(READY) programs ## walk through the console of a running system in a bro
 
 chaos: $(READY) programs ## hurt a running system in every way and count what comes of it (CHAOS_FAULTS=60 CHAOS_SEED=1 CHAOS_DELIVERY=exactly-once)
 	$(BIN)/python tests/system/chaos_run.py
+
+redteam: $(READY) ## attack the system as stranger, sender, viewer, editor of another tenant and holder of a client key
+	$(BIN)/pytest tests/redteam
 
 soak: $(READY) programs ## a steady load, a fault a minute, and nothing may grow (SOAK_MINUTES=30 SOAK_SEED=1)
 	$(BIN)/python tests/system/soak_run.py

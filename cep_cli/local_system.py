@@ -41,7 +41,10 @@ OWN_TOKEN = "up-token.json"  # noqa: S105 - a file's name
 FIRST_ADMIN_MS = 5_000
 LOCK = "up.lock"
 PROCESSES = ("manager", "driver", "worker")
-OWN_FILES = ("manager.db", "manager.db-wal", "manager.db-shm", "checkpoints", OWN_TOKEN, LOCK)
+OWN_FILES = (
+    *("manager.db", "manager.db-wal", "manager.db-shm", "checkpoints", OWN_TOKEN, LOCK),
+    *("spool", "results", "errors", "positions"),
+)
 OPEN = {
     "CEP_WORKER__SINKS__FOLDERS": '["/"]',
     "CEP_WORKER__SINKS__URLS": '["*", "*://localhost", "*://127.0.0.0/8"]',

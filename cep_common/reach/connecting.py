@@ -23,6 +23,20 @@ def allowed_addresses(guard: Guard, scheme: str, host: str, port: int) -> list[s
     found = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)
     addresses = list(dict.fromkeys(str(one[4][0]) for one in found))
     for address in addresses:
-        if reason := guard.refuse_address(scheme, host, port, address):
+        reason = guard.refuse_address(scheme, host, port, address)
+        if not reason and is_here(address):
+            reason = guard.refuse_here(scheme, host, port)
+        if reason:
             raise ReachError(reason)
     return addresses
+
+
+def is_here(address: str) -> bool:
+    """Return whether the address is one of this host: a socket can be bound to it."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
+            probe.bind((address, 0))
+    except OSError:
+        return False
+    return True

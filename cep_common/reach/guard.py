@@ -101,6 +101,12 @@ class Guard:
             return ""
         return _belongs(shown)
 
+    def refuse_here(self, scheme: str, host: str, port: int) -> str:
+        """Why a sink may not connect to the port at an address of this host; empty when it may."""
+        own = any(port == one for _, one in self._own) or any(port in ports for ports in self._own_ports)
+        shared = scheme == "tcp" and any(port == one for _, one in self._shared)
+        return _belongs(f"{scheme}://{host}:{port}") if own and not shared else ""
+
     def refuse_listening(self, scheme: str, host: str, port: int) -> str:
         """Why a source may not listen there; empty when it may."""
         if self._source_urls.allow(scheme, host, port):

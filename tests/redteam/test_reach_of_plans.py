@@ -11,10 +11,11 @@ import pytest
 from cep_common.errors import ConfigError
 from cep_common.ids import Endpoint
 from cep_common.messages import Connector
+from cep_common.reach import connecting
 from cep_common.reach.connecting import ReachError, allowed_addresses
 from cep_common.reach.files import APPLICATION_ID
 from cep_common.reach.guard import Guard, Reach
-from cep_worker.config import FileSourcesConfig, FoldersConfig, SinkConfig, SourcesConfig, WorkerConfig
+from cep_worker.config import FileSourcesConfig, FoldersConfig, HttpConfig, SinkConfig, SourcesConfig, WorkerConfig
 from cep_worker.reach import worker_guard
 from query_plan.checks.reach import Reaches
 from query_plan.connectors.judging import Kind
@@ -262,3 +263,24 @@ def test_a_manager_refuses_what_its_workers_and_driver_would() -> None:
     assert examine(PLAN).compiled is not None
     open_to_all = Reaches({"w1": Reach(sink_folders=("/",))})
     assert examine(PLAN, reaches=open_to_all).compiled is not None
+
+
+def test_a_worker_that_listens_everywhere_is_not_called_at_its_hosts_other_address(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    everywhere = "0.0.0.0"  # noqa: S104 - what a worker on several networks has
+    config = WorkerConfig(http=HttpConfig(host=everywhere), sinks=SinkConfig(urls=("*",)))
+    found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("10.9.8.7", 0))]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+    guard = worker_guard(config)
+    assert allowed_addresses(guard, "http", "other.example.org", config.http.port) == ["10.9.8.7"]
+    monkeypatch.setattr(connecting, "is_here", lambda _: True)
+    for port in (config.http.port, 15_050, 13_001):
+        with pytest.raises(ReachError, match="belongs to this system"):
+            allowed_addresses(guard, "http", "other.example.org", port)
+    assert allowed_addresses(guard, "http", "other.example.org", 9_999) == ["10.9.8.7"]
+
+
+def test_an_address_of_this_host_is_known() -> None:
+    assert connecting.is_here("127.0.0.1")
+    assert not connecting.is_here("192.0.2.1")

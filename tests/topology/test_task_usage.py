@@ -6,7 +6,8 @@ import mmap
 import queue
 
 from topology.errors import TopologyError
-from topology.stages.usage import MemoryGuard, TaskTime, describe_excess, memory_bytes
+from topology.stages.settings import StageSettings
+from topology.stages.usage import MemoryGuard, TaskTime, describe_default_excess, describe_excess, memory_bytes
 
 
 def test_memory_that_is_taken_is_counted_and_counts_no_more_when_it_is_given_back() -> None:
@@ -44,3 +45,15 @@ def test_the_excess_is_told_in_the_words_of_the_plan() -> None:
     assert describe_excess(2, 1_250 * 2**20, 2**30) == (
         "task 2 held 1250m, @Plan:resources(memory='1024m') allows no more: raise it, or keep less"
     )
+
+
+def test_a_task_whose_plan_sets_no_limit_has_that_of_the_configuration() -> None:
+    assert StageSettings().task_memory_bytes == 4 * 2**30
+    stops: queue.SimpleQueue[TopologyError] = queue.SimpleQueue()
+    guard = MemoryGuard(3, memory_bytes() // 2, stops.put, by_plan=False)
+    guard.start()
+    stopped = stops.get(timeout=5)
+    guard.close()
+    assert stopped.reason_code == "memory-limit"
+    assert "stages.task_memory_bytes of the driver's configuration allows" in stopped.message
+    assert describe_default_excess(0, 2**31, 2**30).startswith("task 0 held 2048m, ")

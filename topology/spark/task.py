@@ -95,7 +95,9 @@ def _run(assignment: TaskAssignment, index: int, insight: Insight, opened: ExitS
     )
     opened.callback(agent.close)
     agent.start()
-    guard = MemoryGuard(index, assignment.memory_bytes, task.stop) if assignment.memory_bytes else None
+    limit_bytes = assignment.memory_bytes or settings.task_memory_bytes
+    by_plan = bool(assignment.memory_bytes)
+    guard = MemoryGuard(index, limit_bytes, task.stop, by_plan=by_plan) if limit_bytes else None
     control.start()
     if guard is not None:
         guard.start()

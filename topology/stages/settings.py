@@ -55,6 +55,7 @@ class StageSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     security: SecurityConfig = SecurityConfig()
     max_partial_matches: Count = MAX_PARTIAL_MATCHES
     datasources: dict[str, Datasource] = {}
+    task_memory_bytes: Annotated[int, msgspec.Meta(ge=0)] = 4_294_967_296
     store_urls: bool = False
     protected: tuple[str, ...] = ()
     secrets: str = ""

@@ -50,19 +50,27 @@ class TaskTime:
 class MemoryGuard(threading.Thread):
     """Stops the task that holds more than `limit_bytes`; runs until `close`. Between two looks a task may go beyond."""
 
-    def __init__(self, task: int, limit_bytes: int, stop: Callable[[TopologyError], None]) -> None:
+    def __init__(
+        self, task: int, limit_bytes: int, stop: Callable[[TopologyError], None], *, by_plan: bool = True
+    ) -> None:
+        """`by_plan` says that the plan has set the limit, and not the configuration."""
         super().__init__(name=f"memory of task {task}", daemon=True)
         self._task = task
         self._limit_bytes = limit_bytes
         self._stop_task = stop
+        self._by_plan = by_plan
         self._closing = threading.Event()
 
     def run(self) -> None:
         while not self._closing.wait(LOOK_S):
             held = memory_bytes()
             if held > self._limit_bytes:
-                self._stop_task(TopologyError("memory-limit", describe_excess(self._task, held, self._limit_bytes)))
+                self._stop_task(TopologyError("memory-limit", self._excess(held)))
                 return
+
+    def _excess(self, held_bytes: int) -> str:
+        describe = describe_excess if self._by_plan else describe_default_excess
+        return describe(self._task, held_bytes, self._limit_bytes)
 
     def close(self) -> None:
         """Ends the thread and waits for it."""
@@ -74,3 +82,12 @@ def describe_excess(task: int, held_bytes: int, limit_bytes: int) -> str:
     """What the user is told of a task that held too much."""
     held, limit = (f"{count / 2**20:.0f}m" for count in (held_bytes, limit_bytes))
     return f"task {task} held {held}, @Plan:resources(memory='{limit}') allows no more: raise it, or keep less"
+
+
+def describe_default_excess(task: int, held_bytes: int, limit_bytes: int) -> str:
+    """The same of a task whose plan has set no limit."""
+    held, limit = (f"{count / 2**20:.0f}m" for count in (held_bytes, limit_bytes))
+    return (
+        f"task {task} held {held}, stages.task_memory_bytes of the driver's configuration allows {limit}: write what "
+        "the plan needs as @Plan:resources(memory='…'), or keep less"
+    )
