@@ -50,10 +50,14 @@ class Backlog(Protocol):
     def take(self, most_rows: int) -> ReadyFrame | None:
         """The next frame, of at most `most_rows` rows unless it is one batch or was sent before; None at the end."""
 
-    def resume(self, position: int, secures: bool, goes_back: bool = False) -> None:
+    def resume(self, position: int, secures: bool, goes_back: bool = False, attempt: int = 0) -> None:
         """A link has come to stand, whose server has taken the log up to `position`. It `secures` by itself what need
         not be kept; otherwise what it acknowledges need not. One that `goes_back` wants what follows even where that
-        was secured."""
+        was secured. It is of the topology's attempt `attempt`."""
+
+    @property
+    def goes_alone(self) -> bool:
+        """The next frame is sent when nothing else is under way."""
 
     def sent(self, sequence: int, frame: ReadyFrame) -> None:
         """The frame that was taken last has gone over the link under this number."""
@@ -113,8 +117,12 @@ class MemoryBacklog:
             return self._again.popleft()
         return self._waiting.take(most_rows) if self._waiting else None
 
-    def resume(self, position: int, secures: bool, goes_back: bool = False) -> None:
+    def resume(self, position: int, secures: bool, goes_back: bool = False, attempt: int = 0) -> None:
         """What was not acknowledged is sent again, wherever the server is."""
+
+    @property
+    def goes_alone(self) -> bool:
+        return False
 
     def sent(self, sequence: int, frame: ReadyFrame) -> None:
         """The link remembers it."""

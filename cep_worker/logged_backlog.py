@@ -20,6 +20,8 @@ import pyarrow as pa
 from cep_common.errors import DecodeError
 from cep_common.link_messages import StreamSchema
 from cep_worker.backlog import frame_again
+from cep_worker.poison import STRIKES, PoisonWatch
+from cep_worker.spool.errors import BatchTooLargeError, SpoolFullError
 from cep_worker.spool.log import Log
 from cep_worker.spool.reader import LogReader
 from cep_worker.spool.records import Origin, Record
@@ -63,6 +65,8 @@ class LoggedBacklog:
         self._taken_over = log.secured
         self._furthest = log.secured
         self._secures = False
+        self._watch = PoisonWatch()
+        self._given_up = log.given_up()
 
     @property
     def log(self) -> str:
@@ -113,7 +117,7 @@ class LoggedBacklog:
             self._read(most_rows)
             if not self._waiting:
                 return None
-            frame = self._waiting.take(most_rows)
+            frame = self._waiting.take(1 if self.goes_alone else most_rows, self._watch.next_zone(self._before))
         self._before = frame.position
         if self._behind():
             self._credit = min(self._credit + frame.rows // ACCEPTED_SHARE, self._most_rows)
@@ -122,12 +126,21 @@ class LoggedBacklog:
         self._furthest = frame.position
         return frame
 
-    def resume(self, position: int, secures: bool, goes_back: bool = False) -> None:
+    @property
+    def goes_alone(self) -> bool:
+        return self._watch.goes_alone(self._before)
+
+    def resume(self, position: int, secures: bool, goes_back: bool = False, attempt: int = 0) -> None:
         self._secures = secures
         self._sent.clear()
         position = self._go_back(position) if goes_back else max(position, self._log.secured)
         self._taken_over = position
         self._credit = 0
+        if poison := self._watch.link_stands(position, attempt):
+            self._give_up(poison)
+        if self._watch.zones:
+            self._go_to(position)  # what was joined into one frame goes one by one now
+            return
         while self._again and self._again[0].position <= position:
             self._before = self._again.popleft().position
         if not self._again:
@@ -163,6 +176,7 @@ class LoggedBacklog:
 
     def give_back(self, frames: Iterable[PendingFrame]) -> None:
         again = [frame_again(frame) for frame in frames if frame.bodies]
+        self._watch.link_lost([frame.position for frame in again if frame.position], self._taken_over)
         self._again.extendleft(reversed([frame for frame in again if frame.position]))
         self._sent.clear()
         self._before = self._taken_over
@@ -235,6 +249,8 @@ class LoggedBacklog:
         """The record's events as the stream has them now. In place of those that cannot be so, which are added to
         `failed`, a batch without rows goes on, so that their position is secured. Raises DecodeError."""
         had, has = self._log.identity.attributes_at(record.position), self._log.identity.attributes
+        if record.position in self._given_up:
+            return WaitingBatch(_nothing(has), None, record.watermark_ms, record.position)
         batch = decode_batch(record.body, _schema(had), record.rows)
         if had == has:
             return WaitingBatch(batch, record.body, record.watermark_ms, record.position)
@@ -243,8 +259,47 @@ class LoggedBacklog:
             return WaitingBatch(converted(batch, has), None, record.watermark_ms, record.position)
         if record.position > self._failed_to:
             failed.append(batch)
-        empty = pa.RecordBatch.from_pylist([], schema=_schema(has))
-        return WaitingBatch(empty, None, record.watermark_ms, record.position)
+        return WaitingBatch(_nothing(has), None, record.watermark_ms, record.position)
+
+    def _give_up(self, position: int) -> None:
+        """The record at `position`, which ends its topology each time, is not sent any more: its event goes to the
+        failed events, of several each stands in a record of its own again."""
+        log = self._log
+        end = log.last_position
+        reader = log.reader(position - 1)
+        found = [record for record in reader.read() if record.position == position]
+        reader.close()
+        had = log.identity.attributes_at(position)
+        try:
+            events = [decode_batch(record.body, _schema(had), record.rows) for record in found]
+        except DecodeError:
+            events = []  # who reads the log tells of it
+        for batch in events:
+            alone = 0
+            if batch.num_rows > 1 and not conversion_problem(had, log.identity.attributes):
+                alone = self._append_again(converted(batch, log.identity.attributes), found[0].watermark_ms)
+            if alone < batch.num_rows:
+                text = f"poison: the topology ended {STRIKES} times while it worked on this alone"
+                lost = self._keep_failed(batch.slice(alone), text)
+                if lost:
+                    log.note_lost(lost, f"given up at {position}")
+            logger.error("events end their topology: stream=%s position=%d given_up=%d one_by_one=%d",
+                         log.identity.stream, position, batch.num_rows - alone, alone)  # fmt: skip
+        self._given_up |= {position}
+        log.note_given_up(self._given_up)
+        self._watch.given_up((end, log.last_position) if log.last_position > end else None)
+
+    def _append_again(self, batch: pa.RecordBatch, watermark_ms: int) -> int:
+        """Append each event of `batch` by itself; return how many had room."""
+        for row in range(batch.num_rows):
+            body = encode_batch(batch.slice(row, 1))
+            length = memoryview(body).nbytes
+            try:
+                self._log.reserve(length)
+            except (SpoolFullError, BatchTooLargeError):
+                return int(row)
+            self._log.append(body, length, 1, watermark_ms)
+        return int(batch.num_rows)
 
     def _fail(self, events: list[pa.RecordBatch], position: int) -> None:
         """Keep events that cannot be converted as failed ones, those of the same attributes together."""
@@ -269,6 +324,11 @@ class LoggedBacklog:
 
     def _missing(self, rows: int) -> None:
         self._disk_rows = max(0, self._disk_rows - rows)
+
+
+def _nothing(attributes: Attributes) -> pa.RecordBatch:
+    """A batch without rows, so that the position of what is not sent is secured."""
+    return pa.RecordBatch.from_pylist([], schema=_schema(attributes))
 
 
 @lru_cache(maxsize=64)

@@ -38,6 +38,8 @@ class OutgoingLimits:
     connect_ms: int
 
 
+ALONE_MS = 1_000
+"""How long a frame that goes alone is waited for before the next one goes."""
 SET_MS = 1_000
 """A clock that goes on by so much more or less than the monotonic time was set."""
 STALLED_MS = 2_000
@@ -79,6 +81,9 @@ class Outgoing:
         """The time of day at which the present link was asked for."""
         self._ahead_ms = 0
         """How far the clock of the link's server is ahead, as far as that is certain."""
+        self._ticked_ms = 0
+        self._alone_ms: int | None = None
+        """Since when the frame that was sent alone is under way."""
         self._offset_ms: int | None = None
         """This side's time of day less the monotonic time."""
         self._full_since: tuple[int, int] | None = None
@@ -205,6 +210,7 @@ class Outgoing:
 
     def tick(self, now_ms: int) -> None:
         """Beats, sends what was held back to be joined, and notices a link that does not come to stand."""
+        self._ticked_ms = now_ms
         self._backlog.tick(now_ms)
         self._note_clock(now_ms)
         link = self._link
@@ -243,6 +249,8 @@ class Outgoing:
             return
         was_full = not self.has_room()
         while link.has_room() and self._backlog:
+            if self._backlog.goes_alone and self._awaits_answer(link):
+                break
             waits = most_frames is not None and len(link.outbox.pending) >= most_frames
             if waits and not self._backlog.fills(self._limits.batch_rows):
                 break
@@ -267,6 +275,18 @@ class Outgoing:
             to, frame.body, frame.rows, frame.watermark_ms, position,
             accepted=frame.accepted, ahead_ms=self._ahead_ms, caught_up=self._told_resting,
         )  # fmt: skip
+
+    def _awaits_answer(self, link: LinkSender) -> bool:
+        """Whether what is under way must be acknowledged first; not for long, as it may wait for what follows."""
+        if not link.outbox.pending:
+            self._alone_ms = None
+            return False
+        if self._alone_ms is None:
+            self._alone_ms = self._ticked_ms
+        if self._ticked_ms - self._alone_ms < ALONE_MS:
+            return True
+        self._alone_ms = self._ticked_ms
+        return False
 
     def _is_caught_up(self, link: LinkSender, rows: int) -> bool:
         """Whether nothing waits once `rows` more are under way, and what comes next can leave at once."""
@@ -303,7 +323,7 @@ class Outgoing:
         was_full = not self.has_room()
         link.handle()
         if link.state is LinkState.OPEN and before is not LinkState.OPEN:
-            self._backlog.resume(link.position, link.secures, link.goes_back)
+            self._backlog.resume(link.position, link.secures, link.goes_back, self.opening.attempt)
             self._ahead_ms = clock_ahead_ms(self._asked_ms, self._wall_ms(), link.server_ms)
             self.last_error = ""
             logger.info("link stands: stream=%s peer=%s", self._stream.stream, self.peer)

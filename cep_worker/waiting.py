@@ -55,13 +55,15 @@ class WaitingQueue:
         self._batches.append(waiting)
         self.rows += waiting.batch.num_rows
 
-    def take(self, most_rows: int) -> ReadyFrame:
-        """The next frame: as many whole batches as fit into `most_rows`, at least one. A batch that goes alone keeps
-        its body. The queue is not empty."""
+    def take(self, most_rows: int, last: int = 0) -> ReadyFrame:
+        """The next frame: as many whole batches as fit into `most_rows`, at least one, and none behind the position
+        `last` (0: any) is joined to it. A batch that goes alone keeps its body. The queue is not empty."""
         first = self._batches.popleft()
         taken = [first]
         rows = first.batch.num_rows
         while self._batches and rows + self._batches[0].batch.num_rows <= most_rows:
+            if 0 < last < self._batches[0].position:
+                break
             following = self._batches.popleft()
             taken.append(following)
             rows += following.batch.num_rows

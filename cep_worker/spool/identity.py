@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Collection
 from pathlib import Path
 
 import msgspec
@@ -16,6 +17,7 @@ FORMER_FILE = "receiver.json"
 BEGUN_FILE = "begun.json"
 LOST_FILE = "lost.json"
 FAILED_FILE = "failed.json"
+GIVEN_UP_FILE = "given_up.json"
 
 
 class Earlier(msgspec.Struct, frozen=True):
@@ -67,6 +69,12 @@ class Failed(msgspec.Struct, frozen=True):
     """Events up to `position` that cannot be converted are with the failed events."""
 
     position: int
+
+
+class GivenUp(msgspec.Struct, frozen=True):
+    """Records at these `positions` are not sent any more: they are with the failed events, or stand again behind."""
+
+    positions: tuple[int, ...]
 
 
 class Lost(msgspec.Struct, frozen=True):
@@ -127,6 +135,17 @@ def read_failed(folder: Path) -> int:
 def write_failed(folder: Path, position: int) -> None:
     """As `write_identity`, for the position up to which events that cannot be converted were dealt with."""
     write_sealed(folder / FAILED_FILE, Failed(position))
+
+
+def read_given_up(folder: Path) -> frozenset[int]:
+    """The positions of records that are not sent any more, since they ended their topology."""
+    found = read_sealed(folder / GIVEN_UP_FILE, GivenUp)
+    return frozenset(found.positions) if found is not None else frozenset()
+
+
+def write_given_up(folder: Path, positions: Collection[int]) -> None:
+    """As `write_identity`, for the positions of records that are not sent any more."""
+    write_sealed(folder / GIVEN_UP_FILE, GivenUp(tuple(sorted(positions))))
 
 
 def read_lost(folder: Path) -> Lost:

@@ -28,10 +28,12 @@ from cep_worker.spool.identity import (
     read_begun,
     read_failed,
     read_former,
+    read_given_up,
     read_identity,
     write_begun,
     write_failed,
     write_former,
+    write_given_up,
     write_identity,
 )
 from cep_worker.spool.losses import Losses
@@ -174,6 +176,17 @@ class Log:
             write_failed(self.folder, position)
         except OSError as error:  # a full disk: they may come there twice
             logger.warning("not noted which events have failed: folder=%s reason=%s", self.folder, error.strerror)
+
+    def given_up(self) -> frozenset[int]:
+        """The positions of records that are not sent any more."""
+        return read_given_up(self.folder)
+
+    def note_given_up(self, positions: frozenset[int]) -> None:
+        """Records at these positions are not sent any more."""
+        try:
+            write_given_up(self.folder, [one for one in positions if one > self.unneeded])
+        except OSError as error:  # a full disk: the next process of the worker finds out again
+            logger.warning("not noted which events are given up: folder=%s reason=%s", self.folder, error.strerror)
 
     def reserve(self, length: int, origin: Origin | None = None) -> None:
         """A body of `length` bytes, and its `origin`, can be appended for certain. Raises SpoolFullError when not now;

@@ -378,3 +378,76 @@ def test_a_mark_of_an_earlier_version_is_read(tmp_path: Path) -> None:
     again = Tally(tmp_path)
     again.read()
     assert again.secured == (0, UNKNOWN), "damaged: read again from the segments"
+
+
+class Topology:
+    """Takes what a backlog sends, and ends whenever an event in `poison` is among it. `checkpoint_at` is what it begins
+    from; `rows` is what it has worked on since then."""
+
+    def __init__(self, desk: Desk, poison: set[int]) -> None:
+        self.desk, self.poison = desk, poison
+        self.attempt, self.checkpoint_at = 0, 0
+        self.before: list[int] = []
+        self.rows: list[int] = []
+
+    def run(self) -> bool:
+        """Work until everything is done (True), or an event ends the topology."""
+        backlog, self.rows = self.desk.backlog, list(self.before)
+        backlog.resume(self.checkpoint_at, secures=True, goes_back=True, attempt=self.attempt)
+        pending: list[PendingFrame] = []
+        sequence = 0
+        while True:
+            frame = None if backlog.goes_alone and pending else backlog.take(BATCH_ROWS)
+            if frame is not None:
+                sequence += 1
+                backlog.sent(sequence, frame)
+                pending.append(PendingFrame(sequence, frame.rows, data(sequence, frame), (frame.body,)))
+                if not backlog.goes_alone and len(pending) < 3:
+                    continue
+            if not pending:
+                return True
+            first = pending[0]
+            found = [row[0] for row in values(decode_batch(first.bodies[0], SCHEMA, first.rows))]
+            if self.poison.intersection(found):
+                backlog.give_back(pending)
+                self.attempt += 1
+                return False
+            self.rows += found
+            backlog.acknowledged(first.sequence + 1)
+            del pending[0]
+
+
+@settings(max_examples=40, deadline=None)
+@given(sizes=st.lists(st.integers(1, 3), min_size=1, max_size=9), chosen=st.sets(st.integers(0, 26), max_size=2))
+def test_a_poison_event_alone_fails_and_ends_its_topology_a_few_times(sizes: list[int], chosen: set[int]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        desk = Desk(Path(folder))
+        for rows in sizes:
+            assert desk.offer(rows)
+        poison = chosen & set(desk.accepted)
+        topology = Topology(desk, poison)
+        restarts = 0
+        while not topology.run():
+            restarts += 1
+            assert restarts <= 12 * len(poison)
+        assert sorted(topology.rows) == sorted(set(desk.accepted) - poison), "each of the others once"
+        assert sum(count for count, _ in desk.failed) == len(poison)
+        assert all(reason.startswith("poison: ") for _, reason in desk.failed)
+        desk.log.close()
+        desk.open()
+        topology.desk, topology.attempt = desk, 0
+        assert topology.run(), "the next process of the worker knows it, too"
+
+
+def test_a_topology_that_ends_at_other_places_gives_nothing_up(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    for _ in range(30):
+        desk.offer(1)
+    topology = Topology(desk, set())
+    for killed_at in range(20):
+        topology.poison = {killed_at + 5}  # it is killed there, whatever comes
+        topology.run()
+    topology.poison = set()
+    assert topology.run()
+    assert topology.rows == desk.accepted
+    assert desk.failed == []
