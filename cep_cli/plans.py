@@ -71,7 +71,7 @@ WAIT_OPTION = click.option(
 @click.option(
     "--replace", is_flag=True, help="Replace a deployed plan of the same name; it runs on until this one does."
 )
-@click.option("--rename", "renamed", metavar="OLD", help="Deploy it in place of plan OLD, which had another name.")
+@click.option("--rename", "renamed", metavar="OLD", help="Rename plan OLD as FILE says, then replace it.")
 @click.option("--dry-run", is_flag=True, help="Say what the plan would keep of its state, and deploy nothing.")
 @SET_OPTION
 @FROM_OPTION
@@ -91,13 +91,11 @@ def deploy_command(
     client: ManagerClient,
 ) -> None:
     """Deploy the execution plan in FILE."""
-    if renamed and savepoint:
-        raise click.UsageError("--from and --rename do not go together: a plan of another name has no savepoints yet")
     text = named_after(read_plan(file, values), file.stem)
     if dry_run:
         show_preview(client, text, renamed, as_json)
         return
-    outcome = client.deploy_renamed(renamed, text) if renamed else client.deploy(text, replace, savepoint)
+    outcome = client.deploy_renamed(renamed, text, savepoint) if renamed else client.deploy(text, replace, savepoint)
     _tell(client, outcome, wait_s, as_json)
 
 
@@ -238,7 +236,7 @@ def rebalance_command(plan: str, workers: int, wait_s: float, as_json: bool, cli
 @manager_options
 @with_readable_errors
 def rename_command(plan: str, name: str, wait_s: float, as_json: bool, client: ManagerClient) -> None:
-    """Call PLAN NAME from now on; its topology starts again under that name."""
+    """Call PLAN NAME from now on. Nothing is restarted; its state and what waits stay."""
     _tell(client, client.act(plan, "rename", name=name), wait_s, as_json)
 
 

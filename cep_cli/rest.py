@@ -48,9 +48,10 @@ class ManagerClient:
         begin = {"from": savepoint} if savepoint else {}
         return self._call("POST", "/plans", body=text.encode(), replace=str(replace).lower(), **begin)
 
-    def deploy_renamed(self, plan: str, text: str) -> Any:
-        """What became of deploying `text`, of another name, in place of `plan`."""
-        return self._call("PUT", f"/plans/{quote(plan)}", body=text.encode(), rename="true")
+    def deploy_renamed(self, plan: str, text: str, savepoint: str = "") -> Any:
+        """What became of renaming `plan` as `text` says and deploying that, to begin from `savepoint` if named."""
+        begin = {"from": savepoint} if savepoint else {}
+        return self._call("PUT", f"/plans/{quote(plan)}", body=text.encode(), rename="true", **begin)
 
     def preview_edit(self, plan: str, text: str) -> Any:
         """What `text` would keep of the state of `plan` in its place; nothing is deployed."""

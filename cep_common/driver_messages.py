@@ -167,6 +167,15 @@ class SubmitTopology(Message, frozen=True):
     deployed_ms: int = 0
 
 
+class RenamePlan(Message, frozen=True):
+    """Manager to driver: the plan that `key` means has the name now which the key says; nothing of it is started or
+    ended. `token` is the one under which the manager leads."""
+
+    TYPE = "rename-plan"
+    key: PlanKey
+    token: int = 0
+
+
 class KillTopology(Message, frozen=True):
     """Manager to driver: end the plan's topology of `epoch`; 0: of any. `token` is the one under which the manager
     leads."""

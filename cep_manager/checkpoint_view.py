@@ -149,7 +149,8 @@ def checkpoint_overview(snapshot: Snapshot, tenant: int) -> CheckpointOverview:
 
 def savepoint_list(snapshot: Snapshot, key: PlanKey) -> SavepointList:
     """The savepoints of the plan."""
-    return SavepointList(key.plan, key.tenant, tuple(savepoint_view(one) for one in _savepoints(snapshot, key)))
+    found = (msgspec.structs.replace(one, key=key) for one in _savepoints(snapshot, key))
+    return SavepointList(key.plan, key.tenant, tuple(savepoint_view(one) for one in found))
 
 
 def former_savepoint(snapshot: Snapshot, key: PlanKey) -> str:

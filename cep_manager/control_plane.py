@@ -34,7 +34,7 @@ from cep_manager.instructions import DriverOrder, Instruction, LogLine, PushToDr
 from cep_manager.members import Members
 from cep_manager.plan_record import PlanRecord, PlanToRun
 from cep_manager.plan_store import MOST_REMOVED
-from cep_manager.present_names import present_names
+from cep_manager.present_names import present_names, renames
 from cep_manager.quotas import share_of_events
 from cep_manager.registry import Registry
 from cep_manager.run_fence import RunFence
@@ -90,6 +90,7 @@ class ControlPlane:
 
     def handle(self, peer: bytes, message: Message, now_ms: int) -> tuple[Message, list[Instruction]]:
         """The answer to `message`, and what is to be done besides."""
+        stale = renames(message, self._deployments.plans) if isinstance(message, RegisterDriver) else ()
         message = present_names(message, self._deployments.plans)
         farewell = self._fence.farewell(message, now_ms)
         if farewell is not None:
@@ -109,7 +110,9 @@ class ControlPlane:
             case RegisterTask():
                 return self._task(peer, message, now_ms)
             case RegisterDriver():
-                return self._driver(peer, message, now_ms)
+                answer, notes = self._driver(peer, message, now_ms)
+                accepted = isinstance(answer, DriverRegistered)
+                return answer, [*notes, *(PushToDriver(peer, order) for order in stale if accepted)]
             case ListPlans():
                 return self._list_plans(), []
         return Rejected(code="unexpected-message", reason=f"a manager does not take {message.TYPE}"), []

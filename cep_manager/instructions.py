@@ -8,11 +8,11 @@ from typing import Literal
 import msgspec
 
 from cep_common.checkpoint_messages import ClearCheckpoints, DeleteSavepoint, TakeSavepoint
-from cep_common.driver_messages import KillTopology, SubmitTopology
+from cep_common.driver_messages import KillTopology, RenamePlan, SubmitTopology
 from cep_common.ids import PlanKey
 from cep_manager.plan_record import PlanVersion
 
-DriverOrder = SubmitTopology | KillTopology | TakeSavepoint | DeleteSavepoint | ClearCheckpoints
+DriverOrder = SubmitTopology | KillTopology | RenamePlan | TakeSavepoint | DeleteSavepoint | ClearCheckpoints
 """What a driver is told to do; each bears the token under which the manager leads."""
 
 _LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import msgspec
 
-from cep_common.driver_messages import RegisterDriver, SavepointReport, TopologyReport
+from cep_common.driver_messages import RegisterDriver, RenamePlan, SavepointReport, TopologyReport
 from cep_common.ids import PlanKey
 from cep_common.messages import Message, RegisterEndpoint, RegisterWorker, RequestEndpoint, WorkerPlanReport
 from cep_common.task_messages import RegisterTask
@@ -43,6 +43,13 @@ def present_names(message: Message, plans: Mapping[PlanKey, PlanRecord]) -> Mess
             savepoints = tuple(_named(one, plans) for one in message.savepoints)
             return msgspec.structs.replace(message, topologies=topologies, savepoints=savepoints)
     return message
+
+
+def renames(driver: RegisterDriver, plans: Mapping[PlanKey, PlanRecord]) -> tuple[RenamePlan, ...]:
+    """Return what the driver must be told of names that plans have now, to whose topologies it gives other ones."""
+    told = {one.key: one.key.plan for one in driver.topologies}
+    known = ((plans[key].key, name) for key, name in told.items() if key in plans)
+    return tuple(RenamePlan(key) for key, name in known if key.plan != name)
 
 
 def _named(one: _Keyed, plans: Mapping[PlanKey, PlanRecord]) -> _Keyed:

@@ -31,6 +31,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
+import msgspec
+
 from cep_common.driver_messages import RunState, SubmitTopology, TopologyReport
 from cep_common.ids import PlanKey
 
@@ -161,6 +163,12 @@ class TopologyRuns:
         state: RunState = "failed" if refusal else "waiting"
         self.runs[submission.key, submission.epoch] = Run(submission, state, refusal)
         return instructions
+
+    def rename(self, key: PlanKey) -> None:
+        """The plan is told of under the name that `key` says."""
+        for run in self._of(key):
+            run.submission = msgspec.structs.replace(run.submission, key=key)
+        self.runs = {(run.submission.key, epoch): run for (_, epoch), run in self.runs.items()}
 
     def kill(self, key: PlanKey, epoch: int = 0, drain: bool = False) -> list[Instruction]:
         """Ends the plan's topology of `epoch`, 0 for all, for good; one that is not there needs nothing. When it is to

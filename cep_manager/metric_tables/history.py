@@ -11,7 +11,7 @@ import msgspec
 
 from cep_common.ids import PlanKey
 from cep_manager.metric_tables.model import Kind, PlanPoint
-from cep_manager.metric_tables.names import of_plan
+from cep_manager.metric_tables.names import of_plan, source_of
 
 Metric = Literal["received", "emitted", "latency_p50", "latency_p99", "capacity", "state_rows", "queue"]
 
@@ -75,7 +75,7 @@ def from_tables(read: Read, key: PlanKey, wanted: Wanted, interval_ms: int) -> P
     longest_ms = MISSED * max(interval_ms, 1_000)
     since_ms = wanted.since_ms - longest_ms  # a rate needs the row before
     values: Iterable[tuple[int, float]] = read(
-        series.kind, key.topology(), of_plan(key, series.name), series.column, since_ms, wanted.until_ms
+        series.kind, source_of(key), of_plan(key, series.name), series.column, since_ms, wanted.until_ms
     )
     if series.kind == "meter":
         values = _rates(list(values), longest_ms)

@@ -13,15 +13,20 @@ KINDS = {"query": "Queries", "window": "Windows", "table": "Tables", "aggregatio
 """Parts of a plan that hold state, by the kind that reports have for them."""
 
 
+def source_of(key: PlanKey) -> str:
+    """Whose rows they are: those of a plan are found again when it was renamed."""
+    return PlanKey(key.tenant, key.identity).topology()
+
+
 def of_plan(key: PlanKey, what: str) -> str:
     """Something of a whole plan."""
-    return f"{PREFIX}.{key.plan}.{what}"
+    return f"{PREFIX}.{key.identity}.{what}"
 
 
 def of_part(key: PlanKey, kind: str, name: str, what: str) -> str:
     """Something of a stream, query, table, stage of a plan. A name that the tables have no room for is cut, and ends
     with a sum of all of it."""
-    full = f"{PREFIX}.{key.plan}.Siddhi.{kind}.{name}.{what}"
+    full = f"{PREFIX}.{key.identity}.Siddhi.{kind}.{name}.{what}"
     if len(full) <= LONGEST_NAME:
         return full
     mark = f"~{zlib.crc32(full.encode()):08x}"

@@ -15,7 +15,7 @@ from cep_common.ids import PlanKey
 from cep_common.latency import middle_ms, percentile_ms
 from cep_manager.metric_tables.meter import Meter
 from cep_manager.metric_tables.model import Kind, MetricRow, PlanPoint, PlanReading, StageReading
-from cep_manager.metric_tables.names import KINDS, of_part, of_plan
+from cep_manager.metric_tables.names import KINDS, of_part, of_plan, source_of
 from cep_manager.metric_tables.spread import spread
 
 Values = dict[str, float | str]
@@ -73,7 +73,7 @@ class _Look:
         self._before = before or _Plan()
         self._shift_ms = shift_ms
         self._now_ms = now_ms
-        self._source = reading.key.topology()
+        self._source = source_of(reading.key)
 
     def point(self) -> PlanPoint:
         """What the charts show; the rows are there then, too."""

@@ -16,6 +16,7 @@ from test_manager_process import KEY, LEASE_MS, PLAN, Peer, deploy, eventually, 
 
 from cep_common.driver_messages import (
     KillTopology,
+    RenamePlan,
     RegisterDriver,
     RunState,
     SavepointReport,
@@ -392,12 +393,22 @@ def test_a_renamed_plan_runs_on_as_it_is(
     assert (answer.status_code, answer.json()["plan"], answer.json()["epoch"]) == (200, "Gales", 1)
     assert answer.json()["message"].startswith("Storms was renamed to Gales; nothing of it is restarted")
     beat(peer, running(1))
+    told = peer.next_push(running(1))
+    assert (told, isinstance(told, RenamePlan) and told.key.plan) == (RenamePlan(KEY), "Gales")
+    peer.pushed.clear()
+    beat(peer, running(1, key=told.key))
     waiting = WorkerPlanReport(KEY, 1, (InflowReport("Departures", connected=False, waiting_events=1_234),))
     after = peer.ask(RegisterWorker("worker-1", "127.0.0.1", 7, 0, (waiting,)))
     found = details(address, "Gales")
     assert found["text"] == PLAN.replace("'Storms'", "'Gales'")
     assert (found["status"]["topology"]["state"], found["status"]["topology"]["intake"]) == ("inactive", False)
     assert eventually(lambda: details(address, "Gales")["status"]["unprocessed"]["events"] == 1_234)
+    saved = SavepointReport(KEY, "before", "stored", 7, 500, 4_000)
+    peer.ask(
+        RegisterDriver("driver-1", "127.0.0.1", 1, "local[2]", 2, 1, (running(1, key=told.key),), savepoints=(saved,))
+    )
+    kept = requests.get(f"{address}/plans/Gales/savepoints", timeout=5).json()
+    assert (kept["plan"], [one["plan"] for one in kept["savepoints"]]) == ("Gales", ["Gales"])
     assert names(address) == ["Gales"]
     assert stored(config) == [("Gales", 1, True)]
     assert peer.pushed == []
@@ -429,11 +440,14 @@ def test_the_former_name_tells_the_present_one_until_another_plan_takes_it(
     assert (submitted.key.plan, submitted.key != KEY, submitted.epoch) == ("Storms", True, 1)
     assert status(address)["topology"]["state"] == "deploying"
     assert details(address, "Gales")["status"]["topology"]["state"] == "active"
-    beat(peer, running(1), running(1, key=submitted.key))
+    gales = running(1, key=PlanKey(KEY.tenant, "Gales", KEY.plan))
+    beat(peer, gales, running(1, key=submitted.key))
+    peer.pushed.clear()
+    beat(peer, gales, running(1, key=submitted.key))
     assert peer.pushed == []
     told = requests.delete(f"{address}/plans/Storms?discard=true", timeout=10)
     assert told.status_code == 200
-    kill = peer.next_push(running(1), running(1, key=submitted.key))
+    kill = peer.next_push(gales, running(1, key=submitted.key))
     assert isinstance(kill, KillTopology)
     assert kill.key == submitted.key
     assert names(address) == ["Gales"]
@@ -502,7 +516,7 @@ def test_the_next_manager_knows_what_runs_under_a_former_name(
     try:
         beat(peer, running(1))
         assert eventually(lambda: details(address, "Gales")["status"]["topology"]["state"] == "active")
-        assert peer.pushed == []
+        assert {type(order) for order in peer.pushed} <= {RenamePlan}
         assert "renamed to Gales" in requests.get(f"{address}/plans/Storms", timeout=5).json()["message"]
     finally:
         second.close()

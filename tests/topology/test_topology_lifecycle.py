@@ -104,6 +104,16 @@ def test_the_table_leads_from_every_state_to_the_end() -> None:
         assert action is Action.FORGET or TRANSITIONS["stopping", Move.ENDED][1] is Action.FORGET
 
 
+def test_a_renamed_plan_is_told_of_under_its_present_name_and_goes_on_as_it_is() -> None:
+    topologies = running("a", "b")
+    renamed = PlanKey(key("a").tenant, "z", "a")
+    topologies.rename(renamed)
+    assert {(report.key.plan, report.state) for report in topologies.reports()} == {("z", "running"), ("b", "running")}
+    assert topologies.submit(submission("a")) == [], "it is known, whatever it is called"
+    (killed,) = topologies.kill(renamed)
+    assert (killed.action, killed.submission.key.plan) == (Action.CANCEL_JOB, "z")
+
+
 def test_a_topology_that_takes_its_last_checkpoint_works_until_that_is_over() -> None:
     topologies = running("p")
     (drain,) = topologies.kill(key("p"), drain=True)

@@ -20,6 +20,7 @@ from cep_common.driver_messages import (
     ExecutorReport,
     KillTopology,
     RegisterDriver,
+    RenamePlan,
     SavepointReport,
     SubmitTopology,
     TopologyReport,
@@ -67,7 +68,7 @@ EXECUTORS_WITHIN_MS = 15_000
 
 REPLACED = "driver-replaced"
 
-ORDERS = (SubmitTopology, KillTopology, TakeSavepoint, DeleteSavepoint, ClearCheckpoints)
+ORDERS = (SubmitTopology, KillTopology, RenamePlan, TakeSavepoint, DeleteSavepoint, ClearCheckpoints)
 """What a manager may push; each bears the token under which it leads."""
 
 
@@ -244,6 +245,9 @@ class Driver:
                     self._failures.forget(key)  # at once: the next plan of that name may run before this one has ended
                 self._do(self._runs.kill(key, epoch, message.drain))
                 self._forget(key)
+            case RenamePlan(key=key):
+                logger.info("renamed: topology=%s", key.topology())
+                self._runs.rename(key)
             case TakeSavepoint(key=key, epoch=epoch, name=name):
                 self._checkpoints.take_savepoint(key, epoch, name)
             case DeleteSavepoint(key=key, name=name):
