@@ -148,6 +148,11 @@ class PlanCommands:
             record = self._record(key)
             if name == key.plan:
                 return outcome_of(record.key, record.epoch, f"{key.plan} has that name; nothing was changed")
+            if record.compiled is None:
+                raise ChangeUnderWayError(
+                    f"{key.plan} cannot run ({record.unusable}), so its text cannot be given another name: deploy "
+                    f"one that can run and is named {name} in its place (cep deploy FILE --rename {key.plan})"
+                )
             text = with_name(record.target()[0], name)
             return self._rename(key, text, compile_plan(text, self._scripts))
 

@@ -16,8 +16,8 @@ from test_manager_process import KEY, LEASE_MS, PLAN, Peer, deploy, eventually, 
 
 from cep_common.driver_messages import (
     KillTopology,
-    RenamePlan,
     RegisterDriver,
+    RenamePlan,
     RunState,
     SavepointReport,
     SubmitTopology,

@@ -110,8 +110,7 @@ def test_results_that_a_dead_sink_holds_up_are_delivered_once_under_the_new_name
     world.manager.checkpoints = (PlanCheckpoints(KEY, (CheckpointSpan(7, 0, 1),)),)
     until(lambda: hook.bodies, publisher)
     rename(world, renamed(plan))
-    held = world.health()["plans"][0]["held"]
-    assert held["events"] == 2
+    until(lambda: world.health()["plans"][0]["held"]["events"] == 2)
     restart(world)
     until(lambda: world.health()["plans"][0]["held"]["events"] == 2)
     hook.status = 200
