@@ -37,6 +37,12 @@ class FilePlans(Protocol):
         """The plan takes nothing in any more, and goes when what was accepted is worked off."""
 
 
+EMPTY = (
+    "the folder is empty, and no file has been seen in it, as when its volume is not mounted; plans of its files stay "
+    "until there is a file in it, or they are undeployed by hand"
+)
+
+
 class PlanFolderWatch:
     """Looks at the folder until stopped. A folder that cannot be read is told of, and changes nothing."""
 
@@ -46,6 +52,8 @@ class PlanFolderWatch:
         self._plans = plans
         self._folder = PlanFolder()
         self._problems: tuple[FileProblem, ...] = ()
+        self._had_files: tuple[int, int] | None = None
+        """The folder in which there were files: its device and inode."""
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="plan-folder", daemon=True)
 
@@ -67,6 +75,7 @@ class PlanFolderWatch:
         """Looks at the folder once."""
         try:
             files = _files(self._path)
+            status = self._path.stat()
         except OSError as error:
             self._tell((FileProblem(str(self._path), f"the folder cannot be read: {error.strerror}"),))
             return
@@ -74,6 +83,12 @@ class PlanFolderWatch:
             findings = self._folder.look(files, self._plans.origins())
             for name in findings.changed:
                 self._deploy(name, files)
+            if files:
+                self._had_files = status.st_dev, status.st_ino
+            elif findings.gone and self._had_files != (status.st_dev, status.st_ino):
+                plans = ", ".join(key.plan for key in findings.gone)
+                self._tell((FileProblem(str(self._path), f"{EMPTY}: {plans}"),))
+                return
             for key in findings.gone:
                 logger.info("file has gone, its plan goes plan=%s", key.topology())
                 self._plans.undeploy(key)

@@ -187,6 +187,28 @@ def test_a_folder_that_is_gone_changes_nothing(folder: Path, process: ManagerPro
     assert "cannot be read" in watching.problems()[0].problem
 
 
+def test_an_empty_folder_in_which_there_were_no_files_undeploys_nothing(folder: Path, process: ManagerProcess) -> None:
+    """Its volume may not be mounted, when the manager starts or later."""
+    write(folder / "storms.siddhiql", PLAN)
+    watching = watch(folder, process)
+    look(watching)
+    volume = folder.rename(folder.with_name("volume"))
+    folder.mkdir()
+    for looking in (watching, watch(folder, process)):
+        look(looking)
+        assert texts(process) == {NAME: PLAN}
+        assert f"plans of its files stay until there is a file in it, or they are undeployed by hand: {NAME}" in (
+            looking.problems()[0].problem
+        )
+    folder.rmdir()
+    volume.rename(folder)
+    look(watching)
+    assert watching.problems() == ()
+    (folder / "storms.siddhiql").unlink()
+    look(watching)
+    assert texts(process) == {}
+
+
 def test_the_manager_looks_by_itself_and_tells_what_is_wrong(config: ManagerConfig, folder: Path) -> None:
     write(folder / "storms.siddhiql", PLAN)
     write(folder / "broken.siddhiql", "no plan")
