@@ -19,7 +19,7 @@ from cep_common.link_messages import StreamSchema
 from cep_common.messages import DeployedPlan, EndpointAssigned, PlanCheckpoints, RemovedPlan, TenantLimit
 from cep_common.secrets import Secrets
 from cep_common.security.web import Gate
-from cep_common.worker_reports import MOST_ASIDE
+from cep_common.worker_reports import MOST_ASIDE, AsideReport
 from cep_worker.aside_desk import AsideDesk
 from cep_worker.config import WorkerConfig
 from cep_worker.connectors import Artefact, Declared, declared_by_artefacts, declared_by_plan
@@ -222,12 +222,14 @@ class DataPlane:
 
     def parts(self) -> WorkerParts:
         """What there is beside plans, not older than a tick."""
-        aside = (*self._spool.aside.reports(), *self._held.aside_reports())
-        most = sorted(aside, key=lambda one: -one.events)[:MOST_ASIDE]
+        most = sorted(self._set_aside(), key=lambda one: -one.events)[:MOST_ASIDE]
         return dataclasses.replace(self._standing.parts(leaving=self._leaving), aside=tuple(most))
 
     def figures(self) -> WorkerFigures:
-        return self._standing.figures(leaving=self._leaving)
+        return dataclasses.replace(self._standing.figures(leaving=self._leaving), aside=self._set_aside())
+
+    def _set_aside(self) -> tuple[AsideReport, ...]:
+        return (*self._spool.aside.reports(), *self._held.aside_reports())
 
     # ---- the data thread --------------------------------------------------------------------------------------------
 

@@ -119,7 +119,8 @@ class WorkerParts:
 @dataclass(frozen=True, slots=True)
 class WorkerFigures:
     """`spools` is told of plans that keep logs, `held` of plans that deliver exactly once. `taken` are the events that
-    were taken in for each tenant since the worker started; `kept` are the entries of its error store."""
+    were taken in for each tenant since the worker started; `kept` are the entries of its error store, `aside` what is
+    set aside of plans that are missing."""
 
     plans: tuple[WorkerPlanReport, ...]
     spools: tuple[tuple[PlanKey, SpoolFigures], ...]
@@ -128,6 +129,7 @@ class WorkerFigures:
     taken: tuple[tuple[int, int], ...]
     leaving: bool
     kept: tuple[tuple[PlanKey, int], ...] = ()
+    aside: tuple[AsideReport, ...] = ()
 
 
 def figures_of(

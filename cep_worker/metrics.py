@@ -38,7 +38,20 @@ def worker_metrics(figures: WorkerFigures) -> Iterator[Metric]:
     yield gauge(
         "cep_kept_errors", "Entries of the error store", PLAN, ((_of(key), entries) for key, entries in figures.kept)
     )
+    yield gauge(
+        "cep_missing_plan_events",
+        "Accepted events (log) and results of plans that are missing, which are set aside",
+        (*PLAN, "kind"),
+        _of_missing_plans(figures),
+    )
     yield from _connectors(figures.connectors)
+
+
+def _of_missing_plans(figures: WorkerFigures) -> Labelled:
+    events: Counter[tuple[object, ...]] = Counter()
+    for one in figures.aside:
+        events[one.tenant, one.plan, one.kind] += one.events
+    return events.items()
 
 
 _INFLOWS: tuple[Figure[InflowReport], ...] = (

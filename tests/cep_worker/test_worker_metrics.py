@@ -12,6 +12,7 @@ from worker_world import EVENT, KEY, PLAN, World, alerts, until
 
 from cep_common.messages import Connector, InflowReport, OutflowReport, WorkerPlanReport
 from cep_common.metric_families import Metrics
+from cep_common.worker_reports import AsideReport
 from cep_worker.figures import ConnectorFigures, HeldFigures, SpoolFigures, WorkerFigures
 from cep_worker.metrics import worker_metrics
 
@@ -90,7 +91,9 @@ def test_names_and_labels_follow_prometheus_and_are_not_those_of_the_manager() -
     held = ((KEY, HeldFigures(5, 1_000, 1_500)),)
     spools = ((KEY, SpoolFigures("In", 1_000, 0, full=True)),)
     connectors = (connector("sink"), connector("source"))
-    figures = WorkerFigures((report,), spools, held, connectors, ((-1234, 1),), leaving=False, kept=((KEY, 3),))
+    aside = (AsideReport("4f2a", "log", -1234, "Gone", 12, 1_000, 2_000, "In"),)
+    taken = ((-1234, 1),)
+    figures = WorkerFigures((report,), spools, held, connectors, taken, leaving=False, kept=((KEY, 3),), aside=aside)
     for family in worker_metrics(figures):
         assert family.documentation
         assert re.fullmatch(r"cep_(?!worker_)[a-z]+(_[a-z]+)*", family.name), family.name

@@ -345,6 +345,8 @@ def test_what_is_set_aside_is_given_to_another_plan_of_the_name_once_or_discarde
     wal = world.url("/wal")
     (entry,) = requests.get(wal, timeout=5).json()["entries"]
     assert (entry["kind"], entry["plan"], entry["stream"], entry["events"]) == ("log", KEY.plan, "Departures", 3)
+    metrics = requests.get(world.url("/metrics"), timeout=5).text
+    assert f'cep_missing_plan_events{{kind="log",plan="{KEY.plan}",tenant="-1234"}} 3.0' in metrics
     assert requests.get(wal, params={"tenant": "7"}, timeout=5).json() == {"entries": []}
     refused = requests.post(f"{wal}/{entry['id']}/restore", timeout=5)
     assert (refused.status_code, refused.json()["code"]) == (400, "no-inflow"), refused.text
