@@ -33,8 +33,8 @@ tour: $(READY) programs ## walk through the console of a running system in a bro
 chaos: $(READY) programs ## hurt a running system in every way and count what comes of it (CHAOS_FAULTS=60 CHAOS_SEED=1 CHAOS_DELIVERY=exactly-once)
 	$(BIN)/python tests/system/chaos_run.py
 
-redteam: $(READY) ## attack the system as stranger, sender, viewer, editor of another tenant and holder of a client key
-	$(BIN)/pytest tests/redteam
+redteam: $(READY) programs ## attack the system at full length as stranger, sender, viewer, editor and holder of a client key
+	CEP_REDTEAM=1 $(BIN)/pytest tests/redteam
 
 soak: $(READY) programs ## a steady load, a fault a minute, and nothing may grow (SOAK_MINUTES=30 SOAK_SEED=1)
 	$(BIN)/python tests/system/soak_run.py

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import itertools
+import logging
 import math
 import random
 import time
@@ -20,9 +21,17 @@ from cep_common.driver_messages import DriverRegistered
 from cep_common.errors import DecodeError, PeerError, PortInUseError, RequestRejectedError, UnauthorisedError
 from cep_common.ids import Endpoint
 from cep_common.messages import Message, Rejected, WorkerRegistered
+from cep_common.paced_log import PacedLog
 from cep_common.security.context import about_silence, guard_connecting, guard_listening
 from cep_common.security.roles import Door, Role, may_send
 from cep_common.task_messages import TaskRegistered
+
+logger = logging.getLogger(__name__)
+paced_logger = PacedLog(logger)
+
+MOST_FRAMES = 4_096
+MOST_BYTES_IN_ALL = 4
+"""A message of a peer has so many frames at most, and in them all so many times what one may have."""
 
 
 def listening_socket(
@@ -74,9 +83,35 @@ def readable(socket: zmq.Socket[bytes]) -> bool:
 def receive_now(socket: zmq.Socket[bytes]) -> list[bytes] | None:
     """The next message, or None when there is none yet."""
     try:
-        return socket.recv_multipart(zmq.NOBLOCK)
+        return [bytes(frame.buffer) for frame in receive_frames(socket, zmq.NOBLOCK)]
     except zmq.Again:
         return None
+
+
+def receive(socket: zmq.Socket[bytes]) -> list[bytes]:
+    """The next message of a listening socket. Of one with more frames, or bytes in them all, than any peer of ours
+    sends the first frame alone is left, so that it is refused as no message of ours."""
+    return [bytes(frame.buffer) for frame in receive_frames(socket)]
+
+
+def receive_frames(socket: zmq.Socket[bytes], flags: int = 0) -> list[zmq.Frame]:
+    """As `receive`, without copying. ZeroMQ bounds each frame, but not how many of them a message has."""
+    most_bytes = MOST_BYTES_IN_ALL * int(socket.getsockopt(zmq.MAXMSGSIZE))
+    frames = [socket.recv(flags, copy=False)]
+    size = 0
+    beyond = False
+    while frames[-1].more:
+        frame = socket.recv(copy=False)
+        size += len(frame.buffer)
+        beyond |= len(frames) >= MOST_FRAMES or (most_bytes > 0 and size > most_bytes)
+        if beyond:
+            frames[1:] = [frame]
+        else:
+            frames.append(frame)
+    if beyond:
+        paced_logger.problem("frames", "a message with too many frames was dropped: bytes=%d", size)
+        return frames[:1]
+    return frames
 
 
 def send_now(socket: zmq.Socket[bytes], frames: Sequence[Any], copy: bool = True) -> bool:
@@ -284,7 +319,7 @@ class ControlServer:
     def receive(self) -> tuple[bytes, Envelope]:
         """The next message. Raises DecodeError for anything else, UnauthorisedError for what the peer's role may not
         send; the peer is answered with `rejected` then."""
-        received = self.socket.recv_multipart(copy=False)
+        received = receive_frames(self.socket)
         peer, *frames = (frame.bytes for frame in received)
         correlation = b""
         try:

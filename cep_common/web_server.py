@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
+import resource
 import socket
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from waitress import wasyncore
-from waitress.server import create_server
 
 from cep_common.errors import PortInUseError
 from cep_common.security.config import ServerSecurity
 from cep_common.security.tls_front import TlsFront, tls_context
+from cep_common.web_channels import IDLE_S, GuardedServer
+from cep_common.web_limits import AdmitBody
 
 WsgiApp = Callable[..., Any]
 
-MOST_CONNECTIONS = 1_000
-"""More wait until one of them ends; one that is idle for `IDLE_S` does."""
-
-IDLE_S = 60
+LEAST_FILES = 4_096
+"""Open files of a process that serves HTTP, where its system lets it have so many."""
 
 STOPPING = "cep.stopping"
 """Where a request's environment has the event that is set when the server stops: answers that go on and on end then."""
@@ -35,10 +35,19 @@ class WebServer:
     """Serves `app` at an address. `start` and `stop` are called by one thread, once each."""
 
     def __init__(
-        self, app: WsgiApp, host: str, port: int, threads: int, body_bytes: int, security: ServerSecurity, keys: str
+        self,
+        app: WsgiApp,
+        host: str,
+        port: int,
+        threads: int,
+        body_bytes: int,
+        security: ServerSecurity,
+        keys: str,
+        admit: AdmitBody | None = None,
     ) -> None:
         """The port is bound; requests wait until `start`. Raises PortInUseError that says which `keys` say
-        where, ConfigError when the certificate cannot be used."""
+        where, ConfigError when the certificate cannot be used. `admit` says which bodies are read; None: all."""
+        _allow_files()
         context = tls_context(security.certificate, security.certificate_key) if security.certificate else None
         listening = _listen(host, port, keys)
         inner = listening if context is None else _listen("127.0.0.1", 0, keys)
@@ -46,23 +55,25 @@ class WebServer:
         self._app = app
         self._stopping = threading.Event()
         self._channels: dict[int, Any] = {}
-        self._server: Any = create_server(
+        if context is not None:
+            self._front = TlsFront(listening, inner.getsockname(), context, security.limits)
+        self._server: Any = GuardedServer(
             self._serve,
+            inner,
+            security.limits,
+            admit,
+            self._front.client if self._front is not None else None,
             map=self._channels,
-            sockets=[inner],
             threads=threads,
             url_scheme="http" if context is None else "https",
             # The app itself refuses larger bodies in its own words; this bound is for what never reaches it.
             max_request_body_size=2 * body_bytes,
-            connection_limit=MOST_CONNECTIONS,
             channel_timeout=IDLE_S,
             asyncore_use_poll=True,
             ident=None,
             clear_untrusted_proxy_headers=True,
         )
         self._thread = threading.Thread(target=self._server.run, name="web-server", daemon=True)
-        if context is not None:
-            self._front = TlsFront(listening, inner.getsockname(), context, MOST_CONNECTIONS)
 
     def start(self) -> None:
         """Requests are answered."""
@@ -100,6 +111,14 @@ class WebServer:
 
         self._server.trigger.pull_trigger(close_all)
         pulled.set()
+
+
+def _allow_files() -> None:
+    """Let the process have as many open files as its limits on connections need."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = LEAST_FILES if hard == resource.RLIM_INFINITY else min(LEAST_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _listen(host: str, port: int, keys: str) -> socket.socket:

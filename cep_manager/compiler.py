@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from cep_common.messages import StreamBinding
+from cep_manager.authoring.model import Validation
 from cep_manager.authoring.scope import scope_of
 from cep_manager.compiled_plan import CompiledPlan, PlannedComponent, PlannedQuery, PlanProblem
 from cep_manager.errors import BadRequestError, PlanInvalidError
-from cep_manager.manager_view import Validation
 from query_plan import bindings
 from query_plan.annotations import of_header, read_header, statistics_of
 from query_plan.checks.reach import UNKNOWN, Reaches
@@ -22,10 +22,13 @@ from query_plan.model import Grouping, GroupingKind, QueryPlan, Resources
 from query_plan.plan_names import is_3x
 from query_plan.xml import write_xml
 from siddhi.analysis.catalogue import builtin_registry
-from siddhi.errors import Problem, render_problem
+from siddhi.errors import Problem, first_problems, render_problem
 from siddhi.language.ast import ExecutionElement, Partition, StreamDefinition
 from siddhi.language.parser import parse
 from siddhi.scripts.language import ScriptPolicy
+
+LONGEST_MESSAGE = 1_000
+"""Characters of a message: names in it may be of any length."""
 
 
 def compile_plan(text: str, scripts: ScriptPolicy, reaches: Reaches = UNKNOWN) -> CompiledPlan:
@@ -73,16 +76,17 @@ def validate_plan(text: str, scripts: ScriptPolicy, reaches: Reaches = UNKNOWN) 
 
 
 def plan_problems(problems: Iterable[Problem], text: str) -> tuple[PlanProblem, ...]:
-    """What is wrong with `text`, as the manager tells it."""
-    return tuple(_problem(problem, text) for problem in problems)
+    """What is wrong with `text`, as the manager tells it; of very many problems the first."""
+    return tuple(_problem(problem, text) for problem in first_problems(tuple(problems)))
 
 
 def _problem(problem: Problem, text: str) -> PlanProblem:
-    span = problem.span
+    span, message, hint = problem.span, problem.message[:LONGEST_MESSAGE], (problem.hint or "")[:LONGEST_MESSAGE]
+    problem = replace(problem, message=message, hint=hint)
     return PlanProblem(
         code=problem.code,
-        message=problem.message,
-        hint=problem.hint or "",
+        message=message,
+        hint=hint,
         line=span.line if span else 0,
         column=span.column if span else 0,
         end_line=span.end_line if span else 0,
@@ -94,7 +98,7 @@ def _problem(problem: Problem, text: str) -> PlanProblem:
 def compiled_plan(compiled: Compiled) -> CompiledPlan:
     """What the manager keeps of a plan."""
     app, plan = compiled.app, compiled.plan
-    bound, header = bindings.plan_bindings(app), read_header(app.syntax)
+    bound, header = compiled.bindings, read_header(app.syntax)
     return CompiledPlan(
         name=plan.name,
         description=plan.description,

@@ -89,6 +89,15 @@ class TrialConfig(msgspec.Struct, frozen=True):
     most_rows: Annotated[int, Meta(ge=1, le=20_000)] = 1_000
 
 
+class CompileConfig(msgspec.Struct, frozen=True):
+    """What compiling a plan may cost, and how many are validated and previewed at a time; one is deployed at a time
+    beside. `timeout_ms` is CPU time."""
+
+    at_once: Annotated[int, Meta(ge=1, le=64)] = 2
+    timeout_ms: Annotated[int, Meta(ge=1_000, le=600_000)] = 5_000
+    memory_bytes: Annotated[int, Meta(ge=2**28)] = 1_073_741_824
+
+
 class TailConfig(msgspec.Struct, frozen=True):
     """How event streams are watched; with `at_once` 0 they are not."""
 
@@ -157,6 +166,7 @@ class ManagerConfig(msgspec.Struct, frozen=True):
     election: ElectionConfig = ElectionConfig()
     topology: TopologyConfig = TopologyConfig()
     trial: TrialConfig = TrialConfig()
+    compile: CompileConfig = CompileConfig()
     tail: TailConfig = TailConfig()
     live: LiveConfig = LiveConfig()
     plan_folder: PlanFolderConfig = PlanFolderConfig()

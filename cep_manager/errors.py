@@ -18,6 +18,8 @@ CepError
     ├── MediaTypeError          a body of a type that the call does not take
     ├── TrialsBusyError         no more plans are tried out at the moment
     ├── StreamsBusyError        no more pages are sent what changes at the moment
+    ├── PlansBusyError          no more plans are compiled at the moment, or for this caller
+    ├── PlanTooCostlyError      a plan needed too much time or memory to compile
     ├── TrialFailedError        a plan that was tried out needed too much time or memory
     ├── UnknownOperationError   no such operation
     ├── UnknownStreamError      no such event stream
@@ -154,6 +156,18 @@ class PlanNotRunningError(ManagerError):
     """Nothing runs at the moment of what a plan's stages hold."""
 
     code = "plan-not-running"
+
+
+class PlansBusyError(ManagerError):
+    """As many plans are validated, previewed or compiled as may be at once, in all or for one caller."""
+
+    code = "plans-busy"
+
+
+class PlanTooCostlyError(ManagerError):
+    """A plan needs more time or memory to compile than `compile` in the manager's configuration allows."""
+
+    code = "plan-too-costly"
 
 
 class TrialsBusyError(ManagerError):

@@ -55,6 +55,7 @@ class ManagerProcess:
             self.service = ManagerService(config, database, clock, plans.read, insight)
             stack.callback(self.service.stop)
             self.manager = Manager(config, database.address(), self.service, clock, insight)
+            self.manager.compilers.warm_up()
             http = config.http
             names = (*config.security.hosts, config.http_name())
             login = config.accounts.login
@@ -64,7 +65,9 @@ class ManagerProcess:
             where = "http.port (and http.host)"
             # The server lets in twice as much as it is told; the application then bounds each call by itself.
             body_bytes = max(http.body_bytes, MOST_FILE_BYTES // 2)
-            web = WebServer(app, http.host, http.port, http.threads, body_bytes, config.security, where)
+            web = WebServer(
+                app, http.host, http.port, http.threads, body_bytes, config.security, where, gate.admit_body
+            )
             stack.callback(web.stop)
             stack.callback(self.manager.end_streams)
             self.service.start()
@@ -72,6 +75,7 @@ class ManagerProcess:
             self.manager.recorder.start()
             if login:
                 welcome_first_admin(accounts, config.http_address())
+            self.manager.compilers.await_ready()
             web.start()
             if config.plan_folder.path:
                 stack.callback(self.manager.folder.stop)

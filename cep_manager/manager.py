@@ -14,12 +14,11 @@ from cep_common.insight.door import Insight
 from cep_common.process_time import process_up_ms
 from cep_manager.authoring.edits import EditPreviews
 from cep_manager.authoring.language import describe_language
-from cep_manager.authoring.model import EditPreview, Language, Preview, Trial
-from cep_manager.authoring.preview import preview_plan
+from cep_manager.authoring.model import EditPreview, Language, Preview, Trial, Validation
 from cep_manager.authoring.processes import BoundedProcesses
 from cep_manager.authoring.trials import Trials
 from cep_manager.cluster import driver_view, election_view, endpoint_views, task_views, worker_views
-from cep_manager.compiler import compile_plan, validate_plan
+from cep_manager.compiled_plan import CompiledPlan
 from cep_manager.config import ManagerConfig
 from cep_manager.errors import NoWorkerError, UnknownWorkerError
 from cep_manager.event_flow import EventFlow, event_flow
@@ -43,7 +42,6 @@ from cep_manager.manager_view import (
     Overview,
     PlanDetails,
     PlanSummary,
-    Validation,
 )
 from cep_manager.metric_tables.history import PlanHistory, Wanted
 from cep_manager.metric_tables.recorder import MetricRecorder
@@ -85,8 +83,8 @@ class Manager(SampleCommands):
         self._tails = Tails(config.tail, clock, listen_with(config.security))
         self._broadcaster = Broadcaster(config.live_at_once())
         processes = BoundedProcesses(config.trial)
-        self._trials = Trials(config.trial, config.scripts, clock, processes)
-        self._edits = EditPreviews(config.trial, config.scripts, processes)
+        self._trials = Trials(config.trial, config.scripts, clock, processes, self.compilers.check)
+        self._edits = EditPreviews(config.trial, config.scripts, processes, self._looked_at)
         own = manager_id(config.control_endpoint())
         self._insights = Insights(self._known_processes, asking(service.context), own, insight)
         self._state_queries = StateQueries(asking(service.context), config.scripts)
@@ -111,7 +109,7 @@ class Manager(SampleCommands):
 
     def query_plan(self, key: PlanKey) -> str:
         record = _record(self._live_snapshot(), key)
-        compiled = record.compiled or compile_plan(record.text, self._config.scripts)
+        compiled = record.compiled or self.compilers.compile(record.text, looking=True)
         return compiled.query_plan
 
     def graph(self, key: PlanKey) -> TopologyGraph:
@@ -185,10 +183,10 @@ class Manager(SampleCommands):
         return ErrorStores(live_workers(snapshot, "its error store"), key, shown)
 
     def validate(self, text: str) -> Validation:
-        return validate_plan(text, self._config.scripts, known_reaches(self._service.led()))
+        return self.compilers.validate(text, known_reaches(self._service.led()))
 
     def preview(self, tenant: int, text: str) -> Preview:
-        return preview_plan(tenant, text, self._config.scripts)
+        return self.compilers.preview(tenant, text)
 
     def preview_edit(self, key: PlanKey, text: str) -> EditPreview:
         snapshot = self._live_snapshot()
@@ -196,6 +194,9 @@ class Manager(SampleCommands):
 
     def try_plan(self, trial: Trial) -> TrialResult:
         return self._trials.run(trial)
+
+    def _looked_at(self, text: str) -> CompiledPlan:
+        return self.compilers.compile(text, looking=True)
 
     def language(self) -> Language:
         return describe_language(self._config.scripts)

@@ -14,9 +14,8 @@ from cep_common.driver_messages import RunState
 from cep_common.ids import Endpoint, PlanKey
 from cep_common.messages import StreamBinding
 from cep_common.task_messages import StatisticsLevel
-from cep_manager.authoring.model import EditPreview, Language, Preview, ScopeName, Trial
+from cep_manager.authoring.model import EditPreview, Language, Preview, Trial, Validation
 from cep_manager.checkpoint_view import CheckpointList, SavepointList, SavepointView
-from cep_manager.compiled_plan import PlanProblem
 from cep_manager.election import LeaderChange
 from cep_manager.event_flow import EventFlow
 from cep_manager.events.model import EventFilter, EventStreamView, SentEvents, TailReport
@@ -90,17 +89,6 @@ class Undeployed(msgspec.Struct, frozen=True):
     message: str
     waiting_results: int = 0
     discarded_results: int = 0
-
-
-class Validation(msgspec.Struct, frozen=True):
-    """`problems` forbid deployment, `warnings` do not. `plan` is its name, empty when it cannot be read. `scope` are
-    the names that the text defines, as far as they can be told."""
-
-    valid: bool
-    plan: str
-    problems: tuple[PlanProblem, ...]
-    warnings: tuple[PlanProblem, ...]
-    scope: tuple[ScopeName, ...] = ()
 
 
 class DriverTopology(msgspec.Struct, frozen=True):

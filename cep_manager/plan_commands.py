@@ -10,9 +10,10 @@ import msgspec
 from cep_common.clock import Clock
 from cep_common.ids import PlanKey
 from cep_common.task_messages import StatisticsLevel
+from cep_manager.authoring.compilers import PlanCompilers
 from cep_manager.checkpoint_view import BEGIN_ANEW, require_readable_state, require_savepoint
 from cep_manager.compiled_plan import CompiledPlan
-from cep_manager.compiler import compile_plan, with_name
+from cep_manager.compiler import with_name
 from cep_manager.config import ManagerConfig
 from cep_manager.draining import Unprocessed, awaited_workers, unprocessed
 from cep_manager.errors import (
@@ -36,9 +37,10 @@ from cep_manager.reaches import known_reaches
 from cep_manager.service import ManagerService
 from cep_manager.snapshot import Snapshot
 from cep_manager.status import awaited_streams
+from query_plan.annotations import MOST_INSTANCES
 
-MOST_WORKERS = 10_000
-"""No cluster has so many slots: a larger number is a slip."""
+MOST_WORKERS = MOST_INSTANCES
+"""A plan has no more instances, so it needs no more workers."""
 
 STATE_MOVES = "windows, patterns and tables go with it"
 STATE_MATCHES = "windows, patterns and tables of queries that stay as they are go with it"
@@ -63,7 +65,7 @@ class PlanCommands:
         self._store = store
         self._service = service
         self._clock = clock
-        self._scripts = config.scripts
+        self.compilers = PlanCompilers(config.compile, config.scripts)
         self._quotas = config.quotas
         self._default_workers = config.topology.workers
         self._one_at_a_time = threading.Lock()
@@ -78,7 +80,7 @@ class PlanCommands:
         restore: str = "",
     ) -> Outcome:
         """See `ManagerView.deploy`."""
-        compiled = compile_plan(text, self._scripts, known_reaches(self._service.led()))
+        compiled = self.compilers.compile(text, known_reaches(self._service.led()))
         if name is not None and compiled.name != name:
             if not rename:
                 asked = f"renaming {name} must be asked for (rename=true)"
@@ -122,7 +124,7 @@ class PlanCommands:
 
     def deploy_file(self, tenant: int, text: str, origin: Origin, files: Collection[str]) -> None:
         """See `FilePlans.deploy_file`."""
-        compiled = compile_plan(text, self._scripts, known_reaches(self._service.led()))
+        compiled = self.compilers.compile(text, known_reaches(self._service.led()))
         with self._one_at_a_time:
             origins, key = self.origins(), self.key_of(tenant, compiled.name)
             former = next((plan for plan, one in origins.items() if one is not None and one.name == origin.name), None)
@@ -154,7 +156,7 @@ class PlanCommands:
                     f"one that can run and is named {name} in its place (cep deploy FILE --rename {key.plan})"
                 )
             text = with_name(record.target()[0], name)
-            return self._rename(key, text, compile_plan(text, self._scripts))
+            return self._rename(key, text, self.compilers.compile(text))
 
     def undeploy(self, key: PlanKey, discard: bool = False) -> Undeployed:
         """See `ManagerView.undeploy`."""
@@ -236,7 +238,7 @@ class PlanCommands:
             if workers == now_on:
                 message = f"{key.plan} has {workers} topology workers already; nothing was changed"
                 return outcome_of(key, record.epoch, message)
-            compiled = compile_plan(text, self._scripts)
+            compiled = self.compilers.compile(text)
             return self._change(record, "rebalance", text, compiled, workers)
 
     def _undeploy(self, key: PlanKey, discard: bool = False) -> Undeployed:
@@ -349,7 +351,7 @@ class PlanCommands:
         refuse_paths(self._live_snapshot(), to, compiled)
         self._refuse_left_savepoints(key.tenant, compiled.name)
         only_named = before.text if before.compiled is None else with_name(before.text, compiled.name)
-        named = before.unusable if before.compiled is None else compile_plan(only_named, self._scripts)
+        named = before.unusable if before.compiled is None else self.compilers.compile(only_named)
         self._service.await_notes()  # a change that has just been settled is still being written
         stored = self._store.rename(before.key, compiled.name, only_named, self._clock.now_ms())
         if stored is None:

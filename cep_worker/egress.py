@@ -26,7 +26,7 @@ from cep_common.ids import PlanKey
 from cep_common.link_messages import Acknowledge, BeatLink, CloseLink, Data, Subscribe, Subscribed
 from cep_common.messages import Message, Rejected
 from cep_common.security.roles import Door
-from cep_common.transport import bind, listening_socket, readable
+from cep_common.transport import bind, listening_socket, readable, receive
 from cep_common.worker_reports import MOST_LISTENERS, ListenerReport
 from cep_worker.config import EgressConfig
 from cep_worker.consumers import FrameId, GroupId
@@ -240,7 +240,7 @@ class Egress:
         for _ in range(RECEIVE_AT_ONCE):
             if self._socket is None or not readable(self._socket):
                 return
-            peer, *frames = self._socket.recv_multipart()
+            peer, *frames = receive(self._socket)
             try:
                 message = decode(frames).message
             except DecodeError as error:

@@ -44,6 +44,7 @@ logger = logging.getLogger(__name__)
 
 CHUNK_BYTES = 1_048_576
 """NDJSON is read in pieces of about this size."""
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 LONGEST_LIMIT = len(str(MOST_SHOWN))
 
 NDJSON = frozenset({"application/x-ndjson", "application/ndjson", "application/jsonl"})
@@ -140,6 +141,7 @@ def create_app(gateway: Gateway, body_bytes: int, wait_ms: int, gate: Gate) -> F
     app = Flask("cep_worker", static_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = body_bytes
     guard(app, gate, CALLS, _refused)
+    app.before_request(_refuse_pages)
 
     @app.post("/events/<path:name>")
     def post_events(name: str) -> Response:
@@ -331,6 +333,16 @@ def _choice() -> Choice:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         wanted = '{"plan": …, "ids": […]}, or "all": true for the ids'
         raise InputError("bad-request", f"the body must be {wanted}: {error}") from error
+
+
+def _refuse_pages() -> None:
+    """Any page in a browser on this host could send events in its visitor's name; browsers say where requests come
+    from. A token is no page's unless somebody gave it to the page."""
+    shown = request.authorization
+    if request.method in SAFE_METHODS or (shown is not None and shown.type == "bearer"):
+        return
+    if "Origin" in request.headers or request.headers.get("Sec-Fetch-Site", "none") != "none":
+        raise InputError("cross-site", "pages in browsers send nothing here; use a program, or show a token as bearer")
 
 
 def _limit() -> int:

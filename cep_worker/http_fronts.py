@@ -68,7 +68,8 @@ class HttpFronts:
         self._gate.refuse_open_host(host, "a source's address")
         app, config = _addressed(self._app, address), self._config
         keys = "http.port (and http.host), or a source's receiver.url,"
-        server = WebServer(app, host, port, config.threads, config.body_bytes, self._security, keys)
+        admit = self._gate.admit_body
+        server = WebServer(app, host, port, config.threads, config.body_bytes, self._security, keys, admit)
         server.start()
         self._servers[address] = server
 

@@ -26,6 +26,10 @@ STATISTICS: dict[str, StatisticsLevel] = {
     "true": "basic",
     "false": "off",
 }
+MOST_INSTANCES = 1_024
+"""So many instances a stage, and a plan in all, has at most: no cluster of this kind places more, and the manager keeps
+each of them, with what connects it, in its pictures and status."""
+LONGEST_COUNT = 6
 MOST_CORES = 999
 LEAST_MEMORY_BYTES = 256 * 2**20
 _MEMORY = re.compile(r"(\d{1,9})\s*([mg])b?", re.ASCII | re.IGNORECASE)
@@ -144,13 +148,14 @@ def written_name(annotations: tuple[ast.Annotation, ...]) -> Written | None:
 
 
 def positive(value: Written | None) -> int | None:
-    """`value` as a positive integer; None when it is absent or no such number."""
+    """`value` as an integer from 1 to `MOST_INSTANCES`; None when it is absent or no such number."""
     if value is None:
         return None
     text = value.text.strip()
-    if not (text.isascii() and text.isdigit()) or len(text) > 6:
+    if not (text.isascii() and text.isdigit()) or len(text) > LONGEST_COUNT:
         return None
-    return int(text) or None
+    number = int(text)
+    return number if 1 <= number <= MOST_INSTANCES else None
 
 
 def delivery_of(value: Written | None) -> Delivery | None:

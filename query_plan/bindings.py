@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from query_plan.annotations import EXPORTING, IMPORTING, first, named, read_header
 from query_plan.error_streams import error_streams
-from query_plan.members import members
+from query_plan.members import Member, members
 from siddhi.analysis import model
 from siddhi.language import ast
 
@@ -36,11 +36,12 @@ class PlanBindings(NamedTuple):
     exported: tuple[StreamBinding, ...]
 
 
-def plan_bindings(app: model.AnalysedApp) -> PlanBindings:
-    """What workers send into the plan and get out of it."""
-    imported = _bound(app, IMPORTING) | {name: name for name in taken_in_by_rule(app)}
-    exported = _bound(app, EXPORTING) | {name: name for name in _given_out_by_rule(app)}
-    failed = tuple(StreamBinding(one.stream, one.stream.id) for one in error_streams(app))
+def plan_bindings(app: model.AnalysedApp, found: tuple[Member, ...] | None = None) -> PlanBindings:
+    """What workers send into the plan and get out of it; `found` are its members where they are known."""
+    found = members(app) if found is None else found
+    imported = _bound(app, IMPORTING) | {name: name for name in taken_in_by_rule(app, found)}
+    exported = _bound(app, EXPORTING) | {name: name for name in _given_out_by_rule(app, found)}
+    failed = tuple(StreamBinding(one.stream, one.stream.id) for one in error_streams(app, found))
     return PlanBindings(_bindings(app, imported), _bindings(app, exported) + failed)
 
 
@@ -49,12 +50,12 @@ def binds_by_default(app: model.AnalysedApp) -> bool:
     return not (_bound(app, IMPORTING) or _bound(app, EXPORTING))
 
 
-def taken_in_by_rule(app: model.AnalysedApp) -> tuple[str, ...]:
+def taken_in_by_rule(app: model.AnalysedApp, found: tuple[Member, ...]) -> tuple[str, ...]:
     """The defined streams that are read or exported, that nobody writes and of which no annotation says that they are
     imported. An execution plan that binds any stream has none: it says itself what it imports."""
     if read_header(app.syntax).dialect_3x and not binds_by_default(app):
         return ()
-    read, written = _traffic(app)
+    read, written = _traffic(found)
     needed = (read | set(_bound(app, EXPORTING))) - written - set(_bound(app, IMPORTING)) - set(app.triggers)
     return tuple(name for name, stream in app.streams.items() if stream.defined and name in needed)
 
@@ -86,15 +87,15 @@ def _bound(app: model.AnalysedApp, annotations: tuple[str, ...]) -> dict[str, st
     return bound
 
 
-def _given_out_by_rule(app: model.AnalysedApp) -> tuple[str, ...]:
+def _given_out_by_rule(app: model.AnalysedApp, found: tuple[Member, ...]) -> tuple[str, ...]:
     if not binds_by_default(app):
         return ()
-    read, written = _traffic(app)
-    return tuple(name for name in app.streams if name in written - read and not name.startswith("#"))
+    read, written = _traffic(found)
+    unread = written - read
+    return tuple(name for name in app.streams if name in unread and not name.startswith("#"))
 
 
-def _traffic(app: model.AnalysedApp) -> tuple[set[str], set[str]]:
+def _traffic(found: tuple[Member, ...]) -> tuple[set[str], set[str]]:
     """The streams that queries read, and those that they write."""
-    all_members = members(app)
-    read = {one.stream for member in all_members for one in member.reads}
-    return read, {stream for member in all_members for stream in member.writes}
+    read = {one.stream for member in found for one in member.reads}
+    return read, {stream for member in found for stream in member.writes}

@@ -34,10 +34,11 @@ def build(app: model.AnalysedApp) -> QueryPlan:
     errors = tuple(found.problem for found in findings_of(plan) if found.severity is Severity.ERROR)
     if errors:
         raise QueryPlanError(errors)
-    return _build(plan)
+    return build_surveyed(plan)
 
 
-def _build(plan: Survey) -> QueryPlan:
+def build_surveyed(plan: Survey) -> QueryPlan:
+    """The query plan of a plan in which nothing was found that forbids it."""
     app, header = plan.app, plan.header
     return QueryPlan(
         name=header.name,
@@ -84,8 +85,8 @@ def _processor(plan: Survey, group: Group) -> ProcessingStage:
         ),
         internal=tuple(
             definition_of(app, name)
-            for name, stream in app.streams.items()
-            if stream.defined and name in touched and name not in inputs and name not in outputs
+            for name in plan.as_defined(touched.difference(inputs, outputs))
+            if app.streams[name].defined
         ),
         tables=tuple(table.syntax for name, table in app.tables.items() if name in used),
         windows=tuple(window.syntax for name, window in app.windows.items() if name in used),

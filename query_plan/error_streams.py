@@ -38,11 +38,11 @@ class ErrorStream:
         return ast.Query(source, target, annotations=(name,), span=self.span)
 
 
-def error_streams(app: model.AnalysedApp) -> tuple[ErrorStream, ...]:
+def error_streams(app: model.AnalysedApp, found: tuple[Member, ...] | None = None) -> tuple[ErrorStream, ...]:
     """One for each stream whose failed events are to be stored and from which any query takes some, in order of
     definition."""
     stored = {name: stream for name, stream in app.streams.items() if stream.on_error == "STORE"}
-    return tuple(_error_streams(app, stored, members(app))) if stored else ()
+    return tuple(_error_streams(app, stored, members(app) if found is None else found)) if stored else ()
 
 
 def _error_streams(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from query_plan.builder import build
+from query_plan.bindings import PlanBindings
+from query_plan.builder import build_surveyed
 from query_plan.checks.reach import UNKNOWN, Reaches, unreachable
 from query_plan.errors import QueryPlanXmlError
 from query_plan.findings import Finding, Severity
@@ -22,11 +23,12 @@ from siddhi.registry import Registry
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """A plan without errors: its analysis, its query plan, and that as XML."""
+    """A plan without errors: its analysis, its query plan, that as XML, and its ties to the world."""
 
     app: AnalysedApp
     plan: QueryPlan
     xml: str
+    bindings: PlanBindings
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +59,13 @@ def examine(text: str, registry: Registry | None = None, reaches: Reaches = UNKN
         app = analyse(syntax, registry)
     except SiddhiAnalysisError as refused:
         return Examination(in_order((*_errors(refused.problems), *findings_of_syntax(syntax))), syntax)
-    findings = in_order((*findings_of(survey(app)), *unreachable(syntax, reaches)))
+    surveyed = survey(app)
+    findings = in_order((*findings_of(surveyed), *unreachable(syntax, reaches)))
     if any(found.severity is Severity.ERROR for found in findings):
         return Examination(findings, syntax)
-    plan = build(app)
+    plan = build_surveyed(surveyed)
     try:
-        return Examination(findings, syntax, Compiled(app, plan, write_xml(plan)))
+        return Examination(findings, syntax, Compiled(app, plan, write_xml(plan), surveyed.bindings))
     except QueryPlanXmlError as refused:
         return Examination(in_order((*_errors(refused.problems), *findings)), syntax)
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 
 from query_plan.elements import syntax_of
 from query_plan.findings import Finding, error_rule
-from query_plan.groups import Group
-from query_plan.members import Member, Read
+from query_plan.groups import Group, agreed
+from query_plan.members import Member
 from query_plan.model import GLOBAL, SHUFFLE, Grouping, GroupingKind
 from query_plan.survey import Survey
 from siddhi.analysis import model
@@ -47,8 +47,7 @@ _FLOATING = (ast.AttributeType.FLOAT, ast.AttributeType.DOUBLE)
 
 def grouping_of(group: Group, stream: str) -> Grouping:
     """How the instances of `group` share `stream`; global where its readers cannot agree."""
-    agreed = _agreed([read for read in group.reads if read.stream == stream])
-    return GLOBAL if agreed is None else agreed
+    return group.groupings.get(stream, SHUFFLE) or GLOBAL
 
 
 def obstacles(plan: Survey, group: Group) -> Iterator[Finding]:
@@ -59,21 +58,6 @@ def obstacles(plan: Survey, group: Group) -> Iterator[Finding]:
         yield from _keys(member)
         yield from _own_streams(group, member)
     yield from _disagreements(group)
-
-
-def _agreed(reads: Collection[Read]) -> Grouping | None:
-    demands = {read.grouping for read in reads if read.grouping != SHUFFLE and not read.bears}
-    if GLOBAL in demands:
-        return GLOBAL
-    if not demands:
-        return GLOBAL if any(read.bears for read in reads) else SHUFFLE
-    if len(demands) > 1:
-        return None
-    (demand,) = demands
-    if any(read.bears and demand not in read.bears for read in reads):
-        return None
-    once = demand.kind in (GroupingKind.FIELDS, GroupingKind.EXPRESSION)
-    return demand if once or all(read.grouping == demand for read in reads) else None
 
 
 def _own_state(group: Group, member: Member) -> Iterator[Finding]:
@@ -148,10 +132,9 @@ def _own_streams(group: Group, member: Member) -> Iterator[Finding]:
 
 
 def _disagreements(group: Group) -> Iterator[Finding]:
-    plain = [read for read in group.reads if not read.bears]
-    for stream in dict.fromkeys(read.stream for read in plain):
-        reads = [read for read in plain if read.stream == stream]
-        if _agreed(reads) is None:
+    for stream, all_reads in group.reads_of.items():
+        reads = [read for read in all_reads if not read.bears]
+        if reads and agreed(reads) is None:
             ways = " and ".join(dict.fromkeys(_way(read.grouping) for read in reads))
             yield CONFLICT.broken(
                 f"the members of group {group.name} need {stream} {ways}",

@@ -107,6 +107,7 @@ CHECKS: tuple[SyntaxCheck | PlanCheck, ...] = (
     PlanCheck(groups.ranges_keep_instances_busy, (groups.FEW_LABELS,)),
     PlanCheck(groups.triggers_are_read, (groups.TRIGGER_UNREAD,)),
     PlanCheck(groups.triggers_follow_the_system_clock, (groups.TRIGGER_CLOCK,)),
+    PlanCheck(groups.instances_can_be_placed, (groups.TOO_MANY_INSTANCES,)),
     PlanCheck(groups.workers_have_something_to_do, (groups.IDLE_WORKERS,)),
     PlanCheck(bindings.imported_streams_are_read, (bindings.IMPORTED_UNREAD,)),
     PlanCheck(bindings.results_go_somewhere, (bindings.RESULT_UNUSED,)),

@@ -9,11 +9,19 @@ SiddhiError
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from itertools import islice
 
 from siddhi.language.ast import Span
+
+MOST_PROBLEMS = 100
+"""More are not looked for: nobody reads them, and each costs time to find and to write."""
+LONGEST_SIMILAR, MOST_SIMILAR = 80, 1_000
+"""Names that are longer, and more of them, are not compared for a hint: that takes a time that grows with both."""
+SHOWN_BEFORE, SHOWN_WIDTH = 60, 160
+"""So much of a long line is shown, and so much of that before the place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +83,14 @@ def render_problem(problem: Problem, text: str) -> str:
     """
     lines = [str(problem)]
     span = problem.span
-    source_lines = text.splitlines() or [""]
-    if span is not None and 1 <= span.line <= len(source_lines):
-        source = source_lines[span.line - 1]
+    source = _line(text, span) if span is not None else None
+    if span is not None and source is not None:
         start = min(max(span.column - 1, 0), len(source))
         end = span.end_column - 1 if span.end_line == span.line else len(source)
+        if len(source) > SHOWN_WIDTH:
+            cut = max(0, start - SHOWN_BEFORE)
+            source = source[cut : cut + SHOWN_WIDTH]
+            start, end = start - cut, end - cut
         carets = "^" * max(1, min(end, len(source)) - start)
         indent = "".join("\t" if character == "\t" else " " for character in source[:start])
         lines += [f"    {source}", f"    {indent}{carets}"]
@@ -88,11 +99,35 @@ def render_problem(problem: Problem, text: str) -> str:
     return "\n".join(lines)
 
 
+def more_problems(shown: Sequence[Problem]) -> Problem:
+    """Return what to say behind the problems that are `shown` when there are more."""
+    return Problem("too-many-problems", f"only the first {len(shown)} problems are shown", "fix these first")
+
+
+def first_problems(problems: Sequence[Problem]) -> Sequence[Problem]:
+    """Return `problems`, or the first of them and a word that there are more."""
+    shown = problems[:MOST_PROBLEMS]
+    return problems if len(problems) <= MOST_PROBLEMS else (*shown, more_problems(shown))
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str | None:
     """A hint with the known name that looks most like `name`, or None when none does."""
-    by_folded = {candidate.casefold(): candidate for candidate in known}
+    if len(name) > LONGEST_SIMILAR:
+        return None
+    first = islice(known, MOST_SIMILAR)
+    by_folded = {candidate.casefold(): candidate for candidate in first if len(candidate) <= LONGEST_SIMILAR}
     close = get_close_matches(name.casefold(), by_folded, n=1, cutoff=0.6)
     return f"did you mean '{by_folded[close[0]]}'?" if close else None
+
+
+def _line(text: str, span: Span) -> str | None:
+    """Return the line of `text` in which `span` begins; None when there is none."""
+    start = text.rfind("\n", 0, span.start) + 1
+    if text.count("\n", 0, start) != span.line - 1:  # a span that knows no place in the text
+        lines = text.split("\n")
+        return lines[span.line - 1].rstrip("\r") if 1 <= span.line <= len(lines) else None
+    end = text.find("\n", start)
+    return text[start : end if end >= 0 else len(text)].rstrip("\r")
 
 
 def _place(problem: Problem) -> tuple[int, int]:

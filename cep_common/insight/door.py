@@ -19,7 +19,7 @@ from cep_common.insight.ring import LogRing
 from cep_common.insight_messages import ConfigurationRead, QueryState, ReadConfiguration, ReadLog, Setting
 from cep_common.messages import Message, Rejected
 from cep_common.security.roles import INSIGHT_DOORS, Role
-from cep_common.transport import bind_in_range, listening_socket
+from cep_common.transport import bind_in_range, listening_socket, receive
 
 logger = logging.getLogger(__name__)
 
@@ -76,7 +76,7 @@ class InsightDoor(threading.Thread):
         try:
             while not self._closing.is_set():
                 if self._socket.poll(LOOK_MS):
-                    self._answer(self._socket.recv_multipart())
+                    self._answer(receive(self._socket))
         except zmq.ContextTerminated:
             return
 

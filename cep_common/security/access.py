@@ -1,11 +1,11 @@
 """Who may make which HTTP call: roles of people and programs, and what each role is granted. Pure.
 
-    role      sees plans  sees the system  sends events  operates  edits  administers
-    sender        x                             x
-    viewer        x             x
-    operator      x             x               x           x
-    editor        x             x               x           x        x
-    admin         x             x               x           x        x         x
+    role      sees plans  sees the system, validates  sends events  operates  edits  administers
+    sender        x                                        x
+    viewer        x                  x
+    operator      x                  x                     x           x
+    editor        x                  x                     x           x        x
+    admin         x                  x                     x           x        x         x
 
 Every server has a table of its own that says which permission each of its calls asks for (`Calls`).
 """
@@ -24,6 +24,7 @@ class Permission(StrEnum):
     OPEN = "open"
     SEE = "see plans"
     SEE_SYSTEM = "see the system, with what belongs to all tenants"
+    DRAFT = "validate and preview plans"
     SEND = "send events"
     OPERATE = "operate plans: restart, rebalance, trace, take events or not"
     EDIT = "edit plans: deploy, rename, undeploy"
@@ -41,7 +42,7 @@ class AccessRole(StrEnum):
 
 
 _SEE = frozenset({Permission.OPEN, Permission.SEE})
-_VIEW = _SEE | {Permission.SEE_SYSTEM}
+_VIEW = _SEE | {Permission.SEE_SYSTEM, Permission.DRAFT}
 _OPERATE = _VIEW | {Permission.SEND, Permission.OPERATE}
 
 GRANTS: dict[AccessRole, frozenset[Permission]] = {

@@ -6,6 +6,8 @@ from typing import Annotated
 
 import msgspec
 
+from cep_common.web_limits import WebLimits
+
 
 class SecurityConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`keys` is the folder that `cep keys` made, or a copy of what a host needs of it; empty is none. Without keys a
@@ -18,13 +20,15 @@ class SecurityConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class ServerSecurity(SecurityConfig, frozen=True, forbid_unknown_fields=True):
     """For processes that serve HTTP too. `tokens` is the file that `cep token` keeps; with it every request needs a
     token, without it HTTP is on loopback only. `certificate` and `certificate_key` (PEM files) make it HTTPS. `hosts`
-    are further names by which clients may call the server, and one client makes `requests_per_s` at most (0: any)."""
+    are further names by which clients may call the server, and one client makes `requests_per_s` at most (0: any).
+    `limits` is what slow clients and large bodies may keep busy."""
 
     tokens: str = ""
     certificate: str = ""
     certificate_key: str = ""
     hosts: tuple[str, ...] = ()
     requests_per_s: Annotated[int, msgspec.Meta(ge=0)] = 5_000
+    limits: WebLimits = WebLimits()
 
     def __post_init__(self) -> None:
         if bool(self.certificate) != bool(self.certificate_key):

@@ -11,6 +11,7 @@ from typing import Protocol
 from urllib.parse import urlsplit
 
 from flask import Flask, Response, g, request
+from werkzeug.datastructures import Authorization
 
 from cep_common.clock import Clock, SystemClock
 from cep_common.errors import ConfigError, UnauthorisedError
@@ -19,13 +20,17 @@ from cep_common.security.access import Calls, Permission, Principal, is_granted,
 from cep_common.security.config import ServerSecurity
 from cep_common.security.context import is_loopback
 from cep_common.security.pace import RequestPace
-from cep_common.security.tokens import TokenFile
+from cep_common.security.tokens import PREFIX, TokenFile
+from cep_common.web_limits import BodyHead, BodyRefusal
 
 logger = logging.getLogger(__name__)
 
 SENT_BY_SINK = "Cep-Sink"
 """The header by which sinks of type `http` say whose they are. A manager takes no requests of sinks: a plan would speak
 with the rights of its worker's host."""
+
+LOGIN_BYTES = 16_384
+"""So large a body may be of those who are about to show who they are, where people log in."""
 
 Refuse = Callable[[int, str, str], Response]
 """An answer in the server's own form, from status, code and message."""
@@ -80,6 +85,23 @@ class Gate:
         """True when the client does not ask too often."""
         with self._lock:
             return self._pace.admit(client, self._clock.monotonic_ms())
+
+    def admit_body(self, head: BodyHead) -> BodyRefusal | None:
+        """Return why the body of a request is not to be read: nobody that is known, or may be a user, sends it. Whether
+        a user does is for the database to say, which the thread of all connections does not wait for."""
+        if not self.needs_token():
+            return None
+        try:
+            shown = Authorization.from_header(head.authorization)
+        except ValueError:
+            shown = None
+        token = token_of(shown)
+        if self.principal(token) is not None:
+            return None
+        may_be_user = bool(head.cookie) or token.startswith(PREFIX) or (shown is not None and shown.type == "basic")
+        if self._users and (may_be_user or (head.length is not None and head.length <= LOGIN_BYTES)):
+            return None
+        return BodyRefusal(401, "not-authenticated", SHOW_ONE if shown is None else NOT_KNOWN)
 
     def principal(self, token: str) -> Principal | None:
         """Whose token it is, or None."""
@@ -178,6 +200,12 @@ def callers_tenant() -> int:
     return SUPER_TENANT if principal is None or principal.tenant is None else principal.tenant
 
 
+def caller_name() -> str:
+    """Who makes the present request: by name, else by address."""
+    principal: Principal | None = g.get("principal")
+    return f"user {principal.name}" if principal is not None else f"address {request.remote_addr or ''}"
+
+
 def answer_for(tenant: int) -> None:
     """Raises UnauthorisedError when whoever makes the present request may not act for `tenant`."""
     principal: Principal | None = g.get("principal")
@@ -204,7 +232,11 @@ def _knows(gate: Gate) -> bool:
 
 def shown_token() -> str:
     """The token that the request shows: as a bearer, or as the password that a browser asked for."""
-    shown = request.authorization
+    return token_of(request.authorization)
+
+
+def token_of(shown: Authorization | None) -> str:
+    """The token that an `Authorization` shows; empty when it shows none."""
     if shown is None:
         return ""
     return (shown.token if shown.type == "bearer" else shown.password if shown.type == "basic" else "") or ""

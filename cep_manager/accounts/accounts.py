@@ -123,11 +123,19 @@ class Accounts:
         name = name.strip().lower()
         known = USER_NAME.fullmatch(name) is not None
         with self._lock:
-            wait_ms = self._pace.attempt(name if known else "", address, self.clock.monotonic_ms())
+            tried = name if known else ""
+            wait_ms = self._pace.attempt(tried, address, self.clock.monotonic_ms())
+            familiar = self._pace.is_known(tried, address)
         if wait_ms:
             raise TooManyAttemptsError(wait_ms)
         user = self.users.find(name) if known else None
-        right = self.passwords.is_right(password[: LONGEST_PASSWORD + 1], user.password_hash if user else None)
+        kept = user.password_hash if user else None
+        try:
+            right = self.passwords.is_right(password[: LONGEST_PASSWORD + 1], kept, known=familiar)
+        except TooManyAttemptsError:
+            with self._lock:
+                self._pace.undo(tried, address)
+            raise
         if user is None or not right or user.disabled:
             raise WrongPasswordError(WRONG)
         with self._lock:

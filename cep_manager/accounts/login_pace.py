@@ -1,8 +1,9 @@
-"""How often passwords may be tried: for each name, and for each address from which they come. Pure: time is an
-argument.
+"""How often passwords may be tried: for each address, for each name from one address, and for each name from all. Pure:
+time is an argument.
 
-Each has a bucket of attempts that fills up steadily. An attempt takes one out of both before the password is looked at,
-so that many at once gain nothing; whoever knew the password gets it back.
+Each has a bucket of attempts that fills up steadily. An attempt takes one out of all before the password is looked at,
+so that many at once gain nothing; whoever knew the password gets it back. A name is not locked by whoever guesses from
+elsewhere: its bucket for all addresses is large, and does not count where the name has logged in from before.
 """
 
 from __future__ import annotations
@@ -23,29 +24,55 @@ class Allowance(msgspec.Struct, frozen=True):
     refill_ms: int
 
 
-OF_NAME = Allowance(10, 60_000)
+OF_PAIR = Allowance(10, 60_000)
+OF_NAME = Allowance(100, 6_000)
 OF_ADDRESS = Allowance(20, 15_000)
 
 
 class LoginPace:
     """One thread at a time uses it."""
 
-    def __init__(self, of_name: Allowance = OF_NAME, of_address: Allowance = OF_ADDRESS) -> None:
+    def __init__(
+        self, of_name: Allowance = OF_NAME, of_address: Allowance = OF_ADDRESS, of_pair: Allowance = OF_PAIR
+    ) -> None:
         self._names = _Buckets(of_name)
         self._addresses = _Buckets(of_address)
+        self._pairs = _Buckets(of_pair)
+        self._known: OrderedDict[str, None] = OrderedDict()
 
     def attempt(self, name: str, address: str, now_ms: int) -> int:
         """0 when a password may be tried now; then it is counted. Else how long to wait, in milliseconds."""
-        wait_ms = max(self._names.wait_ms(name, now_ms), self._addresses.wait_ms(address, now_ms))
+        buckets = self._buckets(name, address)
+        wait_ms = max(bucket.wait_ms(key, now_ms) for bucket, key in buckets)
         if wait_ms == 0:
-            self._names.take(name, now_ms)
-            self._addresses.take(address, now_ms)
+            for bucket, key in buckets:
+                bucket.take(key, now_ms)
         return wait_ms
 
     def succeeded(self, name: str, address: str) -> None:
         """The last attempt was no guess."""
-        self._names.give_back(name)
-        self._addresses.give_back(address)
+        self.undo(name, address)
+        self._known[_pair(name, address)] = None
+        self._known.move_to_end(_pair(name, address))
+        if len(self._known) > MOST_BUCKETS:
+            self._known.popitem(last=False)
+
+    def undo(self, name: str, address: str) -> None:
+        """The last attempt was none: its password was not looked at."""
+        for bucket, key in self._buckets(name, address):
+            bucket.give_back(key)
+
+    def is_known(self, name: str, address: str) -> bool:
+        """Return whether somebody has logged in by the name from that address."""
+        return _pair(name, address) in self._known
+
+    def _buckets(self, name: str, address: str) -> list[tuple[_Buckets, str]]:
+        own = [(self._pairs, _pair(name, address)), (self._addresses, address)]
+        return own if self.is_known(name, address) else [*own, (self._names, name)]
+
+
+def _pair(name: str, address: str) -> str:
+    return f"{name}\0{address}"
 
 
 class _Buckets:

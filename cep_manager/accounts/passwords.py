@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import threading
 from base64 import b64encode
+from collections.abc import Iterator
 
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 from argon2.low_level import ARGON2_VERSION
 from argon2.profiles import RFC_9106_LOW_MEMORY
 
+from cep_manager.accounts.errors import TooManyAttemptsError
+
 ALPHABET = "abcdefghijkmnpqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ23456789"
 """Without characters that look like others."""
 
 RANDOM_PARTS, PART_LENGTH = 4, 5
+
+
+KNOWN_WAIT, OTHERS_WAIT = 12, 4
+"""So many hashes wait for the one that is computed: of those who have logged in from their address before, and of
+others, who keep nobody waiting for more than a second."""
+AGAIN_AFTER_MS = 1_000
 
 
 class Passwords:
@@ -24,21 +34,37 @@ class Passwords:
     def __init__(self, hasher: PasswordHasher | None = None) -> None:
         self._hasher = hasher or PasswordHasher.from_parameters(RFC_9106_LOW_MEMORY)
         self._one_at_a_time = threading.Lock()
+        self._counting = threading.Lock()
+        self._queued = 0
         self._nobodys = _nobodys(self._hasher)
 
     def hash(self, password: str) -> str:
-        """What is kept of a password."""
-        with self._one_at_a_time:
+        """What is kept of a password. Raises TooManyAttemptsError when too many wait."""
+        with self._turn(KNOWN_WAIT):
             return self._hasher.hash(password)
 
-    def is_right(self, password: str, kept: str | None) -> bool:
+    def is_right(self, password: str, kept: str | None, *, known: bool = True) -> bool:
         """True when `kept` is the hash of the password. For None, the hash of somebody who does not exist, it is False
-        after just as long."""
-        with self._one_at_a_time:
+        after just as long. Raises TooManyAttemptsError when too many wait; who is `known` may wait longer than others.
+        """
+        with self._turn(KNOWN_WAIT if known else OTHERS_WAIT):
             try:
                 return self._hasher.verify(kept or self._nobodys, password) and kept is not None
             except (VerificationError, InvalidHashError):
                 return False
+
+    @contextlib.contextmanager
+    def _turn(self, most_waiting: int) -> Iterator[None]:
+        with self._counting:
+            if self._queued > most_waiting:
+                raise TooManyAttemptsError(AGAIN_AFTER_MS)
+            self._queued += 1
+        try:
+            with self._one_at_a_time:
+                yield
+        finally:
+            with self._counting:
+                self._queued -= 1
 
 
 def _nobodys(hasher: PasswordHasher) -> str:

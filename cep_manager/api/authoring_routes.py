@@ -6,10 +6,20 @@ from flask import request
 
 from cep_manager.api.calls import Api, json_body, plan_key, plan_text
 from cep_manager.api.requests import read_tenant
-from cep_manager.authoring.model import EditPreview, Language, Preview, Trial
-from cep_manager.errors import PlanInvalidError, TrialFailedError, TrialsBusyError, UnknownPlanError
-from cep_manager.manager_view import ManagerView, Validation
+from cep_manager.api.turns import one_at_a_time
+from cep_manager.authoring.model import EditPreview, Language, Preview, Trial, Validation
+from cep_manager.errors import (
+    PlanInvalidError,
+    PlansBusyError,
+    PlanTooCostlyError,
+    TrialFailedError,
+    TrialsBusyError,
+    UnknownPlanError,
+)
+from cep_manager.manager_view import ManagerView
 from siddhi.trial.messages import TrialResult
+
+_COSTLY = (PlansBusyError, PlanTooCostlyError)
 
 
 def authoring_routes(api: Api, view: ManagerView) -> None:
@@ -29,38 +39,43 @@ def authoring_routes(api: Api, view: ManagerView) -> None:
         "What is wrong with the plan in the body, and which names it defines",
         answers=Validation,
         body=plan_text(required=False),
+        fails=_COSTLY,
         of_tenant=False,
     )
     def validate_plan(body: str) -> Validation:
-        return view.validate(body)
+        with one_at_a_time():
+            return view.validate(body)
 
     @api.post(
         "/preview",
         "What deploying the plan in the body would make: its graph, its query plan, that in words",
         answers=Preview,
         body=plan_text(),
-        fails=(PlanInvalidError,),
+        fails=(PlanInvalidError, *_COSTLY),
     )
     def preview_plan(body: str) -> Preview:
-        return view.preview(read_tenant(request), body)
+        with one_at_a_time():
+            return view.preview(read_tenant(request), body)
 
     @api.post(
         "/plans/<name>/edit-preview",
         "What the plan in the body would keep of the state of the deployed plan, if it took its place",
         answers=EditPreview,
         body=plan_text(),
-        fails=(UnknownPlanError, PlanInvalidError, TrialsBusyError, TrialFailedError),
+        fails=(UnknownPlanError, PlanInvalidError, TrialsBusyError, TrialFailedError, *_COSTLY),
     )
     def preview_edit(name: str, body: str) -> EditPreview:
-        return view.preview_edit(plan_key(view, name), body)
+        with one_at_a_time():
+            return view.preview_edit(plan_key(view, name), body)
 
     @api.post(
         "/try",
         "What a plan gives for some events; nothing is deployed",
         answers=TrialResult,
         body=json_body(Trial),
-        fails=(PlanInvalidError, TrialsBusyError, TrialFailedError),
+        fails=(PlanInvalidError, TrialsBusyError, TrialFailedError, *_COSTLY),
         of_tenant=False,
     )
     def try_plan(body: Trial) -> TrialResult:
-        return view.try_plan(body)
+        with one_at_a_time():
+            return view.try_plan(body)

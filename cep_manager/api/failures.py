@@ -37,6 +37,8 @@ from cep_manager.errors import (
     PlanExistsError,
     PlanInvalidError,
     PlanNotRunningError,
+    PlansBusyError,
+    PlanTooCostlyError,
     ProcessSilentError,
     QueryInvalidError,
     QuotaError,
@@ -77,6 +79,8 @@ HTTP_STATUS: dict[type[CepError], int] = {
     QueryInvalidError: 422,
     PlanNotRunningError: 409,
     TrialsBusyError: 429,
+    PlansBusyError: 429,
+    PlanTooCostlyError: 422,
     TrialFailedError: 422,
     UnknownComponentError: 404,
     UnknownStreamError: 404,
@@ -102,7 +106,7 @@ HTTP_STATUS: dict[type[CepError], int] = {
     ManagerUnavailableError: 503,
 }
 
-BUSY = (TailsBusyError, StreamsBusyError, TrialsBusyError, InsightBusyError)
+BUSY = (TailsBusyError, StreamsBusyError, TrialsBusyError, PlansBusyError, InsightBusyError)
 """What may be asked for again in a while."""
 
 AGAIN_AFTER_S = 5

@@ -23,6 +23,8 @@ from cep_manager.errors import (
     ChangeUnderWayError,
     PlanExistsError,
     PlanInvalidError,
+    PlansBusyError,
+    PlanTooCostlyError,
     QuotaError,
     StoreError,
     UnknownPlanError,
@@ -94,7 +96,8 @@ class Renaming(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: Annotated[str, Meta(min_length=1)]
 
 
-_DEPLOYMENT = (PlanInvalidError, QuotaError, UnknownSavepointError, StoreError)
+_COSTLY = (PlansBusyError, PlanTooCostlyError)
+_DEPLOYMENT = (PlanInvalidError, QuotaError, UnknownSavepointError, StoreError, *_COSTLY)
 _CHANGE = (UnknownPlanError, StoreError)
 
 
@@ -168,7 +171,7 @@ def _reading_routes(api: Api, view: ManagerView) -> None:
         "/plans/<name>/query-plan",
         "The plan's query plan",
         answers=Media("application/xml", "The query plan; docs/query-plan.md describes it"),
-        fails=(UnknownPlanError, PlanInvalidError),
+        fails=(UnknownPlanError, PlanInvalidError, *_COSTLY),
     )
     def show_query_plan(name: str) -> Response:
         key = plan_key(view, name)
@@ -234,7 +237,7 @@ def _life_cycle_routes(api: Api, view: ManagerView) -> None:
         "Runs the plan on another number of topology workers",
         answers=Begun,
         body=json_body(Rebalancing),
-        fails=(*_CHANGE, ChangeUnderWayError, QuotaError, PlanInvalidError),
+        fails=(*_CHANGE, ChangeUnderWayError, QuotaError, PlanInvalidError, *_COSTLY),
     )
     def rebalance_plan(name: str, body: Rebalancing) -> Response:
         return change_begun(view, "rebalance", view.rebalance(plan_key(view, name), body.workers))
@@ -244,7 +247,7 @@ def _life_cycle_routes(api: Api, view: ManagerView) -> None:
         "Gives the plan another name",
         answers=Begun,
         body=json_body(Renaming),
-        fails=(*_CHANGE, ChangeUnderWayError, PlanExistsError, PlanInvalidError, QuotaError),
+        fails=(*_CHANGE, ChangeUnderWayError, PlanExistsError, PlanInvalidError, QuotaError, *_COSTLY),
     )
     def rename_plan(name: str, body: Renaming) -> Response:
         return change_begun(view, "rename", view.rename(plan_key(view, name), body.name))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import msgspec
 
 from cep_manager.authoring.model import EditedPart, EditedStream, EditPreview
 from cep_manager.authoring.processes import BoundedProcesses
 from cep_manager.compiled_plan import CompiledPlan
-from cep_manager.compiler import compile_plan
 from cep_manager.config import TrialConfig
 from cep_manager.errors import TrialFailedError
 from cep_manager.plan_record import PlanRecord
@@ -26,15 +25,22 @@ NOT_RUNNING = "the plan does not run, so what its parts hold is not known"
 class EditPreviews:
     """Previews edits, each in a process of its own. Any thread may call; each call waits for its process."""
 
-    def __init__(self, config: TrialConfig, scripts: ScriptPolicy, processes: BoundedProcesses) -> None:
+    def __init__(
+        self,
+        config: TrialConfig,
+        scripts: ScriptPolicy,
+        processes: BoundedProcesses,
+        compiled: Callable[[str], CompiledPlan],
+    ) -> None:
         self._config = config
         self._scripts = scripts
         self._processes = processes
+        self._compiled = compiled
 
     def preview(self, snapshot: Snapshot, record: PlanRecord, text: str) -> EditPreview:
         """Return what `text` would keep of the deployed plan `record`. Raises PlanInvalidError, TrialsBusyError,
         TrialFailedError."""
-        edited = compile_plan(text, self._scripts)
+        edited = self._compiled(text)
         name = record.key.plan
         if record.compiled is None:
             return EditPreview(name, 0, 0, (), (), f"the deployed text cannot run: {record.unusable}")

@@ -7,6 +7,7 @@ from typing import Literal
 import msgspec
 
 from cep_common.task_messages import HeldState
+from cep_manager.compiled_plan import PlanProblem
 from cep_manager.graph_model import TopologyGraph
 from siddhi.trial.messages import TrialEvent
 
@@ -52,6 +53,17 @@ class ScopeName(msgspec.Struct, frozen=True):
     name: str
     attributes: tuple[tuple[str, str], ...]
     fed: bool = False
+
+
+class Validation(msgspec.Struct, frozen=True):
+    """`problems` forbid deployment, `warnings` do not. `plan` is its name, empty when it cannot be read. `scope` are
+    the names that the text defines, as far as they can be told."""
+
+    valid: bool
+    plan: str
+    problems: tuple[PlanProblem, ...]
+    warnings: tuple[PlanProblem, ...]
+    scope: tuple[ScopeName, ...] = ()
 
 
 class Preview(msgspec.Struct, frozen=True):

@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 MOST_ANSWER_BYTES = 8 * 2**20
 LAST_WORDS_BYTES = 2_000
-_KEPT_VARIABLES = ("PATH", "PYTHONPATH", "LANG", "LC_ALL", "NUMBA_CACHE_DIR")
+KEPT_VARIABLES = ("PATH", "PYTHONPATH", "LANG", "LC_ALL", "NUMBA_CACHE_DIR")
 """All that a process sees of the manager's environment, which may hold secrets."""
 
 
@@ -57,14 +57,14 @@ class BoundedProcesses:
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 cwd=folder,
-                env={name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ} | {"HOME": folder},
+                env={name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ} | {"HOME": folder},
                 start_new_session=True,
             )
             too_late = threading.Event()
 
             def end() -> None:
                 too_late.set()
-                _kill(process)
+                kill(process)
 
             timer = threading.Timer(self._config.timeout_ms / 1_000, end)
             timer.start()
@@ -74,7 +74,7 @@ class BoundedProcesses:
                     process.wait()
             finally:
                 timer.cancel()
-                _kill(process)
+                kill(process)
                 code = process.wait()
             if len(written) > MOST_ANSWER_BYTES:
                 raise TrialFailedError(f"the answer has more than {MOST_ANSWER_BYTES} bytes; {smaller}")
@@ -109,7 +109,7 @@ def _exchange(process: subprocess.Popen[bytes], request: bytes) -> bytes:
         return process.stdout.read(MOST_ANSWER_BYTES + 1)
 
 
-def _kill(process: subprocess.Popen[bytes]) -> None:
+def kill(process: subprocess.Popen[bytes]) -> None:
     """The process and all that it has started are gone."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)

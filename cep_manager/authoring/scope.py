@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import re
 from collections.abc import Iterable, Iterator
 
@@ -16,8 +17,13 @@ from siddhi.language.parser import parse_definition
 
 _TRIGGERED = tuple((name, type_.value) for name, type_ in TRIGGER_ATTRIBUTES)
 _STATEMENT = re.compile(
-    r"""--[^\n]*|/\*.*?\*/|\"\"\".*?\"\"\"|'[^'\n]*'|"[^"\n]*"|\{(?:[^{}]|\{[^{}]*\})*\}|(?P<end>;)""", re.DOTALL
+    r"""--[^\n]*|/\*.*?(?:\*/|\Z)|\"\"\".*?\"\"\"|'[^'\n]*+'|"[^"\n]*+"|\{(?:[^{}]++|\{[^{}]*+\})*+\}|(?P<end>;)""",
+    re.DOTALL,
 )
+MOST_STATEMENTS, LONGEST_STATEMENT = 500, 10_000
+"""Of a text that cannot be parsed so many statements are searched for definitions, and each as far as this."""
+MOST_BEGINNINGS = 8
+"""A definition is looked for behind so many words that may begin it."""
 _DEFINE = re.compile(r"(?:@|\bdefine\b)", re.IGNORECASE)
 
 
@@ -64,14 +70,12 @@ def _attributes(schema: Schema) -> tuple[tuple[str, str], ...]:
 
 def _definitions(text: str) -> Iterator[ast.Definition]:
     """Each statement that is a whole definition; what else is written is passed over."""
-    for statement in _statements(text):
-        begin = _DEFINE.search(statement)
-        while begin is not None:
-            # Annotations of the plan, or a statement that nobody has ended, may stand before the definition.
+    for statement in itertools.islice(_statements(text), MOST_STATEMENTS):
+        # Annotations of the plan, or a statement that nobody has ended, may stand before the definition.
+        for begin in itertools.islice(_DEFINE.finditer(statement), MOST_BEGINNINGS):
             with contextlib.suppress(SiddhiParseError):
-                yield parse_definition(statement[begin.start() :])
+                yield parse_definition(statement[begin.start() : begin.start() + LONGEST_STATEMENT])
                 break
-            begin = _DEFINE.search(statement, begin.end())
 
 
 def _statements(text: str) -> Iterator[str]:

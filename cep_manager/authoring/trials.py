@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from cep_common.clock import Clock
@@ -24,13 +26,20 @@ class Trials:
     """Runs trials. Any thread may call; each call waits for its process."""
 
     def __init__(
-        self, config: TrialConfig, scripts: ScriptPolicy, clock: Clock, processes: BoundedProcesses | None = None
+        self,
+        config: TrialConfig,
+        scripts: ScriptPolicy,
+        clock: Clock,
+        processes: BoundedProcesses | None = None,
+        check: Callable[[str], None] | None = None,
     ) -> None:
-        """`processes` are shared with others who run plans; None: with nobody."""
+        """`processes` are shared with others who run plans; None: with nobody. `check` raises PlanInvalidError for a
+        text that cannot be run; None: it is looked at here."""
         self._config = config
         self._scripts = scripts
         self._clock = clock
         self._processes = processes or BoundedProcesses(config)
+        self._check = check or self._look_through
 
     def run(self, trial: Trial) -> TrialResult:
         """What the plan gave. Raises BadRequestError, PlanInvalidError, TrialsBusyError, TrialFailedError."""
@@ -46,11 +55,8 @@ class Trials:
             raise BadRequestError(f"a trial takes at most {MOST_EVENTS} events, not {len(trial.events)}")
         if not 0 <= trial.wait_ms <= LONGEST_WAIT_MS:
             raise BadRequestError(f"wait_ms must be 0 to {LONGEST_WAIT_MS} (a year), not {trial.wait_ms}")
+        self._check(trial.text)
         registry = builtin_registry(self._scripts)
-        try:
-            analyse(parse(trial.text), registry)
-        except SiddhiError as error:
-            raise PlanInvalidError(plan_problems(error.problems, trial.text)) from error
         return TrialRequest(
             text=trial.text,
             events=trial.events,
@@ -61,3 +67,9 @@ class Trials:
             seconds=self._processes.seconds,
             memory_bytes=self._config.memory_bytes,
         )
+
+    def _look_through(self, text: str) -> None:
+        try:
+            analyse(parse(text), builtin_registry(self._scripts))
+        except SiddhiError as error:
+            raise PlanInvalidError(plan_problems(error.problems, text)) from error

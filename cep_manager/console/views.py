@@ -12,6 +12,7 @@ from cep_common.ids import PlanKey
 from cep_common.task_messages import StatisticsLevel
 from cep_manager.api.failures import answer_http, status_of
 from cep_manager.api.requests import read_number, read_tenant, read_text
+from cep_manager.api.turns import one_at_a_time
 from cep_manager.authoring.samples import sample, samples
 from cep_manager.compiled_plan import PlanProblem
 from cep_manager.console.api_pages import api_pages
@@ -109,7 +110,8 @@ def _deploy_pages(console: Blueprint, view: ManagerView) -> None:
         edited = request.form.get("edited", "")
         rename = request.form.get("rename") == "yes"
         if request.form.get("action") == "validate":
-            found = view.validate(text)
+            with one_at_a_time():
+                found = view.validate(text)
             return _deploy_page(text, replace, edited, found.problems, warnings=found.warnings, valid_plan=found.plan)
         tenant = read_tenant(request)
         try:
@@ -127,7 +129,8 @@ def _editor_fragments(console: Blueprint, view: ManagerView) -> None:
     @console.post("/fragments/query-plan")
     @fragment
     def query_plan_fragment() -> Page:
-        found = view.preview(read_tenant(request), read_text(request))
+        with one_at_a_time():
+            found = view.preview(read_tenant(request), read_text(request))
         return render_template(
             "fragments/query_plan.html", explanation=found.explanation, query_plan=xml_lines(found.query_plan)
         )

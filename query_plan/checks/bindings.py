@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from query_plan.annotations import EXPORTING, IMPORTING, named
 from query_plan.bindings import binds_by_default, taken_in_by_rule
@@ -13,6 +13,7 @@ from query_plan.survey import Survey
 from siddhi.analysis import model
 from siddhi.language import ast
 
+MOST_NAMED = 20
 _EVENT_STREAM = re.compile(r"[A-Za-z0-9_.-]+:[0-9]+\.[0-9]+\.[0-9]+", re.ASCII)
 
 IMPORT_EMPTY = error_rule("import-empty", "`@Import` names no event stream", "write `@Import('Name:1.0.0')`")
@@ -119,16 +120,16 @@ def no_stream_is_imported_and_exported(app: ast.App) -> Iterator[Finding]:
 def default_bindings_are_announced(plan: Survey) -> Iterator[Finding]:
     """A plan without bindings gets them by rule, as does an app without some; its author should know which."""
     if plan.members and binds_by_default(plan.app):
-        imported = ", ".join(binding.stream.id for binding in plan.bindings.imported) or "nothing"
-        written = (binding.stream.id for binding in plan.bindings.exported)
-        exported = ", ".join(name for name in written if name in plan.app.streams) or "nothing"
+        imported = _some([binding.stream.id for binding in plan.bindings.imported])
+        written = [binding.stream.id for binding in plan.bindings.exported]
+        exported = _some([name for name in written if name in plan.app.streams])
         yield DEFAULT_BINDINGS.broken(
             f"no stream says that it is imported or exported; the plan takes in {imported} and gives out {exported}",
             "to choose yourself, write @Import('Name:1.0.0') and @Export('Name:1.0.0') in front of definitions",
             None,
         )
         return
-    for name in taken_in_by_rule(plan.app):
+    for name in taken_in_by_rule(plan.app, plan.members):
         yield DEFAULT_BINDINGS.broken(
             f"nothing says where the events of {name} come from; the plan takes in what is sent to it by this name",
             f"to say it, write @source(…) or @Import('{name}:1.0.0') in front of its definition",
@@ -136,11 +137,17 @@ def default_bindings_are_announced(plan: Survey) -> Iterator[Finding]:
         )
 
 
+def _some(names: Sequence[str]) -> str:
+    """The names, as many as a reader wants to see."""
+    left = len(names) - MOST_NAMED
+    return ", ".join(names[:MOST_NAMED]) + (f" and {left:,} more" if left > 0 else "") or "nothing"
+
+
 def plan_does_something(plan: Survey) -> Iterator[Finding]:
     """Definitions alone are kept for on-demand queries."""
     hint = "add one: from A select * insert into B"
     if not plan.members and not plan.imported & plan.exported:
-        kept = ", ".join((*plan.app.tables, *plan.app.windows)) or "nothing"
+        kept = _some([*plan.app.tables, *plan.app.windows])
         yield WITHOUT_QUERIES.broken(f"the plan has no query; it keeps {kept} for on-demand queries", hint, None)
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 from query_plan.elements import queries_of, sources
 from query_plan.findings import Finding, error_rule, warning_rule
 from query_plan.groupings import grouping_of
 from query_plan.groups import Group
-from query_plan.members import Member
+from query_plan.members import Member, Read
 from query_plan.model import SHUFFLE
 from query_plan.survey import Survey
 from siddhi.analysis import model
@@ -65,12 +66,13 @@ def objects_stay_in_one_group(plan: Survey) -> Iterator[Finding]:
 def chunks_end_at_their_group(plan: Survey) -> Iterator[Finding]:
     """Events that leave a query together (a batch window's, the matches of a join) are one chunk to the next query of
     the same engine; between stages every event is by itself."""
+    in_chunks = {id(group): _chunked_streams(group) for group in plan.groups}
     for group in plan.groups:
         chunked = {
             name: writer
             for name in group.streams_read
             for writer in _writers(plan, name, group)
-            if _chunks(name, writer, frozenset())
+            if name in in_chunks[id(writer)]
         }
         for query in _queries(group) if chunked else ():
             source = query.input
@@ -83,37 +85,85 @@ def ways_keep_their_order(plan: Survey) -> Iterator[Finding]:
     in length."""
     origins = _origins(plan)
     for group in plan.groups:
-        outside = plan.inputs(group)
+        outside = set(plan.inputs(group))
         kept = [one for one in group.reads if one.stream in outside and grouping_of(group, one.stream) != SHUFFLE]
-        pairs = ((one, other) for place, one in enumerate(kept) for other in kept[place + 1 :])
-        for one, other in pairs:
-            ways = {tuple(writer.name for writer in _writers(plan, read.stream, group)) for read in (one, other)}
+        ways = {one.stream: tuple(writer.name for writer in _writers(plan, one.stream, group)) for one in kept}
+        pair = _same_origin(kept, ways, origins)
+        if pair is not None:
+            one, other = pair
             common = origins[one.stream] & origins[other.stream]
-            if common and len(ways) > 1:
-                source = next(name for name in plan.app.streams if name in common)
-                yield WAYS_UNORDERED.broken(
-                    f"group {group.name} takes in {one.stream} and {other.stream}, which both come of {source} on"
-                    " different ways: of two events of the same moment either may come first",
-                    "if it matters which was first, give all groups between the same execGroup",
-                    other.span,
-                )
-                break
+            source = next(name for place, name in enumerate(plan.app.streams) if common >> place & 1)
+            yield WAYS_UNORDERED.broken(
+                f"group {group.name} takes in {one.stream} and {other.stream}, which both come of {source} on"
+                " different ways: of two events of the same moment either may come first",
+                "if it matters which was first, give all groups between the same execGroup",
+                other.span,
+            )
 
 
-def _origins(plan: Survey) -> dict[str, frozenset[str]]:
-    """For each stream itself and all streams that it is made of."""
-    found = {name: frozenset({name}) for name in plan.app.streams}
-    before: dict[str, frozenset[str]] = {}
+def _same_origin(
+    reads: list[Read], ways: dict[str, tuple[str, ...]], origins: dict[str, int]
+) -> tuple[Read, Read] | None:
+    """The first two of `reads` that come of the same stream on different ways."""
+    of_way: dict[tuple[str, ...], int] = {}
+    for one in reads:
+        of_way[ways[one.stream]] = of_way.get(ways[one.stream], 0) | origins[one.stream]
+    seen = 0
+    for mask in of_way.values():
+        if seen & mask:
+            break
+        seen |= mask
+    else:
+        return None
+    return next(
+        (one, other)
+        for one, other in itertools.combinations(reads, 2)
+        if origins[one.stream] & origins[other.stream] and ways[one.stream] != ways[other.stream]
+    )
+
+
+def _origins(plan: Survey) -> dict[str, int]:
+    """For each stream itself and all streams that it is made of, as a set of bits in order of definition."""
+    found = {name: 1 << place for place, name in enumerate(plan.app.streams)}
+    before: dict[str, int] = {}
+    order = _downstream(plan)
     while found != before:
         before = dict(found)
-        for member in plan.members:
-            made_of = frozenset[str]().union(*(found[read.stream] for read in member.reads))
-            found |= {name: found.get(name, frozenset()) | made_of for name in member.writes}
+        for member in order:
+            made_of = 0
+            for read in member.reads:
+                made_of |= found[read.stream]
+            for name in member.writes:
+                found[name] = found.get(name, 0) | made_of
     return found
 
 
+def _downstream(plan: Survey) -> list[Member]:
+    """The members, those that feed others before these as far as there is no circle: so one pass finds most."""
+    readers: dict[str, list[Member]] = {}
+    for member in plan.members:
+        for read in member.reads:
+            readers.setdefault(read.stream, []).append(member)
+    left: list[Member] = []
+    seen: set[int] = set()
+    for root in plan.members:
+        path = [(root, iter([reader for name in root.writes for reader in readers.get(name, ())]))]
+        while path:
+            member, rest = path[-1]
+            seen.add(id(member))
+            following = next((one for one in rest if id(one) not in seen), None)
+            if following is None:
+                path.pop()
+                left.append(member)
+            else:
+                path.append(
+                    (following, iter([reader for name in following.writes for reader in readers.get(name, ())]))
+                )
+    return left[::-1]
+
+
 def _writers(plan: Survey, stream: str, reader: Group) -> Iterator[Group]:
-    return (group for group in plan.groups if group is not reader and stream in group.streams_written)
+    return (group for group in plan.writers.get(stream, ()) if group is not reader)
 
 
 def _queries(group: Group) -> Iterator[model.AnalysedQuery]:
@@ -150,17 +200,28 @@ def _seen_singly(
         )
 
 
-def _chunks(stream: str, group: Group, behind: frozenset[str]) -> bool:
-    """True when a query of `group` may write several events at once to `stream`."""
-    return any(
-        query.output.kind is model.TargetKind.STREAM
-        and query.output.target == stream
-        and _writes_chunks(query, group, behind | {stream})
-        for query in _queries(group)
-    )
+def _chunked_streams(group: Group) -> frozenset[str]:
+    """The streams to which a query of `group` may write several events at once."""
+    handed_on: dict[str, list[str]] = {}
+    waiting: list[str] = []
+    for query in _queries(group):
+        if query.output.kind is model.TargetKind.STREAM:
+            chunks = _writes_chunks(query)
+            if isinstance(chunks, str):
+                handed_on.setdefault(chunks, []).append(query.output.target)
+            elif chunks:
+                waiting.append(query.output.target)
+    found: set[str] = set()
+    while waiting:
+        stream = waiting.pop()
+        if stream not in found:
+            found.add(stream)
+            waiting.extend(handed_on.get(stream, ()))
+    return frozenset(found)
 
 
-def _writes_chunks(query: model.AnalysedQuery, group: Group, behind: frozenset[str]) -> bool:
+def _writes_chunks(query: model.AnalysedQuery) -> bool | str:
+    """Whether `query` writes several events at once; the stream that it reads when that depends on who writes to it."""
     selection, current = query.selection, query.output.events is ast.EventType.CURRENT
     if query.rate is None and (selection.limit == 1 or (selection.aggregates and not selection.group_by and current)):
         return False
@@ -170,4 +231,4 @@ def _writes_chunks(query: model.AnalysedQuery, group: Group, behind: frozenset[s
     window = source.window
     if window is not None and (not current or (window.namespace, window.name) not in _ONE_FOR_ONE):
         return True
-    return source.source not in behind and _chunks(source.source, group, behind)
+    return source.source

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from query_plan.annotations import positive, written_name
+from query_plan.annotations import MOST_INSTANCES, positive, written_name
 from query_plan.elements import queries_of, syntax_of
 from query_plan.findings import Finding, error_rule, warning_rule
 from query_plan.groupings import grouping_of, obstacles
@@ -62,6 +62,11 @@ FEW_LABELS = warning_rule(
     "more-instances-than-labels",
     "a parallel partition by ranges has more instances than labels",
     "lower `parallel`, or make more ranges",
+)
+TOO_MANY_INSTANCES = error_rule(
+    "too-many-instances",
+    "the plan has more than 1024 component instances in all",
+    "lower `parallel`, give queries the same `execGroup`, or split the plan",
 )
 TRIGGER_UNREAD = warning_rule("trigger-unread", "no query reads a trigger", "take its definition out")
 TRIGGER_CLOCK = warning_rule(
@@ -122,8 +127,9 @@ def stage_names_are_unique(plan: Survey) -> Iterator[Finding]:
                 f"choose another name, or write @dist(execGroup='{group.name}') to join the group",
                 _group_span(group),
             )
+    names = {group.name for group in plan.groups}
     for name, trigger in plan.app.triggers.items():
-        if any(group.name == name for group in plan.groups):
+        if name in names:
             message = f"the trigger {name} has the name of an execution group"
             yield DUPLICATE_NAME.broken(message, "choose another name for one of them", trigger.span)
 
@@ -182,8 +188,9 @@ def partition_keys_have_streams(plan: Survey) -> Iterator[Finding]:
     """Siddhi 3 accepts a key of a stream that there is not, which is probably misspelt."""
     for written, element in zip(plan.app.syntax.elements, plan.app.elements, strict=True):
         if isinstance(written, ast.Partition) and isinstance(element, model.AnalysedPartition):
+            kept = set(syntax_of(element).keys)
             for key in written.keys:
-                if key not in syntax_of(element).keys:
+                if key not in kept:
                     yield KEY_WITHOUT_STREAM.broken(
                         f"the key of {key.stream} has no effect: there is no such stream",
                         did_you_mean(key.stream, plan.app.streams) or "take it out, or define the stream",
@@ -242,7 +249,7 @@ def received_streams_are_not_handed_on(plan: Survey) -> Iterator[Finding]:
 def ranges_keep_instances_busy(plan: Survey) -> Iterator[Finding]:
     """A label is worked on by one instance."""
     for group in plan.groups:
-        partitions = [grouping_of(group, read.stream).partition for read in group.reads]
+        partitions = [grouping_of(group, stream).partition for stream in group.reads_of]
         ranges = [one for one in partitions if isinstance(one, ast.RangePartition)]
         labels = {label for one in ranges for _, label in one.ranges}
         if ranges and len(labels) < group.parallel:
@@ -272,9 +279,7 @@ def triggers_follow_the_system_clock(plan: Survey) -> Iterator[Finding]:
 
 def workers_have_something_to_do(plan: Survey) -> Iterator[Finding]:
     """Every topology worker takes a slot from the cluster, also one in which no instance is placed."""
-    header = plan.header
-    parallel = [positive(header.receiver_parallel) or 1, positive(header.publisher_parallel) or 1]
-    instances = sum(parallel) + sum(group.parallel for group in plan.groups) + len(plan.app.triggers)
+    header, instances = plan.header, _instances(plan)
     workers = positive(header.workers) or 1
     if workers > instances:
         yield IDLE_WORKERS.broken(
@@ -282,6 +287,23 @@ def workers_have_something_to_do(plan: Survey) -> Iterator[Finding]:
             f"write workers='{instances}' or less",
             header.workers.span if header.workers else None,
         )
+
+
+def instances_can_be_placed(plan: Survey) -> Iterator[Finding]:
+    """Each instance is an object of its own for the manager, the driver and the tasks."""
+    instances = _instances(plan)
+    if instances > MOST_INSTANCES:
+        yield TOO_MANY_INSTANCES.broken(
+            f"the plan has {instances:,} component instances; {MOST_INSTANCES:,} are the most that can be placed",
+            "lower parallel, give queries the same execGroup, or split the plan",
+            None,
+        )
+
+
+def _instances(plan: Survey) -> int:
+    header = plan.header
+    ends = (positive(header.receiver_parallel) or 1) + (positive(header.publisher_parallel) or 1)
+    return ends + sum(group.parallel for group in plan.groups) + len(plan.app.triggers)
 
 
 def _parallel_span(group: Group) -> ast.Span:

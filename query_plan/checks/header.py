@@ -9,6 +9,7 @@ from query_plan.annotations import (
     DELIVERIES,
     EXPORTING,
     IMPORTING,
+    MOST_INSTANCES,
     STATISTICS,
     Written,
     delivery_of,
@@ -38,7 +39,7 @@ NAME_INVALID = error_rule(
 )
 NOT_POSITIVE = error_rule(
     "parallel-not-positive",
-    "`parallel`, `receiverParallelism`, `publisherParallelism` or `workers` is no whole number from 1 to 999999",
+    "`parallel`, `receiverParallelism`, `publisherParallelism` or `workers` is no whole number from 1 to 1024",
     "write such a number, or leave it out",
 )
 DELIVERY_UNKNOWN = error_rule(
@@ -122,8 +123,8 @@ def parallel_is_a_positive_integer(app: ast.App) -> Iterator[Finding]:
     for key, value in numbers:
         if positive(value) is None:
             yield NOT_POSITIVE.broken(
-                f"{key}='{value.text}' is no positive whole number",
-                f"write {key}='1' or more (at most 999999), or leave it out for 1",
+                f"{key}='{value.text[:40]}' is no whole number from 1 to {MOST_INSTANCES}",
+                f"write {key}='1' or more (at most {MOST_INSTANCES}), or leave it out for 1",
                 value.span,
             )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -12,6 +13,10 @@ from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin
 import msgspec
 
 from cep_common.errors import ConfigError
+
+MOST_UNKNOWN = 20
+"""So many unknown options are told of at once: each is compared with those that there are."""
+LONGEST_NAME = 80
 
 
 class FaultKind(Enum):
@@ -70,7 +75,8 @@ def option_faults(
     """Everything that is wrong with `options`; `given_elsewhere` says that missing ones may come from a
     configuration."""
     known = option_names(kind)
-    found = [_misplaced(kind, name, known) for name in options if name not in known]
+    unknown = (name for name in options if name not in known)
+    found = [_misplaced(kind, name, known) for name in itertools.islice(unknown, MOST_UNKNOWN)]
     values: dict[str, Any] = {}
     missing = False
     for field in msgspec.structs.fields(kind):
@@ -116,9 +122,10 @@ def path_of(uri: str) -> Path:
 def _misplaced(kind: type[Options], name: str, known: tuple[str, ...]) -> Fault:
     if name in kind.without_effect:
         return Fault(name, f"has no effect: {kind.without_effect[name]}", "take it out", FaultKind.IDLE)
-    near = difflib.get_close_matches(name, (*known, *kind.without_effect), n=1)
+    similar = (*known, *kind.without_effect) if len(name) <= LONGEST_NAME else ()
+    near = difflib.get_close_matches(name, similar, n=1)
     advice = f"did you mean '{near[0]}'?" if near else f"known options: {', '.join(known) or 'none'}"
-    return Fault(name, f"unknown option {name}", advice, FaultKind.UNKNOWN)
+    return Fault(name, f"unknown option {name[:LONGEST_NAME]}", advice, FaultKind.UNKNOWN)
 
 
 def _converted(type_: Any, text: str) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from siddhi.errors import Problem
+from siddhi.errors import MOST_PROBLEMS, Problem, SiddhiAnalysisError, more_problems
 from siddhi.language.ast import Span
 
 
@@ -13,7 +13,11 @@ class Problems:
         self._found: dict[Problem, None] = {}
 
     def add(self, code: str, message: str, span: Span, hint: str | None = None) -> None:
+        """Put the problem down. Raises SiddhiAnalysisError with those so far once there are too many to read."""
         self._found[Problem(code, message, hint, span)] = None
+        if len(self._found) > MOST_PROBLEMS:
+            shown = self.all()[:MOST_PROBLEMS]
+            raise SiddhiAnalysisError((*shown, more_problems(shown)))
 
     def __bool__(self) -> bool:
         return bool(self._found)

@@ -17,8 +17,9 @@ from typing import cast
 from lark import Lark
 from lark.exceptions import UnexpectedInput
 
-from siddhi.errors import Problem, SiddhiParseError
+from siddhi.errors import Problem, SiddhiParseError, first_problems
 from siddhi.language import ast
+from siddhi.language.bounds import check_length
 from siddhi.language.brackets import MISPLACED_BRACKETS
 from siddhi.language.shape import check_definition, check_query
 from siddhi.language.syntax_errors import problem_of
@@ -98,6 +99,7 @@ def _tables_on_disk() -> str | None:
 
 
 def _parse(text: str, start: str) -> object:
+    check_length(text)
     lark = _lark()
     try:
         tree = lark.parse(text, start=start)
@@ -109,7 +111,7 @@ def _parse(text: str, start: str) -> object:
     problems = [*transformer.problems, *_shape_problems(node)]
     if problems:
         # Where something else is wrong as well, the brackets may be right.
-        raise SiddhiParseError([one for one in problems if one.code != MISPLACED_BRACKETS] or problems)
+        raise SiddhiParseError(first_problems([one for one in problems if one.code != MISPLACED_BRACKETS] or problems))
     return node
 
 

@@ -8,6 +8,7 @@ from lark import Token
 from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
 
 from siddhi.errors import Problem
+from siddhi.language.bounds import shortened
 from siddhi.language.syntax_hints import UNITS, Mistake, hint, unclosed_bracket
 from siddhi.language.variables import span_between
 
@@ -73,6 +74,8 @@ _FIRST = ("RPAR", "RSQB", "RBRACE", "SEMICOLON", "$END", "COMMA")
 """Said before all other single terminals: most often one of these is missing."""
 
 _MOST_WORDS = 8
+MOST_READ = 1_000
+"""Characters on each side of a mistake that hints are drawn from; rules search them for words up to their end."""
 _TOKEN = re.compile(r"[^\W\d]\w*|\d\w*|&&|\|\||<>|\S")
 _QUOTE_HINT = '\'…\' holds no quotes and no line breaks, "…" holds \', and """…""" holds anything'
 
@@ -88,6 +91,7 @@ def problem_of(error: UnexpectedInput, text: str) -> Problem:
     found = _TOKEN.match(text, start)
     word = found[0] if found else text[start : start + 1]
     span = span_between(text, start, start + max(len(word), 1))
+    word = shortened(word)
     if word in {"'", '"'} and "STRING" in _accepted(error):
         return Problem("unclosed-text", "this text in quotes does not end", _QUOTE_HINT, span)
     if word == "`":
@@ -95,7 +99,9 @@ def problem_of(error: UnexpectedInput, text: str) -> Problem:
     message = f"'{word}' cannot stand here: {_expected(error)} expected"
     accepted = frozenset(_accepted(error))
     keywords = tuple(terminal.lstrip("_").casefold() for terminal in sorted(accepted - _WORDS.keys()))
-    mistake = Mistake(text[:start].rstrip(), text[start:], word, accepted, keywords, _keyword_before(error))
+    before = text[:start].rstrip()
+    near, behind = before[-MOST_READ:], text[start : start + MOST_READ]
+    mistake = Mistake(near, behind, word, accepted, keywords, _keyword_before(error), before)
     return Problem("syntax-error", message, hint(mistake), span)
 
 

@@ -35,7 +35,7 @@ _WORDS = {
 _SHORTEST_SIMILAR = 3
 _OPENING = {")": "(", "]": "[", "}": "{"}
 _CLOSING = {"(": ("RPAR", ")"), "[": ("RSQB", "]"), "{": ("RBRACE", "}")}
-_SKIPPED = re.compile(r'"""(?:.|\n)*?"""|\'[^\'"\n]*\'|"[^"\n]*"|`[^`]*`|--[^\n]*|/\*(?:.|\n)*?\*/|[()\[\]{}]')
+_SKIPPED = re.compile(r'"""[\s\S]*?"""|\'[^\'"\n]*+\'|"[^"\n]*+"|`[^`]*+`|--[^\n]*+|/\*[\s\S]*?(?:\*/|\Z)|[()\[\]{}]')
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,8 @@ class Mistake:
     """A word that cannot stand between what is `before` and what is `behind` it (which begins with the word).
 
     `accepted`: the terminals that could stand here, `keywords` those of them that are words. `keyword`: the keyword in
-    front of the word, if that is what the parser took it for.
+    front of the word, if that is what the parser took it for. `before` and `behind` are cut where they are long;
+    `whole_before` is not.
     """
 
     before: str
@@ -52,6 +53,7 @@ class Mistake:
     accepted: frozenset[str]
     keywords: tuple[str, ...]
     keyword: str | None
+    whole_before: str
 
 
 def hint(mistake: Mistake) -> str | None:
@@ -212,10 +214,10 @@ def _of_time(mistake: Mistake) -> str | None:
 def _of_brackets(mistake: Mistake) -> str | None:
     folded = mistake.word.casefold()
     opening = _OPENING.get(folded)
-    if opening is not None and all(bracket != opening for bracket, _ in _open_brackets(mistake.before)):
+    if opening is not None and all(bracket != opening for bracket, _ in _open_brackets(mistake.whole_before)):
         return f"there is no '{opening}' that it could close"
     if opening is not None or folded == ";" or folded in _SECTION_WORDS:
-        return unclosed_bracket(mistake.before, mistake.accepted)
+        return unclosed_bracket(mistake.whole_before, mistake.accepted)
     return None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from siddhi.errors import Problem, SiddhiParseError
+from siddhi.errors import Problem, SiddhiParseError, first_problems
 from siddhi.language.ast import Span
 
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
@@ -27,7 +27,7 @@ def substitute_variables(text: str, variables: Mapping[str, str]) -> str:
         if match[1] not in variables
     ]
     if problems:
-        raise SiddhiParseError(problems)
+        raise SiddhiParseError(first_problems(problems))
     return replace_variables(text, variables)
 
 

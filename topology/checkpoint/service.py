@@ -24,7 +24,7 @@ from cep_common.paced_log import PacedLog
 from cep_common.priority import ControlPriority, raise_priority
 from cep_common.probe import Probes
 from cep_common.security.roles import Door
-from cep_common.transport import bind_in_range, listening_socket
+from cep_common.transport import bind_in_range, listening_socket, receive
 from topology.checkpoint.archive import Archive, Opened
 from topology.checkpoint.coordinator import Coordinator, Timing
 from topology.checkpoint.errors import OTHER_VERSION, CheckpointError, CheckpointUnreadableError
@@ -218,7 +218,7 @@ class CheckpointService(threading.Thread):
         for _ in range(MESSAGES_AT_ONCE):
             if not self._socket.poll(0):
                 break
-            self._handle(self._socket.recv_multipart())
+            self._handle(receive(self._socket))
         while not self._orders.empty():
             self._news = True
             self._orders.get()()

@@ -16,7 +16,7 @@ from cep_common.ids import Endpoint, PlanKey
 from cep_common.messages import Message, Rejected
 from cep_common.security.roles import Door
 from cep_common.task_messages import FetchState, StateFetched
-from cep_common.transport import bind_in_range, connecting_socket, listening_socket, send_now
+from cep_common.transport import bind_in_range, connecting_socket, listening_socket, receive, send_now
 from topology.stages.contract import Parts
 
 logger = logging.getLogger(__name__)
@@ -63,7 +63,7 @@ class StateDoor(threading.Thread):
     def run(self) -> None:
         while not self._closing.is_set():
             if self._socket.poll(LOOK_MS):
-                self._answer(self._socket.recv_multipart())
+                self._answer(receive(self._socket))
         self._socket.close()
 
     def _answer(self, frames: list[bytes]) -> None:

@@ -8,8 +8,9 @@ from typing import Any
 from lark import Token, Tree
 from lark.tree import Meta
 
-from siddhi.errors import Problem
+from siddhi.errors import Problem, SiddhiParseError
 from siddhi.language.ast import NOWHERE, Span
+from siddhi.language.bounds import long_number
 from siddhi.language.literals import KEYWORDS, name_value
 
 _ODD = re.compile(r"""[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff"\\]""")
@@ -29,14 +30,22 @@ class TransformerBase:
         self.legacy: list[Problem] = []
 
     def transform(self, tree: Tree[Token]) -> Any:
-        """What the root's method makes of the tree; children go before their parents, and nothing recurses."""
+        """What the root's method makes of the tree; children go before their parents, and nothing recurses.
+
+        Raises SiddhiParseError for numbers that are too long to be read.
+        """
         waiting: list[Tree[Token] | Token] = [tree]
+        too_long: list[Problem] = []
         parents_first: list[Tree[Token] | Token] = []
         while waiting:
             part = waiting.pop()
             parents_first.append(part)
             if isinstance(part, Tree):
                 waiting.extend(part.children)
+            elif isinstance(part, Token) and (problem := long_number(part)) is not None:
+                too_long.append(problem)
+        if too_long:
+            raise SiddhiParseError(too_long)
         done: list[Any] = []
         for part in reversed(parents_first):
             if isinstance(part, Tree):

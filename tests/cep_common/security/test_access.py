@@ -11,6 +11,7 @@ MATRIX = {
     Permission.OPEN:             "x      x      x        x      x",
     Permission.SEE:              "x      x      x        x      x",
     Permission.SEE_SYSTEM:       "       x      x        x      x",
+    Permission.DRAFT:            "       x      x        x      x",
     Permission.SEND:             "x             x        x      x",
     Permission.OPERATE:          "              x        x      x",
     Permission.EDIT:             "                       x      x",

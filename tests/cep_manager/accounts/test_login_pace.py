@@ -56,3 +56,28 @@ def test_no_rhythm_gets_more_attempts_than_the_allowance(pauses: list[int]) -> N
         now_ms += pause
         taken += one.attempt("ada", f"10.0.0.{now_ms}", now_ms) == 0
     assert taken <= OF_NAME.attempts + now_ms // OF_NAME.refill_ms
+
+
+def test_who_guesses_elsewhere_does_not_lock_the_owner_out() -> None:
+    one = LoginPace()
+    while one.attempt("ada", "10.0.0.66", 0) == 0:
+        pass
+    assert one.attempt("ada", "10.0.0.1", 0) == 0
+
+
+def test_nor_do_many_where_the_owner_has_logged_in_before() -> None:
+    one = LoginPace()
+    assert one.attempt("ada", "10.0.0.1", 0) == 0
+    one.succeeded("ada", "10.0.0.1")
+    for n in range(1_000):
+        one.attempt("ada", f"10.1.{n // 256}.{n % 256}", 0)
+    assert one.attempt("ada", "10.0.0.2", 0) > 0
+    assert one.attempt("ada", "10.0.0.1", 0) == 0
+
+
+def test_what_was_not_looked_at_costs_nothing() -> None:
+    one = pace()
+    for _ in range(50):
+        assert one.attempt("ada", "10.0.0.1", 0) == 0
+        one.undo("ada", "10.0.0.1")
+    assert not one.is_known("ada", "10.0.0.1")

@@ -10,6 +10,7 @@ from cep_common.task_messages import HeldState
 from cep_manager.authoring.edits import NOT_RUNNING, EditPreviews
 from cep_manager.authoring.model import EditedPart, EditedStream, EditPreview
 from cep_manager.authoring.processes import BoundedProcesses
+from cep_manager.compiled_plan import CompiledPlan
 from cep_manager.compiler import compile_plan
 from cep_manager.config import TrialConfig
 from cep_manager.errors import PlanInvalidError, TrialFailedError
@@ -45,6 +46,10 @@ class Answers(BoundedProcesses):
         return msgspec.json.encode(self.answered)
 
 
+def compiled_of(text: str) -> CompiledPlan:
+    return compile_plan(text, SCRIPTS)
+
+
 def running(waiting: int = 0) -> World:
     world = World()
     world.put(plan(KEY, text=TEXT, compiled=compile_plan(TEXT, SCRIPTS)))
@@ -62,7 +67,9 @@ def running(waiting: int = 0) -> World:
 
 def preview(world: World, text: str, answer: EditFates | EditRefused = FATES) -> EditPreview:
     snapshot = world.snapshot()
-    return EditPreviews(TrialConfig(), SCRIPTS, Answers(answer)).preview(snapshot, snapshot.plans[KEY], text)
+    return EditPreviews(TrialConfig(), SCRIPTS, Answers(answer), compiled_of).preview(
+        snapshot, snapshot.plans[KEY], text
+    )
 
 
 def test_parts_are_told_with_what_they_hold_now() -> None:
@@ -113,7 +120,7 @@ def test_the_preview_runs_in_a_process_of_its_own() -> None:
     world = running()
     snapshot = world.snapshot()
     config = TrialConfig(timeout_ms=120_000)
-    previews = EditPreviews(config, SCRIPTS, BoundedProcesses(config))
+    previews = EditPreviews(config, SCRIPTS, BoundedProcesses(config), compiled_of)
     found = previews.preview(snapshot, snapshot.plans[KEY], TEXT.replace("R#window.length(9)", "R#window.length(8)"))
     assert [(one.name, one.kept, one.reason, one.held is not None) for one in found.parts] == [
         ("sums", True, "", True),

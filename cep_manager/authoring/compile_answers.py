@@ -1,0 +1,40 @@
+"""What the process that compiles plans answers."""
+
+from __future__ import annotations
+
+from cep_manager.authoring.compile_process import (
+    Checked,
+    CompileAnswer,
+    Compiled,
+    CompileRequest,
+    Invalid,
+    Previewed,
+    Validated,
+)
+from cep_manager.authoring.preview import preview_plan
+from cep_manager.compiler import compile_plan, plan_problems, validate_plan
+from cep_manager.errors import PlanInvalidError
+from siddhi.analysis.analyser import analyse
+from siddhi.analysis.catalogue import builtin_registry
+from siddhi.errors import SiddhiError
+from siddhi.language.parser import parse
+from siddhi.scripts.language import ScriptPolicy
+
+
+def answer_of(request: CompileRequest) -> CompileAnswer:
+    """Return what is wanted of the text."""
+    languages = frozenset(request.languages) if request.languages is not None else None
+    scripts = ScriptPolicy(languages, request.setting)
+    try:
+        if request.wanted == "validated":
+            return Validated(validate_plan(request.text, scripts, request.reaches))
+        if request.wanted == "previewed":
+            return Previewed(preview_plan(request.tenant, request.text, scripts))
+        if request.wanted == "compiled":
+            return Compiled(compile_plan(request.text, scripts, request.reaches))
+        analyse(parse(request.text), builtin_registry(scripts))
+    except PlanInvalidError as error:
+        return Invalid(error.problems)
+    except SiddhiError as error:
+        return Invalid(plan_problems(error.problems, request.text))
+    return Checked()

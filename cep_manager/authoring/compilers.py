@@ -1,0 +1,231 @@
+"""Compiles plans in processes with bounded time and memory, so that no text stops the manager. A few at a time: one
+line for deployments, one for those who only look; these do not keep deployments waiting."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+
+import msgspec
+
+from cep_manager.authoring.compile_process import (
+    READY,
+    CompileAnswer,
+    Compiled,
+    CompileRequest,
+    Invalid,
+    Previewed,
+    Validated,
+    read_frame,
+    write_frame,
+)
+from cep_manager.authoring.model import Preview, Validation
+from cep_manager.authoring.processes import KEPT_VARIABLES, kill
+from cep_manager.compiled_plan import CompiledPlan
+from cep_manager.config import CompileConfig
+from cep_manager.errors import PlanInvalidError, PlansBusyError, PlanTooCostlyError
+from query_plan.checks.reach import UNKNOWN, Reaches
+from siddhi.scripts.language import ScriptPolicy
+
+logger = logging.getLogger(__name__)
+
+WALL_FACTOR = 8
+"""A process that waits for a core has so many times its CPU time before it is ended."""
+LOOKING_WAITS, LOOKING_WAIT_S = 4, 2.0
+DEPLOYING_WAITS, DEPLOYING_WAIT_S = 16, 30.0
+"""So many requests wait in each line, each so long at most; all take threads that others need."""
+MOST_IDLE = 3
+START_S = 30.0
+BUSY = "as many plans are being compiled as may be at once; try again in some seconds"
+
+
+class PlanCompilers:
+    """Any thread may call; each call waits for its process."""
+
+    def __init__(self, config: CompileConfig, scripts: ScriptPolicy) -> None:
+        """Nothing is started before it is needed."""
+        self._config = config
+        self._scripts = scripts
+        self._looking = _Line(config.at_once, LOOKING_WAITS, LOOKING_WAIT_S)
+        self._deploying = _Line(1, DEPLOYING_WAITS, DEPLOYING_WAIT_S)
+
+    def validate(self, text: str, reaches: Reaches = UNKNOWN) -> Validation:
+        """Return everything that is wrong with `text`. Raises PlansBusyError, PlanTooCostlyError."""
+        answer = self._answer(self._looking, "validated", text, reaches=reaches)
+        assert isinstance(answer, Validated)  # noqa: S101 - for mypy: the process answers what is wanted
+        return answer.found
+
+    def preview(self, tenant: int, text: str) -> Preview:
+        """Return what deploying `text` would make. Raises PlanInvalidError, PlansBusyError, PlanTooCostlyError."""
+        answer = self._answer(self._looking, "previewed", text, tenant)
+        assert isinstance(answer, Previewed)  # noqa: S101
+        return answer.preview
+
+    def check(self, text: str) -> None:
+        """Raise PlanInvalidError when `text` is no SiddhiQL without errors, PlansBusyError, PlanTooCostlyError."""
+        self._answer(self._looking, "checked", text)
+
+    def compile(self, text: str, reaches: Reaches = UNKNOWN, *, looking: bool = False) -> CompiledPlan:
+        """Return the plan in `text`, compiled; `looking` when it is not deployed. Raises PlanInvalidError,
+        PlansBusyError, PlanTooCostlyError."""
+        answer = self._answer(self._looking if looking else self._deploying, "compiled", text, reaches=reaches)
+        assert isinstance(answer, Compiled)  # noqa: S101
+        return answer.plan
+
+    def warm_up(self) -> None:
+        """Begin to have a process ready for the first request."""
+        _IDLE.warm_up()
+
+    def await_ready(self) -> None:
+        """Wait until that process is ready, or for `START_S`: the first request would wait for it too."""
+        process = _IDLE.take()
+        process.await_ready()
+        _IDLE.put_back(process)
+
+    def _answer(
+        self, line: _Line, wanted: str, text: str, tenant: int = 0, reaches: Reaches = UNKNOWN
+    ) -> CompileAnswer:
+        config, scripts = self._config, self._scripts
+        languages = None if scripts.allowed is None else tuple(scripts.allowed)
+        cpu_s = config.timeout_ms / 1_000
+        request = CompileRequest(wanted, tenant, text, languages, scripts.setting, reaches, cpu_s, config.memory_bytes)
+        message = msgspec.msgpack.encode(request)
+        with line.turn() as process:
+            written = process.ask(message, WALL_FACTOR * cpu_s)
+        if not written:
+            raise PlanTooCostlyError(
+                f"compiling the plan takes more than {config.timeout_ms} ms of CPU time or {config.memory_bytes} bytes "
+                "of memory; split it into several plans, or raise compile.timeout_ms and compile.memory_bytes in the "
+                "manager's configuration",
+                {"config": ["compile.timeout_ms", "compile.memory_bytes"]},
+            )
+        answer: CompileAnswer = msgspec.msgpack.decode(written, type=CompileAnswer)
+        if isinstance(answer, Invalid):
+            raise PlanInvalidError(answer.problems)
+        return answer
+
+
+class _Line:
+    """So many processes at a time, and so many requests that wait for one."""
+
+    def __init__(self, at_once: int, waits: int, wait_s: float) -> None:
+        self._free = threading.BoundedSemaphore(at_once)
+        self._let_in = threading.BoundedSemaphore(at_once + waits)
+        self._wait_s = wait_s
+
+    @contextlib.contextmanager
+    def turn(self) -> Iterator[_Process]:
+        """A process for one request. Raises PlansBusyError when none gets free in time."""
+        if not self._let_in.acquire(blocking=False):
+            raise PlansBusyError(BUSY)
+        try:
+            if not self._free.acquire(timeout=self._wait_s):
+                raise PlansBusyError(BUSY)
+            try:
+                process = _IDLE.take()
+                try:
+                    yield process
+                finally:
+                    _IDLE.put_back(process)
+            finally:
+                self._free.release()
+        finally:
+            self._let_in.release()
+
+
+class _Idle:
+    """Processes that wait for a request. They know no configuration, so all managers of a process share them; they end
+    when it does, as their input then has an end."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._processes: list[_Process] = []
+
+    def take(self) -> _Process:
+        """Return one, a new one where there is none."""
+        with self._lock:
+            while self._processes:
+                process = self._processes.pop()
+                if process.alive():
+                    return process
+                process.end()
+        return _Process()
+
+    def put_back(self, process: _Process) -> None:
+        """Keep it for the next request, unless it has ended or enough are kept."""
+        with self._lock:
+            if process.alive() and len(self._processes) < MOST_IDLE:
+                self._processes.append(process)
+                return
+        process.end()
+
+    def warm_up(self) -> None:
+        """Have one ready."""
+        with self._lock:
+            if not self._processes:
+                self._processes.append(_Process())
+
+
+class _Process:
+    """One thread at a time asks it."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "cep_manager.authoring.compile_process"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ},
+            start_new_session=True,
+        )
+        self._ready = False
+
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    def ask(self, message: bytes, seconds: float) -> bytes:
+        """Return its answer; empty when it has ended, or was ended after so many seconds."""
+        assert self._process.stdin is not None  # noqa: S101 - for mypy: they are pipes
+        assert self._process.stdout is not None  # noqa: S101
+        self.await_ready()
+        timer = threading.Timer(seconds, kill, (self._process,))
+        timer.start()
+        try:
+            write_frame(self._process.stdin, message)
+            written = read_frame(self._process.stdout)
+        except (BrokenPipeError, ValueError):  # it has ended, or its pipes were closed
+            written = b""
+        finally:
+            timer.cancel()
+        if not written:
+            self.end()
+            code = self._process.returncode
+            logger.warning("a plan was not compiled: the process ended: code=%s bytes=%d", code, len(message))
+        return written
+
+    def await_ready(self) -> None:
+        """Wait until it has loaded what it needs; end it when that takes too long."""
+        if self._ready or self._process.stdout is None:
+            return
+        timer = threading.Timer(START_S, kill, (self._process,))
+        timer.start()
+        try:
+            self._ready = read_frame(self._process.stdout) == READY
+        finally:
+            timer.cancel()
+
+    def end(self) -> None:
+        kill(self._process)
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                with contextlib.suppress(OSError):
+                    pipe.close()
+
+
+_IDLE = _Idle()

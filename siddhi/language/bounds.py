@@ -1,0 +1,57 @@
+"""How large a text may be: what parses it takes a time and memory that grow with its length, and so does all that
+follows."""
+
+from __future__ import annotations
+
+import itertools
+import re
+
+from lark import Token
+
+from siddhi.errors import Problem, SiddhiParseError
+from siddhi.language.ast import Span
+from siddhi.language.variables import span_between
+
+MOST_CHARACTERS = 2**20
+MOST_WORDS = 20_000
+"""Names, numbers, texts, signs and comments: some 1,300 queries."""
+LONGEST_NUMBER = 64
+"""Digits of a number; no type holds more than 40."""
+LONGEST_SHOWN = 64
+"""Characters of a word of the text that a message repeats."""
+
+_NUMBERS = frozenset({"INT", "LONG", "FLOAT", "DOUBLE"})
+_WORD = re.compile(r'"""[\s\S]*?"""|"[^"\n]*+"|\'[^\'\n]*+\'|`[^`]*+`|--[^\n]*+|/\*[\s\S]*?(?:\*/|\Z)|\w++|[^\w\s]')
+"""Roughly what the grammar takes for one token. Linear: what does not end is met once."""
+
+
+def check_length(text: str) -> None:
+    """Raise SiddhiParseError for a text that is too long to be parsed in a bounded time."""
+    if len(text) > MOST_CHARACTERS:
+        raise _too_long(text, MOST_CHARACTERS, f"{MOST_CHARACTERS:,} characters")
+    if len(text) > MOST_WORDS:
+        beyond = next(itertools.islice(_WORD.finditer(text), MOST_WORDS, None), None)
+        if beyond is not None:
+            raise _too_long(text, beyond.start(), f"{MOST_WORDS:,} words and signs")
+
+
+def long_number(token: Token) -> Problem | None:
+    """Return the problem of a number with too many digits."""
+    if token.type not in _NUMBERS or len(token) <= LONGEST_NUMBER:
+        return None
+    span = Span(
+        token.line or 0, token.column or 0, token.end_line or 0, token.end_column or 0,
+        token.start_pos or 0, token.end_pos or 0,
+    )  # fmt: skip
+    message = f"this number has {len(token):,} digits; at most {LONGEST_NUMBER} are read"
+    return Problem("number-too-long", message, "no type holds as large a number", span)
+
+
+def shortened(word: str) -> str:
+    """Return `word`, cut where it is too long for a message."""
+    return word if len(word) <= LONGEST_SHOWN else f"{word[:LONGEST_SHOWN]}…"
+
+
+def _too_long(text: str, place: int, bound: str) -> SiddhiParseError:
+    span = span_between(text, place, place + 1)
+    return SiddhiParseError(Problem("too-long", f"the text has more than {bound}", "split it into several plans", span))
