@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -83,6 +84,13 @@ class HttpConfig(msgspec.Struct, frozen=True):
     threads: Annotated[int, Meta(ge=1, le=256)] = 8
     body_bytes: Annotated[int, Meta(ge=1_024)] = 16_777_216
     wait_ms: Milliseconds = 2_000
+
+
+def _whole(folders: tuple[str, ...]) -> tuple[str, ...]:
+    """The folders with their whole paths, as they are written and with links followed: managers cannot follow them."""
+    return tuple(
+        dict.fromkeys(path for folder in folders for path in (os.path.abspath(folder), os.path.realpath(folder)))
+    )
 
 
 def _check_rules(texts: tuple[str, ...]) -> None:
@@ -210,11 +218,11 @@ class WorkerConfig(msgspec.Struct, frozen=True):
     def reach(self) -> Reach:
         """What sources and sinks of plans may reach."""
         return Reach(
-            sink_folders=self.sinks.folders,
+            sink_folders=_whole(self.sinks.folders),
             sink_urls=self.sinks.urls,
-            source_folders=self.file_sources.folders,
+            source_folders=_whole(self.file_sources.folders),
             source_urls=self.sources.urls,
-            password_folders=self.password_files.folders,
+            password_folders=_whole(self.password_files.folders),
             working_folder=str(Path.cwd()),
         )
 

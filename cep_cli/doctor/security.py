@@ -23,7 +23,7 @@ from cep_cli.terminal import printable
 
 _PRIVATE = (
     "security.tokens", "security.certificate_key", "log.folder", "spool.path", "results.path", "errors.path", "secrets",
-    "stages.secrets", "accounts.worker_token", "checkpoint.location",
+    "stages.secrets", "accounts.worker_token",
 )  # fmt: skip
 """Settings that name files and folders for one user alone."""
 

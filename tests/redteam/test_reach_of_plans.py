@@ -281,6 +281,18 @@ def test_a_worker_that_listens_everywhere_is_not_called_at_its_hosts_other_addre
     assert allowed_addresses(guard, "http", "other.example.org", 9_999) == ["10.9.8.7"]
 
 
+def test_a_manager_knows_a_workers_folders_by_both_names(tmp_path: Path) -> None:
+    real, link = tmp_path / "real", tmp_path / "link"
+    real.mkdir()
+    link.symlink_to(real)
+    told = WorkerConfig(sinks=SinkConfig(folders=(str(link),))).reach()
+    manager = Guard(told, here=False)
+    assert [manager.refuse_file(path, "sink") for path in (link / "x", real / "x")] == ["", ""]
+    assert manager.refuse_file(link / ".." / "x", "sink")
+    assert manager.refuse_file("/etc/x", "sink")
+    assert worker_guard(WorkerConfig()).refuse_file("out.txt", "sink")
+
+
 def test_an_address_of_this_host_is_known() -> None:
     assert connecting.is_here("127.0.0.1")
     assert not connecting.is_here("192.0.2.1")

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from late_plan import deploy_late
 
+from cep_cli.doctor.checks import findings_of
+from cep_cli.doctor.security import gather
 from cep_cli.doctor.sockets import ListeningSocket, listening_sockets
 from cep_cli.local_system import LocalSystem
 
@@ -62,3 +64,17 @@ def test_the_default_system_listens_where_the_page_says_and_nowhere_else(system:
     rows = set().union(*(named(system, one) for one in found))
     assert rows | NOT_AS_SHIPPED == documented() - BY_PLANS
     assert system.client.cluster()["driver"]["web_url"] == ""
+
+
+def test_the_doctor_finds_what_is_open_in_a_system_of_one_user(system: LocalSystem) -> None:
+    deploy_late(system)
+    facts = gather(system.client)
+    found = [(one.where.partition(":")[0], one.problem) for one in findings_of(facts)]
+
+    assert {one.kind: one.unseen for one in facts.processes} == dict.fromkeys(
+        ("manager", "driver", "worker", "task"), ""
+    )
+    assert ("driver", "lets plans use any database") in found
+    assert ("worker", "lets plans use files in /") in found
+    assert ("manager", "asks nobody to log in") in found
+    assert [problem for _, problem in found if "listens" in problem or "mode" in problem or "Spark" in problem] == []

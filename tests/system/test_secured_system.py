@@ -6,11 +6,14 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
+import msgspec
 import pytest
 import requests
 from late_plan import CONNECT_TIMEOUT_S, EVENT_TIMEOUT_MS, PLAN, TEXT, departures
 
+from cep_cli.doctor.sockets import listening_sockets
 from cep_cli.errors import RefusedError
 from cep_cli.local_system import LocalSystem, Ports
 from cep_cli.plans import wait_until_connected
@@ -51,7 +54,8 @@ def secured(
 ) -> Iterator[LocalSystem]:
     keys = {f"CEP_{process}__SECURITY__KEYS": str(folder / "keys") for process in ("MANAGER", "DRIVER", "WORKER")}
     files = {f"CEP_{process}__SECURITY__TOKENS": str(folder / "tokens.json") for process in ("MANAGER", "WORKER")}
-    environment = {**os.environ, **keys, **files}
+    page = {"CEP_DRIVER__SPARK__CONF": "{spark.ui.enabled: 'true', spark.ui.port: '0'}"}  # to see what it tells
+    environment = {**os.environ, **keys, **files, **page}
     work = tmp_path_factory.mktemp("secured")
     with LocalSystem(work, Ports.free(), environment=environment, token=tokens[AccessRole.ADMIN]) as system:
         system.client.deploy(TEXT, replace=False)
@@ -133,7 +137,10 @@ def _told(system: LocalSystem) -> dict[str, str]:
     for page in ("/", f"/plans/{PLAN}", "/cluster"):
         told[f"page {page}"] = requests.get(f"{system.client.url}{page}", headers=shown, timeout=PATIENCE_S).text
     told["worker"] = requests.get(f"{system.worker_http}/health", timeout=PATIENCE_S).text
+    assert msgspec.json.decode(told["worker"]) == {"status": "ok"}
     spark = system.client.cluster()["driver"]["web_url"]
+    assert urlsplit(spark).hostname == "127.0.0.1"
+    assert not any(one.address == "0.0.0.0" for one in listening_sockets([system.pid("driver")]))  # noqa: S104
     (application,) = requests.get(f"{spark}/api/v1/applications", timeout=PATIENCE_S).json()
     for part in ("environment", "jobs", "stages", "executors"):
         address = f"{spark}/api/v1/applications/{application['id']}/{part}"
