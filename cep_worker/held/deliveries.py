@@ -195,8 +195,9 @@ class Deliveries:
             one = self._deliveries.get((stream, name))
             if one is not None:
                 one.tap = tap
-                if isinstance(one.release, Release) and one.release.group.header.at_once:
-                    one.release.tap = tap
+                release = one.release
+                if isinstance(release, Release) and (release.group.header.at_once or not release.offered):
+                    release.tap = tap
             elif tap.lasting:
                 place = self._place(stream, tap, taps)
                 self._deliveries[stream, name] = _Delivery(stream, tap, place.done, place.frames)

@@ -56,6 +56,8 @@ class Release:
         self._passed = passed_frames
         self._moved, self._finished, self._again = moved, finished, again
         self._known_by_frame = not group.header.at_once
+        self.offered = False
+        """The consumer has got something of it."""
         self._came_back = False
         self._read_rows = 0
         self._frames = 0
@@ -130,6 +132,7 @@ class Release:
         """True when the frame has been dealt with; False when the consumer has no room for it."""
         if not self.tap.has_room():
             return False
+        self.offered = True
         number = self._frames
         self._under_way.took(number)
         self._unsettled += 1

@@ -17,10 +17,11 @@ import zmq
 from cep_common.errors import ConfigError, InputError
 from cep_common.ids import PlanKey
 from cep_common.insight.redaction import redact
+from cep_common.paced_log import PacedLog
 from cep_common.reach.guard import Guard
 from cep_common.secrets import Secrets
 from cep_worker.connectors import Declared, with_secrets
-from cep_worker.consumers import FrameId, GroupId
+from cep_worker.consumers import Consumer, FrameId, GroupId
 from cep_worker.error_store.desk import Attempt, fitting
 from cep_worker.error_store.entries import Origin
 from cep_worker.error_store.store import ErrorStore
@@ -35,12 +36,30 @@ from cep_worker.topics import Topics
 from cep_worker.troubles import Trouble
 
 logger = logging.getLogger(__name__)
+paced_logger = PacedLog(logger)
 
 Who = tuple[PlanKey, str, str]
 """A sink: plan, stream, and its name there."""
 ENDING_MS = 30_000
 """For how long a sink that is not declared any more may go on delivering what it has, unless that fails: then its
 successor gets it at once."""
+
+
+REMAKE_MS = 5_000
+"""How often it is tried again to make a sink that could not be made."""
+
+
+class _NoSink:
+    """In place of a sink that cannot be made: results wait for it."""
+
+    def has_room(self) -> bool:
+        return False
+
+    def offer(self, batch: pa.RecordBatch, body: Any, receipt: Receipt, frame: FrameId | None = None) -> None:
+        raise AssertionError("nothing is offered where there is no room")
+
+    def commit(self, group: GroupId, receipt: Receipt) -> None:
+        raise AssertionError("nothing was offered")
 
 
 class _Tap:
@@ -50,7 +69,7 @@ class _Tap:
     lasting = True
 
     def __init__(
-        self, name: str, form: str, sink: Sink, attributes: Attributes, failed: Callable[[pa.RecordBatch, str], int]
+        self, name: str, form: str, sink: Consumer, attributes: Attributes, failed: Callable[[pa.RecordBatch, str], int]
     ) -> None:
         self.name = name
         self.form = form
@@ -81,6 +100,8 @@ class _Running:
     error: str
     label: str
     """Its type, and a number where the stream has several of it."""
+    tried_ms: int | None = None
+    """When it was first seen that it could not be made, or tried again."""
 
     def change_to(self, declaration: Declared) -> None:
         """It is declared so from now on: an artefact's stream may be of other plans than before."""
@@ -117,7 +138,8 @@ class _Ending:
 
 
 class RunningSinks:
-    """Starts and ends sinks. One that cannot be made is reported and left out; the rest of its plan runs."""
+    """Starts and ends sinks. One that cannot be made is reported, and its results wait until it can; the rest of its
+    plan runs."""
 
     def __init__(
         self,
@@ -218,7 +240,7 @@ class RunningSinks:
     def figures(self, on_disk: Mapping[Who, int]) -> tuple[ConnectorFigures, ...]:
         """How each of them does; so many results of it wait `on_disk`, by stream and sink of a plan."""
         return tuple(
-            figures_of("sink", one.declared, one.error)
+            figures_of("sink", one.declared, one.error, one.waiting_on_disk(on_disk))
             if one.sink is None
             else figures_of(
                 "sink",
@@ -235,6 +257,7 @@ class RunningSinks:
         """Time passes for all sinks; those that have delivered the last of what they had are ended."""
         for sink in self._sinks():
             sink.tick(now_ms)
+        self._remake(now_ms)
         for ending in list(self._ending):
             sink = ending.sink
             passes_on = ending.successor is not None and sink.passes_on and bool(sink.last_error())
@@ -265,16 +288,33 @@ class RunningSinks:
 
     def _started(self, declaration: Declared) -> _Running:
         """A new one among those that run: no other that is started gets its label."""
-        running = self._start(declaration)
+        running = self._start(declaration, self._label(declaration))
         self._running.append(running)
         return running
 
-    def _start(self, declaration: Declared) -> _Running:
-        label = self._label(declaration)
+    def _remake(self, now_ms: int) -> None:
+        """Try again to make the sinks that could not be made."""
+        made = False
+        for running in self._running:
+            if running.sink is not None:
+                continue
+            if running.tried_ms is None:
+                running.tried_ms = now_ms
+            elif now_ms - running.tried_ms >= REMAKE_MS:
+                running.tried_ms = now_ms
+                again = self._start(running.declared, running.label)
+                running.sink, running.error = again.sink, again.error
+                made = made or again.sink is not None
+        if made:
+            self._tap()
+            self._room()
+
+    def _start(self, declaration: Declared, label: str) -> _Running:
+        where = f"{declaration.plan().topology()} {declaration.connector.stream} {label}"
         try:
             connector = with_secrets(declaration, self._secrets)
         except ConfigError as error:
-            logger.error("sink cannot run: %s", error)  # noqa: TRY400 - expected, the text says it all
+            paced_logger.problem(where, "sink cannot run: %s", error, level=logging.ERROR)
             return _Running(declaration, None, error.message, label)
         context = SinkContext(
             connector=connector,
@@ -293,16 +333,16 @@ class RunningSinks:
             given=declaration.given,
         )
         try:
-            return _Running(declaration, make_sink(context), "", label)
+            sink = make_sink(context)
         except ConfigError as error:
-            logger.error("sink cannot run: %s", error)  # noqa: TRY400 - expected, the text says it all
+            paced_logger.problem(where, "sink cannot run: %s", error, level=logging.ERROR)
             return _Running(declaration, None, redact(error.message), label)
+        paced_logger.over(where, "sink can run now: %s", context.where())
+        return _Running(declaration, sink, "", label)
 
     def _tap(self) -> None:
         self._taps = {}
         for running in self._running:
-            if running.sink is None:
-                continue
             stream = running.declared.stream
             for member in stream.members:
                 failed = partial(self._errors.keep_of_sink, member.key, member.binding.stream, running.label)
@@ -310,7 +350,7 @@ class RunningSinks:
                 name = running.name()
                 while name in {one.name for one in taps}:
                     name += "+"
-                tap = _Tap(name, running.form(), running.sink, stream.schema.attributes, failed)
+                tap = _Tap(name, running.form(), running.sink or _NoSink(), stream.schema.attributes, failed)
                 taps.append(tap)
 
 
