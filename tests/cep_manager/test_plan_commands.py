@@ -433,6 +433,9 @@ def test_the_former_name_tells_the_present_one_until_another_plan_takes_it(
     assert (gone.status_code, gone.json()["code"]) == (404, "unknown-plan")
     assert gone.json()["message"].endswith("it was renamed to Gales")
     assert gone.json()["details"]["renamed_to"] == "Gales"
+    for page in ("plans/Storms", "plans/Storms/checkpoints", "plans/Storms/exceptions"):
+        shown = requests.get(f"{address.removesuffix('/api/v1')}/{page}", timeout=5)
+        assert (shown.status_code, "it was renamed to Gales" in shown.text) == (404, True), page
     assert post(address, "rename", {"name": "Waves"}).status_code == 404
     assert deploy(address).json()["created"] is True
     submitted = peer.next_push(running(1))

@@ -10,11 +10,12 @@ import pytest
 from manager_world import KEY, NO_QUOTAS, World, driver, plan, task, topology
 from storm_world import PER_SECOND, working_task
 
+from cep_common.ids import PlanKey
 from cep_common.latency import bucket
 from cep_common.task_messages import HeldState, QueryReport
 from cep_manager.metric_tables.meter import Meter
 from cep_manager.metric_tables.model import MetricRow
-from cep_manager.metric_tables.names import of_part
+from cep_manager.metric_tables.names import of_part, of_plan, source_of
 from cep_manager.metric_tables.readings import read_plans
 from cep_manager.metric_tables.recording import Recording
 from cep_manager.metric_tables.spread import spread
@@ -152,3 +153,10 @@ def test_names_that_are_too_long_stay_different() -> None:
     first, second = (of_part(KEY, "Queries", "q" * 300 + end, "latency") for end in "ab")
     assert first != second
     assert len(first) == len(second) == LONGEST_NAME
+
+
+def test_rows_of_a_renamed_plan_go_on_under_its_first_name() -> None:
+    renamed = PlanKey(KEY.tenant, "Renamed", KEY.plan)
+    assert source_of(renamed) == source_of(KEY) == KEY.topology()
+    assert of_plan(renamed, "latency") == of_plan(KEY, "latency")
+    assert of_part(renamed, "Queries", "late", "latency") == of_part(KEY, "Queries", "late", "latency")
