@@ -27,6 +27,7 @@ from cep_common.errors import CepError, ConfigError, PeerError
 from cep_common.ids import Endpoint
 from cep_common.security.access import AccessRole
 from cep_common.security.tokens import TokenFile
+from cep_common.yaml_files import read_yaml
 from cep_manager.accounts.accounts import Accounts
 from cep_manager.accounts.administration import administration
 from cep_manager.accounts.first_admin import first_login
@@ -234,14 +235,26 @@ class LocalSystem:
             elif time.monotonic() - child.died_at >= RESTART_DELAY_S:
                 self._start(name)
 
+    def _allowed(self) -> dict[str, str]:
+        """What plans may reach beyond what is shipped: nothing where people log in, nor what the user has settled, in
+        the environment or in the files that the processes read."""
+        if self.login:
+            return {}
+        files = {process: _configured(process) for process in ("worker", "driver")}
+        return {
+            variable: value
+            for variable, value in OPEN.items()
+            if variable not in self.environment and not _is_set(variable, files)
+        }
+
     def allowance(self) -> str:
         """What plans may reach, in words, where that is more than as shipped; else nothing."""
-        if self.login or any(key in self.environment for key in OPEN):
+        opened = [".".join(key.lower().split("__")[1:]) for key in self._allowed()]
+        if not opened:
             return ""
         return (
-            "nobody has to log in, so plans may reach what you may: files and hosts, but none of the system itself; "
-            "--login closes that, as do sinks.folders, sinks.urls, sources.urls, password_files.folders of the worker "
-            "and stages.store_urls of the driver"
+            "nobody has to log in, so plans may reach what you may, but nothing of the system itself: "
+            f"{', '.join(opened)} are open; set them, or --login, to close them"
         )
 
     def stop(self) -> None:
@@ -285,7 +298,7 @@ class LocalSystem:
         return {
             "CEP_WORKER__PROTECTED": protected,
             "CEP_DRIVER__STAGES__PROTECTED": protected,
-            **({} if self.login else {key: value for key, value in OPEN.items() if key not in self.environment}),
+            **self._allowed(),
             LEAVES_WITH_PARENT: "1",
             **{variable: str(getattr(self.ports, name)) for name, variable in PORT_VARIABLES.items()},
             "CEP_MANAGER__DATABASE__URL": f"sqlite:///{self.folder.resolve()}/manager.db",
@@ -355,3 +368,18 @@ def _locked(folder: Path) -> TextIO:
 
 def _last_lines(log: Path, count: int = 8) -> str:
     return "\n".join(log.read_text(encoding="utf-8", errors="replace").splitlines()[-count:])
+
+
+def _configured(process: str) -> Any:
+    """What the file says that the process reads; nothing where there is none, or where it says so itself."""
+    with contextlib.suppress(ConfigError):
+        path = Path("conf") / f"{process}.yaml"
+        return read_yaml(path) if path.is_file() else {}
+    return {}
+
+
+def _is_set(variable: str, files: Mapping[str, Any]) -> bool:
+    """Return whether a file sets the key of `CEP_<PROCESS>__<SECTION>__<KEY>` to anything but what is shipped."""
+    process, section, key = variable.removeprefix("CEP_").lower().split("__")
+    group = files[process].get(section) if isinstance(files[process], dict) else None
+    return isinstance(group, dict) and bool(group.get(key))

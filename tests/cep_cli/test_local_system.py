@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from cep_cli.local_system import LOCK, PORT_VARIABLES, LocalSystem, LocalSystemError, Ports
+from cep_cli.local_system import LOCK, OPEN, PORT_VARIABLES, LocalSystem, LocalSystemError, Ports
 from cep_common.errors import ConfigError
 
 
@@ -57,3 +57,22 @@ def test_the_variables_of_the_processes_set_their_ports() -> None:
 def test_what_is_no_port_is_refused_by_its_variable(text: str) -> None:
     with pytest.raises(ConfigError, match="CEP_MANAGER__HTTP__PORT"):
         Ports.of({"CEP_MANAGER__HTTP__PORT": text})
+
+
+def test_what_plans_may_reach_is_opened_for_one_user_unless_that_is_settled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    nobody: dict[str, str] = {}
+    assert LocalSystem(tmp_path, environment=nobody)._allowed() == OPEN
+    assert "nobody has to log in" in LocalSystem(tmp_path, environment=nobody).allowance()
+    assert LocalSystem(tmp_path, environment=nobody, login=True)._allowed() == {}
+    assert LocalSystem(tmp_path, environment=nobody, login=True).allowance() == ""
+    own = LocalSystem(tmp_path, environment={"CEP_WORKER__SINKS__URLS": "[]"})
+    assert "CEP_WORKER__SINKS__URLS" not in own._allowed()
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / "worker.yaml").write_text("sinks: {folders: [/srv/out]}\n")
+    by_file = LocalSystem(tmp_path, environment=nobody)
+    assert "CEP_WORKER__SINKS__FOLDERS" not in by_file._allowed()
+    assert "sinks.urls, sources.urls" in by_file.allowance()
+    assert "sinks.folders" not in by_file.allowance()
