@@ -82,7 +82,8 @@ class Connection(msgspec.Struct, frozen=True):
 
 
 class TopologyGraph(msgspec.Struct, frozen=True):
-    """All of a plan's topology at one moment."""
+    """All of a plan's topology at one moment. Of stages with very many instances it has the first; `hidden_instances`
+    says how many it has not."""
 
     plan: str
     tenant: int
@@ -90,3 +91,4 @@ class TopologyGraph(msgspec.Struct, frozen=True):
     nodes: tuple[GraphNode, ...]
     edges: tuple[GraphEdge, ...]
     connections: tuple[Connection, ...]
+    hidden_instances: int = 0

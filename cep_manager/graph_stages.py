@@ -16,6 +16,8 @@ from cep_manager.snapshot import Snapshot
 from cep_manager.statistics.figures import CAPACITY_WINDOW_S, Figures, figures
 from cep_manager.statistics.history import History
 
+MOST_EDGES = 4_000
+
 
 class StageInstance(msgspec.Struct, frozen=True):
     """A planned stage instance with the task that reports it, if any does."""
@@ -32,19 +34,42 @@ def component_layers(compiled: CompiledPlan) -> dict[str, int]:
     """The layer of each stage: one more than the deepest stage that feeds it; receivers stand in layer 1. Stages that
     feed each other in a circle stand where the query plan's order puts them."""
     layers: dict[str, int] = {}
+    written: dict[str, int] = {}
+    """The deepest layer so far that writes each stream."""
     for component in compiled.components:
-        before = [
-            layers[other.name]
-            for other in compiled.components
-            if other.name in layers and set(other.outputs) & set(component.inputs)
-        ]
-        layers[component.name] = 1 if component.kind in ("receiver", "trigger") else 1 + max(before, default=1)
-    deepest = max((layer for name, layer in layers.items() if not _publishes(compiled, name)), default=1)
-    return {name: deepest + 1 if _publishes(compiled, name) else layer for name, layer in layers.items()}
+        before = max((written[stream] for stream in component.inputs if stream in written), default=1)
+        layers[component.name] = 1 if component.kind in ("receiver", "trigger") else 1 + before
+        for stream in component.outputs:
+            written[stream] = max(written.get(stream, 0), layers[component.name])
+    publishers = {component.name for component in compiled.components if component.kind == "publisher"}
+    deepest = max((layer for name, layer in layers.items() if name not in publishers), default=1)
+    return {name: deepest + 1 if name in publishers else layer for name, layer in layers.items()}
 
 
-def _publishes(compiled: CompiledPlan, name: str) -> bool:
-    return any(component.name == name and component.kind == "publisher" for component in compiled.components)
+def drawn(instances: tuple[StageInstance, ...]) -> tuple[StageInstance, ...]:
+    """The instances that a picture shows: all, or the first of each component, so many that it stays readable and its
+    edges, which go from each instance to each, are few enough to be listed."""
+    components = list({id(one.component): one.component for one in instances}.values())
+    shown = max((one.parallel for one in components), default=1)
+    while shown > 1 and _edges(components, shown) > MOST_EDGES:
+        shown //= 2
+    left = {id(one): min(one.parallel, shown) for one in components}
+    found = []
+    for instance in instances:
+        if left[id(instance.component)]:
+            left[id(instance.component)] -= 1
+            found.append(instance)
+    return tuple(found)
+
+
+def _edges(components: list[PlannedComponent], shown: int) -> int:
+    """How many edges there are between so many instances of each component."""
+    written: dict[str, int] = {}
+    for one in components:
+        if one.kind != "publisher":
+            for stream in one.outputs:
+                written[stream] = written.get(stream, 0) + min(one.parallel, shown)
+    return sum(min(one.parallel, shown) * written.get(stream, 0) for one in components for stream in one.inputs)
 
 
 def stage_instances(snapshot: Snapshot, key: PlanKey, compiled: CompiledPlan) -> Iterator[StageInstance]:
@@ -124,18 +149,18 @@ def _of_stream(counts: tuple[StreamCount, ...], stream: str) -> int:
 
 
 def stage_edges(instances: tuple[StageInstance, ...]) -> Iterator[GraphEdge]:
+    """The edges between instances, of which some may not be shown."""
+    writers: dict[str, list[StageInstance]] = {}
+    for one in instances:
+        if one.component.kind != "publisher":
+            for stream in dict.fromkeys(one.component.outputs):
+                writers.setdefault(stream, []).append(one)
     for consumer in instances:
-        siblings = sum(other.component is consumer.component for other in instances)
         for stream in consumer.component.inputs:
-            producers = [
-                one
-                for one in instances
-                if stream in one.component.outputs
-                and one.component is not consumer.component
-                and one.component.kind != "publisher"
-            ]
+            producers = [one for one in writers.get(stream, ()) if one.component is not consumer.component]
+            planned = sum(one.parallel for one in {id(one.component): one.component for one in producers}.values())
             for producer in producers:
-                yield _stage_edge(producer, consumer, stream, len(producers), siblings)
+                yield _stage_edge(producer, consumer, stream, planned, consumer.component.parallel)
 
 
 def _stage_edge(

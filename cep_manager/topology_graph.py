@@ -13,6 +13,7 @@ from cep_manager.graph_model import TopologyGraph
 from cep_manager.graph_stages import (
     StageInstance,
     component_layers,
+    drawn,
     planned_instances,
     stage_edges,
     stage_instances,
@@ -45,7 +46,8 @@ def _graph(
     instances: tuple[StageInstance, ...],
     now_ms: int,
 ) -> TopologyGraph:
-    layers = component_layers(compiled)
+    layers, planned = component_layers(compiled), len(instances)
+    instances = drawn(instances)
     sources = source_nodes(compiled, workers)
     sinks = sink_nodes(compiled, workers, layer=max(layers.values(), default=0) + 1)
     stages = tuple(stage_node(instance, layers[instance.component.name], now_ms) for instance in instances)
@@ -61,4 +63,5 @@ def _graph(
         nodes=(*sources, *stages, *sinks),
         edges=edges,
         connections=tuple(connections(workers)),
+        hidden_instances=planned - len(instances),
     )

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from cep_common.errors import CepError
+from cep_common.ids import PlanKey
 from cep_common.paced_log import PacedLog
 from cep_manager.errors import ManagerError, StreamsBusyError
 from cep_manager.live.merge_patch import merge_patch, tells_something
@@ -32,6 +33,10 @@ class Message(NamedTuple):
 
     event: str
     data: bytes
+
+
+OTHERS_SHARE = 4
+"""One of so many places is left to other tenants by each."""
 
 
 class _Topic:
@@ -104,6 +109,7 @@ class Broadcaster:
                     f"{self._at_once} pages and programs watch already, which is as many as may; ask again and again",
                     {"config": "live.at_once", "most": self._at_once},
                 )
+            self._leave_room(_tenant_of(name))
             topic = self._topics.setdefault(name, _Topic(look, picture, whole))
             topic.watchers += 1
             self._watching += 1
@@ -111,6 +117,16 @@ class Broadcaster:
                 self._thread = threading.Thread(target=self._run, name="live-pictures", daemon=True)
                 self._thread.start()
         return Watch(self._changed, topic, lambda: self._leave(name, topic))
+
+    def _leave_room(self, tenant: int | None) -> None:
+        """Raise StreamsBusyError when those who watch what is the tenant's have left others as little as they may."""
+        most = self._at_once - self._at_once // OTHERS_SHARE
+        own = sum(topic.watchers for name, topic in self._topics.items() if _tenant_of(name) == tenant)
+        if tenant is not None and own >= most:
+            raise StreamsBusyError(
+                f"{own} pages and programs watch what is of tenant {tenant} already; the others are for other tenants",
+                {"config": "live.at_once", "most": most},
+            )
 
     def close(self) -> None:
         """Nobody watches any more: all streams end, and no new one begins."""
@@ -186,3 +202,11 @@ def _reason(code: str, message: str, details: dict[str, Any] | None = None) -> b
 
 _FAILED = _reason("internal", "the manager failed; its log says more")
 """What those are told whose picture failed."""
+
+
+def _tenant_of(name: Hashable) -> int | None:
+    """Whose the topic is, as names of topics tell it: `("plan", key)`, `("overview", tenant, …)`."""
+    about = name[1] if isinstance(name, tuple) and len(name) > 1 else None
+    if isinstance(about, PlanKey):
+        return about.tenant
+    return about if isinstance(about, int) else None

@@ -13,7 +13,7 @@ from account_world import BODY_BYTES, PASSWORD, AccountWorld, Visitor, world_in
 from cep_common.security.access import AccessRole
 from cep_common.security.tokens import TokenFile, bearer
 from cep_manager.accounts.administration import Change
-from cep_manager.accounts.login_pace import OF_ADDRESS, OF_NAME
+from cep_manager.accounts.login_pace import OF_ADDRESS, OF_PAIR
 from cep_manager.accounts.model import User
 
 HOUR_MS = 3_600_000
@@ -279,16 +279,16 @@ def test_what_the_database_holds_lets_nobody_in(accounts_at_work: AccountWorld, 
 
 def test_passwords_of_one_name_cannot_be_tried_on_and_on(accounts_at_work: AccountWorld) -> None:
     for name in ("vera", "nobody"):
-        answers = [accounts_at_work.browser().log_in(name, f"guess {n}") for n in range(OF_NAME.attempts + 1)]
-        assert [answer.status_code for answer in answers] == [401] * OF_NAME.attempts + [429]
+        answers = [accounts_at_work.browser().log_in(name, f"guess {n}") for n in range(OF_PAIR.attempts + 1)]
+        assert [answer.status_code for answer in answers] == [401] * OF_PAIR.attempts + [429]
         assert answers[-1].headers["Retry-After"] == "60"
         assert "Try again in 1 min" in answers[-1].get_data(as_text=True)
         accounts_at_work.clock.advance(OF_ADDRESS.attempts * OF_ADDRESS.refill_ms)
-    accounts_at_work.clock.advance(OF_NAME.attempts * OF_NAME.refill_ms)
-    for n in range(OF_NAME.attempts):
+    accounts_at_work.clock.advance(OF_PAIR.attempts * OF_PAIR.refill_ms)
+    for n in range(OF_PAIR.attempts):
         accounts_at_work.browser().log_in("vera", f"guess {n}")
     assert accounts_at_work.browser().log_in("vera").status_code == 429, "the right password is not looked at either"
-    accounts_at_work.clock.advance(OF_NAME.refill_ms)
+    accounts_at_work.clock.advance(OF_PAIR.refill_ms)
     assert accounts_at_work.browser().log_in("vera").status_code == 303
 
 
@@ -299,8 +299,8 @@ def test_one_password_cannot_be_tried_for_many_names(accounts_at_work: AccountWo
 
 def test_basic_is_tried_as_seldom_as_the_form(accounts_at_work: AccountWorld) -> None:
     client = accounts_at_work.app.test_client()
-    answers = [client.get("/api/v1/plans", headers=basic("vera", f"guess {n}")) for n in range(OF_NAME.attempts + 1)]
-    assert [answer.status_code for answer in answers] == [401] * OF_NAME.attempts + [429]
+    answers = [client.get("/api/v1/plans", headers=basic("vera", f"guess {n}")) for n in range(OF_PAIR.attempts + 1)]
+    assert [answer.status_code for answer in answers] == [401] * OF_PAIR.attempts + [429]
     assert answers[-1].get_json()["code"] == "too-many-attempts"
     assert accounts_at_work.browser().log_in("vera").status_code == 429
 
