@@ -19,6 +19,8 @@ from siddhi.scripts.language import ScriptPolicy
 from topology.conversion import Attributes, conversion_problem
 from topology.edit_preview.messages import EditAnswer, EditRefused, EditRequest
 
+LEAST_MS = 60_000
+"""A preview runs no events, so all of its time goes by until the engine is loaded: long on a busy host."""
 NOT_RUNNING = "the plan does not run, so what its parts hold is not known"
 
 
@@ -56,16 +58,17 @@ class EditPreviews:
         return EditPreview(name, kept, len(parts) - kept, parts, streams, note)
 
     def _fates(self, former: CompiledPlan, edited: CompiledPlan) -> tuple[EditedPart, ...]:
+        timeout_ms = max(self._config.timeout_ms, LEAST_MS)
         registry = builtin_registry(self._scripts)
         request = EditRequest(
             former=former.query_plan,
             edited=edited.query_plan,
             script_languages=tuple(one for one in registry.script_languages() if self._scripts.allows(one)),
-            seconds=self._processes.seconds,
+            seconds=-(-timeout_ms // 1_000),
             memory_bytes=self._config.memory_bytes,
         )
         written = self._processes.answer(
-            "topology.edit_preview", msgspec.json.encode(request), "run fewer instances of its stages"
+            "topology.edit_preview", msgspec.json.encode(request), "run fewer instances of its stages", timeout_ms
         )
         answer: EditAnswer = msgspec.json.decode(written, type=EditAnswer)
         if isinstance(answer, EditRefused):

@@ -30,14 +30,9 @@ class BoundedProcesses:
         self._config = config
         self._free = threading.BoundedSemaphore(max(1, config.at_once))
 
-    @property
-    def seconds(self) -> int:
-        """How long a process may run, in whole seconds."""
-        return -(-self._config.timeout_ms // 1_000)
-
-    def answer(self, module: str, request: bytes, smaller: str) -> bytes:
-        """Return what `module`, run as a process, writes when it reads `request`; `smaller` says how people ask for
-        less. Raises TrialsBusyError and TrialFailedError."""
+    def answer(self, module: str, request: bytes, smaller: str, timeout_ms: int) -> bytes:
+        """Return what `module`, run as a process, writes in `timeout_ms` when it reads `request`; `smaller` says how
+        people ask for less. Raises TrialsBusyError and TrialFailedError."""
         if self._config.at_once == 0:
             message = "plans are not tried out here; see trial.at_once in the manager's configuration"
             raise TrialsBusyError(message, {"config": "trial.at_once"})
@@ -45,11 +40,11 @@ class BoundedProcesses:
             message = f"{self._config.at_once} plans are being tried out; try again in some seconds"
             raise TrialsBusyError(message, {"config": "trial.at_once", "most": self._config.at_once})
         try:
-            return self._run(module, request, smaller)
+            return self._run(module, request, smaller, timeout_ms)
         finally:
             self._free.release()
 
-    def _run(self, module: str, request: bytes, smaller: str) -> bytes:
+    def _run(self, module: str, request: bytes, smaller: str, timeout_ms: int) -> bytes:
         with tempfile.TemporaryDirectory(prefix="cep-trial-") as folder, tempfile.TemporaryFile(dir=folder) as errors:
             process = subprocess.Popen(  # noqa: S603 - callers name modules of ours
                 [sys.executable, "-P", "-m", module],
@@ -66,7 +61,7 @@ class BoundedProcesses:
                 too_late.set()
                 kill(process)
 
-            timer = threading.Timer(self._config.timeout_ms / 1_000, end)
+            timer = threading.Timer(timeout_ms / 1_000, end)
             timer.start()
             try:
                 written = _exchange(process, request)
@@ -80,14 +75,14 @@ class BoundedProcesses:
                 raise TrialFailedError(f"the answer has more than {MOST_ANSWER_BYTES} bytes; {smaller}")
             if code == 0:
                 return written
-            raise self._failure(code, too_late.is_set(), _last_words(errors), smaller)
+            if too_late.is_set() or -code in (signal.SIGXCPU, signal.SIGALRM):
+                raise TrialFailedError(
+                    f"the plan was not done after {timeout_ms} ms and was ended; {smaller}, or raise "
+                    "trial.timeout_ms in the manager's configuration"
+                )
+            raise self._failure(code, _last_words(errors))
 
-    def _failure(self, code: int, too_late: bool, last_words: str, smaller: str) -> TrialFailedError:
-        if too_late or -code in (signal.SIGXCPU, signal.SIGALRM):
-            return TrialFailedError(
-                f"the plan was not done after {self._config.timeout_ms} ms and was ended; {smaller}, or raise "
-                "trial.timeout_ms in the manager's configuration"
-            )
+    def _failure(self, code: int, last_words: str) -> TrialFailedError:
         if "MemoryError" in last_words or -code in (signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT):
             return TrialFailedError(
                 f"the plan needed more than {self._config.memory_bytes} bytes of memory and was ended; see "

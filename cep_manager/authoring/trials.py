@@ -44,7 +44,7 @@ class Trials:
     def run(self, trial: Trial) -> TrialResult:
         """What the plan gave. Raises BadRequestError, PlanInvalidError, TrialsBusyError, TrialFailedError."""
         request = msgspec.json.encode(self._request(trial))
-        written = self._processes.answer("siddhi.trial", request, "send fewer events")
+        written = self._processes.answer("siddhi.trial", request, "send fewer events", self._config.timeout_ms)
         answer: TrialAnswer = msgspec.json.decode(written, type=TrialAnswer)
         if isinstance(answer, TrialRefused):
             raise BadRequestError(answer.message)
@@ -64,7 +64,7 @@ class Trials:
             wait_ms=trial.wait_ms,
             script_languages=tuple(one for one in registry.script_languages() if self._scripts.allows(one)),
             most_rows=self._config.most_rows,
-            seconds=self._processes.seconds,
+            seconds=-(-self._config.timeout_ms // 1_000),
             memory_bytes=self._config.memory_bytes,
         )
 

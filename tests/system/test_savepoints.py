@@ -7,15 +7,19 @@ import signal
 import time
 from collections.abc import Iterator
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 from driver_desk import lives
 from late_plan import CONNECT_TIMEOUT_S, EVENT_TIMEOUT_MS, PLAN, TEXT, departures, status_until
 
+from cep_cli.errors import RefusedError
 from cep_cli.local_system import LocalSystem
 from cep_cli.main import main
 from cep_cli.plans import wait_until_connected
+from cep_common.ids import SUPER_TENANT, PlanKey
 from cep_worker.client import EventSender, fetch_schema
+from topology.checkpoint.store import open_store
 from topology.event_listener import EventListener
 
 pytestmark = [pytest.mark.spark, pytest.mark.cluster]
@@ -101,11 +105,26 @@ def test_a_window_goes_on_after_a_hang_and_after_a_driver_that_ended_in_order(
     assert counter.counts_until(5) == [5], "what was worked off before the end does not come again"
 
 
+def of_another_version(system: LocalSystem, savepoint: str) -> None:
+    """The savepoint looks as if a later version had taken it."""
+    store = open_store(str(system.folder / "checkpoints"))
+    _, manifest = store.savepoint(PlanKey(SUPER_TENANT, PLAN), savepoint)
+    states = tuple(msgspec.structs.replace(one, format=99 if one.format else 0) for one in manifest.states)
+    assert any(one.format for one in states)
+    store.keep(msgspec.structs.replace(manifest, states=states), savepoint)
+
+
 def test_a_plan_begins_from_a_savepoint_which_outlives_it(system: LocalSystem, counter: Counter) -> None:
+    cep(system, "savepoint", PLAN, "--name", "later")
+    of_another_version(system, "later")
     assert "savepoint three" in cep(system, "savepoint", PLAN, "--name", "three")
     assert counter.counts_until(4)[-1] == 4
     checkpoints = system.client.checkpoints(PLAN)["checkpoints"]
     assert ("three", "complete") in [(one["name"], one["state"]) for one in checkpoints]
+
+    with pytest.raises(RefusedError, match=r"its state is in format 99, .* nothing was changed"):
+        system.client.restart(PLAN, "later")
+    assert (system.client.plan(PLAN)["epoch"], counter.counts_until(5)[-1]) == (1, 5), "nothing was stopped"
 
     system.client.restart(PLAN, "three")
     status_until(system, lambda status: status["topology"]["state"] != "active", RECOVERED_S)
@@ -119,6 +138,6 @@ def test_a_plan_begins_from_a_savepoint_which_outlives_it(system: LocalSystem, c
     counter.listen_again()
     assert 4 in counter.counts_until(4)
     cep(system, "savepoint", PLAN, "--name", "four")
-    for name in ("three", "four"):
+    for name in ("three", "four", "later"):
         cep(system, "savepoints", PLAN, "--delete", name)
     assert "has no savepoints" in cep(system, "savepoints", PLAN)

@@ -17,7 +17,7 @@ from topology.checkpoint.errors import OTHER_VERSION, CheckpointError, Checkpoin
 from topology.checkpoint.instructions import WriteManifest
 from topology.checkpoint.model import Lineage, Manifest, needed_packs, new_pack, stages_of, with_span
 from topology.checkpoint.runs import Opening, RunId
-from topology.checkpoint.state_formats import format_problem, refuse_unreadable, unreadable_formats
+from topology.checkpoint.state_formats import format_problem, noted_formats, refuse_unreadable, unreadable_formats
 from topology.checkpoint.store import CheckpointStore, Savepoint, Taken, is_checkpoint
 
 logger = logging.getLogger(__name__)
@@ -217,6 +217,8 @@ class Archive:
         manifest = savepoint.manifest
         if manifest is None:
             return savepoint
+        if any(state.format for state in manifest.states):  # nothing has to be read
+            return msgspec.structs.replace(savepoint, problem=format_problem(noted_formats(manifest.states)))
         identity = (manifest.key, manifest.name, manifest.checkpoint, manifest.epoch, manifest.taken_ms)
         if identity not in self._problems:
             self._problems[identity] = format_problem(unreadable_formats(self._store, manifest))

@@ -40,7 +40,7 @@ class Answers(BoundedProcesses):
         self.answered = answer
         self.asked: list[EditRequest] = []
 
-    def answer(self, module: str, request: bytes, smaller: str) -> bytes:
+    def answer(self, module: str, request: bytes, smaller: str, timeout_ms: int) -> bytes:
         assert module == "topology.edit_preview"
         self.asked.append(msgspec.json.decode(request, type=EditRequest))
         return msgspec.json.encode(self.answered)
