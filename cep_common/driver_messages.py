@@ -132,13 +132,14 @@ class RegisterDriver(Message, frozen=True):
 
 class DriverRegistered(Message, frozen=True):
     """From now on the driver follows no order of a lower `token` than this. `managers` are all that are known, the
-    leader first."""
+    leader first. `system` is the identity of the managers' database: a driver follows the first one that it hears."""
 
     TYPE = "driver-registered"
     heartbeat_ms: int
     lease_ms: int
     token: int = 0
     managers: tuple[Endpoint, ...] = ()
+    system: str = ""
 
 
 class SubmitTopology(Message, frozen=True):

@@ -193,7 +193,7 @@ class ControlPlane:
         driver = self._members.live_driver(now_ms)
         if driver is not None:
             notes += self._deployments.orphans(driver)
-        return DriverRegistered(heartbeat_ms=self._heartbeat_ms, lease_ms=self._lease_ms), notes
+        return DriverRegistered(self._heartbeat_ms, self._lease_ms, system=self._system), notes
 
     def _driver_replaced(self, message: RegisterDriver, now_ms: int) -> tuple[Message, list[Instruction]]:
         live = self._members.live_driver(now_ms)

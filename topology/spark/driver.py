@@ -227,6 +227,9 @@ class Driver:
                     self._do(self._runs.drained(key, epoch, attempt))
 
     def _obey(self, message: Message) -> None:
+        if isinstance(message, ORDERS) and self._fence.foreign:
+            paced_logger.problem("order", "order of another system's manager refused: type=%s", message.TYPE)
+            return
         if isinstance(message, ORDERS) and not self._fence.admits(message.token):
             over = f"token={message.token} current={self._fence.token}"
             paced_logger.problem("former leader", "order of a former leader refused: type=%s %s", message.TYPE, over)
@@ -387,6 +390,15 @@ class Driver:
             paced_logger.problem("manager", "manager did not take the registration: %s", error)
             self._answered = False
             self._next_beat_ms = self._clock.monotonic_ms() + min(RETRY_MS, self._config.request_timeout_ms)
+            return
+        if isinstance(answer, DriverRegistered) and not self._fence.follows(answer.system):
+            text = (
+                "the manager is of another system, its orders are refused: its_system=%s followed_system=%s; start the "
+                "manager on the database that it had before, or this driver again"
+            )
+            paced_logger.problem("system", text, answer.system, self._fence.system, level=logging.ERROR)
+            client.leave()
+            self._next_beat_ms = self._clock.monotonic_ms() + RETRY_MS
             return
         if isinstance(answer, DriverRegistered) and not self._fence.admits(answer.token):
             paced_logger.problem("manager", "manager led before: token=%d current=%d", answer.token, self._fence.token)
