@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import socket
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from cep_common.errors import ConfigError
-from cep_common.ids import Endpoint
+from cep_common.ids import Endpoint, PlanKey
+from cep_common.link_messages import OpenLink, StreamSchema
 from cep_common.messages import Connector
 from cep_common.reach import connecting
 from cep_common.reach.connecting import ReachError, allowed_addresses
@@ -17,6 +19,7 @@ from cep_common.reach.files import APPLICATION_ID
 from cep_common.reach.guard import Guard, Reach
 from cep_worker.config import FileSourcesConfig, FoldersConfig, HttpConfig, SinkConfig, SourcesConfig, WorkerConfig
 from cep_worker.reach import worker_guard
+from cep_worker.sinks import zeromq
 from query_plan.checks.reach import Reaches
 from query_plan.connectors.judging import Kind
 from query_plan.connectors.reach import reach_faults, refuse_reach
@@ -296,3 +299,23 @@ def test_a_manager_knows_a_workers_folders_by_both_names(tmp_path: Path) -> None
 def test_an_address_of_this_host_is_known() -> None:
     assert connecting.is_here("127.0.0.1")
     assert not connecting.is_here("192.0.2.1")
+
+
+def test_a_link_of_a_sink_speaks_for_its_plans_tenant(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[OpenLink] = []
+
+    class Link:
+        rows = delivered_rows = 0
+        last_error = ""
+
+        def __init__(self, *arguments: object) -> None:
+            opened.append(next(one for one in arguments if isinstance(one, OpenLink)))
+
+    monkeypatch.setattr(zeromq, "DeliveryLink", Link)
+    connector = Connector("Out", "zeromq", {"endpoint": "tcp://127.0.0.1:7611", "stream": "In:1.0.0"}, "", {})
+    context = SimpleNamespace(
+        connector=connector, key=PlanKey(7, "P"), schema=StreamSchema("Out", ()), event_stream="Out:1.0.0",
+        worker="w", reactor=None, zmq_context=None, room=None, guard=None, given=frozenset(), where=lambda: "@sink",
+    )  # fmt: skip
+    zeromq.zeromq_sink(context)  # type: ignore[arg-type]
+    assert [one.tenant for one in opened] == [7]
