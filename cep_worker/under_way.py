@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from cep_common.link_messages import Data
-from cep_worker.held.held_results import KeptOffered, OfferedFrame
+from cep_worker.held.offered import KeptOffered, OfferedFrame
 from cep_worker.receipts import InOrder
 from topology.link_server import FrameArrived
 

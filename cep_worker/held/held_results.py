@@ -6,7 +6,6 @@ import logging
 import shutil
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from cep_worker.held.decisions import Attempt, Verdict, verdict
 from cep_worker.held.deliveries import Deliveries, Who
 from cep_worker.held.deployments import Deployments
 from cep_worker.held.group_file import Group
+from cep_worker.held.offered import KeptOffered, OfferedFrame
 from cep_worker.held.publisher_log import PublisherLog
 from cep_worker.held.syncing import FileSync
 from cep_worker.reactor import Reactor
@@ -36,34 +36,11 @@ paced_logger = PacedLog(logger)
 
 TRY_AGAIN_MS = 1_000
 CUT_BYTES = 16 * 2**20
-"""Results that wait for consumers alone go into files of about this size: each is delivered again as a whole after a
-restart."""
+"""Results that wait for consumers alone go into files of about this size: each is deleted as a whole."""
 UNDER_WAY_SHARE = 0.5
 """So much more than the limit is taken of what is under way when that is reached: markers of checkpoints pass."""
 LAST_CHECKPOINT = 2**63 - 1
 """What a topology that is gone for good gave behind its last marker belongs to this."""
-
-
-@dataclass(frozen=True, slots=True)
-class OfferedFrame:
-    """A frame that consumers have; those called by the names in `waiting` have not delivered it yet."""
-
-    message: Data
-    batch: pa.RecordBatch
-    body: Any
-    waiting: frozenset[str]
-
-
-@dataclass(frozen=True, slots=True)
-class KeptOffered:
-    """Frames that are kept until consumers, who have them already, have delivered them."""
-
-    deliveries: Deliveries
-    group: Group
-
-    def settle(self, stream: str, name: str) -> None:
-        """A consumer has delivered one more of them."""
-        self.deliveries.settle((stream, name), self.group)
 
 
 class HeldResults:

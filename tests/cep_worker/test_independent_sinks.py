@@ -21,7 +21,8 @@ from cep_common.messages import CheckpointSpan, Delivery, DeployedPlan, StreamBi
 from cep_worker.consumers import FrameId, GroupId
 from cep_worker.held import release
 from cep_worker.held.group_file import GroupReader
-from cep_worker.held.held_results import CUT_BYTES, HeldResults, OfferedFrame
+from cep_worker.held.held_results import CUT_BYTES, HeldResults
+from cep_worker.held.offered import OfferedFrame
 from cep_worker.held.syncing import FileSync
 from cep_worker.reactor import Reactor
 from cep_worker.receipts import Receipt
