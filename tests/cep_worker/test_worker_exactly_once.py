@@ -135,7 +135,7 @@ def test_a_zeromq_sink_tells_the_place_of_each_batch_and_leaves_out_what_its_pee
     publisher.mark(1)
     complete(world, (7, 0, 1))
     receiver = FakeReceiver(world.context, port=port)
-    receiver.server.resume = lambda opening: 2 if opening.log else 0
+    receiver.server.resume = lambda opening: (2 if opening.log else 0, False)
     world.receivers.append(receiver)
     until(lambda: len(receiver.rows()) == 2, receiver, publisher)
     assert [row[0] for row in receiver.rows()] == [3, 4]
