@@ -13,6 +13,9 @@ import pyarrow as pa
 from cep_worker.spool.records import Origin
 from topology.frames import concatenate, encode_batch
 
+JOINED_BYTES = 16 * 1024 * 1024
+"""Batches are joined up to so many bytes: a frame that is too large for the transport would break each link anew."""
+
 
 @dataclass(frozen=True, slots=True)
 class WaitingBatch:
@@ -60,8 +63,11 @@ class WaitingQueue:
         `last` (0: any) is joined to it. A batch that goes alone keeps its body. The queue is not empty."""
         first = self._batches.popleft()
         taken = [first]
-        rows = first.batch.num_rows
+        rows, size = first.batch.num_rows, first.batch.nbytes
         while self._batches and rows + self._batches[0].batch.num_rows <= most_rows:
+            size += self._batches[0].batch.nbytes
+            if size > JOINED_BYTES:
+                break
             if 0 < last < self._batches[0].position:
                 break
             following = self._batches.popleft()

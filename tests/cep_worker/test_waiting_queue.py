@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from worker_world import DEPARTURES, departures, values
 
 from cep_common.link_messages import StreamSchema
+from cep_worker import waiting
 from cep_worker.waiting import ReadyFrame, WaitingBatch, WaitingQueue
 from topology.frames import arrow_schema, decode_batch, encode_batch
 
@@ -64,3 +67,14 @@ def test_no_event_is_lost_or_reordered_however_batches_are_joined(sizes: list[in
         assert frame.watermark_ms == len(seen)
     assert seen == list(range(first))
     assert queue.rows == 0
+
+
+def test_batches_that_are_too_large_together_are_not_joined(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiting, "JOINED_BYTES", 1_000)
+    queue = WaitingQueue()
+    for size in (400, 400, 400, 5_000, 10):
+        queue.append(WaitingBatch(pa.RecordBatch.from_pydict({"text": ["x" * size]})))
+    frames = []
+    while queue:
+        frames.append(queue.take(100).rows)
+    assert frames == [2, 1, 1, 1]

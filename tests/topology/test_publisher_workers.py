@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from topology_builders import bundle, plan_of, topology_of
 
@@ -267,3 +268,11 @@ def test_a_worker_that_does_not_answer_is_left_for_another_with_what_it_has_not_
     publisher.pump()
     assert publisher.link is not None
     assert len(publisher.link.outbox.pending) == 1
+
+
+def test_no_part_of_several_rows_is_too_large_for_a_frame(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(publisher_module, "MAXIMUM_FRAME_BYTES", 1_000)
+    batch = pa.RecordBatch.from_pydict({"n": list(range(9)), "text": ["x" * 300] * 8 + ["x" * 5_000]})
+    parts = list(publisher_module._parts(batch))
+    assert [row for part in parts for row in part.to_pylist()] == batch.to_pylist()
+    assert all(part.num_rows == 1 or part.nbytes <= 1_000 for part in parts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from time import perf_counter_ns
 
@@ -25,6 +25,22 @@ from topology.stages.contract import NO_STATE, Parts, Statistics
 
 MAXIMUM_FRAME_ROWS = 8_192
 """Waiting batches are put together up to so many rows a frame."""
+
+
+MAXIMUM_FRAME_BYTES = 16 * 1024 * 1024
+"""… and so many bytes, unless one row has more: the transport takes no frame of more than 64 MiB."""
+
+
+def _parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Cut `batch` so that no part of several rows is too large for a frame."""
+    if not batch.num_rows:
+        return
+    if batch.num_rows == 1 or batch.nbytes <= MAXIMUM_FRAME_BYTES:
+        yield batch
+        return
+    half = batch.num_rows // 2
+    yield from _parts(batch.slice(0, half))
+    yield from _parts(batch.slice(half))
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,12 +162,12 @@ class Publisher:
         started_ns = perf_counter_ns()
         for one in self._resequencer.push(bundle):
             for stream, batch in one.batches:
-                if batch.num_rows:
-                    self.statistics.took(stream, batch.num_rows)
-                    self.statistics.queued_events += batch.num_rows
-                    self._position += batch.num_rows
+                for part in _parts(without_clocks(batch)):
+                    self.statistics.took(stream, part.num_rows)
+                    self.statistics.queued_events += part.num_rows
+                    self._position += part.num_rows
                     one.hold()
-                    self._waiting.append(_Result(stream, without_clocks(batch), self._position, one))
+                    self._waiting.append(_Result(stream, part, self._position, one))
             one.settle()
         self.pump()
         self.statistics.worked(bundle.rows(), started_ns, perf_counter_ns())
@@ -233,9 +249,13 @@ class Publisher:
         batches: list[pa.RecordBatch] = []
         bundles: list[Bundle] = []
         rows = position = 0
+        size = 0
         while self._waiting and rows < MAXIMUM_FRAME_ROWS:
             head = self._waiting[0]
             if isinstance(head, _Mark) or head.stream != stream:
+                break
+            size += head.batch.nbytes
+            if batches and size > MAXIMUM_FRAME_BYTES:
                 break
             self._waiting.popleft()
             batches.append(head.batch)
