@@ -23,6 +23,7 @@ from cep_manager.errors import (
     ManagerUnavailableError,
     NotLeaderError,
     PlanExistsError,
+    StoreError,
     UnknownPlanError,
 )
 from cep_manager.http_paths import refuse_paths
@@ -396,6 +397,9 @@ class PlanCommands:
             raise ManagerUnavailableError("the control loop does not run")
         led = self._service.led()
         if led is None:
+            standing = self._service.standing()
+            if standing.leader is None and standing.problem:
+                raise StoreError(f"no manager leads, as the database cannot be used: {standing.problem}")
             raise NotLeaderError("this manager does not lead")
         return led
 

@@ -15,7 +15,7 @@ from cep_manager.storm_api.blueprint import storm_refusal
 ALWAYS_ANSWERED = frozenset({"api.show_health", "api.describe", "console.static", "metrics.show_metrics"})
 """What does not depend on who leads."""
 
-CODE = "not-leader"
+CODE, NO_DATABASE = "not-leader", "plan-store"
 AGAIN_AFTER_S = 1
 """While nobody leads: ask again after so long."""
 
@@ -30,32 +30,36 @@ def send_to_leader(view: ManagerView) -> Callable[[], Response | AnyResponse | N
         election = view.election()
         if election.leads:
             return None
+        # Without the database nobody can lead: that is what has to be put right then.
+        told, code = _told(election.leader), CODE
+        if election.leader is None and election.problem:
+            told, code = f"no manager leads, as the database cannot be used: {election.problem}", NO_DATABASE
         if request.path.startswith(("/api/", f"{STORM}/")):
-            return _answer(election.leader)
+            return _answer(election.leader, code, told)
         if request.path.startswith("/fragments/"):
-            return Response(render_template("fragments/failure.html", code=CODE, message=_told(election.leader)), 503)
+            return Response(render_template("fragments/failure.html", code=code, message=told), 503)
         if election.leader is not None and request.method in ("GET", "HEAD"):
             return redirect(_there(election.leader), code=307)
-        return Response(render_template("failure.html", code=CODE, message=_told(election.leader)), 503)
+        return Response(render_template("failure.html", code=code, message=told), 503)
 
     return check
 
 
-def _answer(leader: ManagerMember | None) -> Response:
+def _answer(leader: ManagerMember | None, code: str, told: str) -> Response:
     if leader is None:
-        answer = _refusal(503, None, {})
+        answer = _refusal(503, code, told, {})
         answer.headers["Retry-After"] = str(AGAIN_AFTER_S)
         return answer
-    answer = _refusal(307, leader, {"leader": leader.http_address})
+    answer = _refusal(307, code, told, {"leader": leader.http_address})
     answer.headers["Location"] = _there(leader)
     return answer
 
 
-def _refusal(status: int, leader: ManagerMember | None, details: dict[str, str]) -> Response:
+def _refusal(status: int, code: str, told: str, details: dict[str, str]) -> Response:
     """In the form of the API that was called."""
     if request.path.startswith(f"{STORM}/"):
-        return storm_refusal(status, _told(leader))
-    return failure(status, CODE, _told(leader), details)
+        return storm_refusal(status, told)
+    return failure(status, code, told, details)
 
 
 def _there(leader: ManagerMember) -> str:

@@ -110,3 +110,15 @@ def test_the_leader_shows_all_managers_and_under_which_token_it_leads(view: Fake
         "silent for 12 s",
     ):
         assert text in page
+
+
+def test_while_nobody_leads_for_want_of_a_database_that_is_said(
+    standby: FlaskClient, view: FakeView, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full = "the plan store cannot be used: database or disk is full"
+    elected = msgspec.structs.replace(view.election(), leads=False, leader=None, problem=full)
+    monkeypatch.setattr(view, "election", lambda: elected)
+    answer = standby.get("/api/v1/plans")
+    assert (answer.status_code, answer.json["code"]) == (503, "plan-store")
+    assert full in answer.json["message"]
+    assert full in standby.get("/plans").get_data(as_text=True)

@@ -1,14 +1,15 @@
 """Passwords as they are kept and made."""
 
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Literal
 
 import pytest
 from argon2 import PasswordHasher, extract_parameters
 from argon2.exceptions import VerifyMismatchError
 
-from cep_manager.accounts.errors import AccountInvalidError
+from cep_manager.accounts.errors import AccountInvalidError, TooManyAttemptsError
 from cep_manager.accounts.model import SHORTEST_PASSWORD, checked_name, checked_password, checked_token_name
-from cep_manager.accounts.passwords import Passwords, random_password
+from cep_manager.accounts.passwords import OTHERS_WAIT, Passwords, random_password
 
 
 def test_a_password_is_kept_as_a_slow_hash_of_its_own() -> None:
@@ -62,3 +63,16 @@ def test_names_of_users_and_tokens() -> None:
     for name in ("", " ", "x" * 65, "a\x00b"):
         with pytest.raises(AccountInvalidError, match="a token's name"):
             checked_token_name(name)
+
+
+def test_few_wait_for_a_hash_and_the_others_are_told_to_come_again() -> None:
+    passwords = Passwords(PasswordHasher(time_cost=1, memory_cost=64, parallelism=1))
+    kept = passwords.hash("correct horse")
+    with ThreadPoolExecutor(20) as pool:
+        with passwords._one_at_a_time:
+            waiting = [pool.submit(passwords.is_right, "a guess", kept, known=False) for _ in range(15)]
+            refused = [next(as_completed(waiting)) for _ in range(1)]
+            assert isinstance(refused[0].exception(), TooManyAttemptsError)
+            owner = pool.submit(passwords.is_right, "correct horse", kept, known=True)
+        assert owner.result(10)
+    assert sum(one.exception() is None for one in waiting) == OTHERS_WAIT + 1
