@@ -24,6 +24,7 @@ from query_plan.xml import write_xml
 from siddhi.analysis.catalogue import builtin_registry
 from siddhi.errors import Problem, first_problems, render_problem
 from siddhi.language.ast import ExecutionElement, Partition, StreamDefinition
+from siddhi.language.bounds import MOST_WORDS
 from siddhi.language.parser import parse
 from siddhi.scripts.language import ScriptPolicy
 
@@ -31,18 +32,22 @@ LONGEST_MESSAGE = 1_000
 """Characters of a message: names in it may be of any length."""
 
 
-def compile_plan(text: str, scripts: ScriptPolicy, reaches: Reaches = UNKNOWN) -> CompiledPlan:
+def compile_plan(
+    text: str, scripts: ScriptPolicy, reaches: Reaches = UNKNOWN, most_words: int = MOST_WORDS
+) -> CompiledPlan:
     """The plan in `text`, compiled. It may define functions in the languages that `scripts` allows, and name the files
     and hosts that `reaches` does.
 
     Raises PlanInvalidError with everything that is wrong with it.
     """
-    return compiled_plan(examine_plan(text, scripts, reaches))
+    return compiled_plan(examine_plan(text, scripts, reaches, most_words))
 
 
-def examine_plan(text: str, scripts: ScriptPolicy, reaches: Reaches = UNKNOWN) -> Compiled:
+def examine_plan(
+    text: str, scripts: ScriptPolicy, reaches: Reaches = UNKNOWN, most_words: int = MOST_WORDS
+) -> Compiled:
     """The analysis and the query plan of the plan in `text`. Raises PlanInvalidError with everything that is wrong."""
-    examined = examine(text, builtin_registry(scripts), reaches)
+    examined = examine(text, builtin_registry(scripts), reaches, most_words)
     if examined.compiled is None:
         raise PlanInvalidError(plan_problems(examined.problems(Severity.ERROR), text))
     return examined.compiled
@@ -62,9 +67,11 @@ def with_name(text: str, name: str) -> str:
     return f"{text[: written.span.start]}@{written.namespace}:name('{name}'){text[written.span.end :]}"
 
 
-def validate_plan(text: str, scripts: ScriptPolicy, reaches: Reaches = UNKNOWN) -> Validation:
+def validate_plan(
+    text: str, scripts: ScriptPolicy, reaches: Reaches = UNKNOWN, most_words: int = MOST_WORDS
+) -> Validation:
     """Everything that is wrong with `text`, and what is merely odd: the very checks of deployment."""
-    examined = examine(text, builtin_registry(scripts), reaches)
+    examined = examine(text, builtin_registry(scripts), reaches, most_words)
     name = read_header(examined.syntax).name if examined.syntax is not None else ""
     return Validation(
         valid=examined.compiled is not None,

@@ -13,6 +13,7 @@ from cep_common.insight.config import LogConfig
 from cep_common.priority import ControlPriority
 from cep_common.security.config import ServerSecurity
 from cep_common.security.context import is_loopback
+from siddhi.language.bounds import MOST_WORDS
 from siddhi.scripts.language import LANGUAGES_OFF, ScriptPolicy
 
 Port = Annotated[int, Meta(ge=1, le=65_535)]
@@ -91,11 +92,12 @@ class TrialConfig(msgspec.Struct, frozen=True):
 
 class CompileConfig(msgspec.Struct, frozen=True):
     """What compiling a plan may cost, and how many are validated and previewed at a time; one is deployed at a time
-    beside. `timeout_ms` is CPU time."""
+    beside. `timeout_ms` is CPU time; a text has at most `most_words` words and signs."""
 
     at_once: Annotated[int, Meta(ge=1, le=64)] = 2
     timeout_ms: Annotated[int, Meta(ge=1_000, le=600_000)] = 5_000
     memory_bytes: Annotated[int, Meta(ge=2**28)] = 1_073_741_824
+    most_words: Annotated[int, Meta(ge=1_000)] = MOST_WORDS
 
 
 class TailConfig(msgspec.Struct, frozen=True):

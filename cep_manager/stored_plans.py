@@ -4,6 +4,7 @@ to read what changed since."""
 from __future__ import annotations
 
 import logging
+import sys
 
 import msgspec
 
@@ -42,7 +43,7 @@ class StoredPlans:
         found = known.get(text)
         if found is None:
             try:
-                found = compile_plan(text, self._scripts)
+                found = compile_plan(text, self._scripts, most_words=sys.maxsize)  # it was let in when it was deployed
             except PlanInvalidError as error:
                 reason = error.message
                 logger.error("stored plan is unusable plan=%s reason=%r", key.topology(), reason)  # noqa: TRY400

@@ -17,6 +17,7 @@ from siddhi.analysis.analyser import analyse
 from siddhi.analysis.model import AnalysedApp
 from siddhi.errors import Problem, SiddhiAnalysisError, SiddhiParseError
 from siddhi.language import ast
+from siddhi.language.bounds import MOST_WORDS, check_words
 from siddhi.language.parser import parse
 from siddhi.registry import Registry
 
@@ -45,13 +46,16 @@ class Examination:
         return tuple(found.problem for found in self.findings if found.severity is severity)
 
 
-def examine(text: str, registry: Registry | None = None, reaches: Reaches = UNKNOWN) -> Examination:
+def examine(
+    text: str, registry: Registry | None = None, reaches: Reaches = UNKNOWN, most_words: int = MOST_WORDS
+) -> Examination:
     """The execution plan `text`, judged by the language and by every rule of distribution, and compiled if it may be.
 
     A text that cannot be parsed has that one error; otherwise errors of the language and of distribution come together.
-    What the plan may not reach by `reaches` is an error, too.
+    What the plan may not reach by `reaches` is an error, too, and so is a text of more than `most_words`.
     """
     try:
+        check_words(text, most_words)
         syntax = parse(text)
     except SiddhiParseError as refused:
         return Examination(_errors(refused.problems))

@@ -17,6 +17,7 @@ from cep_manager.errors import PlanInvalidError
 from siddhi.analysis.analyser import analyse
 from siddhi.analysis.catalogue import builtin_registry
 from siddhi.errors import SiddhiError
+from siddhi.language.bounds import check_words
 from siddhi.language.parser import parse
 from siddhi.scripts.language import ScriptPolicy
 
@@ -27,11 +28,12 @@ def answer_of(request: CompileRequest) -> CompileAnswer:
     scripts = ScriptPolicy(languages, request.setting)
     try:
         if request.wanted == "validated":
-            return Validated(validate_plan(request.text, scripts, request.reaches))
+            return Validated(validate_plan(request.text, scripts, request.reaches, request.most_words))
         if request.wanted == "previewed":
-            return Previewed(preview_plan(request.tenant, request.text, scripts))
+            return Previewed(preview_plan(request.tenant, request.text, scripts, request.most_words))
         if request.wanted == "compiled":
-            return Compiled(compile_plan(request.text, scripts, request.reaches))
+            return Compiled(compile_plan(request.text, scripts, request.reaches, request.most_words))
+        check_words(request.text, request.most_words)
         analyse(parse(request.text), builtin_registry(scripts))
     except PlanInvalidError as error:
         return Invalid(error.problems)

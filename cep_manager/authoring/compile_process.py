@@ -26,8 +26,8 @@ READY = b"ready"
 
 class CompileRequest(msgspec.Struct, frozen=True):
     """What is wanted of a text. `checked` looks at its language alone. `languages` are those in which it may define
-    functions (None: all), `setting` says what allows others; `reaches` is what plans may reach. `cpu_s` and
-    `memory_bytes` are what it may cost."""
+    functions (None: all), `setting` says what allows others; `reaches` is what plans may reach. `cpu_s`,
+    `memory_bytes` and `most_words` are what it may cost."""
 
     wanted: str
     tenant: int
@@ -37,6 +37,7 @@ class CompileRequest(msgspec.Struct, frozen=True):
     reaches: Reaches
     cpu_s: float
     memory_bytes: int
+    most_words: int
 
 
 class Validated(msgspec.Struct, frozen=True, tag="validated"):

@@ -93,7 +93,9 @@ class PlanCompilers:
         config, scripts = self._config, self._scripts
         languages = None if scripts.allowed is None else tuple(scripts.allowed)
         cpu_s = config.timeout_ms / 1_000
-        request = CompileRequest(wanted, tenant, text, languages, scripts.setting, reaches, cpu_s, config.memory_bytes)
+        request = CompileRequest(
+            wanted, tenant, text, languages, scripts.setting, reaches, cpu_s, config.memory_bytes, config.most_words
+        )
         message = msgspec.msgpack.encode(request)
         with line.turn() as process:
             written = process.ask(message, WALL_FACTOR * cpu_s)

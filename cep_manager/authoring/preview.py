@@ -7,12 +7,13 @@ from cep_manager.authoring.model import Preview
 from cep_manager.compiler import compiled_plan, examine_plan
 from cep_manager.topology_graph import planned_graph
 from query_plan.explain import explain
+from siddhi.language.bounds import MOST_WORDS
 from siddhi.scripts.language import ScriptPolicy
 
 
-def preview_plan(tenant: int, text: str, scripts: ScriptPolicy) -> Preview:
+def preview_plan(tenant: int, text: str, scripts: ScriptPolicy, most_words: int = MOST_WORDS) -> Preview:
     """What deploying `text` would make. Raises PlanInvalidError with everything that is wrong with it."""
-    examined = examine_plan(text, scripts)
+    examined = examine_plan(text, scripts, most_words=most_words)
     compiled = compiled_plan(examined)
     return Preview(
         plan=compiled.name,

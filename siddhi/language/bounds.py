@@ -12,9 +12,9 @@ from siddhi.errors import Problem, SiddhiParseError
 from siddhi.language.ast import Span
 from siddhi.language.variables import span_between
 
-MOST_CHARACTERS = 2**20
+MOST_CHARACTERS = 2**24
 MOST_WORDS = 20_000
-"""Names, numbers, texts, signs and comments: some 1,300 queries."""
+"""Of a text that somebody else sends, unless more are allowed: some 1,300 queries."""
 LONGEST_NUMBER = 64
 """Digits of a number; no type holds more than 40."""
 LONGEST_SHOWN = 64
@@ -29,10 +29,15 @@ def check_length(text: str) -> None:
     """Raise SiddhiParseError for a text that is too long to be parsed in a bounded time."""
     if len(text) > MOST_CHARACTERS:
         raise _too_long(text, MOST_CHARACTERS, f"{MOST_CHARACTERS:,} characters")
-    if len(text) > MOST_WORDS:
-        beyond = next(itertools.islice(_WORD.finditer(text), MOST_WORDS, None), None)
+
+
+def check_words(text: str, most_words: int = MOST_WORDS) -> None:
+    """Raise SiddhiParseError for a text with more than `most_words` names, numbers, texts, signs and comments: some
+    fifteen make a query."""
+    if len(text) > most_words:
+        beyond = next(itertools.islice(_WORD.finditer(text), most_words, None), None)
         if beyond is not None:
-            raise _too_long(text, beyond.start(), f"{MOST_WORDS:,} words and signs")
+            raise _too_long(text, beyond.start(), f"{most_words:,} words and signs")
 
 
 def long_number(token: Token) -> Problem | None:

@@ -12,7 +12,7 @@ from long_form import of_length
 
 from cep_manager.authoring.model import Validation
 from cep_manager.compiler import validate_plan
-from siddhi.errors import MOST_PROBLEMS, SiddhiParseError
+from siddhi.errors import MOST_PROBLEMS
 from siddhi.language import parser
 from siddhi.language.bounds import LONGEST_NUMBER, MOST_CHARACTERS, MOST_WORDS
 from siddhi.scripts.language import ScriptPolicy
@@ -100,10 +100,15 @@ def test_texts_of_too_many_words_are_refused_before_they_are_parsed(monkeypatch:
         " " * (MOST_CHARACTERS + 1),
         f"{S}{'-' * 3 * MOST_WORDS}".replace("--", "- "),
     ):
-        with pytest.raises(SiddhiParseError) as caught:
-            parser.parse(text)
-        (problem,) = caught.value.problems
+        (problem,) = validated(text).problems
         assert problem.code == "too-long"
+
+
+def test_an_operator_may_allow_more_words() -> None:
+    text = S + "from S[a > 1] select a insert into O;\n" * 20
+    (problem,) = validate_plan(text, SCRIPTS, most_words=200).problems
+    assert problem.code == "too-long"
+    assert validate_plan(text, SCRIPTS, most_words=1_000).valid
 
 
 def test_a_text_of_few_words_may_be_long() -> None:
