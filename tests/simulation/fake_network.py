@@ -104,6 +104,18 @@ class Connection:
             self.network.break_connection(self.dealer)
 
 
+@dataclass(frozen=True, slots=True)
+class FakeFrame:
+    """A part of a message; `more`: another one follows."""
+
+    buffer: memoryview
+    more: bool
+
+    @property
+    def bytes(self) -> bytes:
+        return self.buffer.tobytes()
+
+
 class FakeSocket:
     """What the system uses of a `zmq.Socket`. `wake` is called when there is something to read."""
 
@@ -114,6 +126,8 @@ class FakeSocket:
         self.closed = False
         self.inbox: deque[list[Any]] = deque()
         self.outbox: list[list[Any]] = []
+        self._parts: deque[Any] = deque()
+        """What is left of the message that is being read part by part."""
         self.peers: dict[bytes, Connection] = {}
         self.target: Endpoint | None = None
         self._monitor: FakeSocket | None = None
@@ -123,6 +137,8 @@ class FakeSocket:
         """Bounds and timing are the network's."""
 
     def getsockopt(self, option: int) -> int:
+        if option == zmq.MAXMSGSIZE:
+            return -1
         return zmq.POLLIN if self.inbox else 0
 
     def poll(self, timeout: int = 0) -> int:
@@ -167,6 +183,12 @@ class FakeSocket:
         if not self.inbox:
             raise zmq.Again
         return self.inbox.popleft()
+
+    def recv(self, flags: int = 0, *, copy: bool = True) -> FakeFrame:
+        if not self._parts:
+            self._parts.extend(self.recv_multipart(flags))
+        part = memoryview(self._parts.popleft())
+        return FakeFrame(part, more=bool(self._parts))
 
     def arrived(self, frames: list[Any]) -> None:
         """A message can be read."""

@@ -22,6 +22,10 @@ class WorldClock:
     def monotonic_ms(self) -> int:
         return self._world.now_ms
 
+    @property
+    def apart_ms(self) -> int:
+        return 0
+
 
 class Process:
     """Something that takes turns: when there is something to read, at times that it names, and at last every

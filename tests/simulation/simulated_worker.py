@@ -24,7 +24,7 @@ from cep_common.messages import (
     WorkerRegistered,
 )
 from cep_worker.config import InflowConfig, OutflowConfig, ResultsConfig, SpoolConfig, WorkerConfig
-from cep_worker.consumers import Consumer, FrameId, GroupId
+from cep_worker.consumers import FrameId, GroupId, Tap
 from cep_worker.held.store import HeldStore
 from cep_worker.plan_flow import PlanFlow
 from cep_worker.reactor import Handler
@@ -123,6 +123,9 @@ class Sink:
 class SinkSession:
     """A consumer of the plan's results: delivers after a while, and forgets what was not delivered with its process."""
 
+    name = form = "sink"
+    lasting = True
+
     def __init__(self, sink: Sink, process: Process) -> None:
         self._sink = sink
         self._process = process
@@ -164,7 +167,7 @@ class SimulatedWorker(Process):
         super().__init__(world, network, name, TICK_MS)
         self._ask = ask
         self._reactor: Any = FakeReactor(self)
-        self._session: Consumer = sink.session(self)
+        self._session: Tap = sink.session(self)
         self.config = WorkerConfig(
             name=name,
             inflow=InflowConfig(waiting_rows=8, batch_rows=4, frames_under_way=3),

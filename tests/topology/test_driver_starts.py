@@ -11,6 +11,7 @@ import pytest
 from cep_common.driver_messages import SubmitTopology
 from cep_common.ids import PlanKey
 from topology.checkpoint.runs import RunId
+from topology.checkpoint.service import RunOpened
 from topology.lifecycle import Action, TopologyRuns
 from topology.spark.driver import Driver
 
@@ -35,7 +36,7 @@ def test_tasks_have_their_time_to_start_from_when_spark_has_their_job_however_lo
     runs.submit(submission)
     assert [one.action for one in runs.on_time(0)] == [Action.START_JOB]
     assert runs.on_time(ASKED_MS) == []
-    driver._start(RUN, "", ASKED_MS)
+    driver._start(RunOpened(RUN), ASKED_MS)
     assert job.started
     assert runs.on_time(ASKED_MS + START_MS - 1) == []
     assert [one.action for one in runs.on_time(ASKED_MS + START_MS)] == [Action.CANCEL_JOB]

@@ -26,7 +26,7 @@ from topology.stages.settings import StageSettings
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests/query_plan/golden"
 PLANS = sorted(path.stem for path in GOLDEN.glob("*.xml"))
-SETTINGS = StageSettings(script={"python": True})
+SETTINGS = StageSettings(script={"python": True}, store_urls=True)
 FEW_FRAMES, MANY_FRAMES, MOST_ROWS = 80, 160, 4
 
 

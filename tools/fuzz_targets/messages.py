@@ -6,6 +6,7 @@ import itertools
 import struct
 from collections import deque
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -95,16 +96,30 @@ def registry_seeds() -> Iterator[bytes]:
 # ---- data frames ----------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class Part:
+    """A frame of a message; `more`: another one follows."""
+
+    buffer: bytes
+    more: bool
+
+
 class Scripted:
     """Stands for a socket on which certain messages have come. Answers must be messages themselves."""
 
     def __init__(self, messages: Iterable[list[bytes]]) -> None:
         self._messages = deque(messages)
+        self._parts: deque[bytes] = deque()
 
-    def recv_multipart(self, _flags: int = 0) -> list[bytes]:
-        if not self._messages:
-            raise zmq.Again
-        return self._messages.popleft()
+    def getsockopt(self, _option: int) -> int:
+        return -1
+
+    def recv(self, _flags: int = 0, *, copy: bool = True) -> Part:
+        if not self._parts:
+            if not self._messages:
+                raise zmq.Again
+            self._parts.extend(self._messages.popleft())
+        return Part(self._parts.popleft(), more=bool(self._parts))
 
     def send_multipart(self, frames: list[bytes]) -> None:
         decode(frames[1:])
