@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import requests
 from driver_desk import Desk, driver_at_desk, lives
-from standalone_cluster import StandaloneCluster, parent_of
+from standalone_cluster import EXECUTORS, StandaloneCluster, parent_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.cluster]
 
@@ -32,7 +32,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneClus
 @pytest.fixture(scope="module")
 def running_desk(cluster: StandaloneCluster) -> Iterator[Desk]:
     settings = {
-        **cluster.driver_settings(),
+        **cluster.driver_settings({**EXECUTORS, "spark.ui.enabled": "true", "spark.ui.port": "0"}),
         "CEP_DRIVER__SPARK__EXECUTOR_LEASE_MS": str(int(LEASE_S * 1_000)),
     }
     with driver_at_desk(cluster.folder, settings) as started:
