@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from cep_common.errors import ConfigError
+from cep_common.private_folders import make_private
 
 
 class Credential(msgspec.Struct, frozen=True):
@@ -58,7 +59,7 @@ class Credentials:
     def _write(self, credentials: dict[str, Credential]) -> None:
         """The file is replaced as a whole; a temporary file is its owner's alone from the start."""
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_private(self._path.parent)
             handle, name = tempfile.mkstemp(dir=self._path.parent, prefix=".credentials.")
             with os.fdopen(handle, "wb") as file:
                 file.write(msgspec.json.format(msgspec.json.encode(credentials), indent=2) + b"\n")

@@ -25,6 +25,7 @@ from cep_cli.rest import ManagerClient
 from cep_common.clock import SystemClock
 from cep_common.errors import CepError, ConfigError, PeerError
 from cep_common.ids import Endpoint
+from cep_common.private_folders import make_private
 from cep_common.security.access import AccessRole
 from cep_common.security.tokens import TokenFile
 from cep_common.yaml_files import read_yaml
@@ -354,7 +355,7 @@ def _locked(folder: Path) -> TextIO:
     cannot be used."""
     with contextlib.ExitStack() as opened:
         try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private(folder)
             lock = opened.enter_context((folder / LOCK).open("a"))
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:

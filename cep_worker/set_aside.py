@@ -21,6 +21,7 @@ from typing import Literal
 import msgspec
 
 from cep_common.ids import PlanKey
+from cep_common.private_folders import make_private
 from cep_common.worker_reports import AsideReport
 from cep_worker.spool.upkeep import sync_folders
 
@@ -133,7 +134,7 @@ class AsideFolders:
             if not found or not deployed_ms:
                 return False
             one = found[-1]
-            place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_private(place.parent)
             (self.path(one) / NOTE).unlink(missing_ok=True)
             self.path(one).rename(place)
             del self._entries[one.id]

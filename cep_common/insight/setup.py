@@ -16,6 +16,7 @@ from cep_common.errors import ConfigError
 from cep_common.insight.config import LogConfig
 from cep_common.insight.redaction import redact
 from cep_common.insight.ring import LogRing, structured
+from cep_common.private_folders import make_private
 from cep_common.writable import one_line
 
 LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s %(message)s"
@@ -77,7 +78,7 @@ class _AsJson(logging.Formatter):
 def _file_handler(config: LogConfig, name: str) -> logging.Handler:
     path = log_file(config.folder, name)
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(path.parent)
         handler = RotatingFileHandler(path, maxBytes=config.file_bytes, backupCount=config.files - 1, encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"log.folder: {path} cannot be written: {error.strerror}") from error

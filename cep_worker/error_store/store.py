@@ -26,6 +26,7 @@ from sqlalchemy.pool import StaticPool
 from cep_common.errors import InputError
 from cep_common.ids import PlanKey
 from cep_common.messages import RemovedPlan
+from cep_common.private_folders import make_private
 from cep_worker.config import ErrorsConfig, SpoolConfig
 from cep_worker.error_store.entries import (
     Entry,
@@ -327,7 +328,7 @@ class ErrorStore:
         if self._closed:
             raise OSError("the worker leaves")
         if self._engine is None:
-            self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_private(self._file.parent)
             self._file.touch(mode=0o600)  # SQLite's other files are made alike
             url = URL.create("sqlite", database=str(self._file))
             engine = sqlalchemy.create_engine(url, poolclass=StaticPool, connect_args={"check_same_thread": False})

@@ -15,6 +15,7 @@ from cep_common.ids import PlanKey
 from cep_common.link_messages import Data, OpenLink
 from cep_common.messages import CheckpointSpan, DeployedPlan, PlanCheckpoints
 from cep_common.paced_log import PacedLog
+from cep_common.private_folders import make_private
 from cep_worker.consumers import Consumers
 from cep_worker.figures import HeldFigures
 from cep_worker.held.decisions import Attempt, Verdict, verdict
@@ -93,7 +94,7 @@ class HeldResults:
         """Why some of them are not delivered now, or nothing."""
         self._closed = False
         self._figures = HeldFigures()
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private(folder)
         self._recover(plan.epoch)
         self._aside = SetAside(folder, f"*/*/*{ASIDE}")
         found = {group.header for log in self._logs.values() for group in log.groups}

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from cep_common.ids import PlanKey
 from cep_common.link_messages import Data, OpenLink
+from cep_common.private_folders import make_private
 from cep_worker.consumers import GroupId
 from cep_worker.held.decisions import Attempt, new_rows
 from cep_worker.held.group_file import (
@@ -66,7 +67,7 @@ class PublisherLog:
         self._ordinal = 0
         self._marked = 0
         """The newest marker that this run of the publisher has given."""
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private(folder)
         self.progress = read_progress(folder)
         """What was noted last, by an earlier process."""
         self._recover()

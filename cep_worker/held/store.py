@@ -18,6 +18,7 @@ from cep_common.errors import ConfigError
 from cep_common.ids import SUPER_TENANT, PlanKey, parse_tenant
 from cep_common.messages import DeployedPlan, RemovedPlan
 from cep_common.paced_log import PacedLog
+from cep_common.private_folders import make_private
 from cep_common.worker_reports import AsideReport
 from cep_worker.config import ResultsConfig, SpoolConfig
 from cep_worker.consumers import Consumers
@@ -164,7 +165,7 @@ class HeldStore:
     def _take_lock(self) -> None:
         if self._lock is not None:
             return
-        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private(self._folder)
         lock = os.open(self._folder / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -22,6 +22,7 @@ from cep_common.errors import ConfigError, DecodeError
 from cep_common.ids import SUPER_TENANT, PlanKey, parse_tenant
 from cep_common.link_messages import StreamSchema
 from cep_common.messages import RemovedPlan, StreamBinding
+from cep_common.private_folders import make_private
 from cep_worker.config import SpoolConfig
 from cep_worker.set_aside import Aside, AsideFolders
 from cep_worker.spool.found import log_of_segments
@@ -52,7 +53,7 @@ class Spool:
         path = Path(config.path)
         self._limits = LogLimits(config.maximum_bytes, config.segment_bytes)
         try:
-            path.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_private(path)
             self.name = name or _kept_name(path / NAME_FILE)
             self._folder = path / safe_component(self.name)
             self._folder.mkdir(exist_ok=True, mode=0o700)

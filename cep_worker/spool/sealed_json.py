@@ -11,6 +11,7 @@ from zlib import crc32
 
 import msgspec
 
+from cep_common.private_folders import make_private
 from cep_worker.spool.upkeep import sync_folders
 
 logger = logging.getLogger(__name__)
@@ -36,7 +37,7 @@ def read_sealed(path: Path, kind: type[Kind]) -> Kind | None:
 
 def write_sealed(path: Path, value: msgspec.Struct, *, copied: bool = True) -> None:
     """The file, and its copy if it is to be `copied`, hold `value`, whole and on the disk. Raises OSError."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_private(path.parent)
     data = msgspec.json.encode(value)
     sealed = data + _SEAL + f"{crc32(data):08x}\n".encode()
     for place in (copy_of(path), path) if copied else (path,):
