@@ -17,7 +17,7 @@ from broken_rules import BROKEN_RULES
 from simulate import SIMULATORS
 from virtual_world import first_broken
 
-QUICK, MANY = 1_000, 9_000 if os.environ.get("CEP_ACCEPTANCE") else 3_000
+QUICK, MANY = 1_000, 9_000
 BLOCKS = 4
 SEEDS = json.loads((Path(__file__).parent / "seeds.json").read_text())
 
