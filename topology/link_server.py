@@ -36,7 +36,11 @@ paced_logger = PacedLog(logger)
 
 ACKNOWLEDGE_WITHIN_MS = 3
 LINK_LEASE_MS = 10_000
-"""A server forgets a sender that has been silent for so long."""
+"""A server forgets a sender that has been silent for so long and whose connection is gone. ZeroMQ's own threads keep up
+connections, so a sender that works longer than this in one call, and cannot beat meanwhile, keeps its link."""
+
+HUNG_MS = 60_000
+"""A sender whose connection is up and that has been silent for so long counts as hung, and is forgotten, too."""
 
 CLOSED = "closed"
 """The reason of a link whose sender has left in order."""
@@ -129,6 +133,7 @@ class LinkServer:
     ) -> LinkServer:
         """A server on `host`, on one port or the first free one of a range; PortInUseError when there is none."""
         socket = listening_socket(context, door, host, MAXIMUM_DATA_BYTES, high_water_mark=0)
+        socket.setsockopt(zmq.ROUTER_MANDATORY, 1)  # sending to a peer that is gone fails instead of passing unnoticed
         try:
             if isinstance(ports, tuple):
                 port = bind_in_range(socket, host, ports)
@@ -212,10 +217,15 @@ class LinkServer:
         """Forgets links whose sender has been silent for too long; none while messages wait to be received."""
         if readable(self.socket):
             return []
-        gone = [link for link in self.links.values() if now_ms - link.heard_ms > LINK_LEASE_MS]
+        gone = [link for link in self.links.values() if self._is_gone(link, now_ms - link.heard_ms)]
         for link in gone:
-            self.drop(link, "link-expired", f"silent for more than {LINK_LEASE_MS} ms")
+            self.drop(link, "link-expired", f"silent for {now_ms - link.heard_ms} ms")
         return [LinkGone(link, "silent") for link in gone]
+
+    def _is_gone(self, link: Link, silent_ms: int) -> bool:
+        if silent_ms <= LINK_LEASE_MS:
+            return False
+        return silent_ms > HUNG_MS or not self._send(link.peer, Acknowledge(sequence=link.inbox.acknowledged))
 
     def close(self) -> None:
         self.socket.close(linger=0)
@@ -305,5 +315,12 @@ class LinkServer:
         paced_logger.problem(code, "refused a peer: code=%s reason=%s", code, reason, level=logging.INFO)
         self._send(peer, Rejected(code=code, reason=reason))
 
-    def _send(self, peer: bytes, message: Message) -> None:
-        self.socket.send_multipart([peer, *encode(message)])
+    def _send(self, peer: bytes, message: Message) -> bool:
+        """False when the peer is no longer connected: what it is told is of no use any more."""
+        try:
+            self.socket.send_multipart([peer, *encode(message)])
+        except zmq.ZMQError as error:
+            if error.errno != zmq.EHOSTUNREACH:
+                raise
+            return False
+        return True

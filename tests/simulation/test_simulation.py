@@ -1,6 +1,6 @@
 """Seeded schedules in which messages are late, lost and repeated, and processes die, hang and return: no rule breaks.
 
-`make simulate` plays as many as one likes, `CEP_ACCEPTANCE=1` three times as many as usual.
+`make simulate` plays as many as one likes.
 A schedule that breaks one is printed with its trace and the command that repeats it; its seed goes into seeds.json.
 """
 
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 from collections.abc import Iterator
 from pathlib import Path
 

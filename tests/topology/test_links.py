@@ -21,6 +21,7 @@ from topology.link import NO_WATERMARK
 from topology.link_sender import BEAT_MS, OPEN_TIMEOUT_MS, SILENT_MS, LinkSender, LinkState
 from topology.link_server import (
     CLOSED,
+    HUNG_MS,
     LINK_LEASE_MS,
     Accept,
     FrameArrived,
@@ -264,15 +265,24 @@ def test_an_acknowledgement_repeated_by_a_beat_does_no_harm(wire: Wire) -> None:
     assert [frame.sequence for frame in sender.unacknowledged()] == [2]
 
 
-def test_a_beat_keeps_a_link_alive_and_silence_ends_it_after_its_lease(wire: Wire) -> None:
+def test_a_sender_that_works_longer_than_its_lease_in_one_call_keeps_its_link_unless_it_hangs(wire: Wire) -> None:
     sender = wire.sender()
     sender.tick(BEAT_MS)
     wire.now_ms = 5_000
     wire.until(lambda: wire.link().heard_ms == 5_000)
-    assert wire.server.expire(5_000 + LINK_LEASE_MS) == []
-    assert [gone.reason for gone in wire.server.expire(5_001 + LINK_LEASE_MS)] == ["silent"]
+    assert wire.server.expire(5_000 + HUNG_MS) == []
+    assert [gone.reason for gone in wire.server.expire(5_001 + HUNG_MS)] == ["silent"]
     wire.until(lambda: sender.state is LinkState.REFUSED)
     assert [refusal.code for refusal in sender.refusals] == ["link-expired"]
+
+
+def test_a_sender_that_has_gone_without_a_word_is_forgotten_after_its_lease(wire: Wire) -> None:
+    sender = wire.sender()
+    sender.state = LinkState.REFUSED  # so that it says nothing when it closes, as a process that is killed
+    sender.close()
+    wire.until(lambda: not wire.server._send(wire.link().peer, Acknowledge(sequence=0)))
+    assert wire.server.expire(LINK_LEASE_MS) == []
+    assert [gone.reason for gone in wire.server.expire(LINK_LEASE_MS + 1)] == ["silent"]
 
 
 def test_a_link_does_not_expire_while_its_messages_lie_unread(wire: Wire) -> None:

@@ -16,7 +16,7 @@ from topology.bundle import Bundle
 from topology.frames import encode_batch
 from topology.link import NO_WATERMARK
 from topology.link_sender import LinkSender, LinkState
-from topology.link_server import LINK_LEASE_MS
+from topology.link_server import HUNG_MS
 from topology.stages.receiver import FrameLedger, Receiver
 
 Context = zmq.Context[zmq.Socket[bytes]]
@@ -122,7 +122,7 @@ def test_a_worker_that_has_left_in_order_is_no_longer_waited_for(receiving: Stag
         receiving.link.close()
         receiving.until(lambda: len(receiving.emitted) == 3)
     else:
-        receiving.receiver.on_time(LINK_LEASE_MS + 1)
+        receiving.receiver.on_time(HUNG_MS + 1)
     assert receiving.told()[2:] == [(5, closes, 0)], "one that broke is waited for like any that is silent"
     assert receiving.receiver.connections == ()
     receiving.held[0].settle()
