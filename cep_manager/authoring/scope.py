@@ -22,6 +22,8 @@ _STATEMENT = re.compile(
 )
 MOST_STATEMENTS, LONGEST_STATEMENT = 500, 10_000
 """Of a text that cannot be parsed so many statements are searched for definitions, and each as far as this."""
+LONGEST_TEXT = 1_000_000
+"""Characters of such a text that are searched."""
 MOST_BEGINNINGS = 8
 """A definition is looked for behind so many words that may begin it."""
 _DEFINE = re.compile(r"(?:@|\bdefine\b)", re.IGNORECASE)
@@ -70,7 +72,7 @@ def _attributes(schema: Schema) -> tuple[tuple[str, str], ...]:
 
 def _definitions(text: str) -> Iterator[ast.Definition]:
     """Each statement that is a whole definition; what else is written is passed over."""
-    for statement in itertools.islice(_statements(text), MOST_STATEMENTS):
+    for statement in itertools.islice(_statements(text[:LONGEST_TEXT]), MOST_STATEMENTS):
         # Annotations of the plan, or a statement that nobody has ended, may stand before the definition.
         for begin in itertools.islice(_DEFINE.finditer(statement), MOST_BEGINNINGS):
             with contextlib.suppress(SiddhiParseError):
