@@ -33,7 +33,8 @@ def check_length(text: str) -> None:
 
 def check_words(text: str, most_words: int = MOST_WORDS) -> None:
     """Raise SiddhiParseError for a text with more than `most_words` names, numbers, texts, signs and comments: some
-    fifteen make a query."""
+    fifteen make a query; a text that is too long anyway is not searched for them."""
+    check_length(text)
     if len(text) > most_words:
         beyond = next(itertools.islice(_WORD.finditer(text), most_words, None), None)
         if beyond is not None:
