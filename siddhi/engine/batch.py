@@ -3,6 +3,7 @@ each row besides."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
@@ -266,3 +267,12 @@ def renumber_chunks(chunks: Int64Array) -> Int64Array:
     starts[0] = 0
     np.cumsum(chunks[1:] != chunks[:-1], out=starts[1:])
     return starts
+
+
+def split_chunks(batch: EventBatch) -> list[EventBatch]:
+    """The chunks of `batch`, or what fails together where that is more, each a batch."""
+    if batch.size <= 1:
+        return [batch] if batch.size else []
+    chunks = batch.chunk_ids() if batch.units is None else batch.units
+    starts = [0, *(np.flatnonzero(chunks[1:] != chunks[:-1]) + 1).tolist(), batch.size]
+    return [batch.slice(start, stop) for start, stop in itertools.pairwise(starts)]

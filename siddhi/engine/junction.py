@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from siddhi.analysis import model
+from siddhi.engine.arrays import Int64Array
 from siddhi.engine.batch import EventBatch, empty_batch, renumber_chunks
 from siddhi.engine.kinds import CURRENT, EXPIRED, RESET
 from siddhi.engine.outlet import Outlet
@@ -60,18 +61,20 @@ def as_inserted(batch: EventBatch) -> EventBatch:
     return batch.with_kinds(np.full(batch.size, CURRENT, dtype=np.int8)) if (batch.kinds == EXPIRED).any() else batch
 
 
-def merge_producers(batches: list[EventBatch], timer_ranks: Sequence[int] | None = None) -> EventBatch:
-    """The rows of several producers of one stream in one order: by (order, clock), ties by the place in the list, or,
-    of what timers caused, by `timer_ranks`."""
+def merge_producers(
+    batches: list[EventBatch], timer_ranks: Sequence[int] | None = None, ranks: Int64Array | None = None
+) -> EventBatch:
+    """The rows of several producers of one stream in one order: by (order, clock), ties by the place in the list or by
+    the `ranks` of all rows, or, of what timers caused, by `timer_ranks`."""
     if len(batches) == 1:
         return batches[0]
     whole = EventBatch.concat(batches)
-    if timer_ranks is None:
-        place = np.lexsort((whole.clocks, whole.orders))
-    else:
+    if timer_ranks is not None:
         sizes = [batch.size for batch in batches]
-        ranks = np.where(whole.orders & 1, np.repeat(np.arange(len(sizes)), sizes), np.repeat(timer_ranks, sizes))
-        place = np.lexsort((ranks, whole.clocks, whole.orders))
+        of_events = np.repeat(np.arange(len(sizes)), sizes) if ranks is None else ranks
+        ranks = np.where(whole.orders & 1, of_events, np.repeat(timer_ranks, sizes))
+    keys = (whole.clocks, whole.orders) if ranks is None else (ranks, whole.clocks, whole.orders)
+    place = np.lexsort(keys)
     merged = whole.take(place)
     if merged.units is not None:
         merged = merged.with_units(renumber_chunks(merged.units), whole=merged.whole_units)

@@ -12,6 +12,7 @@ from siddhi.engine.arrays import Int64Array
 from siddhi.engine.batch import EventBatch
 from siddhi.engine.graph import Graph
 from siddhi.engine.junction import Junction
+from siddhi.engine.rules.rule_set import RuleSet, rule_sets
 from siddhi.engine.shortcuts.plain_loop import FEW, PlainLoop
 from siddhi.engine.shortcuts.short_cut import ShortCut
 from siddhi.engine.stage import Stage
@@ -30,8 +31,9 @@ class Alone:
     behind: tuple[EventBatch, ...]
 
 
-Route = list[tuple[int, Stage]]
-"""The stages that may have something to do in a step, with their numbers and in the order in which they run."""
+Route = list[tuple[int, Stage | RuleSet]]
+"""The stages that may have something to do in a step, with their numbers and in the order in which they run; a rule
+set stands in place of its members."""
 
 
 class Routes:
@@ -46,6 +48,8 @@ class Routes:
         self.shared = frozenset(key for key in self.fed if len(graph.producers[key]) > 1)
         self._routes: dict[tuple[str, ...], Route | None] = {}
         self._alone: dict[str, Alone | None] = {}
+        self._rule_sets: dict[str, RuleSet] | None = None
+        self._shares = True
 
     def of(self, roots: tuple[str, ...]) -> Route | None:
         """How a step goes in which events come on the streams `roots`; None when it must go chunk by chunk."""
@@ -54,9 +58,38 @@ class Routes:
         except KeyError:
             wakeful = {number for number, stage in enumerate(self._stages) if stage.node.wakeful}
             reached = self._graph.reached(roots, wakeful)
-            stages = [(number, self._stages[number]) for number in reached]
-            route = self._routes[roots] = stages if self._graph.columnar(roots) else None
+            route = self._routes[roots] = self._with_rules(reached) if self._graph.columnar(roots) else None
             return route
+
+    def _with_rules(self, reached: Sequence[int]) -> Route:
+        if self._rule_sets is None:
+            self._rule_sets = rule_sets(self._stages, self._junctions)
+        place_of = {number: rules for rules in self._rule_sets.values() for number, _ in rules.stages}
+        route: Route = []
+        placed: set[int] = set()
+        for number in reached:
+            rules = place_of.get(number)
+            if rules is None:
+                route.append((number, self._stages[number]))
+            elif id(rules) not in placed:
+                placed.add(id(rules))
+                route.append((number, rules))
+        return route
+
+    def settle_rules(self, clock: int) -> None:
+        """All queries know of the events that they do not want, as before a snapshot."""
+        for rules in (self._rule_sets or {}).values():
+            rules.catch_up(clock)
+
+    def renew_rules(self, clock: int, *, share: bool = True) -> None:
+        """Rule sets are made again, as somebody listens to more queries; none any more if not `share`."""
+        if self._rule_sets == {} and not share:
+            return
+        self.settle_rules(clock)
+        self._shares = self._shares and share
+        self._rule_sets = None if self._shares else {}
+        self._routes.clear()
+        self._alone.clear()
 
     def alone(self, key: str) -> Alone | None:
         """The stage that alone has to do with what comes from outside on the stream `key`, None when others have."""
@@ -71,6 +104,8 @@ class Routes:
         if route is None or len(route) != 1 or key in self.fed:
             return None
         ((number, stage),) = route
+        if isinstance(stage, RuleSet):
+            return None
         sources, target = stage.node.sources, stage.node.target
         if key not in sources:
             return None
@@ -83,8 +118,8 @@ class Routes:
         route = self.of((stream,))
         if route is None or stream in self.fed:
             return None
-        stages = [stage for _, stage in route]
-        if not stages:
+        stages = [stage for _, stage in route if not isinstance(stage, RuleSet)]
+        if not stages or len(stages) < len(route):
             return None
         short_way = self._short_way(stream, stages)
         if short_way is not None:

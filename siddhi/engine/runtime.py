@@ -172,7 +172,7 @@ class AppRuntime:
         Returns the schema of what the query selects; KeyError when there is no such query.
         """
         schema = self._queries[query].analysed.output.schema
-        self._steps.stage(query).add_listener(listener, Outlet(dict(schema.attributes), self.pool))
+        self._steps.listen(query, listener, Outlet(dict(schema.attributes), self.pool), self._clock.last)
         return schema
 
     # ---- events and time
@@ -340,6 +340,7 @@ class AppRuntime:
 
     def saved(self) -> SavedApp:
         """What `snapshot` writes."""
+        self._steps.settle(self._clock.last)
         return self.state.saved(self._fingerprint, self._clock.saved(), waits=self._awaits_clock)
 
     def restore(self, data: Buffer) -> None:

@@ -3,21 +3,22 @@ first."""
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
 
 from siddhi.engine.apart import tell_apart, with_units
-from siddhi.engine.arrays import NO_POSITIONS, Int64Array
-from siddhi.engine.batch import EventBatch
+from siddhi.engine.arrays import NO_POSITIONS, Int64Array, filled
+from siddhi.engine.batch import EventBatch, split_chunks
 from siddhi.engine.failed_events import FailedEvents, FailureBook
 from siddhi.engine.graph import Graph, Place
-from siddhi.engine.junction import Junction, merge_producers
+from siddhi.engine.junction import Junction, Listener, merge_producers
 from siddhi.engine.node import Node
 from siddhi.engine.operator import Failures, Step
+from siddhi.engine.outlet import Outlet
 from siddhi.engine.routes import Route, Routes
+from siddhi.engine.rules.rule_set import Projected, RuleSet
 from siddhi.engine.shortcuts.short_cut import ShortCut
 from siddhi.engine.stage import Stage
 from siddhi.engine.turns import cut_at_timers
@@ -38,8 +39,9 @@ _Delivery = tuple[str, EventBatch]
 _Work = list[tuple[str, EventBatch, Iterator[Stage], int]]
 """Chunks on their way: the stream, the chunk, who is still to have it, and of how many others in a row it came."""
 
-_Sent = dict[str, list[tuple[int, EventBatch]]]
-"""What each stream was sent in a step: (producer, batch), producer -1 being the outside."""
+_Sent = dict[str, list[tuple[int | Int64Array, EventBatch]]]
+"""What each stream was sent in a step: (producer, batch), producer -1 being the outside; where rules have made a batch
+together, the producer of each row."""
 
 
 _FIRST: Int64Array = np.zeros(1, dtype=np.int64)
@@ -62,8 +64,14 @@ class StepRunner:
         self._graph = Graph([self._with_faults(stage.place()) for stage in self._stages])
         self._ranks = {key: self._graph.producer_ranks(key) for key in junctions}
         of_timers = {key: self._graph.producer_ranks(key, of_timers=True) for key in junctions}
+        self._rank_lines: dict[str, Int64Array] = {}
         self._timer_ranks = {key: ranks for key, ranks in of_timers.items() if ranks != self._ranks[key]}
         self._first_producers = {key: min(self._graph.producers.get(key, ()), default=-1) for key in junctions}
+        ran = {number: place for place, number in enumerate(self._graph.order)}
+        self._first_to_run = {
+            key: min((ran.get(number, -1) for number in self._graph.producers.get(key, ())), default=-1)
+            for key in junctions
+        }
         self._routes = Routes(self._stages, junctions, self._graph)
         self._timed = [stage for stage in self._stages if stage.node.timed]
         for node in self._graph.firing_first():
@@ -86,12 +94,18 @@ class StepRunner:
         faults = tuple(f"!{key}" for key in read if self._junctions[key].redirects)
         return Place(place.inputs, place.outputs + faults, place.splits, place.timed, place.reads, place.writes)
 
-    def stage(self, query: str) -> Stage:
-        """The stage of the query of that name; KeyError when there is none."""
+    def listen(self, query: str, listener: Listener, outlet: Outlet, clock: int) -> None:
+        """`listener` gets what the query of that name sends, as `outlet` makes it; KeyError when there is none."""
         for stage in self._stages:
             if stage.node.name == query:
-                return stage
+                self._routes.renew_rules(clock)
+                stage.add_listener(listener, outlet)
+                return
         raise KeyError(query)
+
+    def settle(self, clock: int) -> None:
+        """All queries have seen all events, as before a snapshot."""
+        self._routes.settle_rules(clock)
 
     def next_deadline_ms(self) -> int | None:
         """The time at which the earliest timer is due, or None."""
@@ -133,7 +147,12 @@ class StepRunner:
 
     def _run_columns(self, route: Route, roots: Mapping[str, list[EventBatch]], step: Step) -> None:
         sent, arrived = self._entered(roots)
+        bundled = False
         for number, stage in route:
+            if isinstance(stage, RuleSet):
+                self._run_rules(stage, step, sent, arrived)
+                bundled = True
+                continue
             node = stage.node
             inputs = [arrived.get(key) or self._arrived(key, sent, arrived) for key in node.sources]
             if not _has_rows(inputs) and not node.wakes(step):
@@ -152,7 +171,38 @@ class StepRunner:
             out = run(stage, as_told, apart)
             out = out.with_orders(apart.of_whole(out.orders)) if out.size else out
             self._pass_on(number, inputs, as_told, out, apart, sent, arrived)
-        self._tell(sent, arrived)
+        self._tell(sent, arrived, bundled=bundled)
+
+    def _run_rules(self, rules: RuleSet, step: Step, sent: _Sent, arrived: dict[str, EventBatch]) -> None:
+        """The members of `rules` have what concerns them of what their stream carries; what they send is on its way."""
+        key, concerned = rules.source.key, dict[int, tuple[Stage, EventBatch, EventBatch]]()
+        batch = arrived.get(key) or self._arrived(key, sent, arrived)
+        if batch.size:
+            began_ns = 0 if self.watch is None else self.watch.now_ns()
+            sifted = rules.sift(batch, step)
+            if self.watch is not None:
+                self._report(sifted.projected, self.watch, self.watch.now_ns() - began_ns)
+            for target, producers, out in sifted.projected:
+                if target in self._routes.shared or target in sent:
+                    sent.setdefault(target, []).append((producers, out))
+                else:
+                    arrived[target] = out
+            for number, stage, own in sifted.concerned:
+                concerned[number] = stage, own, batch
+        for number, stage in rules.wakeful:
+            if number not in concerned and stage.node.wakes(step):
+                concerned[number] = stage, self._junctions[key].empty, self._junctions[key].empty
+        for number in sorted(concerned):
+            stage, own, batch = concerned[number]
+            out = self._run_stage(stage, [own], step)
+            self._pass_on(number, [batch], [batch], out, step, sent, arrived)
+
+    def _report(self, projected: Sequence[Projected], watch: QueryWatch, length_ns: int) -> None:
+        """Tells how long rules that were answered together worked: each for its share of the results."""
+        results = sum(batch.size for _, _, batch in projected)
+        for _, producers, _ in projected:
+            for number, count in zip(*np.unique(producers, return_counts=True), strict=True):
+                watch.worked(self._stages[number].node.name, int(count), length_ns * int(count) // results)
 
     def _pass_on(
         self,
@@ -177,11 +227,15 @@ class StepRunner:
             else:
                 arrived[target] = stage.deliver(out)
 
-    def _tell(self, sent: _Sent, arrived: dict[str, EventBatch]) -> None:
-        """Who listens to streams has what they carry in this step, those first that are fed first."""
+    def _tell(self, sent: _Sent, arrived: dict[str, EventBatch], *, bundled: bool = False) -> None:
+        """Who listens to streams has what they carry in this step, those first that are fed first; rules that were
+        `bundled` have run before their turn."""
         for key in sent:
             self._arrived(key, sent, arrived)
-        for key in sorted(arrived, key=self._first_producers.__getitem__) if sent else arrived:
+        keys: Iterable[str] = arrived
+        if sent or bundled:
+            keys = sorted(arrived, key=(self._first_producers if sent else self._first_to_run).__getitem__)
+        for key in keys:
             if arrived[key].size:
                 self._junctions[key].tell(arrived[key])
 
@@ -205,16 +259,32 @@ class StepRunner:
         parts = sent.get(key)
         if parts is None:
             return self._junctions[key].empty
-        if len(parts) == 1:
-            batch = parts[0][1]
-        else:
-            ranks = self._ranks[key]
-            parts = sorted(parts, key=lambda part: ranks[part[0]])
-            of_timers = self._timer_ranks.get(key)
-            timer_ranks = None if of_timers is None else [of_timers[node] for node, _ in parts]
-            batch = merge_producers([batch for _, batch in parts], timer_ranks)
-        arrived[key] = batch
+        batch = arrived[key] = parts[0][1] if len(parts) == 1 else self._merged(key, parts)
         return batch
+
+    def _merged(self, key: str, parts: Sequence[tuple[int | Int64Array, EventBatch]]) -> EventBatch:
+        """What several producers sent to stream `key`."""
+        ranks, of_timers = self._ranks[key], self._timer_ranks.get(key)
+        together = any(not isinstance(producer, int) for producer, _ in parts)
+        if together:
+            rank_of = self._rank_lines.get(key)
+            if rank_of is None:
+                rank_of = self._rank_lines[key] = _line(ranks)
+            of_rows = [
+                filled(batch.size, ranks[producer]) if isinstance(producer, int) else rank_of[producer + 1]
+                for producer, batch in parts
+            ]
+            # Rules answer events alone, which timers have not caused.
+            timer_ranks = None if of_timers is None else [
+                of_timers[producer] if isinstance(producer, int) else 0 for producer, _ in parts
+            ]  # fmt: skip
+            return merge_producers([batch for _, batch in parts], timer_ranks, np.concatenate(of_rows))
+        ranked = sorted(
+            ((producer, batch) for producer, batch in parts if isinstance(producer, int)),
+            key=lambda part: ranks[part[0]],
+        )
+        timer_ranks = None if of_timers is None else [of_timers[producer] for producer, _ in ranked]
+        return merge_producers([batch for _, batch in ranked], timer_ranks)
 
     def _run_in_turns(self, stage: Stage, inputs: Sequence[EventBatch], step: Step) -> EventBatch:
         """As `_run_stage`; the stage's own timers of one time fire before what other timers send to it."""
@@ -249,6 +319,7 @@ class StepRunner:
     # ---- chunk by chunk
 
     def _run_chunks(self, roots: Mapping[str, list[EventBatch]], clocks: Int64Array, floor: int, shown: int) -> None:
+        self._routes.renew_rules(int(clocks[0]), share=False)
         chunks: list[tuple[int, str, EventBatch]] = []
         for key, batches in roots.items():
             for batch in batches:
@@ -335,6 +406,13 @@ class StepRunner:
         return [self._stages[node] for node in self._graph.readers.get(key, ())]
 
 
+def _line(ranks: Mapping[int, int]) -> Int64Array:
+    """The ranks of producers, that of producer i in place i + 1."""
+    line: Int64Array = np.zeros(max(ranks, default=-1) + 2, dtype=np.int64)
+    line[np.fromiter(ranks, np.int64) + 1] = np.fromiter(ranks.values(), np.int64)
+    return line
+
+
 def _has_rows(batches: Sequence[EventBatch]) -> bool:
     for batch in batches:  # noqa: SIM110 - `any` takes three times as long, once for each node and step
         if batch.size:
@@ -359,12 +437,3 @@ def _endless_loop(stream: str) -> SiddhiRuntimeError:
     message = f"an event of the stream '{stream}' causes others without end: {DEEPEST_CAUSE} in a row"
     hint = "a query that feeds a stream it depends on needs a condition that ends the round"
     return SiddhiRuntimeError(Problem("endless-loop", message, hint))
-
-
-def split_chunks(batch: EventBatch) -> list[EventBatch]:
-    """The chunks of `batch`, or what fails together where that is more, each a batch."""
-    if batch.size <= 1:
-        return [batch] if batch.size else []
-    chunks = batch.chunk_ids() if batch.units is None else batch.units
-    starts = [0, *(np.flatnonzero(chunks[1:] != chunks[:-1]) + 1).tolist(), batch.size]
-    return [batch.slice(start, stop) for start, stop in itertools.pairwise(starts)]

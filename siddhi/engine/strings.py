@@ -41,6 +41,8 @@ class StringPool:
 
     def __init__(self) -> None:
         self._slots: Int64Array = np.empty((0, 2), dtype=np.int64)
+        self.generation = -1
+        """Another number whenever strings may have got other codes."""
         self._reset(np.zeros(1_024, dtype=np.uint8), np.zeros(65, dtype=np.int64), 0)
 
     def _reset(self, heap: npt.NDArray[np.uint8], starts: Int64Array, count: int, least_slots: int = 0) -> None:
@@ -50,6 +52,7 @@ class StringPool:
         self._count = count
         self._known: dict[str, int] = {}
         self._texts: list[str] = []
+        self.generation += 1
         self._place(max(least_slots, _LEAST_SLOTS))
 
     def _place(self, least: int) -> None:

@@ -16,7 +16,7 @@ from siddhi.engine.shortcuts import kernel
 from siddhi.engine.shortcuts.kernel import EQUAL, GREATER, LESS, UNORDERED
 from siddhi.language.ast import AttributeType, EventType
 
-_ACCEPTED = {
+ACCEPTED = {
     "<": LESS,
     "<=": LESS | EQUAL,
     ">": GREATER,
@@ -63,7 +63,7 @@ def plain_query(query: model.AnalysedQuery) -> PlainQuery | None:
         return None
     if source.window is not None or source.after or output.kind is not model.TargetKind.STREAM:
         return None
-    if query.rate is not None or output.events is EventType.EXPIRED or _arranges(selection):
+    if query.rate is not None or output.events is EventType.EXPIRED or arranges(selection):
         return None
     attributes: dict[str, str] = {}
     for selected in selection.attributes:
@@ -89,7 +89,7 @@ def plain_tests(source: model.SourceInput) -> tuple[PlainTest, ...] | None:
     return tuple(tests)
 
 
-def _arranges(selection: model.AnalysedSelection) -> bool:
+def arranges(selection: model.AnalysedSelection) -> bool:
     """True when rows are not selected one by one."""
     limited = selection.limit is not None or selection.offset is not None
     held = selection.having is not None or selection.order_by
@@ -99,10 +99,11 @@ def _arranges(selection: model.AnalysedSelection) -> bool:
 def _tests(condition: model.TypedExpression) -> Iterator[PlainTest | None]:
     """The tests that `condition` is made of; None in place of what is no plain one."""
     for part in conjuncts(condition):
-        yield _test(part) if isinstance(part, model.Comparison) else None
+        yield plain_test(part) if isinstance(part, model.Comparison) else None
 
 
-def _test(comparison: model.Comparison) -> PlainTest | None:
+def plain_test(comparison: model.Comparison) -> PlainTest | None:
+    """`comparison` if it is of an attribute with a constant in a form that kernels know; None for every other."""
     value, bound, operator = comparison.left, comparison.right, comparison.operator
     if isinstance(value, model.ConstantValue):
         value, bound, operator = bound, value, _TURNED.get(operator, operator)
@@ -137,7 +138,7 @@ def lines_of(tests: Sequence[PlainTest]) -> tuple[Int64Array, bytes]:
     for line, test in zip(lines, tests, strict=True):
         line[kernel.STORED] = _STORED[test.type]
         line[kernel.AS_REAL] = test.as_real
-        line[kernel.ACCEPTED] = _ACCEPTED[test.operator]
+        line[kernel.ACCEPTED] = ACCEPTED[test.operator]
         line[kernel.NULL_PASSES] = test.operator == "!="
         if isinstance(test.bound, str):
             text = test.bound.encode(errors="replace")

@@ -15,7 +15,7 @@ import numpy as np
 
 from siddhi.analysis import model
 from siddhi.engine.arrays import Int64Array
-from siddhi.engine.batch import EventBatch
+from siddhi.engine.batch import EventBatch, split_chunks
 from siddhi.engine.column import Column
 from siddhi.engine.expressions.compiler import ExpressionCompiler, table_column
 from siddhi.engine.expressions.evaluation import Evaluation, Value, as_type, to_column
@@ -25,7 +25,6 @@ from siddhi.engine.kinds import EXPIRED
 from siddhi.engine.operator import Step
 from siddhi.engine.pattern.references import walk
 from siddhi.engine.scope import EVENT_TIMESTAMP
-from siddhi.engine.steps import split_chunks
 from siddhi.engine.tables.careful import CarefulMatcher, needs_care
 from siddhi.engine.tables.matching import Pairs, RowMatcher
 from siddhi.engine.tables.table import Table
