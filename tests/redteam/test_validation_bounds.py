@@ -12,8 +12,8 @@ from long_form import of_length
 
 from cep_manager.authoring.model import Validation
 from cep_manager.compiler import validate_plan
+from query_plan import examination
 from siddhi.errors import MOST_PROBLEMS
-from siddhi.language import parser
 from siddhi.language.bounds import LONGEST_NUMBER, MOST_CHARACTERS, MOST_WORDS
 from siddhi.scripts.language import ScriptPolicy
 
@@ -94,7 +94,7 @@ def test_messages_repeat_no_long_words(word: str) -> None:
 
 
 def test_texts_of_too_many_words_are_refused_before_they_are_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parser, "_lark", lambda: pytest.fail("parsed"))
+    monkeypatch.setattr(examination, "parse", lambda _: pytest.fail("parsed"))
     for text in (
         "a " * (MOST_WORDS + 1),
         " " * (MOST_CHARACTERS + 1),
