@@ -109,7 +109,11 @@ def _miss(plan: str, choice: dict[str, Any], found: int) -> None:
 
 def _entry_lines(entry: Any) -> list[str]:
     at = datetime.fromtimestamp(entry["time_ms"] / 1_000).astimezone().isoformat(" ", "seconds")
-    where = f"sink {entry['sink']} of {entry['stream']}" if entry["kind"] == "sink" else f"stream {entry['stream']}"
+    where = (
+        f"{entry['kind']} {entry['sink']} of {entry['stream']}"
+        if entry["kind"] != "stream"
+        else f"stream {entry['stream']}"
+    )
     query = f", query {entry['query']}" if entry["query"] else ""
     events = entry["events"]
     lines = [f"{entry['id']}  {at}  {where}{query}: {entry['reason']}"]

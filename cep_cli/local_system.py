@@ -50,7 +50,7 @@ OWN_FILES = (
 OPEN = {
     "CEP_WORKER__SINKS__FOLDERS": '["/"]',
     "CEP_WORKER__SINKS__URLS": '["*", "*://localhost", "*://127.0.0.0/8"]',
-    "CEP_WORKER__SOURCES__URLS": '["*"]',
+    "CEP_WORKER__SOURCES__URLS": '["*", "*://localhost", "*://127.0.0.0/8"]',
     "CEP_WORKER__PASSWORD_FILES__FOLDERS": '["/"]',
     "CEP_DRIVER__STAGES__STORE_URLS": "true",
 }

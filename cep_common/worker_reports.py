@@ -8,6 +8,8 @@ import msgspec
 
 MOST_CONNECTORS = 256
 """So many sources and sinks of a worker are told of."""
+MOST_PARTITIONS = 128
+"""So many partitions of a source are told of, those with the greatest lag."""
 MOST_LISTENERS = 64
 """So many of its listeners are told of."""
 MOST_ASIDE = 64
@@ -72,10 +74,27 @@ class AsideReport(msgspec.Struct, frozen=True):
     stream: str = ""
 
 
+class PartitionReport(msgspec.Struct, frozen=True):
+    """A partition of a topic that a source of the worker reads: events before `position` are in the worker's log, up to
+    `committed` that was told the brokers, and the next message will have the offset `end`; -1: not known yet."""
+
+    topic: str
+    partition: int
+    position: int
+    committed: int = -1
+    end: int = -1
+
+    @property
+    def lag(self) -> int:
+        """How many messages are not read yet, as far as is known."""
+        return max(0, self.end - self.position) if self.position >= 0 else 0
+
+
 class ConnectorReport(msgspec.Struct, frozen=True):
     """A source or sink of a worker: the plan that declares it (empty: a file does), its stream, and what is wrong with
     it now (`error`; empty: nothing) since the time of day `since_ms`. Of its events `waiting_events` are in its queue,
-    `delivered_events` have gone on."""
+    `delivered_events` have gone on. A source of
+    topics reads `partitions`, of which at most `MOST_PARTITIONS` are told."""
 
     direction: Literal["source", "sink"]
     type: str
@@ -87,6 +106,7 @@ class ConnectorReport(msgspec.Struct, frozen=True):
     dropped_events: int = 0
     delivered_events: int = 0
     since_ms: int = 0
+    partitions: tuple[PartitionReport, ...] = ()
 
 
 class ListenerReport(msgspec.Struct, frozen=True):

@@ -117,11 +117,12 @@ class DataPlane:
         self._plan_feeds = PlanFeeds(self._topics)
         self._error_desk = ErrorDesk(self._errors, self)
         self._aside_desk = AsideDesk(spool, self._held, self)
+        secrets = Secrets(config.secrets, "secrets")
         self._sinks = RunningSinks(
             self._reactor, context, worker, config.sinks.waiting_rows, self._room_from_anywhere, self._topics,
-            self._errors, self._guard, Secrets(config.secrets, "secrets"),
+            self._errors, self._guard, secrets, config.file_sources.positions,
         )  # fmt: skip
-        self._sources = RunningSources(self._source_context)
+        self._sources = RunningSources(self._source_context, secrets)
         self._standing = Standing(
             self._served, self._sources, self._sinks, self._egress, self._topics, self._limits, self._errors
         )
@@ -202,6 +203,10 @@ class DataPlane:
     def replay_to_sink(self, key: PlanKey, stream: str, sink: str, batch: pa.RecordBatch, attempt: Attempt) -> None:
         """The sink of the plan's stream will try to deliver events that it once could not."""
         self._reactor.post(lambda: self._sinks.replay(key, stream, sink, batch, attempt))
+
+    def replay_to_source(self, key: PlanKey, stream: str, source: str, batch: pa.RecordBatch, attempt: Attempt) -> None:
+        """The source of the plan's stream will take again what it once could not."""
+        self._reactor.post(lambda: self._sources.replay(key, stream, source, batch, attempt))
 
     def http_source(self, path: str) -> HttpSource | None:
         return self._fronts.source(path)
@@ -387,6 +392,10 @@ class DataPlane:
             fronts=self._fronts,
             make_route=self._make_route,
             submit=self._intake.submit,
+            intake=self._intake,
+            errors=self._errors,
+            worker=self._worker,
+            safe_ms=self._config.spool.fsync_interval_ms if self._config.spool.fsync == "interval" else 0,
             topics=self._topics,
             now_ms=self._clock.now_ms,
             guard=None if declaration.key is None else self._guard,

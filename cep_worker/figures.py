@@ -9,7 +9,15 @@ from typing import Literal
 from cep_common.error_records import LONGEST_TEXT
 from cep_common.ids import PlanKey
 from cep_common.messages import WorkerPlanReport
-from cep_common.worker_reports import AsideReport, ConnectorReport, HeldReport, ListenerReport, SpoolReport
+from cep_common.worker_reports import (
+    MOST_PARTITIONS,
+    AsideReport,
+    ConnectorReport,
+    HeldReport,
+    ListenerReport,
+    PartitionReport,
+    SpoolReport,
+)
 from cep_worker.connectors import Declared
 
 
@@ -28,6 +36,7 @@ class ConnectorFigures:
     dropped_events: int
     delivered_events: int = 0
     since_ms: int = 0
+    partitions: tuple[PartitionReport, ...] = ()
 
     @property
     def failing(self) -> bool:
@@ -47,6 +56,7 @@ class ConnectorFigures:
             dropped_events=self.dropped_events,
             delivered_events=self.delivered_events,
             since_ms=self.since_ms,
+            partitions=tuple(sorted(self.partitions, key=lambda one: -one.lag)[:MOST_PARTITIONS]),
         )
 
 
@@ -139,6 +149,7 @@ def figures_of(
     waiting_events: int = 0,
     dropped_events: int = 0,
     delivered_events: int = 0,
+    partitions: tuple[PartitionReport, ...] = (),
 ) -> ConnectorFigures:
     """The figures of what is declared; `error` is empty when all is well."""
     return ConnectorFigures(
@@ -151,4 +162,5 @@ def figures_of(
         waiting_events=waiting_events,
         dropped_events=dropped_events,
         delivered_events=delivered_events,
+        partitions=partitions,
     )

@@ -131,6 +131,10 @@ class Inflow:
         most once is not remembered."""
         return self._log is not None and self._log.has_taken(origin)
 
+    def newest_of(self, source: bytes) -> int | None:
+        """The number of the newest batch that was taken from there; None when none is known."""
+        return self._log.newest_of(source) if self._log is not None else None
+
     def pass_over(self, source: Hashable, batch: pa.RecordBatch, promised_ms: int, now_ms: int) -> None:
         """`batch` was taken before: nothing but time goes on."""
         if self.playback:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -56,6 +57,41 @@ class Intake:
         submission = _Submission(source, stream, batch, taken, origin)
         self._reactor.post(lambda: self._arrived(submission))
         return taken
+
+    def newest(self, stream: EventStream, origins: Sequence[bytes]) -> Future[list[int | None]]:
+        """The number of the newest batch that the stream's inflows have taken from each of the `origins`. Fails with
+        InputError when the stream is gone or takes nothing now. Any thread may call it."""
+        found: Future[list[int | None]] = Future()
+
+        def look() -> None:
+            try:
+                route = self._make_route("newest", stream.schema, stream)
+            except InputError as error:
+                found.set_exception(error)
+            else:
+                found.set_result([route.newest_of(origin) for origin in origins])
+
+        self._reactor.post(look)
+        return found
+
+    def join(self, source: Hashable, stream: EventStream) -> None:
+        """`source` is about to send: event time waits for it. Any thread may call it."""
+        self._tell(source, stream, lambda route: route.join(self._monotonic_ms()))
+
+    def rest(self, source: Hashable, stream: EventStream) -> None:
+        """`source` has nothing to send for now. Any thread may call it."""
+        self._tell(source, stream, Route.rest)
+
+    def leave(self, source: Hashable, stream: EventStream) -> None:
+        """`source` is gone. Any thread may call it."""
+        self._tell(source, stream, Route.leave)
+
+    def _tell(self, source: Hashable, stream: EventStream, what: Callable[[Route], None]) -> None:
+        def tell() -> None:
+            with suppress(InputError):  # nobody takes the stream's events now, and nobody waits for them
+                what(self._make_route(source, stream.schema, stream))
+
+        self._reactor.post(tell)
 
     def retry(self, now_ms: int) -> None:
         """Takes what there is room for now, in order for each source."""

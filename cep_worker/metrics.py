@@ -14,11 +14,13 @@ from prometheus_client.core import Metric
 from cep_common.ids import PlanKey
 from cep_common.messages import InflowReport
 from cep_common.metric_families import Figure, Labelled, counter, gauge, told
+from cep_common.worker_reports import PartitionReport
 from cep_worker.figures import ConnectorFigures, HeldFigures, SpoolFigures, WorkerFigures
 
 PLAN = ("tenant", "plan")
 STREAM = (*PLAN, "stream")
 CONNECTOR = (*STREAM, "type")
+PARTITION = (*STREAM, "topic", "partition")
 
 
 def worker_metrics(figures: WorkerFigures) -> Iterator[Metric]:
@@ -137,6 +139,7 @@ def _connectors(connectors: tuple[ConnectorFigures, ...]) -> Iterator[Metric]:
             CONNECTOR,
             _together((one, one.failing) for one in mine),
         )
+    yield from _partitions(connectors)
     sinks = [one for one in connectors if one.direction == "sink"]
     yield gauge(
         "cep_sink_waiting_events",
@@ -150,6 +153,35 @@ def _connectors(connectors: tuple[ConnectorFigures, ...]) -> Iterator[Metric]:
         CONNECTOR,
         _together((one, one.dropped_events) for one in sinks),
     )
+
+
+_PARTITIONS: tuple[Figure[PartitionReport], ...] = (
+    Figure(
+        "cep_kafka_source_lag",
+        "Messages of the partition that the worker, which reads it, has not taken yet",
+        lambda one: one.lag,
+    ),
+    Figure(
+        "cep_kafka_source_position",
+        "The offset of the next message that the worker reads: those before it are in its log",
+        lambda one: one.position,
+    ),
+    Figure(
+        "cep_kafka_source_committed",
+        "The offset that was committed to the brokers last; -1 before that",
+        lambda one: one.committed,
+    ),
+)
+
+
+def _partitions(connectors: tuple[ConnectorFigures, ...]) -> Iterator[Metric]:
+    """What the worker reads; of several sources that read one partition for one stream the last is told."""
+    found = {
+        (one.tenant, one.plan, one.stream, each.topic, each.partition): each
+        for one in connectors
+        for each in one.partitions
+    }
+    yield from told(_PARTITIONS, PARTITION, found.items())
 
 
 def _together(values: Iterable[tuple[ConnectorFigures, int]]) -> Labelled:

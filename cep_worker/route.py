@@ -64,6 +64,12 @@ class Route:
         for inflow, ordered, its_body in prepared:
             inflow.offer(self.source, ordered, its_body, promised_ms, now_ms, origin)
 
+    def newest_of(self, source: bytes) -> int | None:
+        """The number of the newest batch from there that all inflows have taken; None when one of them has none."""
+        numbers = [inflow.newest_of(source) for inflow in self.inflows]
+        known = [number for number in numbers if number is not None]
+        return min(known) if known and len(known) == len(numbers) else None
+
     def rest(self) -> None:
         """The source has nothing more for now."""
         for inflow in self.inflows:

@@ -23,6 +23,7 @@ _NONE = frozenset({"password.file", "token.url", "ref"})
 _HEADER = re.compile(r"(?P<name>[\w!#$%&*+.^`|~-]+)(?P<colon>\s*:\s*)(?P<value>[^'\"\r\n]*)")
 _PLAIN_HEADERS = frozenset({"content-type", "accept", "user-agent", "content-language"})
 _WEB_URLS = frozenset({"publisher.url", "token.url"})
+_SETTINGS = "optional.configuration"
 SHORTEST = 4
 """A secret that is shorter is covered where its option is, and not wherever else the same letters are."""
 
@@ -46,9 +47,10 @@ def cover_in(other: str, text: str) -> str:
 def secrets_of(text: str) -> tuple[str, ...]:
     """The values of secrets in the plan `text`, the longest first."""
     found = {
-        option["value"]
+        value
         for option in _OPTION.finditer(text)
-        if _is_secret(option["name"]) and not is_whole_reference(option["value"]) and len(option["value"]) >= SHORTEST
+        for value in _secrets_in(option)
+        if not is_whole_reference(value) and len(value) >= SHORTEST
     }
     return tuple(sorted(found, key=lambda secret: (-len(secret), secret)))
 
@@ -57,6 +59,8 @@ def _covered(found: re.Match[str]) -> str:
     name, value, quote = found["name"], found["value"], found["quote"]
     if _is_secret(name):
         shown = value if not value or is_whole_reference(value) else COVER
+    elif name.casefold() == _SETTINGS:
+        shown = ",".join(_covered_setting(one) for one in value.split(","))
     elif name.casefold() == "headers":
         shown = _HEADER.sub(_covered_header, value)
     elif name.casefold() in _WEB_URLS and "://" in value and "{{" not in value:
@@ -69,6 +73,28 @@ def _covered(found: re.Match[str]) -> str:
 def _covered_header(found: re.Match[str]) -> str:
     plain = found["name"].casefold() in _PLAIN_HEADERS or is_whole_reference(found["value"].strip())
     return found[0] if plain or not found["value"].strip() else f"{found['name']}{found['colon']}{COVER}"
+
+
+def _covered_setting(text: str) -> str:
+    """One `name:value` of a Kafka client; what has no colon may be the end of a password with a comma."""
+    name, colon, value = text.partition(":")
+    plain = bool(colon) and not _is_secret_setting(name)
+    if plain or not text.strip() or is_whole_reference(value.strip()):
+        return text
+    return f"{name}:{COVER}" if colon else COVER
+
+
+def _is_secret_setting(name: str) -> bool:
+    return _SECRET.search(name) is not None or any(part in name.casefold() for part in ("jaas", ".pem"))
+
+
+def _secrets_in(option: re.Match[str]) -> tuple[str, ...]:
+    """The values in an option that are secret, references and short ones among them."""
+    if option["name"].casefold() == _SETTINGS:
+        pairs = (one.partition(":") for one in option["value"].split(","))
+        return tuple(value.strip() if colon else name.strip() for name, colon, value in pairs
+                     if not colon or _is_secret_setting(name))  # fmt: skip
+    return (option["value"],) if _is_secret(option["name"]) else ()
 
 
 def _is_secret(name: str) -> bool:

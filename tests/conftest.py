@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 import zmq
+from certificates import certificate_for_loopback
+from kafka_broker import Broker, NoBrokerError, kafka_broker
 from left_out import pytest_sessionfinish, pytest_unconfigure  # noqa: F401 - pytest calls them
 from postgresql_server import NoServerError, PostgresqlServer, postgresql_server
 from quick_flask import make_quickly
@@ -78,3 +80,21 @@ def postgresql() -> Iterator[PostgresqlServer]:
 def own_postgresql() -> Iterator[PostgresqlServer]:
     """A server for the one fixture of the session that keeps its database from test to test."""
     yield from _new_postgresql()
+
+
+@pytest.fixture(scope="session")
+def tls_files(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    """A certificate for 127.0.0.1, and its key."""
+    return certificate_for_loopback(tmp_path_factory.mktemp("tls"))
+
+
+@pytest.fixture(scope="session")
+def kafka(tls_files: tuple[str, str]) -> Iterator[Broker]:
+    """A real Kafka broker, one for all tests of the session: each has topics and groups of its own."""
+    pytest.importorskip("confluent_kafka", reason="pip install 'cep-on-spark[kafka]'")
+    with ExitStack() as stack:
+        try:
+            broker = stack.enter_context(kafka_broker(tls_files))
+        except NoBrokerError as error:
+            pytest.skip(str(error))
+        yield broker

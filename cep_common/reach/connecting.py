@@ -6,7 +6,7 @@ from __future__ import annotations
 import socket
 
 from cep_common.errors import CepError
-from cep_common.reach.guard import Guard
+from cep_common.reach.guard import Guard, UrlUse
 
 
 class ReachError(CepError):
@@ -15,15 +15,15 @@ class ReachError(CepError):
     code = "not-allowed"
 
 
-def allowed_addresses(guard: Guard, scheme: str, host: str, port: int) -> list[str]:
+def allowed_addresses(guard: Guard, scheme: str, host: str, port: int, use: UrlUse = "sink") -> list[str]:
     """The addresses of `host` that may be connected to, in the system's order. Raises ReachError when there is one that
     may not, and OSError when the name is not known."""
-    if reason := guard.refuse_url(scheme, host, port):
+    if reason := guard.refuse_url(scheme, host, port, use):
         raise ReachError(reason)
     found = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)
     addresses = list(dict.fromkeys(str(one[4][0]) for one in found))
     for address in addresses:
-        reason = guard.refuse_address(scheme, host, port, address)
+        reason = guard.refuse_address(scheme, host, port, address, use)
         if not reason and is_here(address):
             reason = guard.refuse_here(scheme, host, port)
         if reason:

@@ -13,6 +13,7 @@ from cep_common.reach.files import NOT_LISTED, real_path, refuse_file, written_p
 from cep_common.reach.rules import UrlRules, address_in, is_forbidden
 
 FileUse = Literal["sink", "source", "password", "store"]
+UrlUse = Literal["sink", "source"]
 
 
 class Reach(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -55,8 +56,10 @@ class Guard:
         self.reach = reach
         self.here = here
         self._protected = tuple(protected)
-        self._sink_urls = UrlRules(reach.sink_urls)
-        self._source_urls = UrlRules(reach.source_urls)
+        self._urls: dict[UrlUse, UrlRules] = {
+            "sink": UrlRules(reach.sink_urls),
+            "source": UrlRules(reach.source_urls),
+        }
         self._own = frozenset(own)
         self._own_ports = tuple(own_ports)
         self._shared = frozenset(shared)
@@ -76,26 +79,30 @@ class Guard:
         advice = f"; name them in {FILE_KEYS[use]} {_OF_WORKER}" if reason == NOT_LISTED else ""
         return f"{path} {reason}{advice}"
 
-    def refuse_url(self, scheme: str, host: str, port: int) -> str:
-        """Why a sink may not call this URL, as far as it is written; empty when it may."""
+    def refuse_url(self, scheme: str, host: str, port: int, use: UrlUse = "sink") -> str:
+        """Why a sink (or a source that connects) may not call this URL, as far as it is written; empty when it may."""
         shown = f"{scheme}://{host}:{port}"
-        if not self._sink_urls.allow(scheme, host, port):
-            return f"{shown} may not be called; name it in sinks.urls {_OF_WORKER}"
+        if not self._urls[use].allow(scheme, host, port):
+            return f"{shown} may not be called; name it in {use}s.urls {_OF_WORKER}"
         address = address_in(host)
         if address is None and host.casefold().rstrip(".") != "localhost":
             return self._refuse_own(scheme, host, port, shown)
-        return self.refuse_address(scheme, host, port, str(address or "127.0.0.1"))
+        return self.refuse_address(scheme, host, port, str(address or "127.0.0.1"), use)
 
-    def refuse_address(self, scheme: str, host: str, port: int, address: str) -> str:
-        """Why a sink may not connect to `address`, at which `host` was found; empty when it may."""
+    def refuse_source(self, scheme: str, host: str, port: int) -> str:
+        """As `refuse_url`, for a source that connects."""
+        return self.refuse_url(scheme, host, port, "source")
+
+    def refuse_address(self, scheme: str, host: str, port: int, address: str, use: UrlUse = "sink") -> str:
+        """Why a sink (or source) may not connect to `address`, at which `host` was found; empty when it may."""
         found = address_in(address)
         shown = f"{scheme}://{host}:{port}"
         if found is None:
             return f"{shown} may not be called: {address} is no address"
         if is_forbidden(found):
             return f"{shown} may not be called: {found} is for this host's network alone"
-        if found.is_loopback and not self._sink_urls.allow_loopback(scheme, host, port):
-            advice = f"name {scheme}://localhost:{port} in sinks.urls {_OF_WORKER} if it may be"
+        if found.is_loopback and not self._urls[use].allow_loopback(scheme, host, port):
+            advice = f"name {scheme}://localhost:{port} in {use}s.urls {_OF_WORKER} if it may be"
             return f"{shown} may not be called: it is this very host; {advice}"
         if (scheme == "tcp" and self._is_shared(str(found), port)) or not self._is_own(str(found), port):
             return ""
@@ -109,7 +116,7 @@ class Guard:
 
     def refuse_listening(self, scheme: str, host: str, port: int) -> str:
         """Why a source may not listen there; empty when it may."""
-        if self._source_urls.allow(scheme, host, port):
+        if self._urls["source"].allow(scheme, host, port):
             return ""
         return f"{scheme}://{host}:{port} may not be listened on; name it in sources.urls {_OF_WORKER}"
 

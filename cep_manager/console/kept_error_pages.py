@@ -83,7 +83,7 @@ def _choice() -> ErrorChoice:
 
 
 def _entry(entry: KeptEntry) -> dict[str, Any]:
-    where = f"sink {entry.sink} of {entry.stream}" if entry.kind == "sink" else f"stream {entry.stream}"
+    where = f"{entry.kind} {entry.sink} of {entry.stream}" if entry.kind != "stream" else f"stream {entry.stream}"
     events = [msgspec.json.encode(event).decode() for event in entry.events[:SHOWN_EVENTS]]
     return {
         "told": entry,

@@ -20,11 +20,11 @@ class ErrorChoice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class KeptEntry(msgspec.Struct, frozen=True):
-    """Events that failed together, in a `query` that took them from `stream`, or in the `sink` of the stream. `worker`
-    keeps them since `time_ms`. An event's time is `_timestamp`."""
+    """Events that failed together, in a `query` that took them from `stream`, or in the `sink` or source of the stream.
+    `worker` keeps them since `time_ms`. An event's time is `_timestamp`."""
 
     id: str
-    kind: Literal["stream", "sink"]
+    kind: Literal["stream", "sink", "source"]
     stream: str
     sink: str
     query: str

@@ -80,6 +80,9 @@ class Offers(Protocol):
     def replay_to_sink(self, key: PlanKey, stream: str, sink: str, batch: pa.RecordBatch, attempt: Attempt) -> None:
         """The sink will try, and tell `attempt`; a sink that is not there, or has no room, is told of at once."""
 
+    def replay_to_source(self, key: PlanKey, stream: str, source: str, batch: pa.RecordBatch, attempt: Attempt) -> None:
+        """The source will take the messages again, and tell `attempt`."""
+
 
 class Attempt:
     """One try of a sink to deliver the events of an entry. `outcome` is set when it has ended: None, or why the entry
@@ -173,20 +176,21 @@ class ErrorDesk:
             entry = next(iter(self._store.entries(key, (id_,), 1)), None)
             if entry is None:  # somebody else was first
                 return 0
-            if entry.origin.kind == "sink":
+            if entry.origin.kind != "stream":
                 last.pop_all()  # from now on the attempt says when it has ended
-                if not self._to_sink(entry, deadline):
+                if not self._to_connector(entry, deadline):
                     return None
             else:
                 self._to_stream(entry, deadline)
             rows: int = entry.failed.events.num_rows
             return rows
 
-    def _to_sink(self, entry: Entry, deadline: float) -> bool:
-        """True when the sink has delivered the events, False while it tries."""
+    def _to_connector(self, entry: Entry, deadline: float) -> bool:
+        """True when the sink has delivered the events, or the source taken them; False while it tries."""
         origin = entry.origin
         attempt = Attempt(self._store, entry, lambda: self._ended(entry.id))
-        self._offers.replay_to_sink(origin.key, origin.stream, origin.sink, entry.failed.events, attempt)
+        replay = self._offers.replay_to_sink if origin.kind == "sink" else self._offers.replay_to_source
+        replay(origin.key, origin.stream, origin.sink, entry.failed.events, attempt)
         try:
             problem = attempt.outcome.result(max(0.0, deadline - time.monotonic()))
         except TimeoutError:

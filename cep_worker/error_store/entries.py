@@ -14,7 +14,7 @@ from cep_common.error_records import LONGEST_TEXT
 from cep_common.ids import PlanKey
 from topology.frames import concatenate, event_rows
 
-Kind = Literal["stream", "sink"]
+Kind = Literal["stream", "sink", "source"]
 
 LARGEST_WHOLE = 2**53
 """Greater whole numbers are shown as texts: not every reader of JSON has them."""
@@ -22,8 +22,8 @@ LARGEST_WHOLE = 2**53
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where events failed: in a query that took them from `stream` of the plan, or in the stream's `sink` of that name
-    (empty for kind `stream`)."""
+    """Where events failed: in a query that took them from `stream` of the plan, or in the stream's sink or source,
+    whose name is `sink` (empty for kind `stream`). A source's are messages as they came."""
 
     key: PlanKey
     stream: str

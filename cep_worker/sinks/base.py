@@ -71,6 +71,8 @@ class SinkContext:
     guard: Guard | None = None
     """What the sink may reach; None where the operator declares it."""
     given: frozenset[str] = frozenset()
+    positions: str = ""
+    """The folder of what a sink must know again in the next process."""
 
     def origin(self) -> Origin:
         """Where the events come from that the sink cannot deliver."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from cep_worker.kafka.sink import kafka_sink
 from cep_worker.sinks.base import Sink, SinkContext
 from cep_worker.sinks.email import email_sink
 from cep_worker.sinks.error_store import error_store_sink
@@ -21,6 +22,7 @@ SINK_TYPES: dict[str, Callable[[SinkContext], Sink]] = {
     "file": file_sink,
     "http": http_sink,
     "inMemory": in_memory_sink,
+    "kafka": kafka_sink,
     "log": log_sink,
     "rdbms": rdbms_sink,
     "zeromq": zeromq_sink,

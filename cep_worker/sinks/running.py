@@ -152,7 +152,9 @@ class RunningSinks:
         errors: ErrorStore,
         guard: Guard,
         secrets: Secrets,
+        positions: str = "",
     ) -> None:
+        self._positions = positions
         self._secrets = secrets
         self._guard = guard
         self._reactor = reactor
@@ -331,6 +333,7 @@ class RunningSinks:
             label=label,
             guard=None if declaration.key is None else self._guard,
             given=declaration.given,
+            positions=self._positions,
         )
         try:
             sink = make_sink(context)

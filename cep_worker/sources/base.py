@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
 import zmq
 
 from cep_common.link_messages import StreamSchema
 from cep_common.reach.guard import Guard
+from cep_common.worker_reports import PartitionReport
 from cep_worker.config import FileSourcesConfig, HttpConfig, IngressConfig
 from cep_worker.connectors import Declared
+from cep_worker.error_store.desk import Attempt
+from cep_worker.error_store.store import ErrorStore
 from cep_worker.http_fronts import HttpFronts
+from cep_worker.intake import Intake
 from cep_worker.reactor import Reactor
 from cep_worker.route import Route
 from cep_worker.spool.upkeep import Upkeep
@@ -35,6 +39,18 @@ class Source(Protocol):
     def error(self) -> str:
         """What is wrong with it since it runs, or nothing."""
 
+    @property
+    def partitions(self) -> tuple[PartitionReport, ...]:
+        """The partitions of topics that it reads."""
+
+    @property
+    def dropped_events(self) -> int:
+        """Events that it could not take for good, since it runs."""
+
+    @property
+    def delivered_events(self) -> int:
+        """Events that it brought, since it runs."""
+
     def retry(self, now_ms: int) -> None:
         """There is room again for what waited."""
 
@@ -46,6 +62,22 @@ class Source(Protocol):
 
     def close(self) -> None:
         """Nothing more is taken."""
+
+
+class Uncounted:
+    """Of a source that does not count its events itself, and reads no topics."""
+
+    partitions: tuple[PartitionReport, ...] = ()
+    dropped_events = 0
+    delivered_events = 0
+
+
+@runtime_checkable
+class Replays(Protocol):
+    """A source that takes again what it once could not."""
+
+    def replay(self, batch: pa.RecordBatch, attempt: Attempt) -> None:
+        """`batch`, as the source gave it to the error store, is tried once more; `attempt` gets what came of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +95,17 @@ class SourceContext:
     fronts: HttpFronts
     make_route: MakeRoute
     submit: Callable[[Hashable, EventStream, pa.RecordBatch], Future[None]]
+    intake: Intake
+    errors: ErrorStore
+    worker: str
     topics: Topics
     now_ms: Callable[[], int]
     guard: Guard | None = None
     """What the source may reach; None where the operator declares it."""
+    label: str = ""
+    """What tells the source from others of its stream."""
+    safe_ms: int = 1_000
+    """What was taken is on the disk after so long, whatever becomes of the machine."""
 
     def where(self) -> str:
         """The source as errors name it."""

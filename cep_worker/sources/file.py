@@ -20,7 +20,7 @@ from cep_common.errors import InputError
 from cep_worker.connectors import Declared
 from cep_worker.mappers.refusals import EventsRefusedError
 from cep_worker.mappers.sources import EventReader, LineReader
-from cep_worker.sources.base import SourceContext
+from cep_worker.sources.base import SourceContext, Uncounted
 from cep_worker.sources.file_lines import Cutter, FileLines, Lines, Position
 from cep_worker.sources.read_position import ReadPosition
 from query_plan.connectors.options import path_of
@@ -84,7 +84,7 @@ def _problems(error: EventsRefusedError) -> Iterator[str]:
         yield f"{misfit.attribute} {misfit.problem}".strip()
 
 
-class FileSource:
+class FileSource(Uncounted):
     """Reads in a thread of its own, one of the workers that share the folder of positions at a time."""
 
     def __init__(

@@ -11,7 +11,7 @@ from cep_worker.http_app import HttpSource
 from cep_worker.http_fronts import Address, HttpFronts
 from cep_worker.mappers.sources import source_format
 from cep_worker.mappers.transport_properties import split_attributes
-from cep_worker.sources.base import SourceContext
+from cep_worker.sources.base import SourceContext, Uncounted
 from query_plan.connectors.http_paths import default_path, refuse_path
 from query_plan.connectors.options import read_options
 from query_plan.connectors.sources import HttpSourceOptions
@@ -21,7 +21,7 @@ _HERE = {"localhost": "127.0.0.1"}
 """One address, one server, whichever name it has."""
 
 
-class HttpPathSource:
+class HttpPathSource(Uncounted):
     """A path of one of the worker's HTTP servers."""
 
     error = ""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from cep_worker.connectors import Declared
 from cep_worker.in_memory import BY_POSITION, topic_of
 from cep_worker.mappers import key_values
-from cep_worker.sources.base import SourceContext
+from cep_worker.sources.base import SourceContext, Uncounted
 from cep_worker.topic_feeds import Subscription
 from cep_worker.topics import Topics
 
 
-class InMemorySource:
+class InMemorySource(Uncounted):
     """A subscription to a topic."""
 
     error = ""

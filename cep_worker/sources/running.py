@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from cep_common.errors import CepError
+import pyarrow as pa
+
+from cep_common.errors import CepError, InputError
 from cep_common.ids import PlanKey
-from cep_worker.connectors import Declared
+from cep_common.insight.redaction import redact
+from cep_common.paced_log import PacedLog
+from cep_common.secrets import Secrets
+from cep_worker.connectors import Declared, with_secrets
+from cep_worker.error_store.desk import Attempt
 from cep_worker.figures import ConnectorFigures, figures_of
-from cep_worker.sources.base import Source, SourceContext
+from cep_worker.kafka.source import kafka_source
+from cep_worker.sources.base import Replays, Source, SourceContext
 from cep_worker.sources.file_maker import file_source
 from cep_worker.sources.http import http_source
 from cep_worker.sources.in_memory import in_memory_source
@@ -20,11 +28,16 @@ from query_plan.connectors.judging import refuse_faults
 from query_plan.connectors.reach import refuse_reach
 
 logger = logging.getLogger(__name__)
+paced_logger = PacedLog(logger)
+
+REMAKE_MS = 5_000
+"""How often it is tried again to make a source that could not be made."""
 
 SOURCE_TYPES: dict[str, Callable[[SourceContext], Source]] = {
     "file": file_source,
     "http": http_source,
     "inMemory": in_memory_source,
+    "kafka": kafka_source,
     "zeromq": zeromq_source,
 }
 """Each type's maker."""
@@ -35,18 +48,26 @@ class _Running:
     declared: Declared
     source: Source | None
     failure: str
+    label: str
+    """Its type, and a number where the stream has several of it."""
+    tried_ms: int = 0
 
     @property
     def error(self) -> str:
         """Why it could not be made, or what is wrong with it since."""
-        return self.failure if self.source is None else self.source.error
+        return redact(self.failure if self.source is None else self.source.error)
+
+    def stands_at(self, key: PlanKey, stream: str) -> bool:
+        """Return whether it is a source of the plan's stream."""
+        return self.declared.plan() == key and self.declared.connector.stream == stream
 
 
 class RunningSources:
-    """Starts and ends sources. One that cannot be made is reported and left out; the rest of its plan runs."""
+    """Starts and ends sources. One that cannot be made is reported and tried again; the rest of its plan runs."""
 
-    def __init__(self, context: Callable[[Declared], SourceContext]) -> None:
+    def __init__(self, context: Callable[[Declared], SourceContext], secrets: Secrets) -> None:
         self._context = context
+        self._secrets = secrets
         self._running: list[_Running] = []
 
     def apply(self, wanted: list[Declared], now_ms: int) -> None:
@@ -63,7 +84,7 @@ class RunningSources:
                 running.source.close()
         for declaration, same in kept:
             if same is None:
-                self._running.append(self._start(declaration))
+                self._running.append(self._start(declaration, self._label(declaration, kept), now_ms))
                 continue
             same.declared = declaration
             if same.source is not None:
@@ -86,7 +107,32 @@ class RunningSources:
 
     def figures(self) -> tuple[ConnectorFigures, ...]:
         """How each of them does."""
-        return tuple(figures_of("source", one.declared, one.error) for one in self._running)
+        return tuple(
+            figures_of("source", one.declared, one.error)
+            if one.source is None
+            else figures_of(
+                "source", one.declared, one.error, 0, one.source.dropped_events, one.source.delivered_events,
+                one.source.partitions,
+            )
+            for one in self._running
+        )  # fmt: skip
+
+    def replay(self, key: PlanKey, stream: str, label: str, batch: pa.RecordBatch, attempt: Attempt) -> None:
+        """The source called `label` of the plan's stream takes again what it once could not, and `attempt` is told what
+        came of it, or why it is not tried."""
+        there = [one for one in self._running if one.stands_at(key, stream)]
+        found = next((one for one in there if one.label == label), None)
+        if found is None:
+            names = ", ".join(one.label for one in there) or "none"
+            attempt.refuse(
+                InputError("no-source", f"{stream} of {key.plan} has no source {label} now; it has: {names}")
+            )
+        elif not isinstance(found.source, Replays):
+            attempt.refuse(
+                InputError("no-source", found.error or f"the source {label} of {stream} takes nothing again")
+            )
+        else:
+            found.source.replay(batch, attempt)
 
     def retry(self, now_ms: int) -> None:
         """There is room again for what waited."""
@@ -97,6 +143,9 @@ class RunningSources:
         """Time passes for all sources."""
         for source in self._sources():
             source.tick(now_ms)
+        for place, running in enumerate(self._running):
+            if running.source is None and now_ms - running.tried_ms >= REMAKE_MS:
+                self._running[place] = self._start(running.declared, running.label, now_ms)
 
     def close(self) -> None:
         """No source takes anything any more."""
@@ -107,17 +156,31 @@ class RunningSources:
     def _sources(self) -> list[Source]:
         return [running.source for running in self._running if running.source is not None]
 
-    def _start(self, declaration: Declared) -> _Running:
-        context = self._context(declaration)
+    def _label(self, declaration: Declared, kept: list[tuple[Declared, _Running | None]]) -> str:
+        """What tells the source from others of its stream, the same after an edit of its options."""
+        key, stream = declaration.plan(), declaration.connector.stream
+        others = [*self._running, *(same for _, same in kept if same is not None)]
+        taken = {one.label for one in others if one.stands_at(key, stream)}
+        kind = declaration.connector.type
+        names = (kind if number == 1 else f"{kind}#{number}" for number in itertools.count(1))
+        return next(name for name in names if name not in taken)
+
+    def _start(self, declaration: Declared, label: str, now_ms: int) -> _Running:
+        context = replace(self._context(declaration), label=label)
+        where = f"{declaration.plan().topology()} {declaration.connector.stream} {label}"
         attributes = [name for name, _ in declaration.stream.schema.attributes]
         try:
-            refuse_faults("source", declaration.connector, attributes, context.where())
+            connector = with_secrets(declaration, self._secrets)
+            refuse_faults("source", connector, attributes, context.where())
             if context.guard is not None:
-                refuse_reach("source", declaration.connector, context.guard, context.where(), declaration.given)
-            return _Running(declaration, SOURCE_TYPES[declaration.connector.type](context), "")
+                refuse_reach("source", connector, context.guard, context.where(), declaration.given)
+            context = replace(context, declared=replace(declaration, connector=connector))
+            source = SOURCE_TYPES[connector.type](context)
         except CepError as error:
-            logger.error("source cannot run: %s", error)  # noqa: TRY400 - expected, the text says it all
-            return _Running(declaration, None, error.message)
+            paced_logger.problem(where, "source cannot run: %s", error, level=logging.ERROR)
+            return _Running(declaration, None, error.message, label, now_ms)
+        paced_logger.over(where, "source can run now: %s", context.where())
+        return _Running(declaration, source, "", label, now_ms)
 
 
 def _alike(one: Declared, other: Declared) -> bool:

@@ -6,13 +6,13 @@ from cep_common.errors import ConfigError
 from cep_common.ids import parse_endpoint
 from cep_worker.connectors import Declared
 from cep_worker.link_ingress import LinkIngress
-from cep_worker.sources.base import SourceContext
+from cep_worker.sources.base import SourceContext, Uncounted
 from cep_worker.streams import EventStream, StreamDirectory
 from query_plan.connectors.options import read_options
 from query_plan.connectors.sources import ZeromqSourceOptions
 
 
-class ZeromqSource:
+class ZeromqSource(Uncounted):
     """A link server for one stream."""
 
     error = ""

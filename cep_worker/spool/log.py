@@ -210,6 +210,10 @@ class Log:
         """The batch was appended, or a later one of its source, by this process or a former one."""
         return self._origins.has(origin)
 
+    def newest_of(self, source: bytes) -> int | None:
+        """Return the number of the newest batch of the source that was appended, by this process or a former one."""
+        return self._origins.newest_of(source)
+
     def append(self, body: Any, length: int, rows: int, watermark_ms: int, origin: Origin | None = None) -> int:
         """`body`, for whose `length` bytes there is room, is stored and outlives this process; gives its position. One
         that may come again has an `origin`, which is newer than any of its source."""

@@ -29,6 +29,10 @@ class Origins:
         newest = self._newest.get(origin.source)
         return newest is not None and origin.number <= newest
 
+    def newest_of(self, source: bytes) -> int | None:
+        """Return the number of the newest batch of the source; None when nothing of it is known."""
+        return self._newest.get(source)
+
     def note(self, origin: Origin) -> None:
         """The log has taken the batch, which is newer than all of its source."""
         self._newest.pop(origin.source, None)

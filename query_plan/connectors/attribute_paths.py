@@ -47,5 +47,5 @@ def refuse_transport(what: str, path: str, where: str) -> None:
     """ConfigError when `path` asks for a property of the transport."""
     if transport_property(path) is not None:
         raise ConfigError(
-            f"{where}: {what}: properties of the transport ({path.strip()}) are headers, which sources http have"
+            f"{where}: {what}: properties of the transport ({path.strip()}) are what sources http and kafka have"
         )

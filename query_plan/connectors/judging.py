@@ -10,7 +10,7 @@ from typing import Literal
 from cep_common.errors import ConfigError
 from cep_common.messages import Connector
 from cep_common.secrets import is_whole_reference, name_fault, with_sample
-from query_plan.connectors import mappers, sinks, sources
+from query_plan.connectors import kafka, mappers, sinks, sources
 from query_plan.connectors.attribute_paths import by_attribute, split_options, split_paths
 from query_plan.connectors.options import Fault, FaultKind, Options, option_faults
 from query_plan.connectors.templates import attributes_in, sample, unknown_in
@@ -23,6 +23,7 @@ CONNECTORS: dict[Kind, dict[str, type[Options]]] = {
         "file": sources.FileSourceOptions,
         "http": sources.HttpSourceOptions,
         "inMemory": sources.InMemoryOptions,
+        "kafka": kafka.KafkaSourceOptions,
         "zeromq": sources.ZeromqSourceOptions,
     },
     "sink": {
@@ -30,6 +31,7 @@ CONNECTORS: dict[Kind, dict[str, type[Options]]] = {
         "file": sinks.FileSinkOptions,
         "http": sinks.HttpSinkOptions,
         "inMemory": sinks.InMemorySinkOptions,
+        "kafka": kafka.KafkaSinkOptions,
         "log": sinks.LogOptions,
         "rdbms": sinks.RdbmsOptions,
         "zeromq": sinks.ZeromqSinkOptions,
@@ -58,7 +60,10 @@ KEY_VALUE: dict[Kind, type[Options]] = {
     "source": mappers.KeyValueSourceOptions,
     "sink": mappers.KeyValueSinkOptions,
 }
-TEXTUAL: dict[Kind, tuple[str, ...]] = {"source": ("file", "http"), "sink": ("email", "file", "http", "log")}
+TEXTUAL: dict[Kind, tuple[str, ...]] = {
+    "source": ("file", "http", "kafka"),
+    "sink": ("email", "file", "http", "kafka", "log"),
+}
 """The types that have mappers of texts."""
 NO_MAPPER = ("", "passThrough")
 """With these the type's own mapper is taken."""

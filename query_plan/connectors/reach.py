@@ -12,21 +12,24 @@ from cep_common.reach.databases import refuse_database
 from cep_common.reach.guard import Guard
 from cep_common.reach.rules import DEFAULT_PORTS
 from query_plan.connectors.judging import Kind
+from query_plan.connectors.kafka import SCHEME, files_in, read_servers
 from query_plan.connectors.options import Fault, path_of
 from query_plan.connectors.sinks import MAIL_HOST, TLS_PORT
 from query_plan.connectors.templates import attributes_in, sample
 
 NOTHING: frozenset[str] = frozenset()
 SECRETS = ("password", "password.file", "headers", "basic.auth.password", "consumer.secret", "refresh.token",
-           "oauth.password")  # fmt: skip
+           "oauth.password", "sasl.password", "ssl.key.location", "ssl.key.password",
+           "optional.configuration")  # fmt: skip
 """Options that only the one they are meant for may get."""
 PLACES: dict[str, tuple[str, ...]] = {
     "http": ("publisher.url", "token.url"),
     "email": ("host", "port"),
+    "kafka": ("bootstrap.servers",),
     "rdbms": ("url",),
     "zeromq": ("endpoint",),
 }
-"""The options of sinks that say where to."""
+"""The options of connectors that say where to."""
 SMTP = "smtp"
 """The scheme of mail servers in lists, encrypted or not."""
 _FILES = ("file.uri", "dir.uri", "move.after.process", "move.after.failure")
@@ -36,15 +39,17 @@ def reach_faults(kind: Kind, connector: Connector, guard: Guard, given: Collecti
     """Everything that the connector may not reach. What the operator has `given` in the configuration needs no leave,
     and secrets among it go nowhere but where the operator sends them."""
     options = {name: text for name, text in connector.options.items() if name not in given}
-    if kind == "source":
-        yield from _source_faults(connector.type, options, guard)
-        return
     lent = [name for name in SECRETS if name in given]
-    for name in PLACES.get(connector.type, ()):
+    for name in PLACES.get(connector.type, ()) if kind == "sink" or connector.type == "kafka" else ():
         if lent and name in options:
             yield Fault(name, f"{', '.join(lent)} of the worker's configuration goes only where that sends it",
                         "leave it to the configuration, or give all of both")  # fmt: skip
-    yield from _sink_faults(connector.type, options, connector.options, guard)
+    if connector.type == "kafka":
+        yield from _kafka_faults(kind, options, guard)
+    elif kind == "source":
+        yield from _source_faults(connector.type, options, guard)
+    else:
+        yield from _sink_faults(connector.type, options, connector.options, guard)
 
 
 def refuse_reach(kind: Kind, connector: Connector, guard: Guard, where: str, given: Collection[str]) -> None:
@@ -82,6 +87,20 @@ def _sink_faults(type_: str, options: Mapping[str, str], whole: Mapping[str, str
                 yield Fault("url", reason)
         case "zeromq":
             yield from _endpoint_faults(options, guard.refuse_url)
+
+
+def _kafka_faults(kind: Kind, options: Mapping[str, str], guard: Guard) -> Iterator[Fault]:
+    for name, path in files_in(options):
+        if reason := guard.refuse_file(path_of(path), "password"):
+            yield Fault(name, reason)
+    refuse = guard.refuse_url if kind == "sink" else guard.refuse_source
+    try:
+        servers = read_servers(options.get("bootstrap.servers", ""))
+    except ValueError:
+        return  # missing or wrong, which is said elsewhere
+    for server in servers:
+        if reason := refuse(SCHEME, server.host, server.port):
+            yield Fault("bootstrap.servers", reason)
 
 
 def _refuse_output(uri: str, guard: Guard) -> str:

@@ -178,7 +178,12 @@ def test_a_source_of_an_artefact_feeds_all_plans_that_import_the_stream(
 @pytest.mark.parametrize(
     ("kind", "options", "mapper", "message"),
     [
-        ("carrier-pigeon", {}, "", "unknown type of source carrier-pigeon; known types: file, http, inMemory, zeromq"),
+        (
+            "carrier-pigeon",
+            {},
+            "",
+            "unknown type of source carrier-pigeon; known types: file, http, inMemory, kafka, zeromq",
+        ),
         ("http", {"reciever.url": "x"}, "", "unknown option reciever.url; did you mean 'receiver.url'?"),
         ("http", {"receiver.url": "ftp://x:1/y"}, "", "receiver.url: must be http://host:port/path"),
         ("http", {"receiver.url": "http://127.0.0.1:99999/y"}, "", "is no address"),

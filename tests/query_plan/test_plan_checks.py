@@ -115,7 +115,7 @@ def test_a_mapper_that_no_worker_has_is_told_what_may_be_meant(mapper: str, hint
     [
         ("inmemory", "did you mean 'inMemory'?"),
         ("Http", "did you mean 'http'?"),
-        ("kafka", "known types: file, http, inMemory, zeromq"),
+        ("nats", "known types: file, http, inMemory, kafka, zeromq"),
     ],
 )
 def test_a_type_that_no_worker_has_is_told_what_may_be_meant(written: str, hint: str) -> None:

@@ -1,0 +1,206 @@
+"""The partitions that a source reads: where from, how far, and what is told of that.
+
+Workers share the partitions as members of a consumer group. Membership only says who reads what; where from is decided
+by what the worker's log has (`positions`). Lives on the source's thread; `reports` may be read by any.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cep_common.worker_reports import PartitionReport
+from cep_worker.kafka.positions import Known, OutOfRangeError, Position, Reset, in_range, mark, marked_position, start
+from cep_worker.kafka.positions import source_of as origin_of
+
+logger = logging.getLogger(__name__)
+
+CALL_S = 10.0
+"""So long the brokers have for what is asked when partitions are assigned."""
+COMMIT_S = 1.0
+
+TopicPartition = tuple[str, int]
+
+
+@dataclass(slots=True)
+class Reading:
+    """A partition that is read; `origin` is by what the log knows its batches."""
+
+    origin: bytes
+    position: Position
+    committed: Position | None = None
+    committing: Position | None = None
+    """What may be committed with the next tick: the log has it on the disk by then."""
+    end: int = -1
+    resting: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """What a source wants to read, and as whom: `listed` partitions alone, if any, from `offsets` (by topic) or where
+    `reset` says if they were never read."""
+
+    plan: str
+    stream: str
+    listed: Collection[int]
+    offsets: Mapping[str, int]
+    reset: Reset
+    commits: bool
+    waits: bool
+    """For the brokers' answer to a commit."""
+    safe_s: float
+    """What was taken is on the disk after so long."""
+
+
+class Readings:
+    """The partitions that are assigned to one consumer, and those that were."""
+
+    def __init__(
+        self,
+        kafka: Any,
+        reader: Reader,
+        newest: Callable[[Sequence[bytes]], list[int | None]],
+        tell: Callable[[str, int], None],
+        joined: Callable[[str, int], None],
+        left: Callable[[str, int], None],
+    ) -> None:
+        """`newest` asks the worker's log, `tell` gets what a user should know and how many messages are gone. `joined`
+        and `left` are called for each partition."""
+        self._kafka = kafka
+        self._reader = reader
+        self._newest = newest
+        self._tell = tell
+        self._joined, self._left = joined, left
+        self._readings: dict[TopicPartition, Reading] = {}
+        self._former: dict[TopicPartition, Position] = {}
+        """How far partitions were read that somebody else reads now."""
+        self._commit_at = 0.0
+        self.reports: tuple[PartitionReport, ...] = ()
+
+    def reading(self, topic: str, partition: int) -> Reading | None:
+        """The partition, if it is read here now."""
+        return self._readings.get((topic, partition))
+
+    def assigned(self, consumer: Any, partitions: list[Any]) -> None:
+        """As `on_assign` of the library. Raises KafkaException, InputError, OutOfRangeError: nothing is read then."""
+        wanted = [one for one in partitions if not self._reader.listed or one.partition in self._reader.listed]
+        origins = [origin_of(self._reader.plan, self._reader.stream, one.topic, one.partition) for one in wanted]
+        newest = self._newest(origins) if wanted else []
+        committed = consumer.committed(wanted, timeout=CALL_S) if wanted else []
+        found: dict[TopicPartition, Reading] = {}
+        for one, origin, number, told in zip(wanted, origins, newest, committed, strict=True):
+            found[one.topic, one.partition] = self._begin(consumer, one, origin, number, told)
+        self._readings = found
+        consumer.assign([self._at(topic, number, one.position) for (topic, number), one in found.items()])
+        for topic, number in found:
+            self._joined(topic, number)
+        names = ", ".join(f"{topic}[{number}]@{one.position.offset}" for (topic, number), one in found.items())
+        logger.info("partitions assigned: plan=%s stream=%s partitions=%s",
+                    self._reader.plan, self._reader.stream, names or "none")  # fmt: skip
+        self._report()
+        self.commit(consumer, at_once=True)
+
+    def revoked(self, consumer: Any, _partitions: list[Any]) -> None:
+        """As `on_revoke`: all partitions go, perhaps to another worker, which goes on where this one is."""
+        try:
+            self.commit(consumer, at_once=True)
+        except self._kafka.KafkaException as error:  # the next reader gets some messages again
+            logger.warning("offsets cannot be committed: plan=%s reason=%s", self._reader.plan, error.args[0].str())
+        self.lost(consumer, _partitions)
+
+    def lost(self, consumer: Any, _partitions: list[Any]) -> None:
+        """As `on_lost`: the group has given the partitions to others already."""
+        for (topic, number), one in self._readings.items():
+            self._former[topic, number] = one.position
+            self._left(topic, number)
+        self._readings = {}
+        self._report()
+
+    def took(self, topic: str, partition: int, position: Position) -> None:
+        """The log has all messages before the position."""
+        one = self._readings.get((topic, partition))
+        if one is not None:
+            one.position = max(one.position, position)
+
+    def out_of_range(self, consumer: Any, topic: str, partition: int) -> None:
+        """The brokers have no message at the partition's position: go on where `reset` says. Raises KafkaException and
+        OutOfRangeError."""
+        one = self._readings.get((topic, partition))
+        if one is None:
+            return
+        low, high = consumer.get_watermark_offsets(self._kafka.TopicPartition(topic, partition), timeout=CALL_S)
+        try:
+            found = in_range(one.position, low, high, self._reader.reset)
+        except OutOfRangeError as error:
+            raise OutOfRangeError(f"{topic}[{partition}]: {error}") from error
+        if found.note:
+            self._tell(f"{topic}[{partition}]: {found.note}", found.lost)
+        one.position = found.position
+        consumer.seek(self._at(topic, partition, found.position))
+
+    def tick(self, consumer: Any) -> list[TopicPartition]:
+        """Commit and report now and then. Gives the partitions that have been read to their end since last time."""
+        ended = []
+        for (topic, number), one in self._readings.items():
+            _, high = consumer.get_watermark_offsets(self._kafka.TopicPartition(topic, number), cached=True)
+            one.end = max(high, one.end, one.position.offset) if high >= 0 else one.end
+            at_end = 0 <= one.end <= one.position.offset
+            if at_end and not one.resting:
+                ended.append((topic, number))
+            one.resting = at_end
+        if time.monotonic() >= self._commit_at:
+            self._commit_at = time.monotonic() + max(COMMIT_S, self._reader.safe_s)
+            self.commit(consumer)
+        self._report()
+        return ended
+
+    def commit(self, consumer: Any, *, at_once: bool = False) -> None:
+        """Tell the brokers how far the log has each partition: as it was with the last call, since that is on the disk
+        by now, or `at_once` as it is. Raises KafkaException."""
+        offsets, positions = [], []
+        for (topic, number), one in self._readings.items():
+            wanted = one.position if at_once else one.committing
+            one.committing = one.position
+            if wanted is not None and wanted != one.committed and (one.committed is None or wanted > one.committed):
+                positions.append((one, wanted))
+                offsets.append(self._at(topic, number, wanted))
+        if not offsets or not self._reader.commits:
+            return
+        consumer.commit(offsets=offsets, asynchronous=not (self._reader.waits or at_once))
+        for one, position in positions:
+            one.committed = position
+
+    def _begin(self, consumer: Any, one: Any, origin: bytes, number: int | None, told: Any) -> Reading:
+        reader = self._reader
+        low, high = consumer.get_watermark_offsets(one, timeout=CALL_S)
+        own = [self._former.get((one.topic, one.partition)), None if number is None else Position.behind(number)]
+        marked = unmarked = None
+        if told.offset >= 0:
+            marked = marked_position(reader.plan, reader.stream, told.metadata, told.offset)
+            unmarked = told.offset if marked is None else None
+        # Siddhi begins behind the offset that `topic.offsets.map` names.
+        wanted = reader.offsets[one.topic] + 1 if one.topic in reader.offsets else None
+        known = Known(low, high, max((each for each in own if each is not None), default=None), marked, unmarked,
+                      None if wanted is None else max(low, min(wanted, high)))  # fmt: skip
+        try:
+            found = start(known, reader.reset)
+        except OutOfRangeError as error:
+            raise OutOfRangeError(f"{one.topic}[{one.partition}]: {error}") from error
+        if found.note:
+            self._tell(f"{one.topic}[{one.partition}]: {found.note}", found.lost)
+        return Reading(origin, found.position, marked, end=high)
+
+    def _at(self, topic: str, partition: int, position: Position) -> Any:
+        metadata = mark(self._reader.plan, self._reader.stream, position.generation)
+        return self._kafka.TopicPartition(topic, partition, position.offset, metadata)
+
+    def _report(self) -> None:
+        self.reports = tuple(
+            PartitionReport(
+                topic, number, one.position.offset, -1 if one.committed is None else one.committed.offset, one.end
+            )
+            for (topic, number), one in sorted(self._readings.items())
+        )

@@ -1,0 +1,70 @@
+"""Which numbered messages a source with `seq.enabled` has had: what is not larger comes again and is dropped."""
+
+from __future__ import annotations
+
+import os
+import time
+from hashlib import sha256
+from pathlib import Path
+
+import msgspec
+
+from cep_worker.kafka.fetched import Fetched
+from cep_worker.kafka.messages import Refused
+from cep_worker.kafka.sequences import HeaderError, without_header
+from query_plan.connectors.kafka import KafkaSourceOptions
+
+SENDER = "cep-sender"
+"""The header that tells workers apart which write one sequence: each counts for itself."""
+SAVE_S = 1.0
+
+
+class Seen:
+    """The largest number of each sequence, sender and partition, kept in a file. Lives on the source's thread."""
+
+    def __init__(self, folder: Path, plan: str, stream: str, options: KafkaSourceOptions) -> None:
+        names = "/".join((plan, stream, options.topic_list, options.group_id))
+        self._path = folder / f"{sha256(names.encode()).hexdigest()[:32]}.seen.json"
+        self._binary = options.is_binary_message == "true"
+        self._last = self._load()
+        self._saved_at = 0.0
+        self.repeated = 0
+
+    def take_off(self, fetched: Fetched) -> list[Refused]:
+        """Take the headers off; repeated messages are dropped. Gives the messages without a header."""
+        kept: list[tuple[int, bytes]] = []
+        refused: list[Refused] = []
+        for index, message in enumerate(fetched.payloads()):
+            try:
+                sequence, number, payload = without_header(message, binary=self._binary)
+            except HeaderError as error:
+                refused.append(Refused(fetched.message(index), f"the message {error}"))
+                continue
+            name = self._name(fetched, index, sequence)
+            if number <= self._last.get(name, -1):
+                self.repeated += 1
+                continue
+            self._last[name] = number
+            kept.append((index, payload))
+        fetched.replace(kept)
+        if time.monotonic() - self._saved_at >= SAVE_S:
+            self.save()
+        return refused
+
+    def save(self) -> None:
+        """The numbers are in the file. What comes again after a crash of the last second is not known."""
+        self._saved_at = time.monotonic()
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        new = self._path.with_suffix(".new")
+        new.write_bytes(msgspec.json.encode(self._last))
+        os.replace(new, self._path)
+
+    def _name(self, fetched: Fetched, index: int, sequence: str) -> str:
+        one = fetched.message(index)
+        return "/".join((one.topic, str(one.partition), fetched.header(index, SENDER), sequence))
+
+    def _load(self) -> dict[str, int]:
+        try:
+            return msgspec.json.decode(self._path.read_bytes(), type=dict[str, int])
+        except (FileNotFoundError, msgspec.DecodeError):
+            return {}

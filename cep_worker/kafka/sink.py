@@ -1,0 +1,344 @@
+"""Sink `kafka`: a message for each event, delivered when the brokers have it.
+
+The client sends in batches and tries again by itself for as long as it takes, in order; it numbers what it sends
+(idempotence), so that the brokers have each message once however often it was sent over one connection of the sink.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from cep_common.paced_log import PacedLog
+from cep_common.reach.guard import Guard
+from cep_worker.consumers import FrameId, GroupId
+from cep_worker.error_store.entries import Failed
+from cep_worker.kafka.client import Errors, common_settings, explained, library, made, refuse_brokers
+from cep_worker.kafka.seen import SENDER
+from cep_worker.kafka.sequences import Numbers, with_header
+from cep_worker.mappers.sinks import sink_mapper
+from cep_worker.mappers.value_texts import value_text
+from cep_worker.mappers.writing import Row, Template
+from cep_worker.sinks.base import Sink, SinkContext
+from cep_worker.sinks.http import WAITS_MS, idempotency_key
+from cep_worker.sinks.threaded import ThreadedSink, WriteError
+from query_plan.connectors.kafka import KafkaSinkOptions, is_topic
+from query_plan.connectors.options import options_of
+from query_plan.connectors.sinks import read_headers
+from query_plan.connectors.templates import attributes_in
+from topology.frames import event_rows
+
+logger = logging.getLogger(__name__)
+
+IDENTITY = "cep-id"
+"""The header by which a message of an exactly-once plan is known, however often it is sent."""
+POLL_S = 0.1
+CALL_S = 1.0
+PARTITIONER = "murmur2_random"
+"""By which keys have partitions, as in Kafka's Java clients."""
+FOR_GOOD = frozenset({"MSG_SIZE_TOO_LARGE", "RECORD_LIST_TOO_LARGE", "INVALID_RECORD", "INVALID_MSG", "_INVALID_ARG"})
+"""Errors of a message that is refused next time, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """Where an event's message goes, and what comes with it."""
+
+    topic: str
+    partition: int
+    key: bytes | None
+    headers: tuple[tuple[str, bytes], ...] = ()
+
+
+class _TargetError(ValueError):
+    """What the event makes of an option is no topic or no partition."""
+
+
+class _Targets:
+    """Makes the targets of events: one for all, or, where values stand in the options, one for each."""
+
+    def __init__(self, options: KafkaSinkOptions, context: SinkContext) -> None:
+        make = partial(Template, schema=context.schema, where=context.where(), value=_value)
+        headers = read_headers(options.headers)
+        self._topic = make(options.topic.strip(), option="topic")
+        self._partition = make(options.partition_no.strip(), option="partition.no")
+        self._key = make(options.key, option="key") if options.key else None
+        self._headers = [(name, make(text, option="headers")) for name, text in headers.items()]
+        self._key_alone = attributes_in(options.key) if options.key.strip().startswith("{{") else ()
+        texts = (options.topic, options.partition_no, options.key, *headers.values())
+        self._fixed = None if any(map(attributes_in, texts)) else self._target({})
+
+    def of(self, batch: pa.RecordBatch) -> Iterator[_Target | _TargetError]:
+        """The target of each event, or why it has none."""
+        if self._fixed is not None:
+            yield from (self._fixed for _ in range(batch.num_rows))
+            return
+        for row in event_rows(batch):
+            try:
+                yield self._target(row)
+            except _TargetError as error:
+                yield error
+
+    def _target(self, row: Row) -> _Target:
+        topic = self._topic.fill(row).decode()
+        if not is_topic(topic):
+            raise _TargetError(f"topic: {topic[:80]!r}, which the event makes of it, is no name of a topic")
+        written = self._partition.fill(row).decode().strip()
+        if written and not (written.isascii() and written.isdecimal() and len(written) <= 9):
+            raise _TargetError(f"partition.no: {written[:20]!r}, which the event makes of it, is no partition")
+        key = None if self._key is None else self._key.fill(row)
+        if self._key_alone and len(self._key_alone) == 1 and row.get(self._key_alone[0]) is None:
+            key = None
+        headers = tuple((name, template.fill(row)) for name, template in self._headers)
+        return _Target(topic, int(written) if written else -1, key, headers)
+
+
+@dataclass(slots=True)
+class _Outcome:
+    """What becomes of the messages of one write, by the row of their event."""
+
+    waiting: int = 0
+    failed: dict[int, Any] | None = None
+
+    def delivered(self, row: int, error: Any, _message: Any) -> None:
+        """As `on_delivery` of the library."""
+        self.waiting -= 1
+        if error is not None:
+            self.failed = {**(self.failed or {}), row: error}
+
+
+class _KafkaWriter:
+    def __init__(
+        self,
+        context: SinkContext,
+        options: KafkaSinkOptions,
+        write: Callable[[pa.RecordBatch], list[bytes]],
+        guard: Guard | None,
+    ) -> None:
+        self.problem = ""
+        self.steps = 0
+        self._kafka = library()
+        self._where = context.where()
+        self._options = options
+        self._targets = _Targets(options, context)
+        self._events = write
+        self._guard = guard
+        self._errors = Errors()
+        self._log = PacedLog(logger)
+        self._known: dict[str, int] = {}
+        """The topics that there are, with the number of their partitions."""
+        self._sender = context.worker.encode()
+        self._numbers = Numbers(_numbers_path(context)) if options.sequence_id else None
+        self._settings = _producer_settings(options, f"cep-{context.worker}", self._errors)
+        self._producer = made(self._kafka.Producer, self._settings, self._where)
+
+    def write(self, batch: pa.RecordBatch, frame: FrameId | None, stopping: threading.Event) -> None:
+        self._require_brokers(stopping)
+        payloads = self._payloads(batch)
+        unwanted: dict[int, str] = {}
+        targets: dict[int, _Target] = {}
+        for row, target in enumerate(self._targets.of(batch)):
+            if isinstance(target, _Target):
+                targets[row] = target
+            else:
+                unwanted[row] = str(target)
+        rows = list(targets)
+        tries = 0
+        began = time.monotonic()
+        while rows:
+            failed = self._send(rows, targets, payloads, frame, stopping, began)
+            for row in self._refused_together(failed):  # one of them is to blame; which, shows one by one
+                failed |= {row: (False, ""), **self._send([row], targets, payloads, frame, stopping, began)}
+                if not failed[row][1]:
+                    del failed[row]
+            unwanted |= {row: why for row, (for_good, why) in failed.items() if for_good}
+            rows = sorted(row for row, (for_good, _) in failed.items() if not for_good)
+            if not rows:
+                break
+            self.problem = reason = failed[rows[0]][1]
+            self._log.problem("brokers", "messages are not delivered: sink=%s reason=%s", self._where, reason)
+            if self._is_over(began) or stopping.wait(WAITS_MS[min(tries, len(WAITS_MS) - 1)] / 1_000):
+                given_up = "the sink ended before it was delivered" if stopping.is_set() else "given up"
+                unwanted |= {row: f"{given_up}: {failed[row][1]}" for row in rows}
+                break
+            tries += 1
+        self.problem = ""
+        if len(unwanted) < batch.num_rows:
+            self._log.over("brokers", "messages are delivered again: sink=%s", self._where)
+        if unwanted:
+            events = [Failed(batch.slice(row, 1), reason) for row, reason in sorted(unwanted.items())]
+            raise WriteError(events[-1].reason, events)
+
+    def commit(self, group: GroupId, stopping: threading.Event) -> None:
+        """Each message stands by itself; its header tells whether it came before."""
+
+    def close(self) -> None:
+        self._producer.purge()
+        self._producer.poll(0)
+
+    def _payloads(self, batch: pa.RecordBatch) -> list[bytes]:
+        payloads = self._events(batch)
+        if self._numbers is None:
+            return payloads
+        binary = self._options.is_binary_message == "true"
+        try:
+            numbers = self._numbers.take(len(payloads))
+        except OSError as error:
+            raise WriteError(f"numbers of sequence.id cannot be kept: {error.strerror}") from error
+        sequence = self._options.sequence_id
+        return [
+            with_header(one, sequence, number, binary=binary) for one, number in zip(payloads, numbers, strict=True)
+        ]
+
+    def _send(
+        self,
+        rows: list[int],
+        targets: dict[int, _Target],
+        payloads: list[bytes],
+        frame: FrameId | None,
+        stopping: threading.Event,
+        began: float,
+    ) -> dict[int, tuple[bool, str]]:
+        """Send the messages of `rows` in order. Gives those that the brokers do not have: whether for good, and why."""
+        outcome = _Outcome()
+        failed: dict[int, tuple[bool, str]] = {}
+        for row in rows:
+            target = targets[row]
+            if reason := self._refuse(target):
+                failed.update((other, (False, reason)) for other in rows[rows.index(row) :])  # none goes past it
+                break
+            error = self._produce(row, target, payloads[row], frame, outcome)
+            if error is not None:
+                failed[row] = error
+            if self._options.is_synchronous == "true":
+                self._drain(outcome, stopping, began)
+        self._drain(outcome, stopping, began)
+        for row, error in (outcome.failed or {}).items():
+            if error.fatal():
+                self._begin_again()
+            failed[row] = (error.name() in FOR_GOOD, self._reason(error))
+        return failed
+
+    @staticmethod
+    def _refused_together(failed: dict[int, tuple[bool, str]]) -> list[int]:
+        """The rows that brokers refused for good, where they may have been in one batch: it is refused as a whole."""
+        refused = [row for row, (for_good, _) in sorted(failed.items()) if for_good]
+        return refused if len(refused) > 1 else []
+
+    def _produce(
+        self, row: int, target: _Target, payload: bytes, frame: FrameId | None, outcome: _Outcome
+    ) -> tuple[bool, str] | None:
+        headers: list[tuple[str, bytes]] = list(target.headers)
+        if frame is not None:
+            headers.append((IDENTITY, idempotency_key(frame, row).encode()))
+        if self._numbers is not None:
+            headers.append((SENDER, self._sender))
+        while True:
+            try:
+                self._producer.produce(
+                    target.topic, payload, target.key, partition=target.partition, headers=headers,
+                    on_delivery=partial(outcome.delivered, row),
+                )  # fmt: skip
+            except BufferError:  # its queue is full: what is in it goes first
+                self._producer.poll(POLL_S)
+                continue
+            except self._kafka.KafkaException as error:
+                return error.args[0].name() in FOR_GOOD, explained(error.args[0])
+            outcome.waiting += 1
+            return None
+
+    def _drain(self, outcome: _Outcome, stopping: threading.Event, began: float) -> None:
+        """Wait until the brokers have all messages, or, when the sink ends or their time is over, take them back."""
+        purged = False
+        while outcome.waiting:
+            before = outcome.waiting
+            self._producer.poll(POLL_S)
+            if outcome.waiting < before:
+                self.steps += 1
+                self._errors.clear()
+            self.problem = self._errors.text
+            if not purged and (stopping.is_set() or self._is_over(began)):
+                purged = True
+                self._producer.purge()
+
+    def _refuse(self, target: _Target) -> str:
+        """Why no message can go to the topic and partition now, or nothing."""
+        count = self._known.get(target.topic)
+        if count is None or target.partition >= count:
+            try:
+                found = self._producer.list_topics(target.topic, timeout=CALL_S).topics[target.topic]
+            except self._kafka.KafkaException as error:
+                self._producer.poll(0)  # says why
+                return self._reason(error.args[0])
+            if found.error is not None:
+                return f"topic {target.topic}: {explained(found.error)}"
+            count = self._known[target.topic] = len(found.partitions)
+        if target.partition >= count:
+            return f"topic {target.topic} has no partition {target.partition}; it has 0 to {count - 1}"
+        return ""
+
+    def _reason(self, error: Any) -> str:
+        purged = error.name() in ("_PURGE_QUEUE", "_PURGE_INFLIGHT")
+        if purged:
+            return self._errors.text or "the brokers did not take the message in time"
+        if error.name() in ("_UNKNOWN_TOPIC", "UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_PARTITION"):
+            self._known.clear()
+        return self._errors.text if error.name() == "_TRANSPORT" and self._errors.text else explained(error)
+
+    def _require_brokers(self, stopping: threading.Event) -> None:
+        """The brokers' names mean hosts that the plan may reach. Raises WriteError when it gives up."""
+        tries, began = 0, time.monotonic()
+        while reason := refuse_brokers(self._options, self._guard, "sink"):
+            self.problem = reason
+            if self._is_over(began) or stopping.wait(WAITS_MS[min(tries, len(WAITS_MS) - 1)] / 1_000):
+                raise WriteError(reason)
+            tries += 1
+
+    def _is_over(self, began: float) -> bool:
+        waits = self._options.on_error == "WAIT"
+        return not waits and time.monotonic() - began >= self._options.timeout_ms / 1_000
+
+    def _begin_again(self) -> None:
+        """A producer that has lost count of what it sent is of no use any more."""
+        with suppress(self._kafka.KafkaException):
+            self._producer.purge()
+        self._producer = made(self._kafka.Producer, self._settings, self._where)
+
+
+def kafka_sink(context: SinkContext) -> Sink:
+    """A sink that writes to topics. ConfigError for options that cannot be used."""
+    options = options_of(KafkaSinkOptions, context.connector.options)
+    mapper = sink_mapper(context.connector, context.schema, default="json")
+    guard = None if "bootstrap.servers" in context.given else context.guard
+    return ThreadedSink(context, _KafkaWriter(context, options, mapper.events, guard), options.on_error)
+
+
+def _producer_settings(options: KafkaSinkOptions, client_id: str, errors: Errors) -> dict[str, Any]:
+    settings = {
+        "linger.ms": 5,
+        "partitioner": PARTITIONER,
+        "enable.idempotence": True,
+        **common_settings(options, client_id),
+    }
+    if settings.get("acks", settings.get("request.required.acks", "all")) not in ("all", "-1"):
+        settings["enable.idempotence"] = False
+    return settings | {"message.timeout.ms": 0, "error_cb": errors.note}
+
+
+def _numbers_path(context: SinkContext) -> Path:
+    names = "/".join((str(context.key.tenant), context.key.identity, context.connector.stream, context.label))
+    return Path(context.positions) / f"{sha256(names.encode()).hexdigest()[:32]}.numbers"
+
+
+def _value(kind: str, value: Any) -> str:
+    return "" if value is None else value_text(kind, value)

@@ -1,0 +1,404 @@
+"""Source `kafka`: events of the messages of topics.
+
+    brokers ──► consume ──► mapper ──► the worker's intake ──► in the log ──► committed
+                   ▲           └─► failed events: topic, partition, offset, payload
+    position: what the log has
+
+A batch is taken before the next one is asked for, so that a partition's messages keep their order, and a plan that does
+not keep up leaves them with the brokers.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import CancelledError, Future
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from cep_common.errors import ConfigError, InputError
+from cep_common.worker_reports import PartitionReport
+from cep_worker.connectors import Declared
+from cep_worker.error_store.desk import Attempt
+from cep_worker.error_store.entries import Failed
+from cep_worker.error_store.entries import Origin as Failing
+from cep_worker.kafka.client import Errors, common_settings, explained, library, made, refuse_brokers
+from cep_worker.kafka.fetched import Fetched
+from cep_worker.kafka.messages import MessageReader, Refused, StoredMessages, stored
+from cep_worker.kafka.positions import OutOfRangeError, Position
+from cep_worker.kafka.readings import Reader, Reading, Readings
+from cep_worker.kafka.seen import Seen
+from cep_worker.mappers.sources import source_format
+from cep_worker.mappers.transport_properties import split_attributes
+from cep_worker.sources.base import SourceContext
+from cep_worker.spool.records import Origin
+from query_plan.connectors.kafka import KafkaSourceOptions, read_offsets, read_partitions, read_topics
+from query_plan.connectors.options import options_of
+
+logger = logging.getLogger(__name__)
+
+MOST_MESSAGES = 10_000
+"""So many messages are taken at once."""
+MOST_BYTES = 16_777_216
+"""About so many bytes of messages are taken at once."""
+CONSUME_S = 0.2
+RETRY_S = 1.0
+CALL_S = 5.0
+PROBE_S = 2.0
+ENDING_S = 0.5
+SAFE_S = 5.0
+"""Longer than it takes until what is taken is safe."""
+PAUSE_S = 30.0
+"""A plan that has taken nothing for so long must not cost the worker its place in the group."""
+SHOWN_S = 60.0
+"""Messages that were left out are told as what is wrong now for so long."""
+_GONE = ("inactive", "unknown-stream")
+
+
+class _BeginAgainError(Exception):
+    """The consumer is of no use any more; the message says why."""
+
+
+class KafkaSource:
+    """Reads in a thread of its own."""
+
+    def __init__(self, context: SourceContext, options: KafkaSourceOptions, reader: MessageReader) -> None:
+        self._kafka = library()
+        self._where = context.where()
+        self._context = context
+        self._options = options
+        self._reader = reader
+        self._stream = context.declared.stream
+        self._topics = read_topics(options.topic_list)
+        self._listed = read_partitions(options.partition_no_list)
+        self._plan = context.declared.plan()
+        key = context.declared.key
+        identity = f"{context.declared.tenant()}/{key.identity if key is not None else ''}"
+        self._names = (identity, self._stream.lasting_name())
+        self._seen = (
+            Seen(Path(context.files.positions), *self._names, options) if options.seq_enabled == "true" else None
+        )
+        self._errors = Errors()
+        self._trouble = self._left_out = ""
+        self._left_out_at = self._trouble_at = 0.0
+        self._most = MOST_MESSAGES
+        self._readings: Readings | None = None
+        self._ending = threading.Event()
+        self._stirred = threading.Event()
+        self._replays: queue.SimpleQueue[tuple[pa.RecordBatch, Attempt]] = queue.SimpleQueue()
+        self.dropped_events = 0
+        self.delivered_events = 0
+        self._settings = self._consumer_settings()
+        made(self._kafka.Consumer, self._settings, self._where).close()  # wrong settings are the plan's error at once
+        self._thread = threading.Thread(target=self._run, name=f"kafka source {self._topics[0]}", daemon=True)
+        self._thread.start()
+
+    @property
+    def error(self) -> str:
+        """What is wrong now, or which message was left out last."""
+        wrong = self._trouble or self._errors.text
+        if wrong:
+            return f"{self._where}: {wrong}"
+        recent = time.monotonic() - self._left_out_at < SHOWN_S
+        return f"{self._where}: {self._left_out}" if self._left_out and recent else ""
+
+    @property
+    def partitions(self) -> tuple[PartitionReport, ...]:
+        readings = self._readings
+        return readings.reports if readings is not None else ()
+
+    def retry(self, now_ms: int) -> None:
+        """Batches wait in the worker's intake, not here."""
+
+    def reroute(self, declared: Declared, now_ms: int) -> None:
+        self._stream = declared.stream
+        self._plan = declared.plan()
+
+    def tick(self, now_ms: int) -> None:
+        """Nothing to do."""
+
+    def replay(self, batch: pa.RecordBatch, attempt: Attempt) -> None:
+        self._replays.put((batch, attempt))
+        self._stirred.set()
+
+    def close(self) -> None:
+        """What was not taken until then is read again by the next one."""
+        self._ending.set()
+        self._stirred.set()
+        self._thread.join(ENDING_S)
+
+    # ---- the source's thread ----------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while not self._ending.is_set():
+            try:
+                self._serve()
+            except (_BeginAgainError, OutOfRangeError) as error:
+                self._tell_trouble(str(error))
+            except InputError as error:  # the plan is not active, or being deployed
+                self._tell_trouble("" if error.reason_code in _GONE else error.message)
+            except self._kafka.KafkaException as error:
+                self._tell_trouble(explained(error.args[0]))
+            except Exception as defect:  # the border of the thread: the plan's last error tells people of it
+                trouble = f"it cannot read: {type(defect).__name__}: {defect}"
+                if trouble != self._trouble:
+                    logger.exception("%s: %s", self._where, trouble)
+                self._trouble = trouble
+            self._replay_all()
+            self._ending.wait(RETRY_S)
+        self._replay_all()
+
+    def _serve(self) -> None:
+        """Read until the source ends. Raises what keeps it from reading."""
+        if reason := refuse_brokers(self._options, self._context.guard if self._guarded() else None, "source"):
+            raise _BeginAgainError(reason)
+        self._newest(())  # whether the plan takes events at all
+        consumer = self._kafka.Consumer(self._settings)
+        readings = Readings(
+            self._kafka, self._what(), self._newest, self._tell_left_out, self._joined, self._left
+        )  # fmt: skip
+        try:
+            self._require_topics(consumer)
+            consumer.subscribe(
+                list(self._topics), on_assign=readings.assigned, on_revoke=readings.revoked, on_lost=readings.lost
+            )
+            self._readings = readings
+            probed = time.monotonic()
+            while not self._ending.is_set():
+                self._turn(consumer, readings)
+                if time.monotonic() - probed >= PROBE_S:
+                    probed = time.monotonic()
+                    self._probe(consumer)
+        finally:
+            self._readings = None
+            with suppress(self._kafka.KafkaException, RuntimeError):
+                readings.commit(consumer, at_once=True)
+            readings.lost(consumer, [])
+            consumer.close()
+            if self._seen is not None:
+                self._seen.save()
+
+    def _turn(self, consumer: Any, readings: Readings) -> None:
+        by_partition: dict[tuple[str, int], list[Any]] = {}
+        size = count = 0
+        for one in consumer.consume(self._most, timeout=CONSUME_S):
+            if one.error() is not None:
+                self._heed(consumer, readings, one)
+                continue
+            by_partition.setdefault((one.topic(), one.partition()), []).append(one)
+            size += len(one)
+            count += 1
+        if count:
+            self._most = max(1, min(MOST_MESSAGES, MOST_BYTES * count // max(size, 1)))
+            self._errors.clear()
+            self._tell_trouble("")
+        for (topic, number), messages in by_partition.items():
+            reading = readings.reading(topic, number)
+            if reading is not None:
+                self._take(consumer, readings, reading, messages)
+        for topic, number in readings.tick(consumer):
+            self._context.intake.rest(self._name(topic, number), self._stream)
+        self._replay_all()
+
+    def _take(self, consumer: Any, readings: Readings, reading: Reading, messages: list[Any]) -> None:
+        """All messages of one partition go on: as events, or among the failed ones."""
+        topic, number = messages[0].topic(), messages[0].partition()
+        last = Position(reading.position.generation, messages[-1].offset() + 1)
+        fetched = Fetched([one for one in messages if one.offset() >= reading.position.offset])
+        refused: list[Refused] = []
+        if self._seen is not None:
+            refused += self._seen.take_off(fetched)
+        batch, unreadable = self._reader.read(fetched, self._context.now_ms())
+        self._keep_failed([*refused, *unreadable])
+        if batch is not None and batch.num_rows:
+            self._submit(consumer, self._name(topic, number), batch, Origin(reading.origin, last.number()))
+            self.delivered_events += batch.num_rows
+        readings.took(topic, number, last)
+
+    def _submit(self, consumer: Any, name: tuple[Any, ...], batch: pa.RecordBatch, origin: Origin | None) -> None:
+        """The worker has the events in its log. Raises _BeginAgainError when the source ends before, and InputError
+        when the plan takes nothing now."""
+        while True:
+            taken = self._context.intake.submit(name, self._stream, batch, origin)
+            try:
+                return self._wait(consumer, taken)
+            except InputError as error:
+                if error.reason_code in _GONE:
+                    raise
+                self._tell_trouble(error.message)
+            if self._ending.wait(RETRY_S):
+                raise _BeginAgainError("")
+
+    def _wait(self, consumer: Any, taken: Future[None]) -> None:
+        taken.add_done_callback(lambda _: self._stirred.set())
+        waited_since = time.monotonic()
+        paused = False
+        while not taken.done() and not self._ending.is_set():
+            self._stirred.wait(RETRY_S)
+            self._stirred.clear()
+            if not taken.done() and time.monotonic() - waited_since >= PAUSE_S:
+                consumer.pause(consumer.assignment())  # partitions that came meanwhile as well
+                consumer.poll(0)  # the brokers see that the member is alive
+                paused = True
+        if paused:
+            consumer.resume(consumer.assignment())
+        if not taken.done():
+            taken.cancel()
+        try:
+            taken.result(SAFE_S)
+        except (CancelledError, TimeoutError):
+            raise _BeginAgainError("") from None
+
+    def _heed(self, consumer: Any, readings: Readings, message: Any) -> None:
+        """An error that came in the place of a message."""
+        error = message.error()
+        if error.code() == self._kafka.KafkaError._PARTITION_EOF:
+            return
+        if error.code() == self._kafka.KafkaError._AUTO_OFFSET_RESET:
+            readings.out_of_range(consumer, message.topic(), message.partition())
+            return
+        place = f"topic {message.topic()}: " if message.topic() else ""
+        raise _BeginAgainError(f"{place}{explained(error)}")
+
+    def _probe(self, consumer: Any) -> None:
+        """See whether what was wrong still is."""
+        if self._errors.text:
+            with suppress(self._kafka.KafkaException):
+                consumer.list_topics(self._topics[0], timeout=RETRY_S)
+                self._errors.clear()
+        elif time.monotonic() - self._trouble_at >= CALL_S:
+            self._tell_trouble("")
+
+    def _require_topics(self, consumer: Any) -> None:
+        for topic in self._topics:
+            found = self._topic(consumer, topic)
+            if found.error is not None:
+                raise _BeginAgainError(f"topic {topic}: {explained(found.error)}")
+            if missing := sorted(set(self._listed) - set(found.partitions)):
+                there = f"it has 0 to {len(found.partitions) - 1}"
+                raise _BeginAgainError(f"topic {topic} has no partition {missing[0]} (partition.no.list); {there}")
+        self._errors.clear()
+
+    def _topic(self, consumer: Any, topic: str) -> Any:
+        """What the brokers say of the topic. Raises _BeginAgainError when they say nothing."""
+        deadline = time.monotonic() + CALL_S
+        while True:
+            try:
+                return consumer.list_topics(topic, timeout=PROBE_S / 2).topics[topic]
+            except self._kafka.KafkaException as error:
+                consumer.poll(0)  # says why
+                if self._errors.text or self._ending.is_set() or time.monotonic() >= deadline:
+                    raise _BeginAgainError(self._errors.text or explained(error.args[0])) from None
+
+    def _keep_failed(self, refused: Sequence[Refused]) -> None:
+        if not refused:
+            return
+        failed = [
+            Failed(stored([one], self._context.now_ms()), f"{one.message.place()}: {one.reason}") for one in refused
+        ]
+        origin = Failing(self._plan, self._context.declared.connector.stream, "source", self._context.label)
+        kept = self._context.errors.keep(origin, failed)
+        self.dropped_events += len(refused)
+        lost = f"; {kept.lost} of them are lost: {kept.problem}" if kept.lost else " (cep errors)"
+        self._tell_left_out(f"{failed[-1].reason}; messages that are no events so far: {self.dropped_events}{lost}", 0)
+
+    def _replay_all(self) -> None:
+        while not self._replays.empty():
+            batch, attempt = self._replays.get()
+            try:
+                self._replay(batch, attempt)
+            except Exception as error:  # noqa: BLE001 - whoever waits for the attempt is told
+                attempt.refuse(InputError("no-room", f"{type(error).__name__}: {error}"))
+
+    def _replay(self, batch: pa.RecordBatch, attempt: Attempt) -> None:
+        try:
+            events, refused = self._reader.read(StoredMessages(batch), self._context.now_ms())
+            if events is not None and events.num_rows:
+                self._context.intake.submit(("replay", *self._names), self._stream, events).result(SAFE_S)
+        except (InputError, ValueError) as error:
+            attempt.refuse(error if isinstance(error, InputError) else InputError("failed-again", str(error)))
+            return
+        if refused:
+            now_ms = self._context.now_ms()
+            attempt.failed([Failed(stored([one], now_ms), f"{one.message.place()}: {one.reason}") for one in refused])
+        attempt.end()
+
+    def _newest(self, origins: Sequence[bytes]) -> list[int | None]:
+        return self._context.intake.newest(self._stream, origins).result(SAFE_S)
+
+    def _joined(self, topic: str, partition: int) -> None:
+        self._context.intake.join(self._name(topic, partition), self._stream)
+
+    def _left(self, topic: str, partition: int) -> None:
+        self._context.intake.leave(self._name(topic, partition), self._stream)
+
+    def _name(self, topic: str, partition: int) -> tuple[str | int, ...]:
+        """What tells the partition from others: event time waits for each of them."""
+        return ("kafka-source", *self._names, self._context.label, topic, partition)
+
+    def _guarded(self) -> bool:
+        return "bootstrap.servers" not in self._context.declared.given
+
+    def _what(self) -> Reader:
+        options = self._options
+        return Reader(
+            *self._names, self._listed, read_offsets(options.topic_offsets_map), options.reset(),  # type: ignore[arg-type]
+            commits=options.enable_offsets_commit == "true", waits=options.enable_async_commit == "false",
+            safe_s=self._context.safe_ms / 1000,
+        )  # fmt: skip
+
+    def _consumer_settings(self) -> dict[str, Any]:
+        options = self._options
+        group = options.group_id.strip()
+        if self._listed:  # other consumers of the group may read other partitions, and would be given these
+            group = ".".join((group, *self._names[0].split("/"), self._context.declared.connector.stream))
+        settings = {
+            "session.timeout.ms": 10_000,
+            "isolation.level": "read_committed",
+            "fetch.queue.backoff.ms": 10,
+            "queued.max.messages.kbytes": 32_768,
+            **common_settings(options, f"cep-{self._context.worker}"),
+        }
+        self._most = int(settings.pop("max.poll.records", MOST_MESSAGES))
+        return settings | {
+            "group.id": group,
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "auto.offset.reset": "error",
+            "partition.assignment.strategy": "roundrobin,range",
+            "allow.auto.create.topics": False,
+            "error_cb": self._errors.note,
+        }
+
+    def _tell_left_out(self, problem: str, lost: int) -> None:
+        self._left_out, self._left_out_at = problem, time.monotonic()
+        self.dropped_events += lost
+        logger.warning("%s: %s", self._where, problem)
+
+    def _tell_trouble(self, trouble: str) -> None:
+        """It is logged once, however often it is found."""
+        if trouble and trouble != self._trouble:
+            logger.warning("%s: %s", self._where, trouble)
+        if trouble:
+            self._trouble_at = time.monotonic()
+        self._trouble = trouble
+
+
+def kafka_source(context: SourceContext) -> KafkaSource:
+    """A source that reads topics. ConfigError for options that cannot be used."""
+    declared, where = context.declared, context.where()
+    options = options_of(KafkaSourceOptions, declared.connector.options)
+    schema = declared.stream.schema
+    split = split_attributes(declared.connector, schema, f"@map of {where}")
+    form = source_format(split.connector, split.body, f"@map of {where}")
+    try:
+        reader = MessageReader(form, schema, split.properties, options.timestamp or None)
+    except InputError as error:
+        raise ConfigError(f"{where}: timestamp: {error.message}") from error
+    return KafkaSource(context, options, reader)

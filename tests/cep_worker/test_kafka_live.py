@@ -1,0 +1,318 @@
+"""Sources and sinks of type kafka in front of a real worker and a real broker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import requests
+from kafka_broker import PASSWORD, USER, Broker
+from kafka_topics import Topic
+from worker_world import World, alerts, until
+
+from cep_common.messages import DeployedPlan
+from cep_worker.config import FileSourcesConfig, SinkConfig, SourcesConfig
+
+pytestmark = pytest.mark.cluster
+
+EVENT = '{"event": {"carrier": "UA", "dep_delay": 5, "price": 1.5}}'
+ROW = ("UA", 5, 1.5)
+
+
+def delays(receiver: Any) -> list[Any]:
+    return [row[2] for row in receiver.rows()]
+
+
+def error(world: World) -> str:
+    return str(world.reports()[0].last_error) if world.reports() else ""
+
+
+def partitions(world: World) -> list[Any]:
+    assert world.worker is not None
+    return [each for one in world.worker._data.parts().connectors for each in one.partitions]
+
+
+def restarted(world: World, plan: DeployedPlan) -> None:
+    """The worker leaves and starts again."""
+    assert world.worker is not None
+    world.worker.stop()
+    world.worker = None
+    world.manager.stop()
+    world.start(plan)
+
+
+def test_a_source_reads_what_there_is_and_what_comes_and_tells_the_lag(world: World, kafka: Broker) -> None:
+    topic = Topic(kafka)
+    topic.send(EVENT, f"[{EVENT}, {EVENT}]", '{"carrier": null,\n "dep_delay": 6, "price": 2}')
+    world.start(topic.source())
+    receiver = world.connected_receiver()
+    until(lambda: len(receiver.rows()) == 4, receiver)
+    assert [row[1:] for row in receiver.rows()] == [ROW, ROW, ROW, (None, 6, 2.0)]
+    topic.events(7, 3)
+    until(lambda: len(receiver.rows()) == 7, receiver)
+    until(lambda: topic.committed(topic.group) == 6, receiver)
+    until(lambda: [(one.position, one.committed, one.end) for one in partitions(world)] == [(6, 6, 6)], receiver)
+    assert partitions(world)[0].lag == 0
+    text = requests.get(world.url("/metrics"), timeout=5).text
+    labels = f'partition="0",plan="KnockOnDelays",stream="Departures",tenant="-1234",topic="{topic.name}"'
+    assert f"cep_kafka_source_position{{{labels}}} 6.0" in text
+    assert f"cep_kafka_source_lag{{{labels}}} 0.0" in text
+
+
+def test_a_restarted_worker_goes_on_where_its_log_ends_whatever_is_committed(world: World, kafka: Broker) -> None:
+    topic = Topic(kafka)
+    topic.events(1, 5)
+    plan = topic.source()
+    world.start(plan)
+    receiver = world.connected_receiver()
+    until(lambda: delays(receiver) == [1, 2, 3, 4, 5], receiver)
+    assert world.worker is not None
+    world.worker.stop()
+    world.worker = None
+    world.manager.stop()
+    topic.events(6, 5)
+    topic.commit(topic.group, 10)  # somebody else took the group's messages
+    world.start(plan)
+    until(lambda: delays(receiver) == list(range(1, 11)), receiver)
+    until(lambda: topic.committed(topic.group) == 10, receiver)
+
+
+def test_messages_that_are_none_are_failed_events_and_can_be_replayed(world: World, kafka: Broker) -> None:
+    topic = Topic(kafka)
+    topic.events(1, 1)
+    topic.send('{"carrier": "UA", "dep_delay": 2}', key="k", headers={"h": b"v"})
+    topic.send(b"\xff", None)
+    topic.events(3, 1)
+    world.start(topic.source())
+    receiver = world.connected_receiver()
+    until(lambda: delays(receiver) == [1, 3], receiver)
+    found = requests.get(world.url("/errors"), {"plan": "KnockOnDelays"}, timeout=5).json()
+    assert [(one["kind"], one["sink"], one["stream"]) for one in found["entries"]] == [
+        ("source", "kafka", "Departures")
+    ] * 3
+    first = found["entries"][0]
+    assert first["reason"] == f"{topic.name}[0] offset 1: price is missing (double)"
+    event = first["events"][0]
+    assert (event["topic"], event["partition"], event["offset"]) == (topic.name, 0, 1)
+    assert event["payload"] == {"carrier": "UA", "dep_delay": 2}
+    assert "no value (a tombstone)" in found["entries"][2]["reason"]
+    until(lambda: f"{topic.name}[0] offset 3" in error(world))
+    again = requests.post(world.url("/errors/replay"), json={"plan": "KnockOnDelays", "ids": [first["id"]]}, timeout=9)
+    assert [one["code"] for one in again.json()["refused"]] == ["failed-again"]
+    lenient = topic.source(mapped={"fail.on.missing.attribute": "false"})
+    world.manager.deploy(msgspec.structs.replace(lenient, epoch=8))
+    until(lambda: world.reports()[0].epoch == 8)
+    again = requests.post(world.url("/errors/replay"), json={"plan": "KnockOnDelays", "ids": [first["id"]]}, timeout=9)
+    assert again.json()["replayed"] == 1, again.json()
+    until(lambda: delays(receiver) == [1, 3, 2], receiver)
+
+
+def test_what_comes_beside_a_message_are_attributes(world: World, kafka: Broker) -> None:
+    topic = Topic(kafka, partitions=3)
+    paths = {"attributes.carrier": "trp:key", "attributes.dep_delay": "$.d", "attributes.price": "trp:offset"}
+    topic.send('{"d": 1}', '{"d": 2}', partition=2, key="UA")
+    world.start(topic.source(mapped=paths))
+    receiver = world.connected_receiver()
+    until(lambda: len(receiver.rows()) == 2, receiver)
+    assert [row[1:] for row in receiver.rows()] == [("UA", 1, 0.0), ("UA", 2, 1.0)]
+    paths |= {"attributes.carrier": "trp:who", "attributes.price": "trp:partition"}
+    world.manager.deploy(msgspec.structs.replace(topic.source(mapped=paths), epoch=8))
+    until(lambda: world.reports()[0].epoch == 8)
+    topic.send('{"d": 3}', partition=1, headers={"who": b"DL"})
+    receiver = world.connected_receiver()
+    until(receiver.rows, receiver)
+    assert receiver.rows()[-1][1:] == ("DL", 3, 1.0)
+
+
+@pytest.mark.parametrize(("mapper", "value"), [("csv", "UA,5,1.5"), ("text", 'carrier:"UA",\ndep_delay:5,\nprice:1.5')])
+def test_any_mapper_reads_messages(world: World, kafka: Broker, mapper: str, value: str) -> None:
+    topic = Topic(kafka)
+    topic.send(value, value)
+    world.start(topic.source(mapper))
+    receiver = world.connected_receiver()
+    until(lambda: [row[1:] for row in receiver.rows()] == [ROW, ROW], receiver)
+
+
+def test_listed_partitions_and_offsets_alone_are_read(world: World, kafka: Broker) -> None:
+    topic = Topic(kafka, partitions=3)
+    for partition in range(3):
+        topic.events(10 * partition, 4, partition)
+    options = {"partition_no_list": "0,2", "threading_option": "partition.wise"}
+    world.start(topic.source(**options, topic_offsets_map=f"{topic.name}=1"))
+    receiver = world.connected_receiver()
+    until(lambda: sorted(delays(receiver)) == [2, 3, 22, 23], receiver)  # as Siddhi: behind the offset
+    assert sorted(one.partition for one in partitions(world)) == [0, 2]
+
+
+def test_deleted_messages_are_told_and_a_topic_made_again_is_read_from_its_beginning(
+    world: World, kafka: Broker
+) -> None:
+    topic = Topic(kafka)
+    topic.events(1, 3)
+    plan = topic.source()
+    world.start(plan)
+    receiver = world.connected_receiver()
+    until(lambda: delays(receiver) == [1, 2, 3], receiver)
+    assert world.worker is not None
+    world.worker.stop()
+    world.worker = None
+    world.manager.stop()
+    topic.events(4, 4)
+    topic.delete_before(5)
+    world.start(plan)
+    until(lambda: delays(receiver) == [1, 2, 3, 6, 7], receiver)
+    assert "2 messages were deleted before they were read (retention)" in error(world)
+    topic.delete()
+    again = Topic(kafka, name=topic.name)
+    again.events(50, 2)
+    until(lambda: delays(receiver)[5:] == [50, 51], receiver, deadline_ms=30_000)
+
+
+def test_wrong_brokers_and_topics_are_told_and_tried_again(world: World, kafka: Broker) -> None:
+    topic = Topic(kafka)
+    missing = topic.source(topic_list="not-there")
+    world.start(missing)
+    until(lambda: "topic not-there: the topic or partition does not exist: create it" in error(world))
+    other = Topic(kafka, name="not-there")
+    other.events(1, 1)
+    receiver = world.connected_receiver()
+    until(lambda: delays(receiver) == [1], receiver)
+    until(lambda: not error(world), receiver)
+    world.manager.deploy(msgspec.structs.replace(topic.source(partition_no_list="4"), epoch=8))
+    until(lambda: f"topic {topic.name} has no partition 4" in error(world))
+    world.manager.deploy(msgspec.structs.replace(topic.source(bootstrap_servers="127.0.0.1:1"), epoch=9))
+    until(lambda: "no connection to a broker" in error(world) or "no broker answers" in error(world))
+
+
+def test_sasl_and_tls_protect_connections_and_their_errors_say_what_to_check(
+    world: World, kafka: Broker, tls_files: tuple[str, str], tmp_path: Path
+) -> None:
+    topic = Topic(kafka)
+    secret = tmp_path / "password"
+    secret.write_text(PASSWORD + "\n")
+    topic.events(1, 1)
+    sasl = {"bootstrap_servers": kafka.sasl, "security_protocol": "SASL_PLAINTEXT", "sasl_username": USER}
+    world.start(topic.source(**sasl, sasl_password="wrong"))  # noqa: S106 - that is the test
+    until(lambda: "the broker refused who we are: check sasl.mechanism" in error(world))
+    tls = {"bootstrap_servers": kafka.tls, "security_protocol": "SSL"}
+    world.manager.deploy(msgspec.structs.replace(topic.source(**tls), epoch=8))
+    until(lambda: "TLS failed: check security.protocol, ssl.ca.location" in error(world))
+    plan = topic.source(**sasl, password_file=str(secret))
+    sink = topic.sink(**tls, ssl_ca_location=tls_files[0]).sinks
+    world.manager.deploy(msgspec.structs.replace(plan, epoch=9, sinks=sink))
+    until(lambda: world.reports()[0].epoch == 9)
+    receiver = world.connected_receiver()
+    until(lambda: delays(receiver) == [1], receiver)
+    publisher = world.publisher(msgspec.structs.replace(plan, epoch=9)).open()
+    publisher.send("Alerts", alerts((1, "UA", 5)))
+    until(lambda: not publisher.link.outbox.pending, publisher)
+    assert topic.messages(2)[1].value() == b'{"event":{"carrier":"UA","late":5}}'
+
+
+def test_a_sink_writes_messages_where_their_events_say(world: World, kafka: Broker) -> None:
+    one, two = Topic(kafka, partitions=3), Topic(kafka)
+    parts = {"topic": "{{carrier}}", "partition_no": "{{late}}", "key": "k-{{late}}", "headers": "'who:{{carrier}}'"}
+    plan = one.sink(**parts, on_error="STORE")
+    world.start(plan)
+    publisher = world.publisher(plan).open()
+    rows = [(1, one.name, 2), (2, two.name, 0), (3, one.name, 2), (4, "no topic", 0), (5, one.name, -1)]
+    publisher.send("Alerts", alerts(*rows))
+    until(lambda: not publisher.link.outbox.pending, publisher)
+    found = one.messages(2)
+    assert [(each.partition(), each.key(), each.headers()) for each in found] == [
+        (2, b"k-2", [("who", one.name.encode())])
+    ] * 2
+    assert two.messages(1)[0].value() == b'{"event":{"carrier":"%s","late":0}}' % two.name.encode()
+    kept = requests.get(world.url("/errors"), {"plan": "KnockOnDelays"}, timeout=5).json()["entries"]
+    assert ["is no name of a topic" in kept[0]["reason"], "is no partition" in kept[1]["reason"]] == [True, True]
+
+
+def test_a_message_that_is_too_large_is_kept_and_the_others_go_on(world: World, kafka: Broker) -> None:
+    topic = Topic(kafka, **{"max.message.bytes": "2000"})
+    plan = topic.sink(on_error="STORE")
+    world.start(plan)
+    publisher = world.publisher(plan).open()
+    publisher.send("Alerts", alerts((1, "a", 1), (2, "b" * 3_000, 2), (3, "c", 3)))
+    until(lambda: not publisher.link.outbox.pending, publisher)
+    assert len(topic.messages(2)) == 2
+    kept = requests.get(world.url("/errors"), {"plan": "KnockOnDelays"}, timeout=5).json()["entries"]
+    assert len(kept) == 1
+    assert "the message is larger than the topic's max.message.bytes" in kept[0]["reason"]
+
+
+def test_numbered_messages_count_once(make_world: Callable[..., World], kafka: Broker, tmp_path: Path) -> None:
+    topic = Topic(kafka)
+    world = make_world(file_sources=FileSourcesConfig(positions=str(tmp_path)))
+    both = msgspec.structs.replace(
+        topic.sink("csv", sequence_id="s", partition_no="0"),
+        sources=topic.source("text", {"regex.A": "(.*)"}, seq_enabled="true").sources,
+    )
+    plan = msgspec.structs.replace(both, sources=())
+    world.start(plan)
+    publisher = world.publisher(plan).open()
+    publisher.send("Alerts", alerts((1, "a", 1), (2, "b", 2)))
+    until(lambda: not publisher.link.outbox.pending, publisher)
+    values = [one.value() for one in topic.messages(2)]
+    assert values == [b"s:0~a,1", b"s:1~b,2"]
+    ours = Topic(kafka)
+    ours.send("s:0~UA,1,1", "s:1~UA,2,1", "s:1~UA,2,1", "s:0~UA,1,1", "s:2~UA,3,1", "UA,4,1")
+    world.manager.deploy(msgspec.structs.replace(ours.source("csv", seq_enabled="true"), epoch=8))
+    until(lambda: world.reports()[0].epoch == 8)
+    receiver = world.connected_receiver()
+    until(lambda: delays(receiver) == [1, 2, 3], receiver)
+    until(lambda: "has no header with a sequence number" in error(world), receiver)
+    restarted(world, msgspec.structs.replace(ours.source("csv", seq_enabled="true"), epoch=8))
+    ours.send("s:2~UA,3,1", "s:3~UA,4,1")
+    until(lambda: delays(receiver) == [1, 2, 3, 4], receiver)
+
+
+def test_two_workers_share_partitions_and_hand_them_over(make_world: Callable[..., World], kafka: Broker) -> None:
+    topic = Topic(kafka, partitions=2)
+    plan = topic.source()
+    one, two = make_world(), make_world(name="worker-2")
+    one.start(plan)
+    first = one.connected_receiver()
+    until(lambda: len(partitions(one)) == 2, first)
+    topic.events(1, 2, 0)
+    topic.events(11, 2, 1)
+    until(lambda: sorted(delays(first)) == [1, 2, 11, 12], first)
+    two.start(plan)
+    second = two.connected_receiver()
+    until(lambda: len(partitions(one)) == len(partitions(two)) == 1, first, second, deadline_ms=20_000)
+    topic.events(3, 2, 0)
+    topic.events(13, 2, 1)
+    until(lambda: len(first.rows()) + len(second.rows()) == 8, first, second)
+    assert one.worker is not None
+    one.worker.stop()
+    one.worker = None
+    topic.events(5, 1, 0)
+    topic.events(15, 1, 1)
+    until(lambda: len(partitions(two)) == 2, second, deadline_ms=20_000)
+    until(lambda: len(first.rows()) + len(second.rows()) == 10, first, second)
+    assert sorted(delays(first) + delays(second)) == [1, 2, 3, 4, 5, 11, 12, 13, 14, 15]
+
+
+def test_a_sink_waits_for_a_topic_and_goes_on(world: World, kafka: Broker) -> None:
+    plan = Topic(kafka).sink(topic="comes-later")
+    world.start(plan)
+    publisher = world.publisher(plan).open()
+    publisher.send("Alerts", alerts((1, "UA", 5)))
+    until(lambda: "topic comes-later: the topic or partition does not exist: create it" in error(world), publisher)
+    topic = Topic(kafka, name="comes-later")
+    until(lambda: not publisher.link.outbox.pending, publisher, deadline_ms=20_000)
+    assert len(topic.messages(1)) == 1
+    until(lambda: not error(world), publisher)
+
+
+def test_plans_reach_listed_brokers_alone(make_world: Callable[..., World], kafka: Broker) -> None:
+    topic = Topic(kafka)
+    world = make_world(sinks=SinkConfig(), sources=SourcesConfig())
+    plan = msgspec.structs.replace(topic.source(), sinks=topic.sink().sinks)
+    world.start(plan)
+    refused = f"bootstrap.servers: kafka://{kafka.servers} may not be called; name it in "
+    until(lambda: f"{refused}sources.urls of the worker's configuration" in error(world))
+    world.manager.deploy(msgspec.structs.replace(plan, sources=(), epoch=8))
+    until(lambda: f"{refused}sinks.urls of the worker's configuration" in error(world))
