@@ -215,7 +215,11 @@ def test_every_sink_and_listener_of_a_stream_gets_its_events(world: World, tmp_p
 @pytest.mark.parametrize(
     ("kind", "options", "message"),
     [
-        ("telegram", {}, "unknown type of sink telegram; known types: email, file, http, inMemory, kafka, log, rdbms, zeromq"),
+        (
+            "telegram",
+            {},
+            "unknown type of sink telegram; known types: email, file, http, inMemory, kafka, log, rdbms, zeromq",
+        ),
         ("file", {}, "missing required option file.uri"),
         ("file", {"file.url": "x"}, "unknown option file.url; did you mean 'file.uri'?"),
         ("file", {"file.uri": "/nowhere/at/all"}, "file.uri: /nowhere/at/all: No such file or directory"),
