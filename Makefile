@@ -11,7 +11,7 @@ ACCEPTANCE := $(addprefix tests/system/,test_time_live.py test_busy_host.py test
 # pytest rewrites the asserts of every test file; kept as bytecode, that is done once and not by each process again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo up test check lint unit programs tour chaos redteam soak simulate fuzz-differential lock clean acceptance
+.PHONY: help demo up test check lint unit programs tour chaos redteam soak simulate fuzz-differential peers lock clean acceptance
 
 help:            ## say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## / — /'
@@ -59,6 +59,9 @@ simulate: $(READY) ## many seeded schedules under virtual time: make simulate SE
 
 fuzz-differential: $(READY) ## random plans and events against the real Siddhi: make fuzz-differential SEED=1 CASES=10000 FIRST=0
 	$(BIN)/python -m tools.differential.run --seed $(or $(SEED),1) --cases $(or $(CASES),10000) --first $(or $(FIRST),0)
+
+peers: $(READY)  ## the released Siddhi and our engine side by side: make peers ARGS="--kind 'pat_*' --quick"
+	$(BIN)/python -m benchmarks.peers $(ARGS)
 
 lock:            ## choose the newest versions that fit pyproject.toml and write them down
 	./tools/lock.sh

@@ -6,12 +6,14 @@ import json
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from tools.differential.siddhi_jars import compile_driver, fetch_jars
 
 _MEMORY = "-Xmx768m"
+_DRIVER = Path(__file__).parent / "java"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +68,7 @@ class SiddhiProcess:
 
     def _start(self) -> subprocess.Popen[str]:
         jars = fetch_jars()
-        classes = compile_driver(jars)
+        classes = compile_driver(_DRIVER, jars)
         command = [
             "java",
             _MEMORY,
