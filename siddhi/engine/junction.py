@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
@@ -61,21 +61,23 @@ def as_inserted(batch: EventBatch) -> EventBatch:
     return batch.with_kinds(np.full(batch.size, CURRENT, dtype=np.int8)) if (batch.kinds == EXPIRED).any() else batch
 
 
-def merge_producers(
-    batches: list[EventBatch], timer_ranks: Sequence[int] | None = None, ranks: Int64Array | None = None
-) -> EventBatch:
-    """The rows of several producers of one stream in one order: by (order, clock), ties by the place in the list or by
-    the `ranks` of all rows, or, of what timers caused, by `timer_ranks`."""
+def merge_producers(batches: list[EventBatch], ranks: Int64Array | None = None) -> EventBatch:
+    """The rows of several producers of one stream in one order: by (order, clock), ties by the `ranks` of all rows, or
+    else by the place in the list."""
     if len(batches) == 1:
         return batches[0]
     whole = EventBatch.concat(batches)
-    if timer_ranks is not None:
-        sizes = [batch.size for batch in batches]
-        of_events = np.repeat(np.arange(len(sizes)), sizes) if ranks is None else ranks
-        ranks = np.where(whole.orders & 1, of_events, np.repeat(timer_ranks, sizes))
-    keys = (whole.clocks, whole.orders) if ranks is None else (ranks, whole.clocks, whole.orders)
-    place = np.lexsort(keys)
+    place = _order(whole, ranks)
     merged = whole.take(place)
     if merged.units is not None:
         merged = merged.with_units(renumber_chunks(merged.units), whole=merged.whole_units)
     return merged if merged.chunks is None else merged.with_chunks(renumber_chunks(merged.chunks))
+
+
+def _order(whole: EventBatch, ranks: Int64Array | None) -> Int64Array:
+    """The places of the rows of `whole` in their common order."""
+    orders = whole.orders
+    if ranks is not None and (orders & 1).all():  # what events cause has the clocks of these
+        place: Int64Array = np.argsort(orders * (int(ranks.max()) + 1) + ranks, kind="stable")  # merges lines in order
+        return place
+    return np.lexsort((whole.clocks, orders) if ranks is None else (ranks, whole.clocks, orders))

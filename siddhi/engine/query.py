@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from typing import Protocol
 
 from siddhi.analysis import model
 from siddhi.analysis.reading import computes
@@ -33,6 +34,7 @@ from siddhi.engine.shortcuts.plain_query import plain_query
 from siddhi.engine.shortcuts.way import Way
 from siddhi.engine.shortcuts.ways import short_way
 from siddhi.engine.state import State
+from siddhi.engine.state_size import StateSize, total
 from siddhi.engine.tables.writer import TableWriter
 from siddhi.language import ast
 from siddhi.language.ast import AttributeType, EventType
@@ -42,6 +44,16 @@ _TARGETS = {
     model.TargetKind.INNER_STREAM: "#",
     model.TargetKind.WINDOW: window_inlet(""),
 }
+
+
+class SharedHead(Protocol):
+    """The part of one query in the state of a head that works for several."""
+
+    def snapshot(self) -> State:
+        """The state, as the query's own head would save it."""
+
+    def state_size(self) -> StateSize:
+        """What the query holds."""
 
 
 class Query(GraphNode):
@@ -58,9 +70,12 @@ class Query(GraphNode):
         environment.looked_into = set()
         self.by_key = partition is not None
         context = replace(context, common={} if self.by_key else context.common, failing=set())
+        self.context = context
         self.analysed = analysed
         self.name = analysed.name
         self.head: MergingOperator | None = None
+        self._shared: SharedHead | None = None
+        self.may_share = True
         self.chain: list[Operator] = []
         self._added: Mapping[str, Column] = {}
         self.hands_on = False
@@ -211,6 +226,28 @@ class Query(GraphNode):
         kept = self.parts[:-1] if self.limiter is not None else self.parts
         for part, saved in zip(kept, state, strict=False):
             part.restore(saved)
+
+    # ---- a head that works for several queries
+
+    def share_head(self, shared: SharedHead | None) -> None:
+        """From now on `shared` has the state of the head (None: the head itself), which goes on where it stands."""
+        if shared is None and self._shared is not None and self.head is not None:
+            self.head.restore(self._shared.snapshot())
+        self._shared = shared
+
+    def snapshot_of_head(self) -> State:
+        """The state of the head, wherever it is."""
+        assert self.head is not None  # noqa: S101 - only heads are shared
+        return self.head.snapshot() if self._shared is None else self._shared.snapshot()
+
+    def snapshot(self) -> State:
+        return [self.snapshot_of_head() if part is self.head else part.snapshot() for part in self.parts]
+
+    def state_size(self) -> StateSize:
+        if self._shared is None:
+            return super().state_size()
+        others = total(part.state_size() for part in self.parts if part is not self.head)
+        return others + self._shared.state_size()
 
     @cached_property
     def wakeful(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -41,9 +41,16 @@ class StringCompaction:
     event costs the same however long the app runs.
     """
 
-    def __init__(self, pool: StringPool, holders: Sequence[HoldsCodes]) -> None:
+    def __init__(
+        self,
+        pool: StringPool,
+        holders: Sequence[HoldsCodes],
+        shared: Callable[[], Sequence[HoldsCodes]] = lambda: (),
+    ) -> None:
+        """`shared` are further holders, which come and go."""
         self._pool = pool
-        self._holders = holders
+        self._always = holders
+        self._shared = shared
         self._due_at = LEAST_NEW_STRINGS
         self._due_at_bytes = LEAST_NEW_BYTES
         self._looked_at = 0
@@ -61,15 +68,16 @@ class StringCompaction:
         """The pool has only strings that are in use. `goes_on` says that new ones come as before: it keeps the room
         for those until the next compaction."""
         live: BoolArray = np.zeros(len(self._pool) + 1, dtype=np.bool_)
-        for holder in self._holders:
+        holders = [*self._always, *self._shared()]
+        for holder in holders:
             for codes in holder.live_codes():
                 live = grown(live, len(self._pool) + 1)  # columns that nobody has read yet get their codes only now
                 live[np.maximum(codes, NULL_CODE)] = True
         in_use = np.flatnonzero(live[: len(self._pool)])
-        state_bytes = sum(holder.state_size().bytes for holder in self._holders)
+        state_bytes = sum(holder.state_size().bytes for holder in holders)
         to_come = max(len(in_use), LEAST_NEW_STRINGS, state_bytes // _BYTES_PER_STRING)
         new_codes = self._pool.compact(in_use, to_come if goes_on else 0)
-        for holder in self._holders:
+        for holder in holders:
             holder.recode(lambda codes: new_codes[np.maximum(codes, NULL_CODE)])
         used_bytes = self._pool.text_bytes
         self._due_at = len(in_use) + to_come

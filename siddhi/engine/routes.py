@@ -12,6 +12,7 @@ from siddhi.engine.arrays import Int64Array
 from siddhi.engine.batch import EventBatch
 from siddhi.engine.graph import Graph
 from siddhi.engine.junction import Junction
+from siddhi.engine.pattern.chain import ChainOperator
 from siddhi.engine.rules.rule_set import RuleSet, rule_sets
 from siddhi.engine.shortcuts.plain_loop import FEW, PlainLoop
 from siddhi.engine.shortcuts.short_cut import ShortCut
@@ -81,11 +82,16 @@ class Routes:
         for rules in (self._rule_sets or {}).values():
             rules.catch_up(clock)
 
+    def shared_heads(self) -> list[ChainOperator]:
+        """The operators that patterns share now."""
+        return [head for rules in (self._rule_sets or {}).values() for head in rules.heads]
+
     def renew_rules(self, clock: int, *, share: bool = True) -> None:
         """Rule sets are made again, as somebody listens to more queries; none any more if not `share`."""
         if self._rule_sets == {} and not share:
             return
-        self.settle_rules(clock)
+        for rules in (self._rule_sets or {}).values():
+            rules.hand_back(clock)
         self._shares = self._shares and share
         self._rule_sets = None if self._shares else {}
         self._routes.clear()

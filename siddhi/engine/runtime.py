@@ -93,7 +93,7 @@ class AppRuntime:
         self._queries = {node.name: node for node in self._nodes if isinstance(node, Query)}
         self._steps = StepRunner([Stage(node) for node in self._nodes], self._junctions)
         parts = [part for node in self._nodes for part in node.parts]
-        self._compaction = StringCompaction(self.pool, [*parts, *self.tables.values()])
+        self._compaction = StringCompaction(self.pool, [*parts, *self.tables.values()], self._steps.shared_heads)
         self._upkeep = Upkeep(self._steps, self._places, self._compaction)
         self.state = AppState(app, self.pool, self.tables, self._places, self._nodes, self._context)
         self._fingerprint = fingerprint(print_app(app.syntax))
@@ -372,6 +372,7 @@ class AppRuntime:
         return report
 
     def _take_up_clock(self, saved: SavedApp) -> None:
+        self._steps.unshare(self._clock.last)
         self._clock.restore(saved.clock)
         self._awaits_clock = saved.waits
         self._started = True

@@ -17,6 +17,7 @@ from siddhi.engine.junction import Junction, Listener, merge_producers
 from siddhi.engine.node import Node
 from siddhi.engine.operator import Failures, Step
 from siddhi.engine.outlet import Outlet
+from siddhi.engine.pattern.chain import ChainOperator
 from siddhi.engine.routes import Route, Routes
 from siddhi.engine.rules.rule_set import Projected, RuleSet
 from siddhi.engine.shortcuts.short_cut import ShortCut
@@ -102,6 +103,14 @@ class StepRunner:
                 stage.add_listener(listener, outlet)
                 return
         raise KeyError(query)
+
+    def shared_heads(self) -> list[ChainOperator]:
+        """The operators that several queries share now."""
+        return self._routes.shared_heads()
+
+    def unshare(self, clock: int) -> None:
+        """Each query has its own state, until the next step."""
+        self._routes.renew_rules(clock)
 
     def settle(self, clock: int) -> None:
         """All queries have seen all events, as before a snapshot."""
@@ -196,6 +205,8 @@ class StepRunner:
             stage, own, batch = concerned[number]
             out = self._run_stage(stage, [own], step)
             self._pass_on(number, [batch], [batch], out, step, sent, arrived)
+        if rules.is_full:
+            self._routes.renew_rules(step.final_clock)
 
     def _report(self, projected: Sequence[Projected], watch: QueryWatch, length_ns: int) -> None:
         """Tells how long rules that were answered together worked: each for its share of the results."""
@@ -265,26 +276,27 @@ class StepRunner:
     def _merged(self, key: str, parts: Sequence[tuple[int | Int64Array, EventBatch]]) -> EventBatch:
         """What several producers sent to stream `key`."""
         ranks, of_timers = self._ranks[key], self._timer_ranks.get(key)
-        together = any(not isinstance(producer, int) for producer, _ in parts)
-        if together:
-            rank_of = self._rank_lines.get(key)
-            if rank_of is None:
-                rank_of = self._rank_lines[key] = _line(ranks)
-            of_rows = [
-                filled(batch.size, ranks[producer]) if isinstance(producer, int) else rank_of[producer + 1]
-                for producer, batch in parts
-            ]
-            # Rules answer events alone, which timers have not caused.
-            timer_ranks = None if of_timers is None else [
-                of_timers[producer] if isinstance(producer, int) else 0 for producer, _ in parts
-            ]  # fmt: skip
-            return merge_producers([batch for _, batch in parts], timer_ranks, np.concatenate(of_rows))
-        ranked = sorted(
-            ((producer, batch) for producer, batch in parts if isinstance(producer, int)),
-            key=lambda part: ranks[part[0]],
-        )
-        timer_ranks = None if of_timers is None else [of_timers[producer] for producer, _ in ranked]
-        return merge_producers([batch for _, batch in ranked], timer_ranks)
+        batches = [batch for _, batch in parts]
+        if of_timers is None and all(isinstance(producer, int) for producer, _ in parts):
+            places = sorted(range(len(parts)), key=lambda place: ranks[parts[place][0]])  # type: ignore[index] # an int
+            return merge_producers([batches[place] for place in places])
+        of_rows = self._ranks_of_rows(f"{key} of events", ranks, parts)
+        if of_timers is not None:
+            orders = np.concatenate([batch.orders for batch in batches])
+            of_rows = np.where(orders & 1, of_rows, self._ranks_of_rows(f"{key} of timers", of_timers, parts))
+        return merge_producers(batches, of_rows)
+
+    def _ranks_of_rows(
+        self, name: str, ranks: Mapping[int, int], parts: Sequence[tuple[int | Int64Array, EventBatch]]
+    ) -> Int64Array:
+        """The rank of the producer of each row of `parts`; what `ranks` says is kept under `name`."""
+        line = self._rank_lines.get(name)
+        if line is None:
+            line = self._rank_lines[name] = _line(ranks)
+        return np.concatenate([
+            filled(batch.size, ranks[producer]) if isinstance(producer, int) else line[producer + 1]
+            for producer, batch in parts
+        ])  # fmt: skip
 
     def _run_in_turns(self, stage: Stage, inputs: Sequence[EventBatch], step: Step) -> EventBatch:
         """As `_run_stage`; the stage's own timers of one time fire before what other timers send to it."""

@@ -34,7 +34,7 @@ from siddhi.engine.pattern.chain_output import ChainOutput, SlotEvents
 from siddhi.engine.pattern.chain_pattern import run_pattern
 from siddhi.engine.pattern.chain_plan import ChainLayout, ChainPlan
 from siddhi.engine.pattern.chain_sequence import run_sequence
-from siddhi.engine.pattern.joining import joined_chains
+from siddhi.engine.pattern.joining import joined_chains, parted_chain
 from siddhi.engine.pattern.limit import PartialLimit
 from siddhi.engine.pattern.references import Reference
 from siddhi.engine.scope import source_key
@@ -174,7 +174,7 @@ class ChainOperator(MergingOperator):
         out = self._batch(inputs, places, offsets) if counters[memory.MATCHES] else self._nothing
         if counters[memory.TOUCHES]:
             self._keep(inputs, offsets)
-        self._keep_to_limit()
+        self.keep_to_limit()
         return out
 
     def _find_texts(self) -> None:
@@ -182,7 +182,8 @@ class ChainOperator(MergingOperator):
         for row, text in self._texts.items():
             self._rules.tests[row, memory.CONSTANT] = self._context.pool.code(text)
 
-    def _keep_to_limit(self) -> None:
+    def keep_to_limit(self) -> None:
+        """Drop the oldest partial matches when there are more than allowed."""
         excess = self._limit.excess(int(self._state.counters[memory.LIVE]))
         if excess:
             self._drop_oldest(excess)
@@ -303,7 +304,7 @@ class ChainOperator(MergingOperator):
                 if fed_by == source:
                     own = slice(None) if self._count == 2 else slots == slot
                     self.output.keep_values(slot, partials[own], values, rows[own], room)
-        self._keep_to_limit()
+        self.keep_to_limit()
 
     # ---- what is held
 
@@ -314,6 +315,19 @@ class ChainOperator(MergingOperator):
             dropped_partial_matches=self._limit.dropped,
             bytes=held_bytes(self._state) + held_bytes(self.output),
         )
+
+    @property
+    def live(self) -> int:
+        """How many partial matches there are."""
+        return int(self._state.counters[memory.LIVE])
+
+    def live_by_instance(self, instances: int) -> Int64Array:
+        """How many partial matches each of so many partition instances has."""
+        return np.bincount(self._state.partials[self._live(), memory.INSTANCE], minlength=instances)
+
+    def apart(self, instances: int) -> list[State]:
+        """The state of each of so many partition instances, as that of an operator that has nothing else."""
+        return parted_chain(self.snapshot(), instances, self._count)
 
     def _live(self) -> Int64Array:
         """The live partials, list by list in order."""

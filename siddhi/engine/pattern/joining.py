@@ -1,7 +1,9 @@
-"""Several states of one pattern as one: partial matches, and what they hold of events, are numbered on."""
+"""Several states of one pattern as one, in which partial matches, and what they hold of events, are numbered on, and
+the other way round."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -34,6 +36,31 @@ def joined_chains(states: Sequence[State], ids: Sequence[Int64Array], elements: 
         "instances": instances,
         "kept": [_kept(parts) for parts in zip(*(state["kept"] for state in states), strict=True)],
     }
+
+
+def parted_chain(state: State, instances: int, elements: int) -> list[State]:
+    """The parts of `state`, of a chain of `elements`, for so many instances; in each it is instance 0."""
+    bounds = np.searchsorted(state["partials"][:, memory.INSTANCE], np.arange(instances + 1)).tolist()
+    partials = state["partials"].copy()
+    partials[:, memory.INSTANCE] = 0
+    return [
+        {
+            "partials": partials[start:stop],
+            "registers": [_cut(part, start, stop) for part in state["registers"]],
+            "fractions": state["fractions"][start:stop],
+            "updated": state["updated"][elements * place : elements * (place + 1)],
+            "instances": state["instances"][place : place + 1],
+            "kept": [
+                [_cut(values, start, stop), None if valid is None else valid[start:stop]]
+                for values, valid in state["kept"]
+            ],
+        }
+        for place, (start, stop) in enumerate(itertools.pairwise(bounds))
+    ]
+
+
+def _cut(values: State, start: int, stop: int) -> State:
+    return Codes(values.array[start:stop]) if isinstance(values, Codes) else values[start:stop]
 
 
 def end_to_end(parts: Sequence[State]) -> State:

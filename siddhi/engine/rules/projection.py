@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import dataclass
 
 from siddhi.analysis import model
@@ -13,46 +12,49 @@ from siddhi.engine.shortcuts.plain_query import PlainTest, arranges, plain_tests
 from siddhi.engine.strings import StringPool
 from siddhi.language.ast import AttributeType, EventType
 
-Constant = bool | int | float | str
+Constants = tuple[bool | int | float | str | None, ...]
+"""What a rule selects that is no attribute, None in the place of each that is one."""
+Outputs = tuple[tuple[str, AttributeType, str | None], ...]
+"""Each output with its type and the column that it is, None for a constant."""
 
 
 @dataclass(frozen=True, slots=True)
 class Projection:
-    """What a rule selects: each output with its type and the attribute that it is, None where it is the constant in
-    the same place. Rules of one `shape` differ in `tests` and `constants` alone."""
+    """What a rule selects of the events that pass `tests`. Rules with the same `outputs` differ in tests and constants
+    alone."""
 
     tests: tuple[PlainTest, ...]
-    outputs: tuple[tuple[str, AttributeType, str | None], ...]
-    constants: tuple[Constant | None, ...]
-
-    @property
-    def shape(self) -> Hashable:
-        return self.outputs
+    outputs: Outputs
+    constants: Constants
 
 
 def projection_of(query: model.AnalysedQuery) -> Projection | None:
     """`query` if events pass by plain tests alone, and attributes and constants alone are selected; else None."""
-    source, selection, output = query.input, query.selection, query.output
-    if not isinstance(source, model.SourceInput) or source.window is not None:
-        return None
-    if output.kind is not model.TargetKind.STREAM or output.events is EventType.EXPIRED:
+    source, selected = query.input, outputs_of(query)
+    if not isinstance(source, model.SourceInput) or source.window is not None or selected is None:
         return None
     tests = plain_tests(source)
-    if query.rate is not None or arranges(selection) or not tests:
+    outputs = tuple((name, type_, None if value is None else value.name) for name, type_, value in selected[0])
+    return Projection(tests, outputs, selected[1]) if tests else None
+
+
+def outputs_of(
+    query: model.AnalysedQuery,
+) -> tuple[tuple[tuple[str, AttributeType, model.AttributeValue | None], ...], Constants] | None:
+    """The attribute that each output is, None for a constant, and the constants; None when something is computed, or
+    when rows are not inserted into a stream as they come, one by one."""
+    output, outputs, constants = query.output, list[tuple[str, AttributeType, model.AttributeValue | None]](), []
+    if output.kind is not model.TargetKind.STREAM or output.events is EventType.EXPIRED:
         return None
-    outputs: list[tuple[str, AttributeType, str | None]] = []
-    constants: list[Constant | None] = []
-    for selected in selection.attributes:
+    if query.rate is not None or arranges(query.selection):
+        return None
+    for selected in query.selection.attributes:
         value = selected.expression
-        if isinstance(value, model.AttributeValue):
-            outputs.append((selected.name, value.type, value.name))
-            constants.append(None)
-        elif isinstance(value, model.ConstantValue) and value.type is selected.type:
-            outputs.append((selected.name, value.type, None))
-            constants.append(value.value)
-        else:
+        if value.type is not selected.type or not isinstance(value, model.AttributeValue | model.ConstantValue):
             return None
-    return Projection(tests, tuple(outputs), tuple(constants))
+        outputs.append((selected.name, value.type, value if isinstance(value, model.AttributeValue) else None))
+        constants.append(value.value if isinstance(value, model.ConstantValue) else None)
+    return tuple(outputs), tuple(constants)
 
 
 class Projections:

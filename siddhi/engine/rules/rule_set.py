@@ -20,14 +20,16 @@ from siddhi.engine.operator import Step
 from siddhi.engine.pattern.chain import ChainOperator
 from siddhi.engine.query import Query
 from siddhi.engine.rules.index import RuleIndex
-from siddhi.engine.rules.projection import Projection, Projections, projection_of
+from siddhi.engine.rules.projection import Constants, Projection, Projections, projection_of
+from siddhi.engine.rules.shared_pattern import NEVER_BEFORE, Found, PatternShape, SharedPattern, shape_of
 from siddhi.engine.rules.wanted import Wanted, wanted_events
 from siddhi.engine.stage import Stage
 from siddhi.engine.strings import StringPool
 
 LEAST_RULES = 8
 """Fewer queries are asked one by one."""
-NEVER_BEFORE = np.iinfo(np.int64).min
+OWN, GONE = -1, -2
+"""In place of a group: of a query that is asked by itself, of an event that has been answered."""
 Numbered = tuple[int, Stage]
 
 
@@ -51,10 +53,16 @@ class Sifted:
 class _Member:
     number: int
     stage: Stage
+    query: Query
     wanted: Wanted
-    projection: Projection | None
-    by_time: bool
-    """Whether it is a pattern, to which it matters how late events are."""
+    group: Hashable | None
+    """What members that are answered together have in common, None for one that is asked by itself."""
+    how: Projection | Constants | None
+
+    @property
+    def is_pattern(self) -> bool:
+        """Whether it matters to it how late events are."""
+        return self.query.head is not None
 
 
 class RuleSet:
@@ -68,63 +76,105 @@ class RuleSet:
         self._index = RuleIndex([tests for member in members for tests in member.wanted], pool)
         sizes = [len(member.wanted) for member in members]
         self._member_of: Int64Array = np.repeat(np.arange(len(members)), sizes)
+        self._slot_of: Int64Array = np.concatenate([np.arange(size) for size in sizes])
         self._alternatives = len(self._member_of) > len(members)
         self._projections: list[Projections] = []
-        self._group_of: Int64Array = np.full(len(members), -1, INT64)
+        self._shared: list[SharedPattern] = []
+        self._group_of: Int64Array = np.full(len(members), OWN, INT64)
+        """The number of the projections, or, behind these, of the shared pattern."""
         self._place_in_group: Int64Array = np.zeros(len(members), INT64)
-        self._group(pool)
-        self._all_projected = bool((self._group_of >= 0).all())
-        self._patterns = [place for place, member in enumerate(members) if member.by_time]
-        self._is_pattern: BoolArray = np.array([member.by_time for member in members], np.bool_)
+        self._make_groups(pool)
+        own: BoolArray = self._group_of == OWN
+        self._is_pattern: BoolArray = own & [member.is_pattern for member in members]
+        self._patterns = np.flatnonzero(self._is_pattern).tolist()
+        self._asks_own = bool(own.any())
         self._latest = NEVER_BEFORE
         self._had_last: frozenset[int] = frozenset()
-        """The patterns that had the last event."""
+        """The patterns that are asked by themselves and had the last event."""
 
-    def _group(self, pool: StringPool) -> None:
-        groups: dict[tuple[str, Hashable], list[int]] = {}
+    def _make_groups(self, pool: StringPool) -> None:
+        groups: dict[Hashable, list[int]] = {}
         for place, member in enumerate(self._members):
-            target = member.stage.node.target
-            if member.projection is not None and target is not None:
-                groups.setdefault((target, member.projection.shape), []).append(place)
-        for (target, _), places in groups.items():
-            alike = [projection for place in places if (projection := self._members[place].projection) is not None]
-            numbers: Int64Array = np.array([self._members[place].number for place in places], INT64)
-            self._group_of[places] = len(self._projections)
-            self._place_in_group[places] = np.arange(len(places))
-            self._projections.append(Projections(target, alike, numbers, pool))
+            if member.group is not None and member.stage.node.target is not None:
+                groups.setdefault((member.stage.node.target, member.group), []).append(place)
+        patterns = {group: places for group, places in groups.items() if self._members[places[0]].is_pattern}
+        for group, places in groups.items():
+            if group not in patterns:
+                self._note_group(len(self._projections), places)
+                projections = [how for place in places if isinstance(how := self._members[place].how, Projection)]
+                target = self._members[places[0]].stage.node.target or ""
+                self._projections.append(Projections(target, projections, self._numbers(places), pool))
+        for places in patterns.values():
+            shape = self._members[places[0]].group
+            if len(places) > 1 and isinstance(shape, PatternShape):
+                self._note_group(len(self._projections) + len(self._shared), places)
+                queries = [self._members[place].query for place in places]
+                constants = [how for place in places if isinstance(how := self._members[place].how, tuple)]
+                self._shared.append(SharedPattern(shape, queries, constants, self._numbers(places)))
+
+    def _note_group(self, number: int, places: Sequence[int]) -> None:
+        self._group_of[places] = number
+        self._place_in_group[places] = np.arange(len(places))
+
+    def _numbers(self, places: Sequence[int]) -> Int64Array:
+        return np.array([self._members[place].number for place in places], INT64)
+
+    @property
+    def heads(self) -> list[ChainOperator]:
+        """The operators that patterns share."""
+        return [shared.head for shared in self._shared]
+
+    @property
+    def is_full(self) -> bool:
+        """Whether patterns may hold more than they are allowed, so that each has to go on by itself."""
+        return any(shared.is_full for shared in self._shared)
+
+    def hand_back(self, clock: int) -> None:
+        """All queries know of all events, and each has its own state."""
+        self.catch_up(clock)
+        for shared in self._shared:
+            shared.hand_back()
 
     def sift(self, batch: EventBatch, step: Step) -> Sifted:
         """What the rows of `batch`, at least one, concern."""
         sifted = Sifted()
         rows, rules = self._index.find(batch)
         members = self._member_of[rules] if self._alternatives else rules
-        if self._patterns and self._note_times(batch, rows, members, step):
-            sifted.concerned = [(member.number, member.stage, batch) for member in self._by_time()]
-            without = ~self._is_pattern[members]
-            rows, members = rows[without], members[without]
-        if not len(rows):
-            return sifted
+        latest, late = self._latest, False
+        if self._patterns or self._shared:
+            late = self._note_times(batch, rows, members, step)
         groups = self._group_of[members]
-        if _each_by_itself(batch):
+        for number, shared in enumerate(self._shared, start=len(self._projections)):
+            mine = groups == number
+            if not mine.any():
+                shared.miss()
+                continue
+            found = Found(batch, rows[mine], self._place_in_group[members[mine]], self._slot_of[rules[mine]])
+            made = shared.take(found, step, latest, late=late)
+            if made is not None:
+                sifted.projected.append(Projected(shared.target, *made))
+        if self._projections and len(rows) and _each_by_itself(batch):
             self._project(sifted, batch, rows, members, groups)
-            if self._all_projected:
-                return sifted
-            others = groups < 0
-            rows, members = rows[others], members[others]
-        self._share_out(sifted, batch, rows, members)
+            groups = np.where(groups < len(self._projections), np.where(groups == OWN, OWN, GONE), groups)
+        own = groups == OWN
+        if self._projections and not _each_by_itself(batch):
+            own |= groups < len(self._projections)
+        if late and self._patterns:
+            sifted.concerned = [(member.number, member.stage, batch) for member in self._by_time()]
+            own &= ~self._is_pattern[members]
+        if own.any():
+            self._share_out(sifted, batch, rows[own], members[own])
         return sifted
 
     def _project(
         self, sifted: Sifted, batch: EventBatch, rows: Int64Array, members: Int64Array, groups: Int64Array
     ) -> None:
         for number, projections in enumerate(self._projections):
-            own_rows, own = rows, members
-            if len(self._projections) > 1 or not self._all_projected:
-                mine = groups == number
-                own_rows, own = rows[mine], members[mine]
+            mine = groups == number
+            own_rows, own = rows[mine], members[mine]
             if len(own):
                 places = self._place_in_group[own]
-                out = projections.project(batch, own_rows.copy(), places)
+                out = projections.project(batch, own_rows, places)
                 sifted.projected.append(Projected(projections.target, projections.numbers[places], out))
 
     def _share_out(self, sifted: Sifted, batch: EventBatch, rows: Int64Array, members: Int64Array) -> None:
@@ -154,15 +204,20 @@ class RuleSet:
         stamps = batch.timestamps
         late = stamps.item(0) < self._latest or bool((stamps[1:] < stamps[:-1]).any())
         if late:
-            self.catch_up(step.clocks.item(0))
+            self._catch_up(step.clocks.item(0))
             self._had_last = frozenset(self._patterns)
-        else:
+        elif self._patterns:
             self._had_last = frozenset(members[rows == batch.size - 1].tolist())
         self._latest = max(self._latest, int(stamps.max()))
         return late
 
     def catch_up(self, clock: int) -> None:
         """Every pattern has seen that events came which it does not want: one that has nothing but the last time."""
+        for shared in self._shared:
+            shared.catch_up(clock, self._latest)
+        self._catch_up(clock)
+
+    def _catch_up(self, clock: int) -> None:
         if self._latest == NEVER_BEFORE:
             return
         for place in self._patterns:
@@ -214,9 +269,15 @@ def _member(number: int, stage: Stage) -> _Member | None:
     if node.may_fail or node.reads or stage.fires_first:
         return None
     wanted = wanted_events(node.analysed)
-    pattern = node.head is not None
-    if wanted is None or (pattern and not isinstance(node.head, ChainOperator)):
+    if wanted is None or (node.head is not None and not isinstance(node.head, ChainOperator)):
         return None
-    heard = stage.is_heard or node.writes
-    projection = None if heard else projection_of(node.analysed)
-    return _Member(number, stage, wanted, projection, by_time=pattern)
+    group: Hashable | None = None
+    how: Projection | Constants | None = None
+    if stage.is_heard or node.writes or node.target is None:
+        pass
+    elif node.head is None:
+        how = projection_of(node.analysed)
+        group = None if how is None else how.outputs
+    elif (shape := shape_of(node)) is not None:
+        group, how = shape
+    return _Member(number, stage, node, wanted, group, how)

@@ -62,11 +62,20 @@ def _tests(steps: Sequence[model.FilterStep | model.HandlerCall], slot: int) -> 
         if not isinstance(step, model.FilterStep):
             return
         for part in conjuncts(step.condition):
-            test = plain_test(part) if isinstance(part, model.Comparison) and _reads_only(part, slot) else None
+            test = _plain_test(part, slot)
             if test is not None:
                 yield test
             elif any(isinstance(inner, _MAY_KEEP_STATE) for inner in parts_of(part)):
                 return
+
+
+def is_plain_test(part: model.TypedExpression, slot: int) -> bool:
+    """Return whether `part` is one of the tests by which events are wanted in `slot`."""
+    return _plain_test(part, slot) is not None
+
+
+def _plain_test(part: model.TypedExpression, slot: int) -> PlainTest | None:
+    return plain_test(part) if isinstance(part, model.Comparison) and _reads_only(part, slot) else None
 
 
 def _implied(
