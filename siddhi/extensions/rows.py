@@ -16,6 +16,7 @@ from siddhi.engine.expressions.evaluation import Evaluation, Node, Value, both_v
 from siddhi.engine.functions.calls import CallNode, from_list, never_null
 from siddhi.engine.functions.conversion import java_text
 from siddhi.engine.hashing import KeyTable, key_bits
+from siddhi.engine.kernels import grown
 from siddhi.engine.strings import StringPool
 from siddhi.engine.time_limits import CallLimit, TookTooLongError, call_limit
 from siddhi.float_values import written_list
@@ -27,6 +28,9 @@ _Made = TypeVar("_Made")
 
 _SMALL_BATCH = 16
 """Up to this many rows a call for each costs less than finding the distinct ones."""
+
+_MOST_REMEMBERED = 16_384
+"""So many results are remembered at most."""
 
 
 LONGEST_TEXT = 4 * 1024 * 1024
@@ -90,8 +94,32 @@ class ColumnFunction(CallNode):
         return never_null(value, evaluation.size) if self.type is AttributeType.BOOL else value
 
 
+class _Memory:
+    """What a function has made of values before: `known` tells of which combination, `values` and `valid` what.
+
+    `key` says under which circumstances this holds: which arguments change, what the others are, what codes mean.
+    """
+
+    def __init__(self, key: object, width: int, made: Value) -> None:
+        self.key = key
+        self.table = KeyTable(width)
+        self.known: BoolArray = np.zeros(0, dtype=np.bool_)
+        self.values: AnyArray = np.zeros(0, dtype=made.values.dtype)
+        self.valid: BoolArray = np.zeros(0, dtype=np.bool_)
+        self.rows = 0
+
+    def keep(self, places: Int64Array, made: Value) -> None:
+        """The combinations `places` give `made`."""
+        self.known = grown(self.known, self.table.count, fill=False)
+        self.values, self.valid = grown(self.values, self.table.count), grown(self.valid, self.table.count)
+        self.known[places] = True
+        self.values[places] = made.values
+        self.valid[places] = True if made.valid is None else made.valid
+
+
 class RowFunction(CallNode):
-    """`compute` over the values of one row, once for each distinct combination of them in a batch.
+    """`compute` over the values of one row, once for each distinct combination of them; what it made of these is
+    remembered if `remembers`, as long as that is worth it.
 
     It gets Python values (None only with `Nulls.PASS`; with `texts` all of them as Java's toString writes them) and
     returns one, None for null, which is false for a bool. `RowError` makes the row fail, and so does an object that
@@ -107,9 +135,12 @@ class RowFunction(CallNode):
         compute: Callable[..., object],
         nulls: Nulls = Nulls.FAIL,
         texts: bool = False,
+        remembers: bool = True,
     ) -> None:
         super().__init__(call, arguments, pool)
         self.compute = compute
+        self._remembers = remembers and AttributeType.OBJECT not in (self.type, *(node.type for node in arguments))
+        self._memory: _Memory | None = None
         self.nulls = nulls
         self.texts = texts
         self.can_fail = True
@@ -118,13 +149,30 @@ class RowFunction(CallNode):
         """Floats become parts of an object or a text, which shows no digits that they do not have."""
 
     def evaluate(self, evaluation: Evaluation) -> Value:
-        size = evaluation.size
         values = [argument.evaluate(evaluation) for argument in self.arguments]
-        rows, places = self._distinct(values, size)
+        if self._remembers:
+            changing = [place for place, value in enumerate(values) if value.values.ndim or value.valid is not None]
+            if changing:
+                return self._finished(self._remembered(evaluation, values, changing), evaluation.size)
+        rows, places = self._distinct(values, evaluation.size)
+        made, _ = self._made(evaluation, values, rows, places)
+        value = Value(made.values[places], None if made.valid is None else made.valid[places])
+        return self._finished(value, evaluation.size)
+
+    def _finished(self, value: Value, size: int) -> Value:
+        return never_null(value, size) if self.type is AttributeType.BOOL else value
+
+    def _made(
+        self, evaluation: Evaluation, values: list[Value], rows: Int64Array, places: Int64Array
+    ) -> tuple[Value, list[int]]:
+        """What the function gives for `rows`, where row i of the batch has the values of `rows[places[i]]`; and for
+        which of them it has failed."""
+        size = evaluation.size
         columns = [
             self._list(argument, value, rows, size) for argument, value in zip(self.arguments, values, strict=True)
         ]
         results: list[object] = [None] * len(rows)
+        failed = []
         with call_limit() as limit:
             for place, given in enumerate(zip(*columns, strict=True) if columns else [()] * len(rows)):
                 if self.nulls is not Nulls.PASS and None in given:
@@ -132,14 +180,42 @@ class RowFunction(CallNode):
                         position = given.index(None) + 1
                         message = f"argument {position} of '{self.title}' is null"
                         evaluation.fail(places == place, message)
+                        failed.append(place)
                     continue
                 try:
                     results[place] = limited(limit, self._result, given)
                 except RowError as error:
                     evaluation.fail(places == place, f"'{self.title}': {error}")
-        made = broadcast(from_list(results, self.type, self.pool), len(rows))
-        value = Value(made.values[places], None if made.valid is None else made.valid[places])
-        return never_null(value, size) if self.type is AttributeType.BOOL else value
+                    failed.append(place)
+        return broadcast(from_list(results, self.type, self.pool), len(rows)), failed
+
+    def _remembered(self, evaluation: Evaluation, values: list[Value], changing: list[int]) -> Value:
+        """As `evaluate`, with a memory of the values of the arguments `changing`. What fails is tried again."""
+        size = evaluation.size
+        rest = tuple(value.values.item() for place, value in enumerate(values) if place not in changing)
+        key = (self.pool.generation, tuple(changing), repr(rest))  # NaN equals itself so
+        memory = self._memory
+        if memory is None or memory.key != key or memory.table.count > _MOST_REMEMBERED:
+            if memory is not None and memory.key == key:
+                self._remembers = memory.rows > 2 * memory.table.count
+            nothing = from_list([], self.type, self.pool)
+            memory = self._memory = _Memory(key, len(changing), nothing)
+        memory.rows += size
+        keys = np.empty((size, len(changing)), dtype=np.int64)
+        for column, place in enumerate(changing):
+            keys[:, column] = key_bits(broadcast(values[place], size).values, values[place].valid)
+        places = memory.table.ids(keys)
+        memory.known = grown(memory.known, memory.table.count, fill=False)
+        known = memory.known[places]
+        if not known.all():
+            new, rows, inverse = _first_rows(places, np.flatnonzero(~known))
+            line: Int64Array = np.full(size, -1, dtype=np.int64)
+            line[~known] = inverse
+            made, failed = self._made(evaluation, values, rows, line)
+            memory.keep(new, made)
+            memory.known[new[failed]] = False
+        valid = memory.valid[places]
+        return Value(memory.values[places], None if valid.all() else valid)
 
     def _result(self, given: tuple[object, ...]) -> object:
         """What `compute` gives for the values of a row. Raises RowError."""
@@ -174,6 +250,12 @@ class RowFunction(CallNode):
         if self.shows_floats and argument.type is AttributeType.FLOAT:
             items = written_list(items)
         return [java_text(item, argument.type) for item in items] if self.texts else items
+
+
+def _first_rows(places: Int64Array, rows: Int64Array) -> tuple[Int64Array, Int64Array, Int64Array]:
+    """The different ones of `places` in these rows, the first row of each, and which of them each row has."""
+    new, first, inverse = np.unique(places[rows], return_index=True, return_inverse=True)
+    return new, rows[first], inverse
 
 
 def limited(limit: CallLimit, compute: Callable[[_Given], _Made], given: _Given) -> _Made:

@@ -25,4 +25,4 @@ def eval_node(call: model.Call, arguments: tuple[Node, ...], pool: StringPool) -
         except JavaScriptError as error:
             raise RowError(str(error)) from error
 
-    return RowFunction(call, arguments, pool, compute=compute, nulls=Nulls.NULL)
+    return RowFunction(call, arguments, pool, compute=compute, nulls=Nulls.NULL, remembers=False)
