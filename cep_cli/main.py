@@ -31,7 +31,7 @@ VERBS = {
     "errors": "cep_cli.kept_errors:errors_command",
     "wal": "cep_cli.wal:wal_command",
     "workers": "cep_cli.health:workers_command",
-    "doctor": "cep_cli.doctor.security:doctor_command",
+    "doctor": "cep_cli.doctor.commands:doctor_command",
     "overview": "cep_cli.overview:overview_command",
     "plans": "cep_cli.plans:plans_command",
     "status": "cep_cli.plans:status_command",

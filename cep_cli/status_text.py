@@ -50,10 +50,20 @@ def plan_status(plan: Any) -> str:
     if status["tasks"]:
         lines.append("Tasks :")
         lines += [f"\t{_task(task)}" for task in status["tasks"]]
+    if topics := status.get("topics"):
+        lines.append("Topics :")
+        lines += [f"\t{_partition(one)}" for one in topics]
     if status["state"]:
         lines.append("State :")
         lines += [f"\t{_held(part)}" for part in status["state"]]
     return "\n".join(lines)
+
+
+def _partition(one: Any) -> str:
+    """A partition of a topic that a source reads."""
+    committed = one["committed"] if one["committed"] >= 0 else "nothing yet"
+    where = f"{one['topic']}[{one['partition']}] for {one['stream']} at {one['worker']}"
+    return f"{where} : lag {one['lag']}, read up to {one['position']} of {one['end']}, committed {committed}"
 
 
 def _notes(status: Any) -> list[str]:

@@ -21,6 +21,7 @@ from cep_manager.draining import Unprocessed, unprocessed
 from cep_manager.members import Member
 from cep_manager.plan_state import ChangeKind, PlanState
 from cep_manager.snapshot import Snapshot
+from cep_manager.topics import TopicPartition, topics_read
 
 Tasks = tuple[Member[RegisterTask], ...]
 WorkerReports = tuple[tuple[Member[RegisterWorker], WorkerPlanReport], ...]
@@ -109,7 +110,8 @@ class TaskStatus(msgspec.Struct, frozen=True):
 class PlanStatus(msgspec.Struct, frozen=True):
     """`connected` is True when every connection of the live workers, in and out, is established. `state` is what
     the plan's stages hold in memory, parallel instances added up; `tasks` tells where each of them runs. `unprocessed`
-    is what workers have of it: events that its topology has not taken over, and results."""
+    is what workers have of it: events that its topology has not taken over, and results. `topics` are the partitions
+    that its sources read."""
 
     topology: TopologyStatus
     inflow: tuple[InflowStatus, ...]
@@ -120,6 +122,7 @@ class PlanStatus(msgspec.Struct, frozen=True):
     tasks: tuple[TaskStatus, ...] = ()
     unprocessed: Unprocessed = Unprocessed()
     degraded: tuple[DegradedPart, ...] = ()
+    topics: tuple[TopicPartition, ...] = ()
 
 
 def plan_status(snapshot: Snapshot, key: PlanKey) -> PlanStatus:
@@ -177,6 +180,7 @@ def plan_status(snapshot: Snapshot, key: PlanKey) -> PlanStatus:
         ),
         unprocessed=unprocessed(key, snapshot.live_workers(), snapshot.away_workers, record.first_epoch),
         degraded=parts,
+        topics=topics_read(key, reports),
     )
 
 

@@ -28,12 +28,7 @@ _PRIVATE = (
 """Settings that name files and folders for one user alone."""
 
 
-@click.group("doctor")
-def doctor_command() -> None:
-    """Find what is wrong with a running system."""
-
-
-@doctor_command.command("security")
+@click.command("security")
 @JSON_OPTION
 @manager_options
 @with_readable_errors

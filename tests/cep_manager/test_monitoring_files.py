@@ -17,6 +17,7 @@ from storm_world import running_view
 from cep_common.driver_messages import TopologyReport
 from cep_common.messages import InflowReport, OutflowReport, WorkerPlanReport
 from cep_common.metric_families import Metrics
+from cep_common.worker_reports import PartitionReport
 from cep_manager.members import LOST_SHOWN_MS
 from cep_manager.web import create_app as manager_app
 from cep_worker.figures import ConnectorFigures, HeldFigures, SpoolFigures, WorkerFigures
@@ -41,7 +42,9 @@ WORKER = WorkerFigures(
     spools=((KEY, SpoolFigures("In", 1_000, 0, full=True)),),
     held=((KEY, HeldFigures(5, 1_000, 1_500)),),
     connectors=(
-        ConnectorFigures("source", "http", KEY.tenant, "Storms", "In", "", 0, 0),
+        ConnectorFigures(
+            "source", "kafka", KEY.tenant, "Storms", "In", "", 0, 0, partitions=(PartitionReport("t", 0, 5, 5, 9),)
+        ),
         ConnectorFigures("sink", "http", KEY.tenant, "Storms", "Out", "", 3, 1),
     ),
     taken=((KEY.tenant, 1),),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,10 +10,12 @@ from typing import Any
 import msgspec
 import pytest
 import requests
+from click.testing import CliRunner
 from kafka_broker import PASSWORD, USER, Broker
 from kafka_topics import Topic
 from worker_world import World, alerts, until
 
+from cep_cli.doctor.commands import doctor_command
 from cep_common.messages import DeployedPlan
 from cep_worker.config import FileSourcesConfig, SinkConfig, SourcesConfig
 
@@ -316,3 +319,50 @@ def test_plans_reach_listed_brokers_alone(make_world: Callable[..., World], kafk
     until(lambda: f"{refused}sources.urls of the worker's configuration" in error(world))
     world.manager.deploy(msgspec.structs.replace(plan, sources=(), epoch=8))
     until(lambda: f"{refused}sinks.urls of the worker's configuration" in error(world))
+
+
+def test_the_doctor_says_what_is_there_and_what_is_wrong(kafka: Broker, tls_files: tuple[str, str]) -> None:
+    topic = Topic(kafka, partitions=2)
+    topic.send("x")
+    asked = ["kafka", "--servers", kafka.servers, "--topic", topic.name, "--group", "g", "--json"]
+    told = CliRunner().invoke(doctor_command, asked)
+    assert told.exit_code == 0, told.output
+    said = {one["what"]: (one["weight"], one["text"]) for one in json.loads(told.output)}
+    assert said[f"topic {topic.name}"] == ("ok", "2 partitions, some 1 messages")
+    assert said["group g"] == ("ok", f"may be used; 0 of 2 partitions of {topic.name} have offsets")
+    assert "1 answer for cluster" in said["brokers"][1]
+    for asked, problem in (
+        (
+            ["--servers", kafka.servers, "--topic", "nowhere"],
+            "critical  topic nowhere: the topic or partition does not",
+        ),
+        (["--servers", kafka.tls, "--set", "security.protocol=SSL"], "critical  brokers: TLS failed: check"),
+        (["--servers", "127.0.0.1:1"], "critical  brokers: no connection to a broker"),
+    ):
+        told = CliRunner().invoke(doctor_command, ["kafka", *asked])
+        assert (told.exit_code, problem in told.output) == (1, True), told.output
+    wrong = CliRunner().invoke(doctor_command, ["kafka", "--servers", kafka.servers, "--set", "sasl.username=u"])
+    assert "sasl.username and sasl.password (or password.file) go together" in wrong.output
+
+
+def test_a_broker_that_dies_is_waited_for(world: World, kafka: Broker) -> None:
+    topic, results = Topic(kafka), Topic(kafka)
+    topic.events(1, 2)
+    plan = msgspec.structs.replace(topic.source(), sinks=results.sink().sinks)
+    world.start(plan)
+    receiver, publisher = world.connected_receiver(), world.publisher(plan).open()
+    until(lambda: delays(receiver) == [1, 2], receiver)
+    publisher.send("Alerts", alerts((1, "UA", 1)))
+    until(lambda: not publisher.link.outbox.pending, publisher)
+    kafka.kill()
+    publisher.send("Alerts", alerts((2, "UA", 2)))
+    until(lambda: "broker" in error(world) and "bootstrap.servers" in error(world), receiver, publisher)
+    kafka.start()
+    topic.events(3, 2)
+    until(lambda: delays(receiver) == [1, 2, 3, 4], receiver, publisher, deadline_ms=20_000)
+    until(lambda: not publisher.link.outbox.pending, receiver, publisher, deadline_ms=20_000)
+    assert [one.value() for one in results.messages(2)] == [
+        b'{"event":{"carrier":"UA","late":1}}',
+        b'{"event":{"carrier":"UA","late":2}}',
+    ]
+    until(lambda: not error(world), receiver, publisher)

@@ -12,7 +12,7 @@ from worker_world import EVENT, KEY, PLAN, World, alerts, until
 
 from cep_common.messages import Connector, InflowReport, OutflowReport, WorkerPlanReport
 from cep_common.metric_families import Metrics
-from cep_common.worker_reports import AsideReport
+from cep_common.worker_reports import AsideReport, PartitionReport
 from cep_worker.figures import ConnectorFigures, HeldFigures, SpoolFigures, WorkerFigures
 from cep_worker.metrics import worker_metrics
 
@@ -69,7 +69,18 @@ def test_a_worker_tells_what_came_in_what_waits_and_what_went_out(world: World, 
 
 def connector(direction: str, stream: str = "Alerts", failing: bool = False, dropped: int = 0) -> ConnectorFigures:
     error = "it does not answer" if failing else ""
-    return ConnectorFigures(direction, "http", -1234, "Plan", stream, error, 3, dropped)  # type: ignore[arg-type]
+    partitions = (PartitionReport("t", 0, 5, 4, 9),) if direction == "source" else ()
+    return ConnectorFigures(
+        direction="source" if direction == "source" else "sink",
+        type="http",
+        tenant=-1234,
+        plan="Plan",
+        stream=stream,
+        error=error,
+        waiting_events=3,
+        dropped_events=dropped,
+        partitions=partitions,
+    )
 
 
 def test_connectors_of_one_type_on_one_stream_are_told_together() -> None:
@@ -83,6 +94,7 @@ def test_connectors_of_one_type_on_one_stream_are_told_together() -> None:
     assert told["cep_sink_dropped_events_total"] == {place: 6}
     assert told["cep_sink_waiting_events"] == {place: 6}
     assert told["cep_sources"] == {place: 1}
+    assert told["cep_kafka_source_lag"] == {("0", "Plan", "Alerts", "-1234", "t"): 4}
     assert told["cep_leaving"] == {(): 1}
 
 

@@ -1,0 +1,17 @@
+"""The commands of `cep doctor`."""
+
+from __future__ import annotations
+
+import click
+
+from cep_cli.doctor.kafka import kafka_command
+from cep_cli.doctor.security import security_command
+
+
+@click.group("doctor")
+def doctor_command() -> None:
+    """Find what is wrong with a system, or with what it connects to."""
+
+
+doctor_command.add_command(kafka_command)
+doctor_command.add_command(security_command)

@@ -1,0 +1,147 @@
+"""`cep doctor kafka`: whether brokers, topics and rights are as a source or sink of type `kafka` needs them."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import click
+
+from cep_cli.errors import FAILED, with_readable_errors
+from cep_cli.plans import JSON_OPTION
+from cep_cli.terminal import printable
+from cep_common.errors import ConfigError
+from cep_worker.kafka.client import Errors, common_settings, explained, library, made
+from query_plan.connectors.kafka import KafkaSourceOptions
+from query_plan.connectors.options import read_options
+
+CALL_S = 5.0
+Weight = Literal["ok", "warning", "critical"]
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """Something that was looked at, and how it is."""
+
+    weight: Weight
+    what: str
+    text: str
+
+
+@click.command("kafka")
+@click.option("--servers", required=True, metavar="HOST:PORT,…", help="The brokers, as in bootstrap.servers.")
+@click.option("--topic", "topics", multiple=True, help="A topic that must be there. May be given several times.")
+@click.option("--group", default="cep-doctor", show_default=True, help="The consumer group that must be allowed.")
+@click.option("--set", "settings", multiple=True, metavar="OPTION=VALUE",
+              help="An option of the source, such as security.protocol=SASL_SSL or sasl.username=cep.")  # fmt: skip
+@click.option("--password-file", type=click.Path(dir_okay=False, path_type=Path), help="The password's file.")
+@JSON_OPTION
+@with_readable_errors
+def kafka_command(
+    servers: str, topics: tuple[str, ...], group: str, settings: tuple[str, ...], password_file: Path | None,
+    as_json: bool,
+) -> None:  # fmt: skip
+    """Check Kafka's brokers, topics, rights and versions from this host. Exit code 1: something critical was found.
+
+    Nothing is written: no topic, no message, no offset.
+    """
+    given = {"bootstrap.servers": servers, "topic.list": ",".join(topics) or "none", "group.id": group}
+    given |= dict(_option(one) for one in settings)
+    if password_file is not None:
+        given["password.file"] = str(password_file)
+    options = read_options(KafkaSourceOptions, given, "cep doctor kafka")
+    found = list(look(options, topics))
+    if as_json:
+        click.echo(json.dumps([asdict(one) for one in found]))
+    else:
+        for one in found:
+            click.echo(printable(f"{one.weight:<8}  {one.what}: {one.text}"))
+    if any(one.weight == "critical" for one in found):
+        raise SystemExit(FAILED)
+
+
+def look(options: KafkaSourceOptions, topics: tuple[str, ...]) -> Iterator[Seen]:
+    """What there is to say of the brokers and topics."""
+    kafka = library()
+    yield Seen("ok", "client", f"confluent-kafka {kafka.__version__}, librdkafka {kafka.libversion()[0]}")
+    errors = Errors()
+    settings = common_settings(options, "cep-doctor") | {
+        "group.id": options.group_id,
+        "enable.auto.commit": False,
+        "allow.auto.create.topics": False,
+        "error_cb": errors.note,
+    }
+    settings.pop("max.poll.records", None)
+    consumer = made(kafka.Consumer, settings, "cep doctor kafka")
+    try:
+        cluster = _cluster(kafka, consumer, errors)
+        if isinstance(cluster, Seen):
+            yield cluster
+            return
+        brokers = ", ".join(f"{one.id} at {one.host}:{one.port}" for _, one in sorted(cluster.brokers.items()))
+        yield Seen("ok", "brokers", f"{len(cluster.brokers)} answer for cluster {cluster.cluster_id}: {brokers}")
+        for topic in topics:
+            yield from _topic(kafka, consumer, topic)
+        if topics:
+            yield _group(kafka, consumer, options.group_id, topics[0])
+    finally:
+        consumer.close()
+
+
+def _cluster(kafka: Any, consumer: Any, errors: Errors) -> Any:
+    """What the brokers say of themselves, or what keeps them from it."""
+    deadline = time.monotonic() + CALL_S
+    while True:
+        try:
+            return consumer.list_topics(timeout=1.0)
+        except kafka.KafkaException as error:
+            consumer.poll(0)  # says why
+            if errors.text or time.monotonic() >= deadline:
+                return Seen("critical", "brokers", errors.text or explained(error.args[0]))
+
+
+def _topic(kafka: Any, consumer: Any, topic: str) -> Iterator[Seen]:
+    what = f"topic {topic}"
+    found = consumer.list_topics(topic, timeout=CALL_S).topics[topic]
+    if found.error is not None:
+        yield Seen("critical", what, explained(found.error))
+        return
+    headless = [number for number, one in found.partitions.items() if one.leader < 0]
+    if headless:
+        yield Seen("critical", what, f"partitions {headless} have no leader: start the missing brokers")
+        return
+    thin = [number for number, one in found.partitions.items() if len(one.isrs) < len(one.replicas)]
+    if thin:
+        yield Seen("warning", what, f"replicas of partitions {thin} are not in sync: start the missing brokers")
+    messages = 0
+    for number in found.partitions:
+        try:
+            low, high = consumer.get_watermark_offsets(kafka.TopicPartition(topic, number), timeout=CALL_S)
+        except kafka.KafkaException as error:
+            yield Seen("critical", what, f"partition {number}: {explained(error.args[0])}")
+            return
+        messages += high - low
+    yield Seen("ok", what, f"{len(found.partitions)} partitions, some {messages} messages")
+
+
+def _group(kafka: Any, consumer: Any, group: str, topic: str) -> Seen:
+    """Whether the group may be used: brokers ask for the right where its offsets are read."""
+    what = f"group {group}"
+    try:
+        partitions = consumer.list_topics(topic, timeout=CALL_S).topics[topic].partitions
+        told = consumer.committed([kafka.TopicPartition(topic, one) for one in partitions], timeout=CALL_S)
+    except kafka.KafkaException as error:
+        return Seen("critical", what, explained(error.args[0]))
+    committed = sum(one.offset >= 0 for one in told)
+    return Seen("ok", what, f"may be used; {committed} of {len(told)} partitions of {topic} have offsets")
+
+
+def _option(text: str) -> tuple[str, str]:
+    name, sign, value = text.partition("=")
+    if not sign:
+        raise ConfigError(f"--set {text}: must be OPTION=VALUE")
+    return name.strip(), value.strip()
