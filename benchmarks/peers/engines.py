@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,6 +24,8 @@ from tools.differential.siddhi_jars import compile_driver, fetch_jars
 
 _JAVA = Path(__file__).parent / "java"
 _BLOCK = 50_000
+_LONGEST_S = 120.0
+"""Some apps never come back from a step in Siddhi."""
 Parts = tuple[tuple[str, pa.RecordBatch], ...]
 """What is sent at once, by stream."""
 
@@ -88,10 +91,17 @@ class Siddhi:
     def _ask(self, command: dict[str, Any]) -> dict[str, Any]:
         assert self._process.stdin is not None  # noqa: S101 - for mypy
         assert self._process.stdout is not None  # noqa: S101 - for mypy
-        self._process.stdin.write(json.dumps(command) + "\n")
-        self._process.stdin.flush()
-        line = self._process.stdout.readline()
-        answer: dict[str, Any] = json.loads(line) if line else {"error": "its process ended"}
+        timer = threading.Timer(_LONGEST_S, self._process.kill)
+        timer.start()
+        try:
+            self._process.stdin.write(json.dumps(command) + "\n")
+            self._process.stdin.flush()
+            line = self._process.stdout.readline()
+        finally:
+            timer.cancel()
+        answer: dict[str, Any] = (
+            json.loads(line) if line else {"error": f"its process ended, or hung for {_LONGEST_S} s"}
+        )
         if "error" in answer:
             raise RefusedError(answer["error"])
         return answer

@@ -60,7 +60,7 @@ class Graph:
                 self.readers[stream].append(node)
             for stream in dict.fromkeys(place.outputs):
                 self.producers[stream].append(node)
-        self._columnar: dict[frozenset[str], bool] = {}
+        self._obstacles: dict[frozenset[str], str | None] = {}
         self.order = self._topological()
         self.acyclic = len(self.order) == len(places)
 
@@ -82,10 +82,14 @@ class Graph:
 
     def columnar(self, roots: Iterable[str]) -> bool:
         """True when a step with events on the streams `roots` (and timers anywhere) may run column by column."""
+        return self.obstacle(roots) is None
+
+    def obstacle(self, roots: Iterable[str]) -> str | None:
+        """Return why such a step must run event by event, None when it need not."""
         key = frozenset(roots)
-        if key not in self._columnar:
-            self._columnar[key] = self._is_columnar(key)
-        return self._columnar[key]
+        if key not in self._obstacles:
+            self._obstacles[key] = self._obstacle(key)
+        return self._obstacles[key]
 
     def reached(self, roots: Iterable[str], wakeful: Set[int]) -> list[int]:
         """The nodes `wakeful` and those to which events on the streams `roots` or theirs may come, producers before
@@ -99,21 +103,22 @@ class Graph:
                 streams.update(place.outputs)
         return found
 
-    def _is_columnar(self, roots: frozenset[str]) -> bool:
+    def _obstacle(self, roots: frozenset[str]) -> str | None:
         if not self.acyclic:
-            return False
+            return "queries feed each other in a circle"
         timed = [node for node, place in enumerate(self.places) if place.timed]
         walks = [self._walk([stream]) for stream in roots]
         if any(self._meets_badly(walk, self._ranked) for walk in walks):
-            return False
+            return "what an event causes in several queries comes together again in another order"
         of_timers = [self._walk(self.places[node].outputs) for node in timed]
         if any(self._meets_badly(walk, self._timer_ranked) for walk in of_timers):
-            return False
+            return "what timers cause in several queries comes together again in another order"
         walks.extend(of_timers)
         active = {node for walk in walks for node, _ in walk.visits} | set(timed)
         written = {item for node in active for item in self.places[node].writes}
         users = [item for node in active for item in self.places[node].reads | self.places[node].writes]
-        return all(users.count(item) == 1 for item in written)
+        shared = sorted(item for item in written if users.count(item) > 1)
+        return f"a query writes {shared[0]}, and another one writes or reads it" if shared else None
 
     def firing_first(self) -> frozenset[int]:
         """The timed nodes that stand in front of all others whose timers send to them: their own timers of one time

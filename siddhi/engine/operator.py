@@ -24,6 +24,7 @@ import numpy as np
 from siddhi.engine.arrays import NO_POSITIONS, BoolArray, Int64Array
 from siddhi.engine.batch import EventBatch
 from siddhi.engine.limits import MAX_PARTIAL_MATCHES
+from siddhi.engine.planner.choices import Choices, Execution
 from siddhi.engine.state import CodeChange, NotByKeyError, State, codes_in, map_codes, same_state
 from siddhi.engine.state_size import StateSize, held_bytes
 from siddhi.engine.strings import StringPool
@@ -269,7 +270,7 @@ class OperatorContext:
     per partition instance. What the operators of all instances of a query have in common is put into `common` by the
     first of them, under the `id` of what it is made from. A pattern holds no more than `max_partial_matches`.
     `forgets_extremes` says that `min` and `max` remember their best value alone. `failing` is told of expressions of
-    which rows may fail.
+    which rows may fail. `choices` notes which operators were ruled out.
     """
 
     pool: StringPool
@@ -280,10 +281,14 @@ class OperatorContext:
     max_partial_matches: int = MAX_PARTIAL_MATCHES
     forgets_extremes: bool = False
     failing: set[str] | None = None
+    choices: Choices = field(default_factory=Choices)
 
 
 class Stateful(ABC):
     """Something with state that outlives a step."""
+
+    execution = Execution.BATCHES
+    """How it works through the events of a batch."""
 
     def start(self, clock_ms: int) -> None:  # noqa: B027 - most operators have nothing to do
         """The app has started and its clock stands at `clock_ms`; called once, before the first step, not after a

@@ -25,6 +25,7 @@ from siddhi.engine.partitions.instances import HeadPerInstance
 from siddhi.engine.partitions.place import PartitionPlace
 from siddhi.engine.pattern.references import selection_references
 from siddhi.engine.pattern.state_machine import build_state_machine
+from siddhi.engine.planner.choices import Choices
 from siddhi.engine.rates.build import build_limiter, limiter_of
 from siddhi.engine.rates.per_instance import LimiterPerInstance
 from siddhi.engine.scope import source_key
@@ -69,7 +70,8 @@ class Query(GraphNode):
     ) -> None:
         environment.looked_into = set()
         self.by_key = partition is not None
-        context = replace(context, common={} if self.by_key else context.common, failing=set())
+        context = replace(context, common={} if self.by_key else context.common, failing=set(), choices=Choices())
+        self.choices = context.choices
         self.context = context
         self.analysed = analysed
         self.name = analysed.name
@@ -89,7 +91,7 @@ class Query(GraphNode):
         several = not isinstance(analysed.input, model.SourceInput)
         selecting = replace(context, forgets_extremes=forgets_extremes(analysed))
         compiler = ExpressionCompiler(selecting, several=several, in_table=environment.in_table)
-        self.fused = fused_selection(analysed, context)
+        self.fused = context.choices.applicable("selection", "FusedSelection", fused_selection(analysed, context))
         self.selector = self.fused or self._build_selector(compiler, context)
         self._build_input(compiler, context, environment)
         self._build_output(context, environment)

@@ -3,7 +3,7 @@ than that."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +13,8 @@ from siddhi.engine.batch import EventBatch
 from siddhi.engine.graph import Graph
 from siddhi.engine.junction import Junction
 from siddhi.engine.pattern.chain import ChainOperator
-from siddhi.engine.rules.rule_set import RuleSet, rule_sets
+from siddhi.engine.query import Query
+from siddhi.engine.rules.rule_set import RuleSet, rule_sets, rules_by_stream
 from siddhi.engine.shortcuts.plain_loop import FEW, PlainLoop
 from siddhi.engine.shortcuts.short_cut import ShortCut
 from siddhi.engine.stage import Stage
@@ -76,6 +77,24 @@ class Routes:
                 placed.add(id(rules))
                 route.append((number, rules))
         return route
+
+    def explain(self) -> Iterator[tuple[Query, dict[str, str], str]]:
+        """Tell of each query why events from outside come to it one by one, by stream, and with whom it shares work."""
+        graph, everywhere = self._graph, set(range(len(self._stages)))
+        inside = self.fed if graph.acyclic else frozenset[str]()
+        outside = [key for key in self._junctions if key not in inside and graph.readers.get(key)]
+        hindered = {key: reason for key in outside if (reason := graph.obstacle([key])) is not None}
+        reached = {key: set(graph.reached([key], set())) if graph.acyclic else everywhere for key in hindered}
+        rules = rules_by_stream(self._stages) if self._shares else {}
+        shared = {
+            member.number: f"shares an index over the conditions of {len(members)} queries of {key}"
+            for key, members in rules.items()
+            for member in members
+        }
+        for number, stage in enumerate(self._stages):
+            if isinstance(stage.node, Query):
+                obstacles = {key: reason for key, reason in hindered.items() if number in reached[key]}
+                yield stage.node, obstacles, shared.get(number, "")
 
     def settle_rules(self, clock: int) -> None:
         """All queries know of the events that they do not want, as before a snapshot."""

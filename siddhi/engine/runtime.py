@@ -45,6 +45,7 @@ from siddhi.engine.tables.table import Table
 from siddhi.engine.trigger import Trigger
 from siddhi.engine.upkeep import Upkeep
 from siddhi.errors import Problem, SiddhiRuntimeError
+from siddhi.explanation import AppExplanation
 from siddhi.language.printer import print_app
 
 logger = logging.getLogger(__name__)
@@ -390,6 +391,10 @@ class AppRuntime:
             len(self.pool),
             self.pool.bytes_held,
         )
+
+    def explain(self) -> AppExplanation:
+        """How each query runs: its operators, why not faster ones, and what an event is expected to cost."""
+        return AppExplanation(self._steps.explain())
 
     def watch_queries(self, watch: QueryWatch | None) -> None:
         """From now on `watch` is told how long each query works; None: nobody is, and nothing is measured."""

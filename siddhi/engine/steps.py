@@ -18,12 +18,14 @@ from siddhi.engine.node import Node
 from siddhi.engine.operator import Failures, Step
 from siddhi.engine.outlet import Outlet
 from siddhi.engine.pattern.chain import ChainOperator
+from siddhi.engine.planner.explain import explain_query
 from siddhi.engine.routes import Route, Routes
 from siddhi.engine.rules.rule_set import Projected, RuleSet
 from siddhi.engine.shortcuts.short_cut import ShortCut
 from siddhi.engine.stage import Stage
 from siddhi.engine.turns import cut_at_timers
 from siddhi.errors import Problem, SiddhiRuntimeError
+from siddhi.explanation import ExplainedQuery
 
 
 class QueryWatch(Protocol):
@@ -103,6 +105,10 @@ class StepRunner:
                 stage.add_listener(listener, outlet)
                 return
         raise KeyError(query)
+
+    def explain(self) -> tuple[ExplainedQuery, ...]:
+        """How the queries run, in text order."""
+        return tuple(explain_query(query, obstacles, shared) for query, obstacles, shared in self._routes.explain())
 
     def shared_heads(self) -> list[ChainOperator]:
         """The operators that several queries share now."""

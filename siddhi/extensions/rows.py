@@ -126,6 +126,8 @@ class RowFunction(CallNode):
     nests too deeply. Objects are compared to nothing: with one among the arguments every row is computed.
     """
 
+    by_row = True
+
     def __init__(
         self,
         call: model.Call,

@@ -103,6 +103,8 @@ class ExpressionCompiler:
         node = self._makers[type(expression)](expression)
         if node.can_fail and self.context.failing is not None:
             self.context.failing.add(type(expression).__name__)
+        if node.by_row and isinstance(expression, model.Call | model.Aggregate):
+            self.context.choices.row_calls[expression.name] = None
         return node
 
     def _sides(self, expression: model.Arithmetic | model.Comparison | model.Logical) -> tuple[str, Node, Node]:

@@ -147,10 +147,11 @@ class Node(ABC):
     """An expression made ready to run: `evaluate` gives its value for every row at once.
 
     `can_fail` says that a row may make it fail, `stateful` that its value depends on earlier rows; what is neither may
-    be evaluated for rows that do not need it.
+    be evaluated for rows that do not need it. `by_row` says that Python code runs for each row.
     """
 
     type: AttributeType
+    by_row = False
     can_fail = False
     stateful = False
 

@@ -36,6 +36,11 @@ def type_of_object(item: object) -> AttributeType | None:
 class Convert(CallNode):
     """The value as another type; null where it cannot be read as that."""
 
+    def __init__(self, call: model.Call, arguments: tuple[Node, ...], pool: StringPool) -> None:
+        super().__init__(call, arguments, pool)
+        types = {self.type, arguments[0].type}
+        self.by_row = AttributeType.STRING in types and len(types) > 1
+
     def evaluate(self, evaluation: Evaluation) -> Value:
         source = self.arguments[0]
         value = broadcast(source.evaluate(evaluation), evaluation.size)

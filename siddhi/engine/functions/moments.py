@@ -45,5 +45,7 @@ class TimeOfEvent(Node):
 class RandomId(CallNode):
     """A new random identifier for every row."""
 
+    by_row = True
+
     def evaluate(self, evaluation: Evaluation) -> Value:
         return from_list([str(uuid.uuid4()) for _ in range(evaluation.size)], self.type, self.pool)

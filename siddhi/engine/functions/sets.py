@@ -16,6 +16,8 @@ from siddhi.language.ast import AttributeType
 class CreateSet(CallNode):
     """The set of just the argument (null too)."""
 
+    by_row = True
+
     def evaluate(self, evaluation: Evaluation) -> Value:
         source = self.arguments[0]
         items = as_lists(evaluation, source, source.evaluate(evaluation), self.pool)
@@ -28,6 +30,7 @@ class CreateSet(CallNode):
 class SizeOfSet(CallNode):
     """How many elements the set has, 0 for null; a row whose argument is no set fails."""
 
+    by_row = True
     can_fail = True
 
     def evaluate(self, evaluation: Evaluation) -> Value:

@@ -10,29 +10,34 @@ from siddhi.engine.fused.shape import shape_of
 from siddhi.engine.fused.sliding import SlidingSelection, leaving_of
 from siddhi.engine.fused.tumbling import TimedTumblingSelection, TumblingSelection, cutter_of
 from siddhi.engine.operator import OperatorContext
+from siddhi.engine.planner.choices import NotApplicable
 from siddhi.engine.windows.time_batch import TimeCutter
 
 
-def fused_selection(query: model.AnalysedQuery, context: OperatorContext) -> FusedSelection | None:
-    """The window and the selection of `query` as one operator, None when they have to run one after the other.
+def fused_selection(query: model.AnalysedQuery, context: OperatorContext) -> FusedSelection | NotApplicable:
+    """The window and the selection of `query` as one operator, unless they have to run one after the other.
 
     Inside a partition these are windows that rows leave one by one; without a window the selection alone knows the
     instances.
     """
     if not isinstance(query.input, model.SourceInput):
-        return None
+        return NotApplicable("input other than one stream")
     shape = shape_of(query, context)
-    if shape is None:
-        return None
+    if isinstance(shape, NotApplicable):
+        return shape
     window = query.input.window
     leaving = leaving_of(window, context)
     if context.partitioned:
-        return None if leaving is None or window is None else KeyedSlidingSelection(shape, leaving, context)
+        if leaving is None or window is None:
+            return NotApplicable("in a partition, a window that rows do not leave one by one, or none")
+        return KeyedSlidingSelection(shape, leaving, context)
     if leaving is not None:
         return SlidingSelection(shape, leaving, context)
     found = cutter_of(window, shape, context)
-    if found is None or not all(type_ in SOURCES for type_ in shape.outputs.columns.values()):
-        return None
+    if found is None:
+        return NotApplicable("a window that neither slides nor cuts events into batches, or `having` over batches")
+    if not all(type_ in SOURCES for type_ in shape.outputs.columns.values()):
+        return NotApplicable("an object is selected")
     cutter, columns = found
     make = TimedTumblingSelection if isinstance(cutter, TimeCutter) else TumblingSelection
     return make(shape, cutter, columns, context)

@@ -16,6 +16,7 @@ from siddhi.engine.groups import NULL_TEXT
 from siddhi.engine.hashing import key_bits
 from siddhi.engine.kernels import kernel_array
 from siddhi.engine.operator import Operator, OperatorContext
+from siddhi.engine.planner.choices import Execution
 from siddhi.language.ast import AttributeType
 
 NO_NUMBERS: Int64Array = np.zeros(0, dtype=np.int64)
@@ -84,6 +85,8 @@ class FusedSelection(Operator):
     itself, the first of which is above 0 as long as the group has rows. Inside a partition each instance has groups of
     its own.
     """
+
+    execution = Execution.COMPILED
 
     can_fail = False
 

@@ -12,6 +12,7 @@ from siddhi.engine.expressions.compiler import ExpressionCompiler
 from siddhi.engine.expressions.evaluation import Node
 from siddhi.engine.fused.outputs import OutputCompiler, Outputs
 from siddhi.engine.operator import OperatorContext
+from siddhi.engine.planner.choices import NotApplicable
 from siddhi.engine.settled import is_settled
 from siddhi.language.ast import AttributeType, EventType
 
@@ -38,27 +39,32 @@ class Shape:
         return any(accumulation.kind == RECORD for accumulation in self.accumulations)
 
 
-def shape_of(query: model.AnalysedQuery, context: OperatorContext) -> Shape | None:
-    """The shape of the selection of `query`, None when it has to run on its own: when other than current events
-    leave, when something is sorted, limited or held back, or when the value of an expression may depend on more than
-    the row and its aggregates."""
+def shape_of(query: model.AnalysedQuery, context: OperatorContext) -> Shape | NotApplicable:
+    """The shape of the selection of `query`. One that lets other than current events leave, that sorts, limits or holds
+    back something, or with an expression whose value may depend on more than the row and its aggregates, has none."""
     selection, source = query.selection, query.input
     if not isinstance(source, model.SourceInput) or source.kind not in _STREAMS or source.after:
-        return None
+        return NotApplicable("input other than a stream, or handlers behind the window")
     held_back = query.rate is not None or selection.order_by or selection.limit is not None or selection.offset
-    if query.output.events is not EventType.CURRENT or held_back or not selection.aggregates:
-        return None
+    if query.output.events is not EventType.CURRENT:
+        return NotApplicable("expired events are asked for")
+    if held_back:
+        return NotApplicable("`output`, `order by`, `limit` or `offset`")
+    if not selection.aggregates:
+        return NotApplicable("no aggregate is selected")
     expressions = [output.expression for output in selection.attributes]
     if selection.having is not None:
         if has_aggregate(selection.having):
-            return None
+            return NotApplicable("an aggregate in `having`")
         expressions.append(selection.having)
-    if not all(map(is_settled, expressions)) or not all(map(_is_key, selection.group_by)):
-        return None
+    if not all(map(is_settled, expressions)):
+        return NotApplicable("an expression that is not computed from its row and aggregates alone")
+    if not all(map(_is_key, selection.group_by)):
+        return NotApplicable("`group by` an object or an event")
     return _compiled(selection, context)
 
 
-def _compiled(selection: model.AnalysedSelection, context: OperatorContext) -> Shape | None:
+def _compiled(selection: model.AnalysedSelection, context: OperatorContext) -> Shape | NotApplicable:
     outputs = Outputs(selection, OutputCompiler(context))
     accumulations = [accumulation_of(call) for call in outputs.calls.values()]
     compiler = ExpressionCompiler(context)
@@ -68,8 +74,10 @@ def _compiled(selection: model.AnalysedSelection, context: OperatorContext) -> S
     ]
     known = tuple(accumulation for accumulation in accumulations if accumulation is not None)
     nodes = [*outputs.nodes, *(argument for argument in arguments if argument is not None)]
-    if len(known) < len(accumulations) or any(node.can_fail or node.stateful for node in nodes):
-        return None
+    if len(known) < len(accumulations):
+        return NotApplicable("an aggregator that is not kept as numbers")
+    if any(node.can_fail or node.stateful for node in nodes):
+        return NotApplicable("an expression that may fail or depends on earlier events")
     keys = tuple((key.name, key.type) for key in selection.group_by if isinstance(key, model.AttributeValue))
     return Shape(outputs, keys, known, tuple(arguments), {**outputs.columns, **compiler.columns, **dict(keys)})
 

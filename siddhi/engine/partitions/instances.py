@@ -12,6 +12,7 @@ import numpy as np
 from siddhi.engine.arrays import Int64Array
 from siddhi.engine.batch import EventBatch
 from siddhi.engine.operator import MergedRows, MergingOperator, Operator, Stateful, Step
+from siddhi.engine.planner.choices import Execution
 from siddhi.engine.state import CodeChange, Pieces, State, encode_piece
 from siddhi.engine.state_size import StateSize, sampled, total
 
@@ -206,6 +207,8 @@ def _by_appearance(chunks: Int64Array) -> Int64Array:
 class PerInstance(_Copies[Operator], Operator):
     """An operator of a chain, one copy for each partition instance."""
 
+    execution = Execution.KEYS
+
     def process(self, batch: EventBatch, step: Step) -> EventBatch:
         nothing = batch.slice(0, 0)
         partitions = batch.partitions if batch.partitions is not None else np.zeros(0, dtype=np.int64)
@@ -245,6 +248,7 @@ def _process(copy: Operator, batch: EventBatch, step: Step) -> EventBatch:
 class HeadPerInstance(_Copies[MergingOperator], MergingOperator):
     """The head of a query, one copy for each partition instance."""
 
+    execution = Execution.KEYS
     handles_partitions = True
 
     def __init__(

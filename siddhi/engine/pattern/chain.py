@@ -37,6 +37,7 @@ from siddhi.engine.pattern.chain_sequence import run_sequence
 from siddhi.engine.pattern.joining import joined_chains, parted_chain
 from siddhi.engine.pattern.limit import PartialLimit
 from siddhi.engine.pattern.references import Reference
+from siddhi.engine.planner.choices import Execution
 from siddhi.engine.scope import source_key
 from siddhi.engine.state import Codes, State
 from siddhi.engine.state_size import StateSize, held_bytes
@@ -51,6 +52,8 @@ class ChainOperator(MergingOperator):
     `read` are the references of the query's selection, by the name of the output column that answers each. Every
     match is a row of its own chunk, with the timestamp of the event that completed it.
     """
+
+    execution = Execution.COMPILED
 
     handles_partitions = True
 

@@ -15,6 +15,7 @@ from siddhi.engine.pattern import chain_memory as memory
 from siddhi.engine.pattern.chain_events import EventColumns
 from siddhi.engine.pattern.conditions import filters_of, split_filter
 from siddhi.engine.pattern.separable import SlotComparison, SlotTest, separate_all, separate_test
+from siddhi.engine.planner.choices import NotApplicable
 from siddhi.language.ast import AttributeType
 
 _OPERATORS = {
@@ -40,36 +41,45 @@ class ChainPlan:
     comparisons: tuple[tuple[SlotComparison, ...], ...]
 
 
-def plan_chain(machine: model.StateMachine, context: OperatorContext) -> ChainPlan | None:
-    """The chain that `machine` is, or None when it has other forms than plain elements, one leading `every` and
-    comparisons of two events."""
+def plan_chain(machine: model.StateMachine, context: OperatorContext) -> ChainPlan | NotApplicable:
+    """The chain that `machine` is; it has no other forms than plain elements, one leading `every` and comparisons of
+    two events."""
     steps = list(machine.steps)
     scope_end: int | None = None
     if isinstance(steps[0], model.EveryScope):
         if steps[0].within_ms is not None:
-            return None
+            return NotApplicable("`within` inside `every`")
         scope_end = len(steps[0].steps) - 1
         steps[:1] = steps[0].steps
-    if not all(isinstance(step, model.PatternElement) and _plain(step) for step in steps):
-        return None
+    for step in steps:
+        if (form := _other_form(step)) is not None:
+            return NotApplicable(form)
     tests: list[tuple[SlotTest, ...]] = []
     comparisons: list[tuple[SlotComparison, ...]] = []
     for element in machine.slots:
         split = split_filter(filters_of(element), element.slot, context)
         across = separate_all(split.across, element.slot)
         if across is None:
-            return None
+            return NotApplicable("a condition that is no comparison of the new event with one earlier event")
         tests.append(tuple(separate_test(part) for part in split.alone))
         comparisons.append(across)
     if sum(map(len, tests)) + 2 * sum(map(len, comparisons)) > _MOST_COLUMNS:
-        return None
+        return NotApplicable(f"conditions that read more than {_MOST_COLUMNS} columns")
     return ChainPlan(machine, scope_end, tuple(tests), tuple(comparisons))
 
 
-def _plain(element: model.PatternElement) -> bool:
-    handlers = (*element.input.before, *element.input.after)
-    only_filters = all(isinstance(step, model.FilterStep) for step in handlers)
-    return not element.counted and not element.absent and only_filters
+def _other_form(step: object) -> str | None:
+    """What makes `step` more than a plain element, None when nothing does."""
+    if isinstance(step, model.EveryScope):
+        return "`every` behind the first element"
+    if not isinstance(step, model.PatternElement):
+        return "`and` or `or`"
+    if step.counted:
+        return "an element with a count"
+    if step.absent:
+        return "an absent event (`not`)"
+    handlers = (*step.input.before, *step.input.after)
+    return None if all(isinstance(one, model.FilterStep) for one in handlers) else "a stream function of an element"
 
 
 class ChainLayout:

@@ -24,6 +24,7 @@ from siddhi.engine.pattern.machine import Machine, MachinePlan, machine_slots
 from siddhi.engine.pattern.partial import Match, PatternEvent
 from siddhi.engine.pattern.references import Reference, references
 from siddhi.engine.pattern.snapshot import restore_machines, snapshot_machines
+from siddhi.engine.planner.choices import Execution
 from siddhi.engine.scope import source_key
 from siddhi.engine.state import State
 from siddhi.engine.state_size import StateSize, held_bytes, sampled, total
@@ -60,6 +61,8 @@ class EventMachineOperator(MergingOperator):
     `read` are the references of the query's selection, by the name of the output column that answers each. Every match
     is a row of its own chunk, with the timestamp of the event (or of the silence's end) that completed it.
     """
+
+    execution = Execution.EVENTS
 
     handles_partitions = True
 

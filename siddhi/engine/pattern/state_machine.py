@@ -20,5 +20,5 @@ def build_state_machine(
     `read` are the references of the query's selection, by the name of the output column that answers each. Every match
     is a row of its own chunk, with the timestamp of the event (or of the end of the silence) that completed it.
     """
-    chain = plan_chain(machine, context)
+    chain = context.choices.applicable("input", ChainOperator.__name__, plan_chain(machine, context))
     return EventMachineOperator(machine, read, context) if chain is None else ChainOperator(chain, read, context)

@@ -248,17 +248,19 @@ def _each_by_itself(batch: EventBatch) -> bool:
 
 
 def rule_sets(stages: Sequence[Stage], junctions: Mapping[str, Junction]) -> dict[str, RuleSet]:
-    """The rule sets among `stages`, by their streams: those that enough queries read that say what they want."""
+    """The rule sets among `stages`, by their streams."""
+    found = rules_by_stream(stages)
+    return {key: RuleSet(junctions[key], members, junctions[key].pool) for key, members in found.items()}
+
+
+def rules_by_stream(stages: Sequence[Stage]) -> dict[str, list[_Member]]:
+    """The members of the rule sets among `stages`: of a stream that enough queries read that say what they want."""
     found: dict[str, list[_Member]] = {}
     for number, stage in enumerate(stages):
         member = _member(number, stage)
         if member is not None:
             found.setdefault(stage.node.sources[0], []).append(member)
-    return {
-        key: RuleSet(junctions[key], members, junctions[key].pool)
-        for key, members in found.items()
-        if len(members) >= LEAST_RULES
-    }
+    return {key: members for key, members in found.items() if len(members) >= LEAST_RULES}
 
 
 def _member(number: int, stage: Stage) -> _Member | None:

@@ -24,6 +24,7 @@ from siddhi.engine.pattern.chain import ChainOperator
 from siddhi.engine.pattern.chain_plan import plan_chain
 from siddhi.engine.pattern.conditions import conjunction, conjuncts, filters_of
 from siddhi.engine.pattern.references import selection_references
+from siddhi.engine.planner.choices import NotApplicable
 from siddhi.engine.query import Query
 from siddhi.engine.rules.projection import Constants, Outputs, outputs_of
 from siddhi.engine.rules.wanted import is_plain_test
@@ -288,7 +289,7 @@ class _Part:
 
 def _head(shape: PatternShape, first: Query, context: OperatorContext) -> ChainOperator:
     plan = plan_chain(shape.machine, context)
-    assert plan is not None  # noqa: S101 - with fewer conditions it is a chain all the more
+    assert not isinstance(plan, NotApplicable)  # noqa: S101 - with fewer conditions it is a chain all the more
     return ChainOperator(plan, selection_references(first.analysed), context)
 
 

@@ -24,6 +24,7 @@ from siddhi.engine.java_order import hash_order
 from siddhi.engine.kinds import EXPIRED
 from siddhi.engine.operator import Step
 from siddhi.engine.pattern.references import walk
+from siddhi.engine.planner.choices import Execution
 from siddhi.engine.scope import EVENT_TIMESTAMP
 from siddhi.engine.tables.careful import CarefulMatcher, needs_care
 from siddhi.engine.tables.matching import Pairs, RowMatcher
@@ -33,6 +34,12 @@ from siddhi.language.ast import AttributeType
 
 class TableWriter:
     """Carries the output of a query into its table, event by event in order."""
+
+    @property
+    def execution(self) -> Execution:
+        """How it works through the events of a batch."""
+        at_once = {"update": self.together, "update or insert": self.upserts_by_key}.get(self.action, True)
+        return Execution.BATCHES if at_once else Execution.EVENTS
 
     def __init__(self, output: model.AnalysedOutput, table: Table, compiler: ExpressionCompiler) -> None:
         self.table = table

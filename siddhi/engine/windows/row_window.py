@@ -14,6 +14,7 @@ from siddhi.engine.batch import EventBatch
 from siddhi.engine.column import Column
 from siddhi.engine.kinds import CURRENT, EXPIRED, RESET
 from siddhi.engine.operator import Step
+from siddhi.engine.planner.choices import Execution
 from siddhi.engine.slots import SlotStore
 from siddhi.engine.state import State
 from siddhi.engine.state_size import StateSize, held_bytes
@@ -78,6 +79,8 @@ class RowWindow(Window):
     Rows lie in `slots`; `release` gives a slot back when what was let out of it has left the window. Timers are set
     with `schedule`.
     """
+
+    execution = Execution.EVENTS
 
     def __init__(self, context: WindowContext) -> None:
         self.slots = SlotStore(context.columns, context.operator.pool)

@@ -1,0 +1,1 @@
+"""Which operators run a query, why not faster ones, and what they cost."""

@@ -1,0 +1,52 @@
+"""How operators say how they work, and choices between operators why a faster one was not taken.
+
+A choice asks the faster operator first, which gives what it needs or `NotApplicable`:
+
+    chain = context.choices.applicable("input", "ChainOperator", plan_chain(machine, context))
+    return EventMachineOperator(...) if chain is None else ChainOperator(chain, ...)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeVar
+
+Made = TypeVar("Made")
+
+
+class Execution(Enum):
+    """How an operator works through the events of a batch."""
+
+    COMPILED = "compiled"
+    """One compiled loop over the columns."""
+    BATCHES = "whole batches"
+    """A fixed number of array operations for each batch."""
+    KEYS = "key by key"
+    """Python code runs for each key of a batch."""
+    EVENTS = "event by event"
+    """Python code runs for each event."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotApplicable:
+    """The operator that was asked for cannot run this query, for a `reason` in words."""
+
+    reason: str
+
+
+class Choices:
+    """What was ruled out while one query was built."""
+
+    def __init__(self) -> None:
+        self.ruled_out: dict[tuple[str, str], str] = {}
+        """By the part of the query and the operator: the reason."""
+        self.row_calls: dict[str, None] = {}
+        """Functions that are called event by event, in the order of the text."""
+
+    def applicable(self, part: str, operator: str, made: Made | NotApplicable) -> Made | None:
+        """Return `made`, or None after noting why `operator` does not run `part`."""
+        if isinstance(made, NotApplicable):
+            self.ruled_out[part, operator] = made.reason
+            return None
+        return made

@@ -1,0 +1,54 @@
+"""Says how the queries of a running app work: from the operators themselves, and from what was ruled out for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from siddhi.engine.operator import Stateful
+from siddhi.engine.planner.choices import Execution
+from siddhi.engine.planner.costs import COSTS
+from siddhi.engine.query import Query
+from siddhi.engine.tables.writer import TableWriter
+from siddhi.explanation import ExplainedOperator, ExplainedQuery, RuledOut
+
+BATCH = 4_096
+"""The size of batches for which the cost of an event is given."""
+_SLOW = (Execution.EVENTS, Execution.KEYS)
+
+
+def explain_query(query: Query, obstacles: Mapping[str, str], shared: str) -> ExplainedQuery:
+    """Return how `query` runs. `obstacles` are the reasons for which events of a stream from outside that come to it
+    go through the app one by one, `shared` says with whom it shares work."""
+    operators = tuple(_operators(query))
+    warnings = [f"events of {stream} go through the app one by one: {reason}" for stream, reason in obstacles.items()]
+    warnings.extend(
+        f"{operator.operator} works {operator.execution} in Python"
+        for operator in operators
+        if Execution(operator.execution) in _SLOW
+    )
+    if query.choices.row_calls:
+        names = ", ".join(query.choices.row_calls)
+        warnings.append(f"called in Python for each event, or each different value: {names}")
+    costs = [(one.event_ns, one.batch_us) for one in operators if one.event_ns is not None and one.batch_us is not None]
+    event_ns = single_us = None
+    if len(costs) == len(operators):
+        single_us = sum(event / 1_000 + batch for event, batch in costs)
+        event_ns = 1_000 * single_us if obstacles else sum(event + 1_000 * batch / BATCH for event, batch in costs)
+    return ExplainedQuery(query.name, operators, shared, event_ns, single_us, tuple(warnings))
+
+
+def _operators(query: Query) -> Iterator[ExplainedOperator]:
+    ruled_out: dict[str, list[RuledOut]] = {}
+    for (part, name), reason in query.choices.ruled_out.items():
+        ruled_out.setdefault(part, []).append(RuledOut(name, reason))
+    parts: list[tuple[str, Stateful | TableWriter]] = []
+    parts += [("input", one) for one in ([query.head] if query.head else []) + query.chain]
+    parts.append(("selection", query.selector))
+    parts += [("output rate", query.limiter)] if query.limiter is not None else []
+    parts += [("table", query.writer)] if query.writer is not None else []
+    for part, operator in parts:
+        template = getattr(operator, "template", None)
+        name = type(operator).__name__ if template is None else f"{type(template).__name__} per key"
+        event_ns, batch_us = COSTS.get(name, (None, None))
+        others = tuple(ruled_out.pop(part, ()))  # belongs to the part, so it stands with its first operator
+        yield ExplainedOperator(part, name, operator.execution.value, event_ns, batch_us, others)

@@ -1,0 +1,90 @@
+"""How the engine runs the queries of an app: what `AppRuntime.explain()` returns, and what REST and console show.
+
+Knows nothing of the engine, so that the manager need not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+
+class RuledOut(msgspec.Struct, frozen=True):
+    """A faster operator, and why it does not apply."""
+
+    operator: str
+    reason: str
+
+
+class ExplainedOperator(msgspec.Struct, frozen=True):
+    """An operator of a query. `part` is what it does: input, selection, output rate or table. `execution` is compiled,
+    whole batches, key by key or event by event. `event_ns` and `batch_us` are what an event and a batch cost at most,
+    as measured; None where that is not known."""
+
+    part: str
+    operator: str
+    execution: str
+    event_ns: float | None
+    batch_us: float | None
+    ruled_out: tuple[RuledOut, ...] = ()
+
+
+class ExplainedQuery(msgspec.Struct, frozen=True):
+    """A query and its operators, in the order in which events pass them.
+
+    `shared` says with which other queries it shares work, empty if with none. `event_ns` is the expected cost of an
+    event in batches of 4,096, `single_us` of an event that comes alone; None where an operator's is not known.
+    `warnings` say where the query runs event by event or key by key.
+    """
+
+    name: str
+    operators: tuple[ExplainedOperator, ...]
+    shared: str
+    event_ns: float | None
+    single_us: float | None
+    warnings: tuple[str, ...]
+
+
+class AppExplanation(msgspec.Struct, frozen=True):
+    """The queries of an app in text order."""
+
+    queries: tuple[ExplainedQuery, ...]
+
+
+class ExplainedStage(msgspec.Struct, frozen=True):
+    """A stage of a plan's topology and its queries."""
+
+    stage: str
+    queries: tuple[ExplainedQuery, ...]
+
+
+class PlanExplanation(msgspec.Struct, frozen=True):
+    """The stages of a plan whose queries the engine runs."""
+
+    plan: str
+    stages: tuple[ExplainedStage, ...]
+
+
+def explanation_text(stages: Iterable[ExplainedStage]) -> str:
+    """Return `stages` in words, a paragraph for each query."""
+    return "\n".join(line for stage in stages for line in _stage_lines(stage))
+
+
+def _stage_lines(stage: ExplainedStage) -> Iterator[str]:
+    for query in stage.queries:
+        yield f"{stage.stage}: query {query.name}{_cost(query)}"
+        for operator in query.operators:
+            yield f"  {operator.part:<12} {operator.operator} ({operator.execution})"
+            for other in operator.ruled_out:
+                yield f"    not {other.operator}: {other.reason}"
+        if query.shared:
+            yield f"  {query.shared}"
+        for warning in query.warnings:
+            yield f"  warning: {warning}"
+
+
+def _cost(query: ExplainedQuery) -> str:
+    if query.event_ns is None or query.single_us is None:
+        return ", cost not measured"
+    return f", about {query.event_ns:,.0f} ns an event in large batches, {query.single_us:,.0f} us for a single one"

@@ -1,0 +1,124 @@
+"""`AppRuntime.explain()`: what it says comes from the operators that run and from the choices that built them."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from siddhi.analysis.analyser import analyse
+from siddhi.engine.planner.choices import Choices, Execution, NotApplicable
+from siddhi.engine.runtime import AppRuntime
+from siddhi.explanation import ExplainedQuery, ExplainedStage, explanation_text
+from siddhi.language.parser import parse
+
+STREAMS = "@app:playback define stream S (k string, v long); define stream T (k string, v long); "
+
+
+def explained(text: str) -> tuple[ExplainedQuery, ...]:
+    return AppRuntime(analyse(parse(STREAMS + text))).explain().queries
+
+
+def test_a_choice_notes_why_an_operator_does_not_apply() -> None:
+    choices = Choices()
+    assert choices.applicable("input", "Fast", NotApplicable("it is slow")) is None
+    assert choices.applicable("input", "Other", 7) == 7
+    assert choices.ruled_out == {("input", "Fast"): "it is slow"}
+
+
+def test_queries_come_in_text_order_with_the_parts_that_events_pass() -> None:
+    first, second = explained(
+        "@info(name='a') from S[v > 1]#window.length(5) select k, v output last every 2 events insert into A;"
+        "@info(name='b') from A select k, v insert into Out;"
+    )
+    assert (first.name, second.name) == ("a", "b")
+    assert [one.part for one in first.operators] == ["input", "input", "selection", "output rate"]
+
+
+def test_a_sliding_aggregate_is_compiled_and_sorting_rules_that_out() -> None:
+    (compiled,) = explained("from S#window.length(5) select k, sum(v) as t group by k insert into Out;")
+    assert [one.execution for one in compiled.operators] == [Execution.COMPILED.value]
+    assert not compiled.operators[0].ruled_out
+    assert not compiled.warnings
+    (held_back,) = explained("from S#window.length(5) select k, sum(v) as t order by t insert into Out;")
+    reasons = [other.reason for one in held_back.operators for other in one.ruled_out]
+    assert any("order by" in reason for reason in reasons)
+
+
+def test_every_operator_that_works_event_by_event_is_warned_of() -> None:
+    for text in (
+        "from S#window.frequent(3, k) select k, v insert into Out;",
+        "partition with (k of S) begin from S#window.cron('* * * * * ?') select k, v insert into Out; end;",
+    ):
+        (query,) = explained(text)
+        slow = [one for one in query.operators if one.execution in (Execution.EVENTS.value, Execution.KEYS.value)]
+        assert len(query.warnings) == len(slow)
+
+
+def test_functions_that_are_called_row_by_row_are_named() -> None:
+    (query,) = explained(
+        "from S select convert(v, 'string') as t, UUID() as u, convert(v, 'double') as d insert into Out;"
+    )
+    assert query.warnings == ("called in Python for each event, or each different value: convert, UUID",)
+    (numbers,) = explained("from S select convert(v, 'double') as d insert into Out;")
+    assert not numbers.warnings
+
+
+def test_events_that_go_one_by_one_are_warned_of_at_each_query_that_they_reach() -> None:
+    first, second = explained(
+        "from S[v > 0] select k, v - 1L as v insert into M; from M[v > 0] select k, v insert into S;"
+    )
+    assert all(any("circle" in one for one in query.warnings) for query in (first, second))
+
+
+def test_queries_that_share_an_index_say_so() -> None:
+    queries = explained("".join(f"from S[k == '{n}'] select k, v insert into Out;" for n in range(20)))
+    assert {query.shared for query in queries} == {"shares an index over the conditions of 20 queries of S"}
+
+
+def test_explaining_changes_nothing() -> None:
+    runtime = AppRuntime(analyse(parse(STREAMS + "from S#window.length(5) select sum(v) as t insert into Out;")))
+    runtime.start(0)
+    before = runtime.snapshot()
+    assert runtime.explain() == runtime.explain()
+    assert runtime.snapshot() == before
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from S[v > 1] select k, v insert into Out;",
+        "from S#window.length(50) select k, sum(v) as t group by k insert into Out;",
+        "from S#window.timeBatch(1 sec) select k, sum(v) as t group by k insert into Out;",
+        "from every a=S[v > 90] -> b=S[k == a.k] within 1 sec select a.k as k insert into Out;",
+    ],
+)
+def test_what_is_not_warned_of_calls_no_python_function_for_each_event(text: str) -> None:
+    runtime = AppRuntime(analyse(parse(STREAMS + text)))
+    assert not runtime.explain().queries[0].warnings
+    runtime.start(0)
+    count, calls = 1_000, 0
+    numbers = range(3 * count)
+    rows = {"_timestamp": numbers, "k": [str(n % 9) for n in numbers], "v": [n % 100 for n in numbers]}
+    batches = pa.record_batch({name: pa.array(values) for name, values in rows.items()})
+    for part in range(2):  # loads what is compiled
+        runtime.send("S", batches.slice(part * count, count))
+
+    def counted(_frame: Any, event: str, _argument: Any) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    sys.setprofile(counted)
+    try:
+        runtime.send("S", batches.slice(2 * count))
+    finally:
+        sys.setprofile(None)
+    assert calls < count
+
+
+def test_the_text_has_a_paragraph_for_each_query() -> None:
+    text = explanation_text([ExplainedStage("main", explained("from S select k, v insert into Out;"))])
+    assert text.splitlines()[0].startswith("main: query query_1")
+    assert "  selection    Selector (whole batches)" in text
