@@ -41,7 +41,10 @@ def _at_a_glance(told: dict[str, Any]) -> list[str]:
     if system is not None:
         used = system["slots_total"] - system["slots_free"]
         driver = f"driver {system['driver']}" if not system["driver_missing"] else system["driver_missing"]
-        lines.append(f"system   {driver}, {used} of {system['slots_total']} slots used, workers: {system['workers']}")
+        slots = f"{used} of {system['slots_total']} slots used"
+        if system.get("stage_hosts"):
+            slots += f", {system['stage_hosts']} of them by stage hosts with {system['hosted_plans']} plans"
+        lines.append(f"system   {driver}, {slots}, workers: {system['workers']}")
     return lines
 
 

@@ -113,7 +113,8 @@ def _task(task: Any) -> str:
     """Where a task runs, what it uses and which stage instances are in it."""
     silent = "" if task["live"] else ", silent"
     used = f"{_size(task['memory_bytes'])}, {task['cpu_ms'] / 1000:.1f} s of processor time"
-    where = f"{task['task']} on {task['host']} (process {task['process_id']}{silent}; {used})"
+    shared = f" of stage host {task['stage_host']}" if task.get("stage_host") else ""
+    where = f"{task['task']} on {task['host']} (process {task['process_id']}{shared}{silent}; {used})"
     return f"{where} : {', '.join(task['instances'])}"
 
 

@@ -14,6 +14,8 @@ from cep_common.ids import Endpoint, InsightAddress, PlanKey
 from cep_common.messages import CheckpointSpan, Message
 
 RunState = Literal["waiting", "starting", "running", "restarting", "failed", "stopping"]
+PlanHost = Literal["own", "shared"]
+"""Whether a plan has Spark tasks of its own, or its one task runs in a stage host with those of other plans."""
 CheckpointState = Literal["taking", "complete", "failed", "abandoned"]
 CheckpointTrigger = Literal["interval", "savepoint", "last"]
 """Why a checkpoint is taken: it was time, somebody asked for a savepoint, or its topology is to end."""
@@ -107,6 +109,21 @@ class ExecutorReport(msgspec.Struct, frozen=True):
     since_ms: int
 
 
+class StageHostReport(msgspec.Struct, frozen=True):
+    """A stage host of the driver's: process `process_id` at `address`, which runs `plans` plans of `tenant` and was
+    started `up_ms` ago. It holds `memory_bytes` and has used `cpu_ms` of processor time."""
+
+    host: str
+    tenant: int
+    state: Literal["starting", "up", "leaving"]
+    plans: int
+    address: str = ""
+    process_id: int = 0
+    memory_bytes: int = 0
+    cpu_ms: int = 0
+    up_ms: int = 0
+
+
 class RegisterDriver(Message, frozen=True):
     """The driver is alive; sent again (at once when a topology's state changes) it is the heartbeat. `started_ms` is
     the time of day at which its process started, `up_ms` ago. `savepoints` are those of all plans, oldest first (the
@@ -128,6 +145,7 @@ class RegisterDriver(Message, frozen=True):
     insight: InsightAddress | None = None
     up_ms: int = 0
     store_urls: bool = True
+    stage_hosts: tuple[StageHostReport, ...] = ()
 
 
 class DriverRegistered(Message, frozen=True):
@@ -150,8 +168,9 @@ class SubmitTopology(Message, frozen=True):
     from what counts since. The plan was deployed first at `deployed_ms` (0: not told): checkpoints of one of its name
     that was deployed at another time are none of its own.
 
-    Each task takes `cores` slots of one executor and may hold `memory_bytes` (0: as much as there is); the executors'
-    hosts must bear `labels`. `token` is the one under which the manager leads."""
+    A plan whose `host` is `shared` has one task, which runs in a stage host with those of the tenant's other plans, and
+    asks for no resources. Else each task takes `cores` slots of one executor and may hold `memory_bytes` (0: as much as
+    there is); the executors' hosts must bear `labels`. `token` is the one under which the manager leads."""
 
     TYPE = "submit-topology"
     key: PlanKey
@@ -166,6 +185,7 @@ class SubmitTopology(Message, frozen=True):
     restore_epoch: Annotated[int, msgspec.Meta(ge=0)] = 0
     token: int = 0
     deployed_ms: int = 0
+    host: PlanHost = "own"
 
 
 class RenamePlan(Message, frozen=True):

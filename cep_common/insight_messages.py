@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from cep_common.ids import PlanKey
 from cep_common.messages import Message
 
 Level = Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"]
@@ -95,7 +96,8 @@ class ConfigurationRead(Message, frozen=True):
 
 
 class QueryState(Message, frozen=True):
-    """A manager asks a task, which runs as `run`, for what its instance of the stage `component` holds: the on-demand
+    """A manager asks a task, which runs as `run`, for what the instance of the stage `component` of plan `key` (None:
+    of the only one) holds: the on-demand
     `query` reads a table, a named window or an aggregation. Up to `most_rows` of what it finds are told."""
 
     TYPE = "query-state"
@@ -103,6 +105,7 @@ class QueryState(Message, frozen=True):
     component: str
     query: Annotated[str, msgspec.Meta(max_length=MOST_QUERY_CHARACTERS)]
     most_rows: Annotated[int, msgspec.Meta(ge=1, le=MOST_ROWS)] = 100
+    key: PlanKey | None = None
 
 
 class StateFound(Message, frozen=True):

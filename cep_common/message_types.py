@@ -5,6 +5,7 @@ from __future__ import annotations
 from cep_common import (
     checkpoint_messages,
     driver_messages,
+    host_messages,
     insight_messages,
     link_messages,
     messages,
@@ -12,7 +13,15 @@ from cep_common import (
 )
 from cep_common.messages import Message
 
-MODULES = (messages, driver_messages, link_messages, task_messages, checkpoint_messages, insight_messages)
+MODULES = (
+    messages,
+    driver_messages,
+    link_messages,
+    task_messages,
+    host_messages,
+    checkpoint_messages,
+    insight_messages,
+)
 
 
 def message_types() -> dict[str, type[Message]]:

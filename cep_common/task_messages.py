@@ -122,7 +122,9 @@ class RegisterTask(Message, frozen=True):
     says how far it has got with giving its state (at `state_endpoint`) to a topology that is to take over, or with
     taking it. `attempt` is how often the driver had started the topology anew, `left` what its
     instances could not take over of the state that they began from, for people. `samples` are events that were
-    sampled since the last registration. The counters of `components` have stood so for `counted_ago_ms`."""
+    sampled since the last registration. The counters of `components` have stood so for `counted_ago_ms`. A task in a
+    `stage_host` shares its process with those of other plans: `cpu_ms` is its own, and `memory_bytes` its part, the
+    process's memory divided by the tasks in it."""
 
     TYPE = "register-task"
     key: PlanKey
@@ -141,6 +143,7 @@ class RegisterTask(Message, frozen=True):
     insight: InsightAddress | None = None
     samples: tuple[SampledEvent, ...] = ()
     counted_ago_ms: Annotated[int, msgspec.Meta(ge=0)] = 0
+    stage_host: str = ""
 
 
 class TaskRegistered(Message, frozen=True):

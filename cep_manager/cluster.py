@@ -11,6 +11,7 @@ from cep_manager.manager_view import (
     EndpointView,
     ManagerMember,
     ManagerRole,
+    StageHostView,
     TaskView,
     WorkerView,
 )
@@ -45,6 +46,20 @@ def driver_view(snapshot: Snapshot) -> DriverView | None:
                 wanted=report.key in snapshot.plans and report.epoch in snapshot.plans[report.key].epochs(),
             )
             for report in latest.topologies
+        ),
+        stage_hosts=tuple(
+            StageHostView(
+                name=one.host,
+                tenant=one.tenant,
+                state=one.state,
+                plans=one.plans,
+                host=one.address,
+                process_id=one.process_id,
+                memory_bytes=one.memory_bytes,
+                cpu_ms=one.cpu_ms,
+                up_ms=one.up_ms,
+            )
+            for one in latest.stage_hosts
         ),
     )
 

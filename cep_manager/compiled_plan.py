@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from cep_common.driver_messages import SubmitTopology
+from cep_common.driver_messages import PlanHost, SubmitTopology
 from cep_common.ids import PlanKey, instance_name
 from cep_common.messages import Connector, Delivery, StreamBinding
 from cep_common.task_messages import ComponentKind, StatisticsLevel
@@ -56,7 +56,7 @@ class CompiledPlan(msgspec.Struct, frozen=True):
     `statistics` what `@Plan:statistics` does.
     `cores`, `memory_bytes` and `labels` are what `@Plan:resources` says of each task. `state_shape` stands for the
     stages that keep state: of two plans with the same, one can go on with the state of the other. `delivery` is what
-    `@Plan:delivery` says.
+    `@Plan:delivery` says, and `host` what `@Plan:host` does (None: nothing).
     """
 
     name: str
@@ -76,6 +76,7 @@ class CompiledPlan(msgspec.Struct, frozen=True):
     memory_bytes: int = 0
     labels: tuple[str, ...] = ()
     delivery: Delivery = "at-least-once"
+    host: PlanHost | None = None
 
     def submission(
         self,
@@ -87,6 +88,7 @@ class CompiledPlan(msgspec.Struct, frozen=True):
         beside: bool = False,
         restore: str = "",
         restore_epoch: int = 0,
+        host: PlanHost = "own",
     ) -> SubmitTopology:
         """What the driver is told to run, in so many tasks, for the plan that was deployed first at `deployed_ms`;
         `restore` and `restore_epoch` say what it begins from (see the protocol)."""
@@ -102,7 +104,17 @@ class CompiledPlan(msgspec.Struct, frozen=True):
             restore=restore,
             restore_epoch=restore_epoch,
             deployed_ms=deployed_ms,
+            host=host,
         )
+
+    def host_for(self, workers: int, default: PlanHost) -> PlanHost:
+        """Return where a topology of so many workers runs: what the text says, else `default` unless it asks for more
+        than its share of a stage host."""
+        if workers > 1 or self.cores > 1 or self.memory_bytes or self.labels:
+            return "own"
+        if self.host is None and any(component.parallel > 1 for component in self.components):
+            return "own"
+        return self.host or default
 
     def instances(self) -> tuple[str, ...]:
         """The names of all component instances, in order of flow."""

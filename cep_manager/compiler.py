@@ -13,7 +13,7 @@ from cep_manager.authoring.scope import scope_of
 from cep_manager.compiled_plan import CompiledPlan, PlannedComponent, PlannedQuery, PlanProblem
 from cep_manager.errors import BadRequestError, PlanInvalidError
 from query_plan import bindings
-from query_plan.annotations import of_header, read_header, statistics_of
+from query_plan.annotations import host_of, of_header, read_header, statistics_of
 from query_plan.checks.reach import UNKNOWN, Reaches
 from query_plan.connectors.reading import read_connectors, stores_of_errors
 from query_plan.examination import Compiled, examine
@@ -124,6 +124,7 @@ def compiled_plan(compiled: Compiled) -> CompiledPlan:
         memory_bytes=plan.resources.memory_bytes,
         labels=plan.resources.labels,
         delivery=plan.delivery,
+        host=host_of(header.host),
     )
 
 

@@ -8,6 +8,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from cep_common.driver_messages import PlanHost
 from cep_common.ids import Endpoint, parse_endpoint
 from cep_common.insight.config import LogConfig
 from cep_common.priority import ControlPriority
@@ -76,9 +77,11 @@ class ElectionConfig(msgspec.Struct, frozen=True):
 
 
 class TopologyConfig(msgspec.Struct, frozen=True):
-    """How topologies are submitted."""
+    """How topologies are submitted whose plans do not say it. With `host` `shared` a plan that asks for nothing more
+    runs in a stage host, with other plans of its tenant."""
 
     workers: Annotated[int, Meta(ge=1)] = 1
+    host: PlanHost = "own"
 
 
 class TrialConfig(msgspec.Struct, frozen=True):

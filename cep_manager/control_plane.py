@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from cep_common.driver_messages import DriverRegistered, RegisterDriver
+from cep_common.driver_messages import DriverRegistered, PlanHost, RegisterDriver
 from cep_common.ids import PlanKey
 from cep_common.lease import AdaptiveLease
 from cep_common.messages import (
@@ -62,6 +62,7 @@ class ControlPlane:
         ahead_ms: int = 0,
         system: str = "",
         removed: tuple[RemovedPlan, ...] = (),
+        default_host: PlanHost = "own",
     ) -> None:
         """`revision` is where the plan list's count begins; it is above all that an earlier process gave out. The time
         of day is `ahead_ms` ahead of the monotonic time. `system` is the database's identity, and `removed` are the
@@ -81,7 +82,7 @@ class ControlPlane:
         self._errors = ErrorHistory()
         self._checkpoints = CheckpointHistory()
         self._samples = Samples()
-        self._deployments = Deployments(lease_ms, default_workers, quotas)
+        self._deployments = Deployments(lease_ms, default_workers, quotas, default_host)
         self._fence = RunFence(self._deployments, self._members, self._registry, heartbeat_ms, lease_ms)
         self._quotas = quotas
         self._driver_lost = False

@@ -12,7 +12,7 @@ from typing import Literal
 
 import msgspec
 
-from cep_common.driver_messages import KillTopology, RegisterDriver, TopologyReport
+from cep_common.driver_messages import KillTopology, PlanHost, RegisterDriver, TopologyReport
 from cep_common.ids import PlanKey
 from cep_common.messages import WorkerPlanReport
 from cep_common.task_messages import RegisterTask, StatisticsLevel
@@ -44,10 +44,13 @@ LOST_AFTER_LEASES = 2
 class Deployments:
     """All plans that should run, by key; `default_workers` is for those that do not say how many they need."""
 
-    def __init__(self, lease_ms: int, default_workers: int, quotas: QuotasConfig) -> None:
+    def __init__(
+        self, lease_ms: int, default_workers: int, quotas: QuotasConfig, default_host: PlanHost = "own"
+    ) -> None:
         self.lease_ms = self._base_lease_ms = lease_ms
         self._quotas = quotas
         self._default_workers = default_workers
+        self._default_host = default_host
         self.plans: dict[PlanKey, PlanRecord] = {}
         self._since_ms: int | None = None
         """When this process began to look after them."""
@@ -56,9 +59,9 @@ class Deployments:
         """The plan should run, in place of any other of its key; when it is a change, then as soon as it can."""
         before = self.plans.get(plan.key)
         if before is None and plan.former is not None:
-            self.plans[plan.key] = before = new_record(plan.former, self._default_workers, now_ms)
+            self.plans[plan.key] = before = new_record(plan.former, self._default_workers, now_ms, self._default_host)
         self._take_name(plan.key)
-        record = new_record(plan, self._default_workers, now_ms)
+        record = new_record(plan, self._default_workers, now_ms, self._default_host)
         if before is not None:
             counted = max(record.counted, before.counted)
             record = msgspec.structs.replace(record, first_epoch=before.first_epoch, counted=counted)

@@ -103,6 +103,20 @@ class DriverTopology(msgspec.Struct, frozen=True):
     wanted: bool
 
 
+class StageHostView(msgspec.Struct, frozen=True):
+    """A stage host: a process of `tenant` in which `plans` plans run, with a slot of its own."""
+
+    name: str
+    tenant: int
+    state: str
+    plans: int
+    host: str
+    process_id: int
+    memory_bytes: int
+    cpu_ms: int
+    up_ms: int
+
+
 class DriverView(msgspec.Struct, frozen=True):
     """The driver that was heard last; `live` is False once it is silent."""
 
@@ -117,6 +131,7 @@ class DriverView(msgspec.Struct, frozen=True):
     up_ms: int
     silent_ms: int
     topologies: tuple[DriverTopology, ...]
+    stage_hosts: tuple[StageHostView, ...] = ()
 
 
 class WorkerView(msgspec.Struct, frozen=True):

@@ -257,7 +257,9 @@ def _submit(
     version = trial.version
     process = (driver.latest.driver, driver.latest.process_id)
     sent = msgspec.structs.replace(trial, submission=Submission.SENT, sent_to=process, sent_ms=now_ms)
-    message = version.compiled.submission(record.key, version.epoch, version.workers, record.created_ms, beside=True)
+    message = version.compiled.submission(
+        record.key, version.epoch, version.workers, record.created_ms, beside=True, host=version.host
+    )
     what = f"plan={record.key.topology()} epoch={version.epoch} former={record.epoch}"
     return msgspec.structs.replace(record, trial=sent), [
         LogLine("info", f"topology submitted beside the former one {what}"),

@@ -68,7 +68,7 @@ class PlanCommands:
         self._clock = clock
         self.compilers = PlanCompilers(config.compile, config.scripts)
         self._quotas = config.quotas
-        self._default_workers = config.topology.workers
+        self._default_workers, self._default_host = config.topology.workers, config.topology.host
         self._one_at_a_time = threading.Lock()
 
     def deploy(
@@ -334,7 +334,8 @@ class PlanCommands:
         driver = snapshot.driver.latest
         if not runs(record, driver.topologies):
             return FROM_CHECKPOINT
-        slots = (workers or compiled.workers or self._default_workers) * compiled.cores
+        tasks = workers or compiled.workers or self._default_workers
+        slots = 0 if compiled.host_for(tasks, self._default_host) == "shared" else tasks * compiled.cores
         if slots > driver.slots_total:
             in_all = f"it needs {slots} slots, the cluster has {driver.slots_total} in all"
             return f"{in_all}: unless executors join at once, {record.key.plan} runs on as before"

@@ -6,7 +6,7 @@ from enum import Enum
 
 import msgspec
 
-from cep_common.driver_messages import SubmitTopology, TopologyReport
+from cep_common.driver_messages import PlanHost, SubmitTopology, TopologyReport
 from cep_common.ids import PlanKey
 from cep_common.task_messages import StatisticsLevel
 from cep_manager.compiled_plan import CompiledPlan
@@ -72,11 +72,12 @@ class PlanVersion(msgspec.Struct, frozen=True):
     workers: int
     updated_ms: int
     workers_asked: int | None = None
+    host: PlanHost = "own"
 
     @property
     def slots(self) -> int:
-        """The slots that its tasks take."""
-        return self.workers * self.compiled.cores
+        """The slots that its tasks take; none in a stage host, which has one itself."""
+        return 0 if self.host == "shared" else self.workers * self.compiled.cores
 
 
 class Trial(msgspec.Struct, frozen=True):
@@ -127,6 +128,7 @@ class PlanRecord(msgspec.Struct, frozen=True):
     interruption: str = ""
     interrupted_ms: int = 0
     workers_asked: int | None = None
+    host: PlanHost = "own"
     intake: bool = True
     origin: str = ""
     trace: bool | None = None
@@ -150,8 +152,8 @@ class PlanRecord(msgspec.Struct, frozen=True):
 
     @property
     def slots(self) -> int:
-        """The slots that its tasks take."""
-        return self.workers * (self.compiled.cores if self.compiled is not None else 1)
+        """The slots that its tasks take; none in a stage host, which has one itself."""
+        return 0 if self.host == "shared" else self.workers * (self.compiled.cores if self.compiled is not None else 1)
 
     def epochs(self) -> tuple[int, ...]:
         """The epochs under which topologies of the plan may run now."""
@@ -170,12 +172,20 @@ class PlanRecord(msgspec.Struct, frozen=True):
         """What is to run now; None when it cannot be compiled."""
         if self.compiled is None:
             return None
-        return PlanVersion(self.text, self.compiled, self.epoch, self.workers, self.updated_ms, self.workers_asked)
+        return PlanVersion(
+            self.text, self.compiled, self.epoch, self.workers, self.updated_ms, self.workers_asked, self.host
+        )
 
     def to_submit(self, compiled: CompiledPlan) -> SubmitTopology:
         """What the driver is told to run now: the plan `compiled`, which is what the record has, or is to have."""
         return compiled.submission(
-            self.key, self.epoch, self.workers, self.created_ms, restore=self.restore, restore_epoch=self.restore_epoch
+            self.key,
+            self.epoch,
+            self.workers,
+            self.created_ms,
+            restore=self.restore,
+            restore_epoch=self.restore_epoch,
+            host=self.host,
         )
 
     def target(self) -> tuple[str, int]:
@@ -215,17 +225,20 @@ class PlanRecord(msgspec.Struct, frozen=True):
         return "rebalance" if self.fallback.text == self.text else "update"
 
 
-def new_record(plan: PlanToRun, default_workers: int, now_ms: int) -> PlanRecord:
-    """The plan, of which nothing is known yet; `default_workers` if neither it nor its text says how many it needs."""
+def new_record(plan: PlanToRun, default_workers: int, now_ms: int, default_host: PlanHost = "own") -> PlanRecord:
+    """The plan, of which nothing is known yet; `default_workers` if neither it nor its text says how many it needs, in
+    `default_host` if it does not say where and asks for nothing more."""
     compiled = None if isinstance(plan.compiled, str) else plan.compiled
     unusable = plan.compiled if isinstance(plan.compiled, str) else ""
+    workers = plan.workers or (compiled.workers if compiled else None) or default_workers
     return PlanRecord(
         key=plan.key,
         text=plan.text,
         compiled=compiled,
         unusable=unusable,
         epoch=plan.epoch,
-        workers=plan.workers or (compiled.workers if compiled else None) or default_workers,
+        workers=workers,
+        host=compiled.host_for(workers, default_host) if compiled else "own",
         created_ms=plan.created_ms,
         updated_ms=plan.updated_ms,
         state=PlanState.FAILED if unusable else PlanState.WAITING,
@@ -258,6 +271,7 @@ def with_version(record: PlanRecord, version: PlanVersion) -> PlanRecord:
         epoch=version.epoch,
         workers=version.workers,
         workers_asked=version.workers_asked,
+        host=version.host,
         updated_ms=version.updated_ms,
         restarts=0,
         trial=None,

@@ -290,6 +290,7 @@ class ManagerService:
             ahead_ms=self._clock.now_ms() - self._clock.monotonic_ms(),
             system=self._system,
             removed=self._removed,
+            default_host=config.topology.host,
         )
 
     def _read_store(self) -> tuple[PlanToRun, ...]:

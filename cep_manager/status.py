@@ -96,7 +96,7 @@ class OutflowStatus(msgspec.Struct, frozen=True):
 
 class TaskStatus(msgspec.Struct, frozen=True):
     """A task of the topology and the stage instances that run in it. Its process holds `memory_bytes` and has used
-    `cpu_ms` of processor time."""
+    `cpu_ms` of processor time; in a `stage_host` these are the task's part of the process that it shares."""
 
     task: int
     host: str
@@ -105,6 +105,7 @@ class TaskStatus(msgspec.Struct, frozen=True):
     instances: tuple[str, ...]
     memory_bytes: int
     cpu_ms: int
+    stage_host: str = ""
 
 
 class PlanStatus(msgspec.Struct, frozen=True):
@@ -175,6 +176,7 @@ def plan_status(snapshot: Snapshot, key: PlanKey) -> PlanStatus:
                 instances=tuple(component.instance for component in task.latest.components),
                 memory_bytes=task.latest.memory_bytes,
                 cpu_ms=task.latest.cpu_ms,
+                stage_host=task.latest.stage_host,
             )
             for task in tasks
         ),

@@ -28,7 +28,8 @@ class TenantShare(msgspec.Struct, frozen=True):
 
 
 class SystemView(msgspec.Struct, frozen=True):
-    """The system's parts. `driver` and the four after it are of the driver that was heard last, empty without one;
+    """The system's parts. `stage_hosts` processes, each with a slot of its own, run `hosted_plans` plans. `driver` and
+    the four after it are of the driver that was heard last, empty without one;
     `driver_missing` says why none can be asked."""
 
     managers: tuple[ManagerMember, ...]
@@ -43,6 +44,8 @@ class SystemView(msgspec.Struct, frozen=True):
     workers_silent: int
     tasks: int
     tenants: tuple[TenantShare, ...]
+    stage_hosts: int = 0
+    hosted_plans: int = 0
 
 
 class SystemOverview(msgspec.Struct, frozen=True):
@@ -95,6 +98,8 @@ def _system(picture: Picture, figures: Figure | None) -> SystemView:
         workers_silent=len(snapshot.lost_workers),
         tasks=sum(task.live(snapshot.now_ms, snapshot.lease_ms) for tasks in snapshot.tasks.values() for task in tasks),
         tenants=tuple(_share(picture, tenant, figures if len(tenants) == 1 else None) for tenant in tenants),
+        stage_hosts=len(driver.stage_hosts) if driver is not None else 0,
+        hosted_plans=sum(one.plans for one in driver.stage_hosts) if driver is not None else 0,
     )
 
 

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from cep_common.driver_messages import PlanHost
 from cep_common.task_messages import StatisticsLevel
 from query_plan.model import Delivery
 from query_plan.plan_names import name_of_text
@@ -19,6 +20,7 @@ _HEADER_NAMESPACES = ("plan", "app")
 IMPORTING = ("import", "source")
 EXPORTING = ("export", "sink")
 DELIVERIES: tuple[Delivery, ...] = ("at-least-once", "exactly-once", "at-most-once")
+HOSTS: tuple[PlanHost, ...] = ("shared", "own")
 STATISTICS: dict[str, StatisticsLevel] = {
     "off": "off",
     "basic": "basic",
@@ -58,6 +60,7 @@ class Header:
     trace: bool
     statistics: Written | None
     delivery: Written | None
+    host: Written | None
     cores: Written | None
     memory: Written | None
     labels: Written | None
@@ -120,6 +123,7 @@ def read_header(app: ast.App) -> Header:
         trace=any((one.value() or "").strip().casefold() == "true" for one in of_header(app, "trace")),
         statistics=next(map(_statistics, of_header(app, "statistics")), None),
         delivery=next((_value(annotation) for annotation in of_header(app, "delivery")), None),
+        host=next((_value(annotation) for annotation in of_header(app, "host")), None),
         cores=first(resources, "cores"),
         memory=first(resources, "memory"),
         labels=first(resources, "labels"),
@@ -162,6 +166,12 @@ def delivery_of(value: Written | None) -> Delivery | None:
     """What becomes of events and results when something dies; None when that is absent or no such guarantee."""
     text = value.text.strip().casefold() if value is not None else ""
     return next((delivery for delivery in DELIVERIES if delivery == text), None)
+
+
+def host_of(value: Written | None) -> PlanHost | None:
+    """Where the plan's task is to run; None when that is absent or no such place."""
+    text = value.text.strip().casefold() if value is not None else ""
+    return next((host for host in HOSTS if host == text), None)
 
 
 def statistics_of(value: Written | None) -> StatisticsLevel | None:

@@ -16,6 +16,9 @@ each hold a part. Those that wait are admitted in the order in which they began 
 large one that waits, so none of them waits for ever. Only one that needs more than there is in all is passed over,
 until executors join. When a topology ends for another one of its plan, that one comes first: the slots were its plan's.
 
+A topology whose plan shares stage hosts takes no slot itself: the hosts do (`hosting`), as long as they are there. It
+starts when there is a host for its tenant, or a slot for one. One that stands `alone` is no longer given a place there.
+
 A slot is one core of an executor. A task that asks for several takes them on one executor; where tasks are placed is
 Spark's choice, so a topology that was admitted may find its slots in pieces: when its tasks have not started in time,
 its job is cancelled, and it waits again behind the others. That time runs from when the job was given to Spark: before,
@@ -111,7 +114,8 @@ class Instruction:
 @dataclass(slots=True)
 class Run:
     """One topology. `ending` says how its last job ended, `recalled` why its present one is cancelled; one that is
-    `draining` takes its last checkpoint. Its slots were given at `admitted_ms`, its job to Spark at `given_ms`, None:
+    `draining` takes its last checkpoint. One that stands `alone` gets no place in a stage host, and one that `moves`
+    leaves its host now. Its slots were given at `admitted_ms`, its job to Spark at `given_ms`, None:
     not yet."""
 
     submission: SubmitTopology
@@ -126,11 +130,18 @@ class Run:
     given_ms: int | None = None
     recalled: str = ""
     draining: bool = False
+    alone: bool = False
+    moves: bool = False
+
+    @property
+    def shared(self) -> bool:
+        """Whether its task runs in a stage host, with those of other plans."""
+        return self.submission.host == "shared" and not self.alone
 
     @property
     def slots(self) -> int:
-        """The slots that it needs, or holds."""
-        return self.submission.workers * self.submission.cores
+        """The slots that it needs, or holds, itself."""
+        return 0 if self.shared else self.submission.workers * self.submission.cores
 
 
 RunId = tuple[PlanKey, int]
@@ -150,6 +161,10 @@ class TopologyRuns:
     start_timeout_ms: int
     seen_ms: int | None = None
     runs: dict[RunId, Run] = field(default_factory=dict)
+    hosts: dict[int, int] = field(default_factory=dict)
+    """How many stage hosts each tenant has, which hold a slot each."""
+    hosts_open: frozenset[int] = frozenset()
+    """The tenants that have a host which takes plans in."""
     _unsure_until_ms: int = 0
     """What was seen of the executors before then may count one that is lost."""
     _overbooked_since_ms: int | None = None
@@ -226,6 +241,7 @@ class TopologyRuns:
             run.restarts += 0 if unfit else 1
             run.reason = run.ending = run.recalled or reason
             run.recalled = ""
+            run.alone, run.moves = run.alone or run.moves, False
             self._unsure_until_ms = now_ms + SETTLES_MS
         return self._move(run, Move.UNFIT if unfit else Move.ENDED)
 
@@ -248,19 +264,27 @@ class TopologyRuns:
             former = self._former(run.submission)
             if former is not None:
                 run.reason = f"waits until epoch {former.submission.epoch} has ended"
+            elif run.shared and run.submission.key.tenant in self.hosts_open:
+                instructions += self._admit(run, now_ms)
             elif not self._could_fit(run.submission):
                 run.reason = f"needs {_needs(run.submission)}, the cluster has {self._offers(run.submission)}"
             elif first is not None:
                 run.reason = f"waits for {first.submission.key.topology()}, which came first"
+            elif run.shared and self.slots_free() < 1:
+                run.reason = f"needs a slot for a stage host, 0 of {self.slots_total} are free"
+                first = run
             elif run.slots > self.slots_free():
                 free = f"{max(0, self.slots_free())} of {self.slots_total} are free"
                 run.reason = f"needs {_needs(run.submission, free=True)}, {free}"
                 first = run
             else:
-                run.reason = run.ending
-                run.admitted_ms, run.given_ms = now_ms, None
-                instructions += self._move(run, Move.ADMIT)
+                instructions += self._admit(run, now_ms)
         return instructions
+
+    def _admit(self, run: Run, now_ms: int) -> list[Instruction]:
+        run.reason = run.ending
+        run.admitted_ms, run.given_ms = now_ms, None
+        return self._move(run, Move.ADMIT)
 
     @property
     def slots_total(self) -> int:
@@ -268,8 +292,32 @@ class TopologyRuns:
         return sum(self.executors)
 
     def slots_free(self) -> int:
-        """Slots that no topology holds; below zero while topologies that lost executors have not ended yet."""
-        return self.slots_total - sum(run.slots for run in self.runs.values() if run.state in HOLDS_SLOTS)
+        """Slots that no topology or stage host holds; below zero while topologies that lost executors have not ended
+        yet. For plans of a tenant without a host, one that is to be started counts."""
+        held = [run for run in self.runs.values() if run.state in HOLDS_SLOTS]
+        hosts = dict.fromkeys({run.submission.key.tenant for run in held if run.shared}, 1) | self.hosts
+        return self.slots_total - sum(run.slots for run in held) - sum(hosts.values())
+
+    @property
+    def slots_wanted(self) -> bool:
+        """Whether a topology waits for slots that would be there if nothing ran."""
+        return any(
+            run.state == "waiting" and not run.shared and self._could_fit(run.submission) for run in self.runs.values()
+        )
+
+    def leave_hosts(self, key: PlanKey, reason: str) -> list[Instruction]:
+        """The plan's topologies share no stage host any more: those that run in one start again in slots of their own,
+        for that `reason`."""
+        instructions: list[Instruction] = []
+        for run in self._of(key):
+            if not run.shared or run.moves:
+                continue
+            if run.state in ("starting", "running"):
+                run.moves = True
+                instructions += self.recall(key, run.submission.epoch, run.restarts, reason)
+            elif run.state in ("waiting", "restarting"):
+                run.alone = True
+        return instructions
 
     def reports(self) -> tuple[TopologyReport, ...]:
         """Every topology as the manager is told."""

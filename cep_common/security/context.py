@@ -22,6 +22,9 @@ paced_logger = PacedLog(logger)
 
 Socket = zmq.Socket[bytes]
 
+MOST_SOCKETS = 16_384
+"""Of one process: a stage host has some for each of its plans, and ZeroMQ's own bound is 1,023."""
+
 
 class GuardedContext(zmq.Context[Socket]):
     """A context whose sockets speak CURVE when it has a `keyring`, and listen beyond loopback without only when it is
@@ -77,6 +80,7 @@ def open_context(config: SecurityConfig, role: Role, listens: dict[str, str] | N
         for key, host in (listens or {}).items():
             _refuse_beyond_loopback(host, f"{key}: ")
     context = GuardedContext()
+    context.set(zmq.MAX_SOCKETS, MOST_SOCKETS)
     context.insecure = config.insecure
     if config.insecure:
         logger.warning("INSECURE: whoever reaches this process may speak to it; role=%s security.insecure=true", role)

@@ -29,6 +29,7 @@ class Door(StrEnum):
 
     CONTROL = "the control plane"
     COORDINATOR = "checkpoints of tasks"
+    HOSTS = "stage hosts"
     RECEIVER = "events of workers"
     EXCHANGE = "other tasks of the topology"
     STATE = "whoever takes over its state"
@@ -56,6 +57,7 @@ def _rule(owner: Role, *visitors: Role) -> DoorRule:
 DOORS = {
     Door.CONTROL: _rule(Role.MANAGER, Role.DRIVER, Role.STAGE, Role.WORKER),
     Door.COORDINATOR: _rule(Role.DRIVER, Role.STAGE),
+    Door.HOSTS: _rule(Role.DRIVER, Role.STAGE),
     Door.RECEIVER: _rule(Role.STAGE, Role.WORKER),
     Door.EXCHANGE: _rule(Role.STAGE, Role.STAGE),
     Door.STATE: _rule(Role.STAGE, Role.STAGE),

@@ -30,6 +30,7 @@ ANNOTATIONS = (
     ("@Plan:playback", "events' own time drives windows and patterns"),
     ("@Plan:dist(workers='')", "how many tasks its topology has"),
     ("@Plan:resources(cores='', memory='')", "what each of its tasks takes"),
+    ("@Plan:host('')", "where its task runs: in a stage host that it shares with other plans, or own"),
     ("@Plan:delivery('')", "what is guaranteed when something dies: at-least-once, exactly-once, at-most-once"),
     ("@Plan:statistics('')", "what its stages count: off, basic, detail"),
     ("@Plan:trace('true')", "workers write its events to their logs"),

@@ -21,6 +21,7 @@ def cluster_pages(console: Blueprint, view: ManagerView) -> None:
             "cluster": present_cluster(cluster),
             "topologies": cluster.driver.topologies if cluster.driver is not None else (),
             "executors": driver.latest.executors if driver is not None else (),
+            "stage_hosts": cluster.driver.stage_hosts if cluster.driver is not None else (),
             "files": cluster.file_problems,
         }
 

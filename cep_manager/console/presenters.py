@@ -248,17 +248,26 @@ def _established(label: str, established: int, required: int) -> Line:
     return Line(label, f"{established}/{required} established", "wait" if established == 0 else "busy")
 
 
+def _hosts(driver: DriverView) -> str:
+    """How full the stage hosts are, in words; empty when there is none."""
+    if not driver.stage_hosts:
+        return ""
+    plans = plural(sum(one.plans for one in driver.stage_hosts), "plan", "plans")
+    return f"; {plural(len(driver.stage_hosts), 'stage host runs', 'stage hosts run')} {plans}"
+
+
 def _driver(driver: DriverView) -> DriverText:
     alive = Line("", f"alive for {duration(driver.up_ms)}", "good")
     silent = Line("", f"silent for {duration(driver.silent_ms)}", "bad")
-    used = driver.slots_total - driver.slots_free
+    free = driver.slots_free
+    used = driver.slots_total - free
     return DriverText(
         name=driver.driver,
         where=f"{driver.host}, process {driver.process_id}",
         master=driver.master,
         web_url=driver.web_url if driver.web_url.startswith(("http://", "https://")) else "",
         state=alive if driver.live else silent,
-        slots=f"{used} used, {driver.slots_free} free of {plural(driver.slots_total, 'slot', 'slots')}",
+        slots=f"{used} used, {free} free of {plural(driver.slots_total, 'slot', 'slots')}{_hosts(driver)}",
         used_slots=used,
         all_slots=driver.slots_total,
         topologies=tuple(

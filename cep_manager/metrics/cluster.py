@@ -41,6 +41,20 @@ def _driver(snapshot: Snapshot) -> Iterator[Metric]:
     latest = driver.latest if driver is not None and live else None
     yield gauge("cep_slots", "Spark task slots", (), [((), latest.slots_total if latest else 0)])
     yield gauge("cep_slots_free", "Spark task slots that no plan holds", (), [((), latest.slots_free if latest else 0)])
+    hosts = latest.stage_hosts if latest else ()
+    labels = ("stage_host", "tenant")
+    yield gauge(
+        "cep_stage_host_plans",
+        "Plans that run in each stage host",
+        labels,
+        (((one.host, str(one.tenant)), one.plans) for one in hosts),
+    )
+    yield gauge(
+        "cep_stage_host_memory_bytes",
+        "Memory that the stage host's process holds for itself",
+        labels,
+        (((one.host, str(one.tenant)), one.memory_bytes) for one in hosts),
+    )
     yield gauge(
         "cep_executor_slots",
         "Task slots of each Spark executor that can be used",

@@ -49,7 +49,7 @@ class StateQueries:
         InsightBusyError."""
         stage = asked_stage(_query_plan(record), question.query, self._scripts)
         known, address = _at_work(snapshot, record.key, f"{stage.name}#0")
-        message = QueryState(address.run, stage.name, question.query, question.limit)
+        message = QueryState(address.run, stage.name, question.query, question.limit, record.key)
         with self._turn():
             (answer,) = self._ask([Question(known.role, address.endpoint, message, PATIENCE_MS)])
         if not isinstance(answer, StateFound):

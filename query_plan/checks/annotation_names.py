@@ -50,6 +50,7 @@ _HEADER = (
     Known("statistics", ("enable",), dict.fromkeys(("reporter", "interval", "include"), _REPORTER)),
     Known("trace"),
     Known("delivery"),
+    Known("host"),
     Known("resources", judged=True),
     _DIST,
     Known("async", idle=_NO_BUFFER),

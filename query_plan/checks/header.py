@@ -8,11 +8,13 @@ from collections.abc import Iterator
 from query_plan.annotations import (
     DELIVERIES,
     EXPORTING,
+    HOSTS,
     IMPORTING,
     MOST_INSTANCES,
     STATISTICS,
     Written,
     delivery_of,
+    host_of,
     named,
     of_header,
     positive,
@@ -46,6 +48,16 @@ DELIVERY_UNKNOWN = error_rule(
     "delivery-unknown",
     "`@Plan:delivery` names no guarantee that there is, or stands there twice",
     "write `@Plan:delivery('exactly-once')`, `'at-least-once'` (the default) or `'at-most-once'`, once",
+)
+HOST_UNKNOWN = error_rule(
+    "host-unknown",
+    "`@Plan:host` names no place that there is, or stands there twice",
+    "write `@Plan:host('shared')` or `@Plan:host('own')`, once",
+)
+HOST_CONTRADICTED = error_rule(
+    "host-contradicted",
+    "the plan is to share a stage host, and asks for what only tasks of its own can have",
+    "write `@Plan:host('own')`, or leave out `workers` and `@Plan:resources`",
 )
 STATISTICS_UNKNOWN = warning_rule(
     "statistics-unknown",
@@ -138,6 +150,24 @@ def delivery_is_known(app: ast.App) -> Iterator[Finding]:
         elif delivery_of(value) is None:
             message = f"'{value.text}' is no guarantee of delivery"
             yield DELIVERY_UNKNOWN.broken(message, f"write one of {', '.join(DELIVERIES)}", annotation.span)
+
+
+def host_is_known(app: ast.App) -> Iterator[Finding]:
+    """A place that is misspelt would silently be another one; in a shared host a plan has one task and no resources."""
+    for number, annotation in enumerate(of_header(app, "host")):
+        value = Written(annotation.value() or "", annotation.span)
+        if number:
+            yield HOST_UNKNOWN.broken("@Plan:host stands there again", "keep one of them", annotation.span)
+        elif host_of(value) is None:
+            message = f"'{value.text}' is no place where a plan can run"
+            yield HOST_UNKNOWN.broken(message, f"write one of {', '.join(HOSTS)}", annotation.span)
+        elif host_of(value) == "shared":
+            header = read_header(app)
+            asked = {"workers": (positive(header.workers) or 1) > 1, "cores": header.cores, "memory": header.memory}
+            for name in [name for name, found in {**asked, "labels": header.labels}.items() if found]:
+                message = f"@Plan:host('shared') with {name}: a plan in a stage host has one task and no resources"
+                hint = f"write @Plan:host('own'), or leave out {name}"
+                yield HOST_CONTRADICTED.broken(message, hint, annotation.span)
 
 
 def statistics_level_is_known(app: ast.App) -> Iterator[Finding]:

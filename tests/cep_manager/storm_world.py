@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 from manager_world import COMPILED, FakeView, World, driver, plan, receiver, serves, task, topology, worker
 
-from cep_common.driver_messages import CheckpointReport, ExecutorReport
+from cep_common.driver_messages import CheckpointReport, ExecutorReport, StageHostReport
 from cep_common.latency import bucket
 from cep_common.task_messages import ComponentReport, HeldState, RegisterTask
 
@@ -33,7 +33,8 @@ def running_driver() -> object:
     )
     checkpoint = CheckpointReport(7, "complete", CREATED_MS + 500_000, 250, 20_000, 1_500, 10)
     running = msgspec.structs.replace(topology("running"), checkpoints=(checkpoint,), failed_checkpoints=2)
-    return msgspec.structs.replace(driver(running), executors=executors)
+    hosts = (StageHostReport("driver-1-1", -1234, "up", 12, "10.0.0.2", 4_712, 190_000_000, 1_500, 60_000),)
+    return msgspec.structs.replace(driver(running), executors=executors, stage_hosts=hosts)
 
 
 def working_task(second: int) -> RegisterTask:

@@ -115,7 +115,7 @@ def test_the_task_with_the_stage_is_asked_and_its_rows_are_told() -> None:
     assert rows.rows == (("a", 1), (None, 2))
     (question,) = tasks.questions
     assert (question.role, question.endpoint) == (Role.STAGE, WHERE.endpoint)
-    assert question.message == QueryState("run-3", "tables", "from Totals select *", 2)
+    assert question.message == QueryState("run-3", "tables", "from Totals select *", 2, KEY)
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,7 @@ class RememberingInstances(Instances):
 
 
 class TurningTask(Task):
-    """A task whose loop goes round once for each `turn`."""
+    """A task whose loop goes round once for each `go_round`."""
 
     flush_ms: int | None = None
 
@@ -107,7 +107,7 @@ class TurningTask(Task):
         super().__init__(*arguments, **options)
         self._bell.close()  # nobody waits here, and thousands of tasks would leave their pipes behind
 
-    def turn(self) -> None:
+    def go_round(self) -> None:
         """What has come is dealt with. Raises whatever ends the task."""
         self._stopping = False
         self._loop()
@@ -180,7 +180,7 @@ class SimulatedTask(Process):
             self.agent._receive()
             if self.task._failure is not None:
                 raise self.task._failure
-            self.task.turn()
+            self.task.go_round()
             self.agent._store_what_is_ready()
             if self.task._failure is not None:
                 raise self.task._failure

@@ -37,6 +37,10 @@ def submission(name: str, epoch: int = 1, workers: int = 1, beside: bool = False
     return SubmitTopology(key(name), epoch, "<query-plan/>", workers, beside, cores)
 
 
+def shared(name: str, epoch: int = 1, tenant: int = 1) -> SubmitTopology:
+    return SubmitTopology(PlanKey(tenant, name), epoch, "<query-plan/>", 1, host="shared")
+
+
 def runs(slots: int = 4) -> TopologyRuns:
     return TopologyRuns((slots,), FIRST_MS, LONGEST_MS, START_MS)
 
@@ -147,6 +151,66 @@ def test_a_topology_that_has_lost_a_task_starts_again_and_says_why() -> None:
 
 def test_slots_are_held_exactly_while_there_may_be_a_job() -> None:
     assert set(HOLDS_SLOTS) == {"starting", "running", "stopping"}
+
+
+# ---- plans that share stage hosts ------------------------------------------------------------------------------------
+
+
+def test_plans_that_share_hosts_take_no_slots_and_wait_for_none_once_there_is_a_host() -> None:
+    topologies = runs(slots=2)
+    for number in range(20):
+        topologies.submit(shared(f"p{number}"))
+    assert len(started(topologies.on_time(0))) == 20
+    assert topologies.slots_free() == 1, "for the tenant's first host, which is being started"
+    topologies.hosts, topologies.hosts_open = {1: 1}, frozenset({1})
+    assert topologies.slots_free() == 1
+    topologies.submit(submission("own"))
+    assert started(topologies.on_time(0)) == ["own"]
+    topologies.submit(shared("q"))
+    assert started(topologies.on_time(0)) == ["q"], "no slot is free, and none is needed"
+
+
+def test_the_first_plan_of_a_tenant_waits_for_a_slot_for_its_host_and_is_not_overtaken() -> None:
+    topologies = running("own", slots=1)
+    topologies.submit(shared("p"))
+    topologies.submit(submission("later"))
+    assert topologies.on_time(0) == []
+    assert reasons(topologies) == {
+        "own": "",
+        "p": "needs a slot for a stage host, 0 of 1 are free",
+        "later": "waits for p[1], which came first",
+    }
+    topologies.hosts, topologies.hosts_open = {1: 1}, frozenset({2})
+    assert topologies.on_time(0) == [], "another tenant's host is not for it, nor one that leaves"
+    topologies.hosts = {}
+    topologies.kill(key("own"))
+    topologies.job_ended(key("own"), 1, "cancelled", unfit=False, now_ms=0)
+    assert started(topologies.on_time(0)) == ["p"]
+
+
+def test_a_plan_that_leaves_its_host_ends_there_first_and_then_takes_a_slot_of_its_own() -> None:
+    topologies = runs(slots=2)
+    topologies.submit(shared("p"))
+    topologies.on_time(0)
+    topologies.hosts, topologies.hosts_open = {1: 1}, frozenset({1})
+    topologies.job_running(key("p"), 1, 0)
+    (cancelled,) = topologies.leave_hosts(key("p"), "it ended its host twice")
+    assert cancelled.action is Action.CANCEL_JOB
+    assert topologies.leave_hosts(key("p"), "it ended its host twice") == [], "once is enough"
+    assert topologies.slots_free() == 1, "it is still in the host"
+    topologies.job_ended(key("p"), 1, "cancelled", unfit=False, now_ms=0)
+    assert reasons(topologies)["p"] == "it ended its host twice"
+    assert started(topologies.on_time(FIRST_MS + SETTLES_MS)) == ["p"]
+    assert topologies.slots_free() == 0
+
+
+def test_a_plan_that_waits_takes_a_slot_of_its_own_at_once_when_it_may_not_share() -> None:
+    topologies = running("own", slots=2)
+    topologies.submit(shared("p"))
+    assert topologies.leave_hosts(key("p"), "it ended its host twice") == []
+    assert not topologies.slots_wanted or topologies.slots_free()
+    assert started(topologies.on_time(0)) == ["p"]
+    assert topologies.slots_free() == 0
 
 
 # ---- slots -----------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from topology.spark.watchman import WATCHMAN
 
-SHARED = ("pyspark.worker", "topology.spark.task_entry", "topology.spark.task")
+SHARED = ("pyspark.worker", "topology.spark.task_entry", "topology.spark.task", "topology.spark.stage_host")
 """Loaded once here, shared by all forked workers."""
 
 

@@ -38,18 +38,19 @@ from cep_common.transport import ControlClient
 from topology.checkpoint.instructions import Drained, RestartTopology
 from topology.checkpoint.runs import RunId
 from topology.checkpoint.service import RunOpened, RunRefused
-from topology.lifecycle import Action, Instruction, TopologyRuns
+from topology.lifecycle import HOLDS_SLOTS, Action, Instruction, TopologyRuns
 from topology.order_fence import OrderFence
 from topology.spark.checkpointing import start_checkpoints, told_of, with_checkpoints
 from topology.spark.config import DriverConfig
 from topology.spark.errors import DriverReplacedError, SessionLostError
 from topology.spark.executors import ExecutorWatch
 from topology.spark.failures import Failures
+from topology.spark.hosts import HostedJob, Hosts
 from topology.spark.metrics import DriverFigures, MetricsServer
 from topology.spark.reasons import Ending
-from topology.spark.session import CANCELLED, TopologyJob, start_session
+from topology.spark.session import CANCELLED, Job, TopologyJob, start_session
 from topology.spark.warming import Warming, run_a_task_on_each
-from topology.stages.settings import TaskAssignment
+from topology.stages.settings import StageSettings, TaskAssignment
 
 logger = logging.getLogger(__name__)
 paced_logger = PacedLog(logger)
@@ -67,6 +68,8 @@ EXECUTORS_WITHIN_MS = 15_000
 """A driver that has no executor by then is ready all the same: plans wait for one, and say so."""
 
 REPLACED = "driver-replaced"
+
+MOVED = "it has ended its stage host twice: it runs in a task of its own now"
 
 ORDERS = (SubmitTopology, KillTopology, RenamePlan, TakeSavepoint, DeleteSavepoint, ClearCheckpoints)
 """What a manager may push; each bears the token under which it leads."""
@@ -87,7 +90,7 @@ class Driver:
         self._clock = clock
         self._stopping = threading.Event()
         self._endings: queue.SimpleQueue[JobEnded] = queue.SimpleQueue()
-        self._jobs: dict[tuple[PlanKey, int], TopologyJob] = {}
+        self._jobs: dict[tuple[PlanKey, int], Job] = {}
         self._opening: dict[RunId, SubmitTopology] = {}
         self._forgotten: dict[PlanKey, tuple[int, int]] = {}
         self._failures = Failures()
@@ -104,13 +107,15 @@ class Driver:
         self._web_url = self._spark.uiWebUrl or ""
         self._watch = ExecutorWatch(self._spark, clock)
         self._watch.start()
+        self._hosts = Hosts(config, self._context, self._spark, self._watch.hosts, clock, self._started_ms)
         self._warming = Warming(partial(run_a_task_on_each, self._spark))
         self._await_executors()
         restart = config.restart
         self._runs = TopologyRuns(
             self._slots(), restart.first_backoff_ms, restart.longest_backoff_ms, restart.start_timeout_ms
         )
-        self._reported: tuple[tuple[TopologyReport, ...], tuple[SavepointReport, ...]] | None = None
+        self._reported: object = None
+        """What was told to the manager last, of that which is news at once."""
         self._next_beat_ms = 0
         self._answered = True
         self._fence = OrderFence()
@@ -142,6 +147,7 @@ class Driver:
                 self._door.close()
             context.destroy(linger=0)
             self._watch.close()
+            self._hosts.close()
             self._end_session()
 
     def _end_session(self) -> None:
@@ -178,6 +184,7 @@ class Driver:
                 self._do(self._runs.job_running(report.key, report.epoch, now_ms))
                 self._checkpoints.job_runs(RunId(report.key, report.epoch, report.restarts))
         self._see_executors()
+        self._tend_hosts()
         self._do(self._runs.on_time(now_ms))
         reports = self._failures.told_with(with_checkpoints(self._runs.reports(), self._checkpoints))
         savepoints = self._checkpoints.savepoints()
@@ -190,8 +197,26 @@ class Driver:
         )
         if self._stopping.is_set() and not self._answered:
             return  # nobody listens, and nothing is to wait for that
-        if now_ms >= self._next_beat_ms or (self._answered and (reports, savepoints) != self._reported):
+        news = (reports, savepoints, self._hosts.shape())
+        if now_ms >= self._next_beat_ms or (self._answered and news != self._reported):
             self._register(client, reports, savepoints, now_ms)
+
+    def _tend_hosts(self) -> None:
+        """Stage hosts are as many as are needed, and plans that have ended theirs too often leave them."""
+        runs = self._runs
+        settings = self._stage_settings()
+        held = sum(run.slots for run in runs.runs.values() if run.state in HOLDS_SLOTS)
+        free = runs.slots_total - held - sum(self._hosts.tenants().values())
+        self._hosts.turn(settings, runs.slots_total, free, wanted=runs.slots_wanted)
+        runs.hosts, runs.hosts_open = self._hosts.tenants(), self._hosts.with_room()
+        for key in {key for key, _ in runs.runs if self._hosts.stands_alone(key)}:
+            moved = runs.leave_hosts(key, MOVED)
+            if moved:
+                logger.warning("a plan leaves its stage host: topology=%s reason=%s", key.topology(), MOVED)
+            self._do(moved)
+
+    def _stage_settings(self) -> StageSettings:
+        return msgspec.structs.replace(self._config.stage_settings(), managers=self._managers)
 
     def _ended(self, ending: JobEnded, now_ms: int) -> None:
         """The topology's job is over, or was never begun."""
@@ -245,6 +270,7 @@ class Driver:
                 logger.info("to be killed: topology=%s epoch=%s", key.topology(), epoch or "any")
                 if message.forget:
                     self._forgotten[key] = message.forget, message.deployed_ms
+                    self._hosts.forget(key)
                     self._failures.forget(key)  # at once: the next plan of that name may run before this one has ended
                 self._do(self._runs.kill(key, epoch, message.drain))
                 self._forget(key)
@@ -305,14 +331,14 @@ class Driver:
             del self._forgotten[key]
             self._checkpoints.forget(key, last, deployed_ms)
 
-    def _job(self, submission: SubmitTopology, attempt: int, opened: RunOpened) -> TopologyJob:
+    def _job(self, submission: SubmitTopology, attempt: int, opened: RunOpened) -> Job:
         key, epoch = submission.key, submission.epoch
         assignment = TaskAssignment(
             key=key,
             epoch=epoch,
             query_plan=submission.query_plan,
             tasks=submission.workers,
-            settings=msgspec.structs.replace(self._config.stage_settings(), managers=self._managers),
+            settings=self._stage_settings(),
             cores=submission.cores,
             memory_bytes=submission.memory_bytes,
             stands_by=submission.beside,
@@ -328,6 +354,8 @@ class Driver:
         def ended(ending: Ending) -> None:
             self._endings.put(JobEnded(key, epoch, ending))
 
+        if self._runs.runs[key, epoch].shared:
+            return HostedJob(self._hosts, assignment, ended)
         return TopologyJob(self._spark, key, assignment, self._watch.hosts, ended)
 
     def _serve_metrics(self) -> MetricsServer | None:
@@ -381,6 +409,7 @@ class Driver:
             checkpointing=told_of(self._config, self._checkpoints),
             up_ms=process_up_ms(),
             store_urls=self._config.stages.store_urls,
+            stage_hosts=self._hosts.reports(),
         )
         try:
             answer = client.request(message)
@@ -406,7 +435,7 @@ class Driver:
             self._next_beat_ms = self._clock.monotonic_ms() + RETRY_MS
             return
         paced_logger.over("manager", "a manager answers again: manager=%s", client.manager().url())
-        self._reported, self._managers = (reports, savepoints), client.managers()
+        self._reported, self._managers = (reports, savepoints, self._hosts.shape()), client.managers()
         self._answered = True
         if isinstance(answer, DriverRegistered):
             self._next_beat_ms = now_ms + answer.heartbeat_ms

@@ -6,8 +6,9 @@ import os
 import socket
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from typing import Protocol
 
 import msgspec
 from pyspark import InheritableThread, SparkContext
@@ -18,8 +19,8 @@ from cep_common.ids import PlanKey
 from topology.spark.config import SparkConfig
 from topology.spark.java_options import java_options
 from topology.spark.reasons import Ending, read_ending
-from topology.spark.task_entry import run_task
-from topology.stages.settings import TaskAssignment
+from topology.spark.task_entry import run_host, run_task
+from topology.stages.settings import HostAssignment, TaskAssignment
 
 CANCELLED = Ending("cancelled")
 
@@ -79,25 +80,43 @@ def start_session(config: SparkConfig, host: str) -> SparkSession:
     return builder.getOrCreate()
 
 
-class TopologyJob:
-    """The barrier job of one topology, in a thread of its own."""
+class Job(Protocol):
+    """What runs the tasks of one topology."""
+
+    def start(self) -> None:
+        """Have the tasks started."""
+
+    def cancel(self) -> None:
+        """End the tasks."""
+
+    def is_running(self) -> bool:
+        """Return whether all tasks have started."""
+
+
+class BarrierJob:
+    """A barrier job, in a thread of its own."""
 
     def __init__(
         self,
         context: SparkContext,
-        key: PlanKey,
-        assignment: TaskAssignment,
+        group: str,
+        body: Callable[[int, Iterable[object]], Iterator[None]],
+        tasks: int,
+        cores: int,
         hosts: Callable[[], dict[str, str]],
         ended: Callable[[Ending], None],
     ) -> None:
-        """`hosts` tells where executors are or were, by their ids; `ended` is called when the job is over."""
+        """`body` is what each of `tasks` tasks does, of `cores` slots each. `hosts` tells where executors are or were,
+        by their ids; `ended` is called when the job is over."""
         self._context = context
         self._hosts = hosts
-        self._assignment = assignment
-        self._group = f"{key.topology()} epoch {assignment.epoch} attempt {assignment.attempt}"
+        self._body = body
+        self._tasks = tasks
+        self._cores = cores
+        self._group = group
         self._ended = ended
         self._cancelled = threading.Event()
-        self._thread = InheritableThread(target=self._run, name=self._group, daemon=True)
+        self._thread = InheritableThread(target=self._run, name=group, daemon=True)
 
     def start(self) -> None:
         """Submits the job; `ended` is called from its thread when it is over."""
@@ -116,22 +135,51 @@ class TopologyJob:
             info = tracker.getJobInfo(job)
             for stage in info.stageIds if info is not None else ():
                 stage_info = tracker.getStageInfo(stage)
-                if stage_info is not None and stage_info.numActiveTasks == self._assignment.tasks:
+                if stage_info is not None and stage_info.numActiveTasks == self._tasks:
                     return True
         return False
 
     def _run(self) -> None:
-        tasks = self._assignment.tasks
-        payload = msgspec.json.encode(self._assignment)
+        tasks, cores = self._tasks, self._cores
         try:
             # Python's end is waited for all the same, and Java's thread would do so without a rest once interrupted.
             self._context.setJobGroup(self._group, self._group, interruptOnCancel=False)
             rows = self._context.parallelize(range(tasks), tasks)
-            if self._assignment.cores > 1 and not str(self._context.master).startswith("local"):
+            if cores > 1 and not str(self._context.master).startswith("local"):
                 # Local mode knows no profiles; there the driver's own count of slots is what keeps cores free.
-                requests = TaskResourceRequests().cpus(self._assignment.cores)
+                requests = TaskResourceRequests().cpus(cores)
                 rows = rows.withResources(ResourceProfileBuilder().require(requests).build)
-            rows.barrier().mapPartitionsWithIndex(partial(run_task, payload)).collect()
+            rows.barrier().mapPartitionsWithIndex(self._body).collect()
             self._ended(Ending("the tasks stopped"))
         except Exception as error:  # noqa: BLE001 - the border of the job's thread: whatever ended it, its slots are free
             self._ended(CANCELLED if self._cancelled.is_set() else read_ending(str(error), self._hosts()))
+
+
+class TopologyJob(BarrierJob):
+    """The job of a topology that has Spark tasks of its own."""
+
+    def __init__(
+        self,
+        context: SparkContext,
+        key: PlanKey,
+        assignment: TaskAssignment,
+        hosts: Callable[[], dict[str, str]],
+        ended: Callable[[Ending], None],
+    ) -> None:
+        group = f"{key.topology()} epoch {assignment.epoch} attempt {assignment.attempt}"
+        body = partial(run_task, msgspec.json.encode(assignment))
+        super().__init__(context, group, body, assignment.tasks, assignment.cores, hosts, ended)
+
+
+class HostJob(BarrierJob):
+    """The job of a stage host."""
+
+    def __init__(
+        self,
+        context: SparkContext,
+        assignment: HostAssignment,
+        hosts: Callable[[], dict[str, str]],
+        ended: Callable[[Ending], None],
+    ) -> None:
+        body = partial(run_host, msgspec.json.encode(assignment))
+        super().__init__(context, f"stage host {assignment.host}", body, 1, 1, hosts, ended)

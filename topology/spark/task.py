@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 import os
+import threading
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 
@@ -14,11 +15,12 @@ from pyspark import BarrierTaskContext
 
 from cep_common.clock import SystemClock
 from cep_common.errors import ConfigError
+from cep_common.insight.config import LogConfig
 from cep_common.insight.door import Insight, InsightDoor, open_door
 from cep_common.insight.ring import LogRing
 from cep_common.insight.settings import settings_of
 from cep_common.insight.setup import start_log
-from cep_common.security.context import open_context
+from cep_common.security.context import GuardedContext, open_context
 from cep_common.security.roles import Role
 from query_plan.xml import read_xml
 from siddhi.errors import SiddhiError
@@ -35,7 +37,7 @@ from topology.stages import stored_states
 from topology.stages.call_timer import CallTimer
 from topology.stages.checkpoint_agent import CheckpointAgent
 from topology.stages.control import TaskControl
-from topology.stages.settings import TaskAssignment
+from topology.stages.settings import StageSettings, TaskAssignment
 from topology.stages.task import Task
 from topology.stages.usage import MemoryGuard
 
@@ -47,26 +49,26 @@ def run_task(payload: bytes, index: int, _rows: Iterable[object]) -> Iterator[No
     of it. Raises UnfitPlanError when the plan cannot run here; that, or any other error, ends the whole job.
     """
     assignment = msgspec.json.decode(payload, type=TaskAssignment)
-    insight = Insight(_start_log(assignment, index), settings_of(assignment.settings, otherwise="driver"))
+    name = f"task-{assignment.key.tenant}-{assignment.epoch}-{index}-{os.getpid()}"
+    insight = Insight(start_task_log(assignment.log, name), settings_of(assignment.settings, otherwise="driver"))
     with ExitStack() as opened:
         _run(assignment, index, insight, opened)
     return iter(())
 
 
-def _start_log(assignment: TaskAssignment, index: int) -> LogRing:
+def start_task_log(config: LogConfig, name: str) -> LogRing:
     """The log begins with this task: whatever ran in this process before is not told of. A file that this host does not
     let it write is done without."""
-    name = f"task-{assignment.key.tenant}-{assignment.epoch}-{index}-{os.getpid()}"
     try:
-        return start_log(assignment.log, name)
+        return start_log(config, name)
     except ConfigError as error:
-        ring = start_log(msgspec.structs.replace(assignment.log, folder=""), name)
+        ring = start_log(msgspec.structs.replace(config, folder=""), name)
         logger.warning("the log is written to no file: reason=%s", error)
         return ring
 
 
 def _run(assignment: TaskAssignment, index: int, insight: Insight, opened: ExitStack) -> None:
-    host = assignment.settings.host or BarrierTaskContext.get().getTaskInfos()[index].address.partition(":")[0]
+    host = address_of_task(assignment.settings, index)
     settings = msgspec.structs.replace(assignment.settings, host=host)
     door: InsightDoor | None = None
     pa.set_cpu_count(assignment.cores)
@@ -77,17 +79,13 @@ def _run(assignment: TaskAssignment, index: int, insight: Insight, opened: ExitS
         door = open_door(context, Role.STAGE, host, assignment.log, insight)
         if door is not None:
             opened.callback(door.close)
-        plan = read_xml(assignment.query_plan)
-        topology = Topology(assignment.key, assignment.epoch, plan, assignment.tasks, assignment.attempt)
-        secures = bool(assignment.checkpoint_location)
-        task = Task(topology, index, settings, context, SystemClock(), assignment.stands_by, secures=secures)
+        task, writer = build_task(assignment, index, settings, context)
         if door is not None:
             door.answers_queries = task.questions.ask
-        writer = _begin_from_checkpoint(assignment, task)
         gc.collect()
         gc.freeze()  # what is here now stays: collections need not look at it while events wait
     except (SiddhiError, TopologyError, ConfigError) as failure:
-        raise _unfit(failure, assignment.key.plan) from failure
+        raise unfit(failure, assignment.key.plan) from failure
     address = door.address if door is not None else None
     control = TaskControl(task, settings, context, address, assignment.priority)
     agent = CheckpointAgent(
@@ -105,7 +103,7 @@ def _run(assignment: TaskAssignment, index: int, insight: Insight, opened: ExitS
         task.run()
     except BaseException as failure:
         if isinstance(failure, TopologyError) and failure.reason_code == STATE_UNREADABLE:
-            raise _unfit(failure, topology.key.plan) from failure
+            raise unfit(failure, assignment.key.plan) from failure
         failure.add_note(describe_place(task.at_work, index, host, os.getpid()))
         raise
     finally:
@@ -114,7 +112,33 @@ def _run(assignment: TaskAssignment, index: int, insight: Insight, opened: ExitS
         control.close()
 
 
-def _unfit(failure: Exception, plan: str) -> UnfitPlanError:
+def address_of_task(settings: StageSettings, index: int) -> str:
+    """Return the address at which the Spark task that runs here can be reached."""
+    return settings.host or str(BarrierTaskContext.get().getTaskInfos()[index].address.partition(":")[0])
+
+
+def build_task(
+    assignment: TaskAssignment,
+    index: int,
+    settings: StageSettings,
+    context: GuardedContext,
+    asks: threading.Event | None = None,
+) -> tuple[Task, PartWriter | None]:
+    """Return task `index` with the state that it begins from, and what stores its checkpoints, if they are taken.
+    Raises SiddhiError, TopologyError and ConfigError when the plan cannot run here, CheckpointError when the state
+    cannot be read."""
+    plan = read_xml(assignment.query_plan)
+    topology = Topology(assignment.key, assignment.epoch, plan, assignment.tasks, assignment.attempt)
+    secures = bool(assignment.checkpoint_location)
+    task = Task(topology, index, settings, context, SystemClock(), assignment.stands_by, secures=secures, asks=asks)
+    try:
+        return task, _begin_from_checkpoint(assignment, task)
+    except BaseException:
+        task.close()
+        raise
+
+
+def unfit(failure: Exception, plan: str) -> UnfitPlanError:
     """The error that ends the topology for good. State that cannot be read now will not be later: people say what the
     plan begins from instead."""
     unreadable = isinstance(failure, TopologyError) and failure.reason_code == STATE_UNREADABLE

@@ -1,6 +1,7 @@
-"""The thread of a task that speaks with its driver about checkpoints, and sees to it that states are stored.
+"""A task's conversation with its driver about checkpoints, and the storing of its states.
 
-It beats while the task's loop is busy and while states are being written; writing has a thread of its own.
+The thread that leads it (one of the task's own, or one for all tasks of a stage host) beats while the task's loop is
+busy and while states are being written; writing has a thread of its own.
 """
 
 from __future__ import annotations
@@ -55,10 +56,10 @@ def _nothing() -> None:
     """What is ordered to learn that all before it is done."""
 
 
-class CheckpointAgent(threading.Thread):
-    """Runs until `close`. A refusal of the driver stops the task: another run has taken its place. `writer` is None
-    where no checkpoints are taken; then the driver is only told that the task lives. `beat` is called with each
-    heartbeat once the driver has said for how many milliseconds the task may be silent, and told that; at the end 0."""
+class CheckpointSpeaker:
+    """Speaks whenever `speak` is called. A refusal of the driver stops the task: another run has taken its place.
+    `writer` is None where no checkpoints are taken; then the driver is only told that the task lives. `beat` is called
+    with each heartbeat once the driver has said for how many milliseconds the task may be silent, and told that."""
 
     def __init__(
         self,
@@ -68,57 +69,42 @@ class CheckpointAgent(threading.Thread):
         clock: Clock,
         writer: PartWriter | None,
         beat: Callable[[int], None] = _nobody_listens,
-        priority: ControlPriority = "normal",
+        writing: ThreadPoolExecutor | None = None,
     ) -> None:
-        super().__init__(name=f"checkpoints of task {task.index}", daemon=True)
+        """`writing` is the one thread in which states are stored, if that is not the task's own."""
         self._task = task
         self._clock = clock
         self._writer = writer
         self._beat = beat
-        self._priority = priority
         self._heartbeat_ms, self._lease_ms = JOIN_EACH_MS, 0
-        self._writing = ThreadPoolExecutor(max_workers=1, thread_name_prefix="checkpoint writer")
+        self._next_beat_ms = 0
+        self._writing = writing or ThreadPoolExecutor(max_workers=1, thread_name_prefix="checkpoint writer")
         self._reports: list[Future[ReportPart]] = []
         self._begun = 0
         self._reported: ReportPart | None = None
-        self._closing = threading.Event()
         self._socket = connecting_socket(context, Door.COORDINATOR, MAXIMUM_CONTROL_BYTES)
         self._socket.connect(coordinator.url())
 
-    def close(self) -> None:
-        """End the thread and wait for it; a part that is being written is finished first."""
-        if self.is_alive():
-            # Heartbeats go on meanwhile: the driver must not take a task that writes its last part for lost before it
-            # knows why that ends. With a store that never answers they stop after all.
-            wait([self._writing.submit(_nothing)], timeout=CLOSING_S)
-        self._closing.set()
-        if self.ident is not None:
-            self.join()
-        self._writing.shutdown(wait=True)
-        self._socket.close()
+    @property
+    def socket(self) -> zmq.Socket[bytes]:
+        """Where orders of the driver come; belongs to the thread that calls `speak`."""
+        return self._socket
 
-    def run(self) -> None:
-        raise_priority(self._priority)  # heartbeats go out from this thread
-        try:
-            self._speak()
-        except Exception as defect:  # the border of the thread: without it the task would be taken for lost later
-            logger.exception("the thread for checkpoints has ended")
-            self._task.stop(TopologyError("internal", f"checkpoints: {type(defect).__name__}: {defect}"))
-        finally:
-            self._beat(0)
+    def speak(self, *, readable: bool) -> None:
+        """Beat if it is time, follow what the driver says when the socket is `readable`, and report stored parts."""
+        now_ms = self._clock.monotonic_ms()
+        if now_ms >= self._next_beat_ms:
+            self._next_beat_ms = now_ms + self._heartbeat_ms
+            self._join()
+            if self._lease_ms:
+                self._beat(self._lease_ms)
+        if readable:
+            self._receive()
+        self._store_what_is_ready()
 
-    def _speak(self) -> None:
-        next_beat_ms = 0
-        while not self._closing.is_set():
-            now_ms = self._clock.monotonic_ms()
-            if now_ms >= next_beat_ms:
-                next_beat_ms = now_ms + self._heartbeat_ms
-                self._join()
-                if self._lease_ms:
-                    self._beat(self._lease_ms)
-            if self._socket.poll(LOOK_MS):
-                self._receive()
-            self._store_what_is_ready()
+    def finish_writing(self) -> Future[None]:
+        """Return what is done when all parts so far have been written."""
+        return self._writing.submit(_nothing)
 
     def _join(self) -> None:
         task, topology = self._task, self._task.topology
@@ -200,3 +186,45 @@ class CheckpointAgent(threading.Thread):
             self._socket.send_multipart(encode(message), flags=zmq.NOBLOCK)
         except zmq.Again:
             paced_logger.problem("driver", "the driver takes nothing: type=%s", message.TYPE)
+
+
+class CheckpointAgent(CheckpointSpeaker, threading.Thread):
+    """A thread that speaks for one task, until `close`. At the end `beat` is called with 0."""
+
+    def __init__(
+        self,
+        task: Task,
+        coordinator: Endpoint,
+        context: zmq.Context[zmq.Socket[bytes]],
+        clock: Clock,
+        writer: PartWriter | None,
+        beat: Callable[[int], None] = _nobody_listens,
+        priority: ControlPriority = "normal",
+    ) -> None:
+        threading.Thread.__init__(self, name=f"checkpoints of task {task.index}", daemon=True)
+        CheckpointSpeaker.__init__(self, task, coordinator, context, clock, writer, beat)
+        self._priority = priority
+        self._closing = threading.Event()
+
+    def close(self) -> None:
+        """End the thread and wait for it; a part that is being written is finished first."""
+        if self.is_alive():
+            # Heartbeats go on meanwhile: the driver must not take a task that writes its last part for lost before it
+            # knows why that ends. With a store that never answers they stop after all.
+            wait([self.finish_writing()], timeout=CLOSING_S)
+        self._closing.set()
+        if self.ident is not None:
+            self.join()
+        self._writing.shutdown(wait=True)
+        self._socket.close()
+
+    def run(self) -> None:
+        raise_priority(self._priority)  # heartbeats go out from this thread
+        try:
+            while not self._closing.is_set():
+                self.speak(readable=bool(self._socket.poll(LOOK_MS)))
+        except Exception as defect:  # the border of the thread: without it the task would be taken for lost later
+            logger.exception("the thread for checkpoints has ended")
+            self._task.stop(TopologyError("internal", f"checkpoints: {type(defect).__name__}: {defect}"))
+        finally:
+            self._beat(0)

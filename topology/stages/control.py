@@ -1,6 +1,7 @@
-"""The control thread of a task: heartbeats, the receivers' endpoints, workers for publishers, and orders to stop.
+"""A task's conversation with the manager: heartbeats, the receivers' endpoints, workers for publishers, and orders.
 
-It shares nothing with the work but a few immutable reports, so a busy stage still beats.
+The thread that leads it (one of the task's own, or one for all tasks of a stage host) shares nothing with the work but
+a few immutable reports, so a busy stage still beats.
 """
 
 from __future__ import annotations
@@ -8,6 +9,8 @@ from __future__ import annotations
 import logging
 import os
 import threading
+from collections.abc import Callable
+from contextlib import suppress
 
 import zmq
 
@@ -37,77 +40,61 @@ FENCED_EXIT_CODE = 70
 """Of a process that was told to stop and did not in time."""
 
 
-class TaskControl(threading.Thread):
-    """Runs until `close`. A refused registration stops the task, and so does the loss of the process that started this
-    one; a silent manager does not. A task that does not stop in time is ended with its process."""
+class TaskSpeaker:
+    """Registers a task and its endpoints at the manager whenever `speak` is called; belongs to the calling thread."""
 
     def __init__(
         self,
         task: Task,
         settings: StageSettings,
         context: zmq.Context[zmq.Socket[bytes]],
+        client: ControlClient,
         insight: InsightAddress | None = None,
-        priority: ControlPriority = "normal",
+        time: TaskTime | None = None,
+        stage_host: str = "",
+        shared_by: Callable[[], int] = lambda: 1,
     ) -> None:
-        """Managers are told that they can read the task's log at `insight`."""
-        super().__init__(name=f"control of task {task.index}", daemon=True)
+        """Managers are told that they can read the task's log at `insight`, and what `time` has counted. In a
+        `stage_host` the process is `shared_by` so many tasks."""
         self._task = task
         self._context = context
         self._ports = settings.ports
         self._door: StateDoor | None = None
         self._fetched = False
         self._insight = insight
-        self._client = ControlClient(context, settings.managers, settings.request_timeout_ms)
+        self._client = client
         self._host = settings.host
-        self._priority = priority
-        self._stop_timeout_s = settings.stop_timeout_ms / 1000
-        self._time = TaskTime()
-        self._closing = threading.Event()
-        self._heartbeat_ms = FIRST_HEARTBEAT_MS
-        self._parent = os.getppid()
+        self._time = time or TaskTime()
+        self._stage_host = stage_host
+        self._shared_by = shared_by
+        self.heartbeat_ms = FIRST_HEARTBEAT_MS
+        """How soon to speak again."""
 
     def close(self) -> None:
-        """Ends the thread and waits for it."""
-        self._closing.set()
-        self._task.asks.set()
-        self.join()
-
-    def run(self) -> None:
-        raise_priority(self._priority)  # heartbeats go out from this thread
-        while not self._closing.is_set():
-            try:
-                self._beat()
-            except RequestRejectedError as refusal:
-                if refusal.reason_code in FENCED:
-                    self._fence(TopologyError(refusal.reason_code, str(refusal)))
-                    break
-                paced_logger.problem("manager", "manager refused: code=%s reason=%s", refusal.reason_code, refusal)
-            except PeerError as error:
-                paced_logger.problem("manager", "no manager: %s", error)
-            except CepError:
-                paced_logger.exception("control of task %s failed", self._task.index)
-            except Exception as defect:  # the border of the thread: without it the task would work on, unheard
-                logger.exception("control of task %s has ended", self._task.index)
-                self._fence(TopologyError("internal", f"control of the task: {type(defect).__name__}: {defect}"))
-                break
-            else:
-                paced_logger.over("manager", "a manager answers again: task=%s", self._task.index)
-            if os.getppid() != self._parent:
-                self._fence(TopologyError("orphaned", "the process that started this task has gone"))
-                break
-            self._task.asks.wait(self._heartbeat_ms / 1000)
-            self._task.asks.clear()
-        self._client.close()
+        """Give no more state to other topologies."""
         if self._door is not None:
             self._door.close()
 
-    def _fence(self, reason: TopologyError) -> None:
-        """The task has been stopped, or else this process is at its end: nothing of it may work beside a successor."""
-        logger.warning("task stops: task=%s reason=%s", self._task.index, reason)
-        self._task.stop(reason)
-        if not self._closing.wait(self._stop_timeout_s):
-            logger.error("task did not stop in time, its process ends: task=%s", self._task.index)
-            os._exit(FENCED_EXIT_CODE)
+    def speak(self) -> TopologyError | None:
+        """Register, and follow the answer. Return why the task has to stop, if it has to: another run has taken its
+        place, or a defect came up. Raises PeerError when no manager answers."""
+        try:
+            self._beat()
+        except RequestRejectedError as refusal:
+            if refusal.reason_code in FENCED:
+                return TopologyError(refusal.reason_code, str(refusal))
+            paced_logger.problem("manager", "manager refused: code=%s reason=%s", refusal.reason_code, refusal)
+        except PeerError as error:
+            paced_logger.problem("manager", "no manager: %s", error)
+            raise
+        except CepError:
+            paced_logger.exception("control of task %s failed", self._task.index)
+        except Exception as defect:  # a defect here must not end the thread: without it the task would work on, unheard
+            logger.exception("control of task %s has ended", self._task.index)
+            return TopologyError("internal", f"control of the task: {type(defect).__name__}: {defect}")
+        else:
+            paced_logger.over("manager", "a manager answers again: task=%s", self._task.index)
+        return None
 
     def _beat(self) -> None:
         task, topology = self._task, self._task.topology
@@ -122,7 +109,7 @@ class TaskControl(threading.Thread):
                 process_id=os.getpid(),
                 components=components,
                 counted_ago_ms=counted_ago_ms,
-                memory_bytes=memory_bytes(),
+                memory_bytes=memory_bytes() // max(1, self._shared_by()),
                 cpu_ms=self._time.used_ms(),
                 up_ms=self._time.up_ms(),
                 hand_over=task.hand_over,
@@ -131,6 +118,7 @@ class TaskControl(threading.Thread):
                 samples=task.sampler.take(),
                 insight=self._insight,
                 state_endpoint=self._door.endpoint if self._door is not None else None,
+                stage_host=self._stage_host,
             )
         )
         if isinstance(answer, TaskRegistered):
@@ -153,7 +141,7 @@ class TaskControl(threading.Thread):
             )
         connected = self._ask_for_workers()
         if isinstance(answer, TaskRegistered):
-            self._heartbeat_ms = answer.heartbeat_ms if connected else min(answer.heartbeat_ms, FIRST_HEARTBEAT_MS)
+            self.heartbeat_ms = answer.heartbeat_ms if connected else min(answer.heartbeat_ms, FIRST_HEARTBEAT_MS)
 
     def _keep_door(self) -> None:
         """The door stands open as long as there is a state to give."""
@@ -212,3 +200,61 @@ class TaskControl(threading.Thread):
             if refusal.reason_code in FENCED:
                 raise
             return None
+
+
+class TaskControl(threading.Thread):
+    """Speaks for one task until `close`. A refused registration stops the task, and so does the loss of the process
+    that started this one; a silent manager does not. A task that does not stop in time is ended with its process."""
+
+    def __init__(
+        self,
+        task: Task,
+        settings: StageSettings,
+        context: zmq.Context[zmq.Socket[bytes]],
+        insight: InsightAddress | None = None,
+        priority: ControlPriority = "normal",
+    ) -> None:
+        """Managers are told that they can read the task's log at `insight`."""
+        super().__init__(name=f"control of task {task.index}", daemon=True)
+        self._task = task
+        self._client = ControlClient(context, settings.managers, settings.request_timeout_ms)
+        self._speaker = TaskSpeaker(task, settings, context, self._client, insight)
+        self._priority = priority
+        self._stop_timeout_s = settings.stop_timeout_ms / 1000
+        self._closing = threading.Event()
+        self._parent = os.getppid()
+
+    def close(self) -> None:
+        """End the thread and wait for it."""
+        self._closing.set()
+        self._task.asks.set()
+        self.join()
+
+    def run(self) -> None:
+        raise_priority(self._priority)  # heartbeats go out from this thread
+        while not self._closing.is_set():
+            reason: TopologyError | None = None
+            with suppress(PeerError):
+                reason = self._speaker.speak()
+            if reason is None and os.getppid() != self._parent:
+                reason = orphaned()
+            if reason is not None:
+                self._fence(reason)
+                break
+            self._task.asks.wait(self._speaker.heartbeat_ms / 1000)
+            self._task.asks.clear()
+        self._client.close()
+        self._speaker.close()
+
+    def _fence(self, reason: TopologyError) -> None:
+        """The task has been stopped, or else this process is at its end: nothing of it may work beside a successor."""
+        logger.warning("task stops: task=%s reason=%s", self._task.index, reason)
+        self._task.stop(reason)
+        if not self._closing.wait(self._stop_timeout_s):
+            logger.error("task did not stop in time, its process ends: task=%s", self._task.index)
+            os._exit(FENCED_EXIT_CODE)
+
+
+def orphaned() -> TopologyError:
+    """Return why a task stops whose parent process has ended."""
+    return TopologyError("orphaned", "the process that started this task has gone")

@@ -108,3 +108,15 @@ class TaskAssignment(msgspec.Struct, frozen=True):
     goes_back: bool = False
     log: LogConfig = LogConfig()
     priority: ControlPriority = "normal"
+
+
+class HostAssignment(msgspec.Struct, frozen=True):
+    """What a stage host is told at its start: its name, the tenant whose plans it runs, and where the driver listens
+    for it. It holds no more than `settings.task_memory_bytes`, whatever runs in it."""
+
+    host: str
+    tenant: int
+    driver: Endpoint
+    settings: StageSettings
+    log: LogConfig = LogConfig()
+    priority: ControlPriority = "normal"

@@ -1,7 +1,8 @@
 """A task: the component instances that are placed in it, and the loop that feeds them.
 
-One thread does all the work. Bundles between instances of the task are handed over in memory; `Exchange` carries those
-for other tasks. Acknowledgements go out once a turn, and no new events are taken in while results cannot leave.
+One thread does all the work: that of `run`, or that of a stage host which gives turns to the tasks of many plans.
+Bundles between instances of the task are handed over in memory; `Exchange` carries those for other tasks.
+Acknowledgements go out once a turn, and no new events are taken in while results cannot leave.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import queue
 import threading
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import msgspec
 import zmq
@@ -50,6 +52,30 @@ MEASURE_MS = 2_000
 """How often stages look how much state they hold."""
 
 
+@dataclass(slots=True)
+class Pace:
+    """How a task goes about its turns. A turn may deliver bundles for `turn_ms`, and a task that has none ticks every
+    `idle_tick_ms`: a stage host, where others wait, sets them lower and higher. It has `worked` when a bundle was
+    delivered since the last tick; `due_ms` is when each instance wants to be called."""
+
+    turn_ms: int = TURN_MS
+    idle_tick_ms: int = TICK_MS
+    next_tick_ms: int = 0
+    flush_ms: int | None = None
+    worked: bool = False
+    due_ms: Mapping[str, int] = field(default_factory=dict)
+
+    def ticks(self, monotonic_ms: int) -> bool:
+        """Return whether it is time for a tick, and plan the next one."""
+        if self.worked:
+            self.next_tick_ms = min(self.next_tick_ms, monotonic_ms + TICK_MS)
+        if monotonic_ms < self.next_tick_ms:
+            return False
+        self.next_tick_ms = monotonic_ms + (TICK_MS if self.worked else self.idle_tick_ms)
+        self.worked = False
+        return True
+
+
 class Task:
     """Task `index` of a topology. `run` returns when `stop` was called; any error ends it, and with it the topology."""
 
@@ -62,6 +88,7 @@ class Task:
         clock: Clock,
         stands_by: bool = False,
         secures: bool = False,
+        asks: threading.Event | None = None,
     ) -> None:
         """With `stands_by` it begins when the manager says so; with `secures` checkpoints will be taken, and workers
         told what they hold. Raises TopologyError when the plan needs checkpoints and there are none."""
@@ -81,7 +108,7 @@ class Task:
         self._exchanges: Sequence[Endpoint] = ()
         self.met = topology.tasks == 1
         """The task knows the others: before, nothing is taken in and nothing can go to them; read by other threads."""
-        self.asks = threading.Event()
+        self.asks = asks or threading.Event()
         """Set when a manager is to be asked for something at once; the control thread clears it."""
         self._order: TaskOrder = "stand-by" if stands_by else "work"
         self._level: StatisticsLevel = "basic"
@@ -100,6 +127,7 @@ class Task:
         self._stopping = False
         self._full = True
         """Nothing is taken in."""
+        self.pace = Pace()
         self._counted: tuple[tuple[ComponentReport, ...], int] = ((), clock.monotonic_ms())
         self._measure_ms = 0
         self._watched: list[zmq.Socket[bytes]] = []
@@ -195,52 +223,80 @@ class Task:
         try:
             self._loop()
         except TopologyError as error:
-            # The tasks of a topology are stopped one after the other: one that ends first breaks its links to the rest.
-            if not (self._stopping and error.reason_code == TASK_LOST):
+            if not self.expects(error):
                 raise
         finally:
-            for instance in self._instances.values():
-                instance.close()
-            self.exchange.close()
-            self._bell.close()
+            self.close()
         if self._failure is not None:
             raise self._failure
 
+    def close(self) -> None:
+        """Close the instances and their sockets; the thread that gives the turns calls this once, after the last."""
+        for instance in self._instances.values():
+            instance.close()
+        self.exchange.close()
+        self._bell.close()
+
+    @property
+    def stopping(self) -> bool:
+        """Whether `stop` was called; then no further turn is to be given."""
+        return self._stopping
+
+    @property
+    def failure(self) -> BaseException | None:
+        """The error that `stop` was called with."""
+        return self._failure
+
+    def expects(self, error: BaseException) -> bool:
+        """Return whether `error` only says that the task was stopped. The tasks of a topology are stopped one after the
+        other: one that ends first breaks its links to the rest."""
+        return self._stopping and isinstance(error, TopologyError) and error.reason_code == TASK_LOST
+
     def _loop(self) -> None:
-        """Plans live by the time of day; links and ticks by the monotonic time: a corrected clock breaks no link."""
-        next_tick_ms, flush_ms = 0, None
+        self.pace.next_tick_ms, self.pace.flush_ms = 0, None
         while not self._stopping:
-            self._obey()
-            deadlines = self._deadlines() if self._works() else {}
-            monotonic_ms = self._clock.monotonic_ms()
-            wait_ms = min(next_tick_ms, flush_ms or next_tick_ms) - monotonic_ms
-            if not self._works():
-                wait_ms = min(wait_ms, HAND_OVER_MS)
-            if self._work:
-                wait_ms = 0
-            if deadlines:
-                wait_ms = min(wait_ms, min(deadlines.values()) - self._clock.now_ms())
-            readable = self._wait(max(0, wait_ms))
-            now_ms, monotonic_ms = self._clock.now_ms(), self._clock.monotonic_ms()
-            if self.met:
-                self.checkpointing.obey(works=self._works(), now_ms=now_ms)
-            self._take_in(readable, now_ms, monotonic_ms)
-            self._drain(now_ms)
-            if self._released != self._told_released and self._works():
-                self._let_go(now_ms)
-            # No timer fires before events that came earlier.
-            for name, deadline_ms in deadlines.items() if not self._work else ():
-                if deadline_ms <= now_ms:
-                    self.at_work = name
-                    self._instances[name].on_time(now_ms)
-            self._drain(now_ms)
-            if monotonic_ms >= next_tick_ms:
-                next_tick_ms = monotonic_ms + TICK_MS
-                self._tick(now_ms, monotonic_ms)
-            self.questions.answer(works=self._opened)
-            self.checkpointing.note_flushed()
-            self.checkpointing.note_settled()
-            flush_ms = self._flush(monotonic_ms)
+            wait_ms = self.prepare()
+            self.turn(self._wait(wait_ms))
+
+    def prepare(self) -> int:
+        """Follow what was ordered since the last turn, and return for how many milliseconds the next one may wait for
+        `sockets` and the bell."""
+        self._obey()
+        works = self._works()
+        pace = self.pace
+        pace.due_ms = self._deadlines() if works else {}
+        if self._work:
+            return 0
+        wait_ms = min(pace.next_tick_ms, pace.flush_ms or pace.next_tick_ms) - self._clock.monotonic_ms()
+        if not works:
+            wait_ms = min(wait_ms, HAND_OVER_MS)
+        if pace.due_ms:
+            wait_ms = min(wait_ms, min(pace.due_ms.values()) - self._clock.now_ms())
+        return max(0, wait_ms)
+
+    def turn(self, readable: set[zmq.Socket[bytes]]) -> None:
+        """Deal with what has come at the `readable` ones of `sockets`, and with what is due. Raises what ends the task.
+
+        Plans live by the time of day; links and ticks by the monotonic time: a corrected clock breaks no link."""
+        now_ms, monotonic_ms = self._clock.now_ms(), self._clock.monotonic_ms()
+        if self.met:
+            self.checkpointing.obey(works=self._works(), now_ms=now_ms)
+        self._take_in(readable, now_ms, monotonic_ms)
+        self._drain(now_ms)
+        if self._released != self._told_released and self._works():
+            self._let_go(now_ms)
+        # No timer fires before events that came earlier.
+        for name, deadline_ms in self.pace.due_ms.items() if not self._work else ():
+            if deadline_ms <= now_ms:
+                self.at_work = name
+                self._instances[name].on_time(now_ms)
+        self._drain(now_ms)
+        if self.pace.ticks(monotonic_ms):
+            self._tick(now_ms, monotonic_ms)
+        self.questions.answer(works=self._opened)
+        self.checkpointing.note_flushed()
+        self.checkpointing.note_settled()
+        self.pace.flush_ms = self._flush(monotonic_ms)
 
     def _let_go(self, now_ms: int) -> None:
         """Stages go on without the first events that need not be waited for."""
@@ -311,8 +367,17 @@ class Task:
         self.exchange.flush()
         return min((time_ms for time_ms in times if time_ms is not None), default=None)
 
-    def _wait(self, timeout_ms: int) -> set[zmq.Socket[bytes]]:
-        """The sockets that have something, waiting at most so long for the first, or for a word of other threads."""
+    @property
+    def bell(self) -> int:
+        """The file handle that can be read when another thread has something for the task, until `silence`."""
+        return self._bell.handle
+
+    def silence(self) -> None:
+        """Take note that the bell has rung."""
+        self._bell.silence()
+
+    def sockets(self) -> list[zmq.Socket[bytes]]:
+        """The sockets to wait for now."""
         watched: list[zmq.Socket[bytes]] = [self.exchange.server.socket] if self.met else []
         for publisher in self.publishers:
             if publisher.link is not None:
@@ -322,6 +387,11 @@ class Task:
         self._full = not self._works() or self._instances.is_full()
         if not self._full:
             watched += [receiver.server.socket for receiver in self.receivers]
+        return watched
+
+    def _wait(self, timeout_ms: int) -> set[zmq.Socket[bytes]]:
+        """The sockets that have something, waiting at most so long for the first, or for a word of other threads."""
+        watched = self.sockets()
         if watched != self._watched:
             self._watched, self._poller = watched, zmq.Poller()
             self._poller.register(self._bell.handle, zmq.POLLIN)
@@ -350,7 +420,7 @@ class Task:
             receiver.pace(full=self._full)
 
     def _drain(self, now_ms: int) -> None:
-        end_ms = self._clock.monotonic_ms() + TURN_MS
+        end_ms = self._clock.monotonic_ms() + self.pace.turn_ms
         while self._work:
             target, bundle = self._work.popleft()
             self.at_work = target
@@ -382,4 +452,5 @@ class Task:
         self._counted = self._instances.reports(), monotonic_ms
 
     def _deliver(self, target: str, bundle: Bundle) -> None:
+        self.pace.worked = True
         self._work.append((target, bundle))

@@ -1,0 +1,264 @@
+"""Real stage hosts under the driver's own code, without Spark: their processes are forked here."""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import zmq
+from topology_builders import numbers, schema_of
+
+from cep_common.clock import SystemClock
+from cep_common.ids import Endpoint, PlanKey
+from cep_common.link_messages import OpenLink
+from cep_common.messages import EndpointRegistered, Message, RegisterEndpoint, Rejected
+from cep_common.security.roles import Door
+from cep_common.task_messages import RegisterTask, TaskRegistered
+from cep_common.transport import ControlServer
+from query_plan.builder import build
+from query_plan.xml import write_xml
+from siddhi.analysis.analyser import analyse
+from siddhi.language.parser import parse
+from topology.frames import encode_batch
+from topology.link_sender import LinkSender, LinkState
+from topology.spark import hosts as shell
+from topology.spark import stage_host
+from topology.spark.config import DriverConfig
+from topology.spark.hosts import HostedJob, Hosts
+from topology.spark.reasons import Ending
+from topology.stages import host_trace
+from topology.stages.settings import HostAssignment, StageSettings, TaskAssignment
+from topology.stages.task import Task
+
+PLAN = """@Plan:name('{name}')
+@Import('A:1.0.0') define stream A (number long);
+@Export('Out:1.0.0') define stream Out (number long);
+from A select number insert into Out;
+"""
+ENDLESS = """@Plan:name('Endless')
+@Import('A:1.0.0') define stream A (number long);
+@Export('Out:1.0.0') define stream Out (number long);
+define function forever[python] return long {
+    n = 0
+    while True:
+        n = n + 1
+    return n
+};
+from A select forever(number) as number insert into Out;
+"""
+SLOTS = 2
+PATIENCE_S = 60.0
+
+
+class ForkedHost:
+    """In place of the Spark job of a host: a process that is forked from this one, which has all code loaded."""
+
+    def __init__(self, _spark: Any, assignment: HostAssignment, _hosts: Any, ended: Callable[[Ending], None]) -> None:
+        self.process = multiprocessing.get_context("fork").Process(target=_run, args=(assignment,))
+        self._ended = ended
+
+    def start(self) -> None:
+        self.process.start()
+        threading.Thread(target=self._wait, daemon=True).start()
+
+    def cancel(self) -> None:
+        self.process.kill()
+
+    def _wait(self) -> None:
+        self.process.join()
+        self._ended(Ending("a stage process died", "process-died"))
+
+
+def _run(assignment: HostAssignment) -> None:
+    gc.freeze()  # what the parent holds is not this process's to close
+    stage_host.run_host(msgspec.json.encode(assignment), 0, ())
+
+
+@dataclass
+class Desk:
+    """The driver's part with hosts, and the manager at which tasks register."""
+
+    hosts: Hosts
+    server: ControlServer
+    settings: StageSettings
+    endings: dict[str, list[Ending]] = field(default_factory=dict)
+    tasks: dict[str, RegisterTask] = field(default_factory=dict)
+    stale: set[str] = field(default_factory=set)
+    receivers: dict[str, Endpoint] = field(default_factory=dict)
+
+    def run(self, name: str, attempt: int = 0, text: str = "", xml: str = "") -> HostedJob:
+        xml = xml or write_xml(build(analyse(parse(text or PLAN.format(name=name)))))
+        nobody = Endpoint("127.0.0.1", 9)
+        assignment = TaskAssignment(PlanKey(1, name), 1, xml, 1, self.settings, nobody, attempt=attempt)
+        job = HostedJob(self.hosts, assignment, self.endings.setdefault(name, []).append)
+        job.start()
+        return job
+
+    def until(self, reached: Callable[[], object]) -> float:
+        since_s = time.monotonic()
+        while not reached():
+            assert time.monotonic() - since_s < PATIENCE_S, (self.endings, self.hosts.reports())
+            self.hosts.turn(self.settings, SLOTS, SLOTS - len(self.hosts.reports()), wanted=False)
+            if self.server.socket.poll(5):
+                peer, envelope = self.server.receive()
+                self.server.send(peer, self._answer(envelope.message), envelope.correlation)
+        return time.monotonic() - since_s
+
+    def _answer(self, message: Message) -> Message:
+        match message:
+            case RegisterTask(key=key):
+                if key.plan in self.stale:
+                    return Rejected("stale-epoch", "epoch 1 is over")
+                self.tasks[key.plan] = message
+                return TaskRegistered(100, 3_000)
+            case RegisterEndpoint(key=key, endpoint=endpoint):
+                self.receivers[key.plan] = endpoint
+                return EndpointRegistered(100, 3_000)
+        return Rejected("no-endpoint", "there is no worker here")
+
+
+@pytest.fixture
+def desk(
+    zmq_context: zmq.Context[zmq.Socket[bytes]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Desk]:
+    monkeypatch.setattr(shell, "HostJob", ForkedHost)
+    monkeypatch.setattr(stage_host, "default_folder", lambda: tmp_path / "traces")
+    server = ControlServer(zmq_context, "127.0.0.1", 0)
+    endpoint = server.socket.getsockopt_string(zmq.LAST_ENDPOINT).removeprefix("tcp://")
+    config = DriverConfig(managers=(endpoint,))
+    settings = msgspec.structs.replace(config.stage_settings(), host="127.0.0.1", script={"python": True})
+    hosts = Hosts(config, zmq_context, None, dict, SystemClock(), 1)  # type: ignore[arg-type]
+    desk = Desk(hosts, server, settings)
+    yield desk
+    jobs: list[Any] = list(hosts._jobs.values())
+    hosts.close()
+    for job in jobs:
+        job.process.join()
+    server.close()
+
+
+def test_plans_come_and_go_in_one_process_and_each_ends_for_itself(desk: Desk) -> None:
+    jobs = {name: desk.run(name) for name in ("P", "Q", "R")}
+    desk.until(lambda: all(job.is_running() for job in jobs.values()) and len(desk.tasks) == 3)
+    (report,) = desk.hosts.reports()
+    assert (report.plans, report.state, report.tenant) == (3, "up", 1)
+    assert {one.process_id for one in desk.tasks.values()} == {report.process_id}
+    assert {one.stage_host for one in desk.tasks.values()} == {report.host}
+    shares = [one.memory_bytes for one in desk.tasks.values()]
+    assert sum(shares) < 2 * report.memory_bytes, "the process's memory is divided among them"
+
+    jobs["S"] = desk.run("S")
+    assert desk.until(jobs["S"].is_running) < 5, "no process is started for it"
+
+    jobs["Q"].cancel()
+    desk.until(lambda: desk.endings["Q"])
+    assert desk.endings["Q"] == [Ending("cancelled")]
+
+    desk.stale.add("R")  # its task is refused by the manager, and stops with that error
+    desk.until(lambda: desk.endings["R"])
+    (ending,) = desk.endings["R"]
+    assert (ending.code, ending.reason, ending.process_id) == ("TopologyError", "epoch 1 is over", report.process_id)
+
+    unfit = desk.run("T", xml="<nothing/>")
+    desk.until(lambda: desk.endings["T"])
+    assert desk.endings["T"][0].unfit
+    assert not unfit.is_running()
+    assert jobs["P"].is_running()
+    assert jobs["S"].is_running()
+    assert desk.endings["P"] == desk.endings["S"] == []
+
+
+def test_a_host_that_is_killed_takes_its_plans_with_it_and_they_come_back_in_another(desk: Desk) -> None:
+    jobs = [desk.run("P"), desk.run("Q")]
+    desk.until(lambda: all(job.is_running() for job in jobs))
+    (report,) = desk.hosts.reports()
+    os.kill(report.process_id, signal.SIGKILL)
+    desk.until(lambda: desk.endings["P"] and desk.endings["Q"])
+    assert [(one.code, one.reason, one.process_id) for one in desk.endings["P"]] == [
+        ("host-died", "its stage host ended: a stage process died", report.process_id)
+    ]
+    again = [desk.run("P", attempt=1), desk.run("Q", attempt=1)]
+    desk.until(lambda: all(job.is_running() for job in again))
+    (another,) = desk.hosts.reports()
+    assert another.process_id != report.process_id
+
+
+def test_a_script_without_end_is_stopped_and_its_neighbours_go_on(
+    desk: Desk, zmq_context: zmq.Context[zmq.Socket[bytes]]
+) -> None:
+    jobs = [desk.run("Endless", text=ENDLESS), desk.run("Q")]
+    desk.until(lambda: all(job.is_running() for job in jobs) and len(desk.receivers) == 2)
+    links = {
+        name: LinkSender(
+            zmq_context, Door.RECEIVER, desk.receivers[name], OpenLink("w", (schema_of("A"),), PlanKey(1, name), 1), 0
+        )
+        for name in ("Endless", "Q")
+    }
+
+    def counted(name: str, what: str) -> int:
+        for link in links.values():
+            link.handle()
+        found = [one for one in desk.tasks[name].components if one.kind == "processor"]
+        return sum(one.errors if what == "errors" else sum(each.events for each in one.received) for one in found)
+
+    desk.until(lambda: not any(counted(name, "errors") for name in links) and all(
+        link.state is LinkState.OPEN for link in links.values()
+    ))  # fmt: skip
+    for link in links.values():
+        link.send("A", encode_batch(numbers("A", [(1, 1)])), 1, 1)
+    desk.until(lambda: counted("Endless", "errors") >= 1 and counted("Q", "received") == 1)
+    assert all(job.is_running() for job in jobs)
+    assert desk.endings == {"Endless": [], "Q": []}
+    assert {one.process_id for one in desk.tasks.values()} == {desk.hosts.reports()[0].process_id}
+    for link in links.values():
+        link.close()
+
+
+def test_a_turn_that_does_not_come_back_ends_the_host_and_the_second_time_its_plan_gets_no_place(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stage_host, "HANG_MS", 300)
+    turn = Task.turn
+
+    def hangs(self: Task, readable: set[Any]) -> None:
+        if self.topology.key.plan == "Hang":
+            time.sleep(PATIENCE_S)  # as a loop in native code does
+        turn(self, readable)
+
+    monkeypatch.setattr(Task, "turn", hangs)
+    for attempt in range(2):
+        desk.run("Q", attempt)
+        desk.run("Hang", attempt)
+        desk.until(lambda ends=attempt + 1: len(desk.endings["Q"]) == len(desk.endings["Hang"]) == ends)
+    assert not desk.hosts.stands_alone(PlanKey(1, "Q"))
+    desk.run("Q", attempt=2)
+    desk.until(lambda: desk.hosts.stands_alone(PlanKey(1, "Hang")))
+    assert not desk.hosts.stands_alone(PlanKey(1, "Q"))
+
+
+def test_who_was_at_work_in_a_host_that_died_is_known_to_the_next_one(tmp_path: Path) -> None:
+    traces = tmp_path / "traces"
+    key = PlanKey(1, "P")
+    busy, idle = host_trace.HostTrace("d-1", traces), host_trace.HostTrace("d-2", traces)
+    for trace in (busy, idle):
+        trace.note(PlanKey(2, "before, with a longer name"))
+        trace.note(None)
+    busy.note(key)
+    assert list(host_trace.left_behind(traces)) == [], "both live"
+    for trace in (busy, idle):
+        trace._memory.close()  # as the death of its process does
+        os.close(trace._file)
+    assert list(host_trace.left_behind(traces)) == [("d-1", key)]
+    assert list(host_trace.left_behind(traces)) == [], "told once"
+    assert list(traces.iterdir()) == []
+    assert list(host_trace.left_behind(tmp_path / "nowhere")) == []

@@ -1,0 +1,307 @@
+"""The driver's view of its stage hosts: which there are, and which plan's task runs in which. Pure.
+
+    start ─▶ STARTING ──registers──▶ UP ──nothing to run, or hangs──▶ LEAVING ──▶ gone
+                 │                    │                                  ▲
+                 └────── does not register in time, its job is cancelled ┘       its job ends, from anywhere: gone
+
+A host is a Spark task with a slot of its own, and runs the tasks of many plans of one tenant: tenants share no process.
+A plan's task gets a seat in a host and keeps it until it has ended. The first plans of a tenant get a host each, as
+long as the hosts take less than their part of all slots; then plans share, and go where the fewest are. A host in which
+nothing has run for a while leaves, at once when somebody waits for its slot.
+
+Orders are repeated until the host's registrations show that they were followed, and what ended there is reported until
+the driver has heard it, so neither a lost message nor a lost connection leaves a plan between two states.
+
+A plan that was at work when a host died has a strike; with the second within `STRIKES_MS` it gets no seat any more, and
+runs in a task of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import Enum
+
+from cep_common.host_messages import Blame, HostedTask
+from cep_common.ids import PlanKey
+
+HEARTBEAT_MS = 500
+LEASE_MS = 6_000
+"""A host that is silent for so long is ended."""
+END_MS = 40_000
+"""A task that was told to end may take so long: longer than its host waits for a turn before it ends itself."""
+REPEAT_MS = 1_000
+"""An order that the host's registrations do not show is given again after so long."""
+IDLE_MS = 5_000
+"""A host leaves when nothing has run in it for so long."""
+STRIKES_MS = 600_000
+STRIKES = 2
+HOSTS_PART = 2
+"""Beyond each tenant's first, hosts are started while they take less than one in so many slots."""
+
+
+class HostState(Enum):
+    """Where a host is in its life."""
+
+    STARTING = "starting"
+    UP = "up"
+    LEAVING = "leaving"
+
+
+class HostMove(Enum):
+    """What can happen to a host."""
+
+    REGISTER = "register"
+    LATE = "late"
+    SILENT = "silent"
+    HANGS = "hangs"
+    IDLE = "idle"
+    ENDED = "ended"
+
+
+class HostAction(Enum):
+    """What the driver must do about a host or a seat."""
+
+    START_HOST = "start host"
+    END_HOST = "end host"
+    RUN_TASK = "run task"
+    END_TASK = "end task"
+    TASK_RUNS = "task runs"
+    TASK_ENDED = "task ended"
+
+
+HOST_TRANSITIONS: dict[tuple[HostState, HostMove], HostState | None] = {
+    (HostState.STARTING, HostMove.REGISTER): HostState.UP,
+    (HostState.STARTING, HostMove.LATE): HostState.LEAVING,
+    (HostState.STARTING, HostMove.IDLE): HostState.LEAVING,
+    (HostState.STARTING, HostMove.ENDED): None,
+    (HostState.UP, HostMove.REGISTER): HostState.UP,
+    (HostState.UP, HostMove.SILENT): HostState.LEAVING,
+    (HostState.UP, HostMove.HANGS): HostState.LEAVING,
+    (HostState.UP, HostMove.IDLE): HostState.LEAVING,
+    (HostState.UP, HostMove.ENDED): None,
+    (HostState.LEAVING, HostMove.ENDED): None,
+}
+"""Every legal move, None: the host is gone; anything else is ignored, since it speaks of what is over."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class SeatId:
+    """One attempt of a plan's topology."""
+
+    key: PlanKey
+    epoch: int
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class HostInstruction:
+    """`action` for `host`, or for the `seat` in it; of a task that ended by itself `ended` tells why, and `reason` of
+    one that ended with its host."""
+
+    action: HostAction
+    host: str
+    seat: SeatId | None = None
+    ended: HostedTask | None = None
+    reason: str = ""
+
+
+@dataclass(slots=True)
+class Seat:
+    """A plan's task in a host, which `runs` once the host has said so; `ending_ms` is when it was first told to end,
+    `ordered_ms` when the host was last told anything of it."""
+
+    id: SeatId
+    runs: bool = False
+    ending_ms: int | None = None
+    ordered_ms: int | None = None
+
+
+@dataclass(slots=True)
+class Host:
+    """A stage host of a `tenant`; `since_ms` is when it was started, `heard_ms` when it last registered, `idle_ms`
+    since when nothing runs in it."""
+
+    name: str
+    tenant: int
+    since_ms: int
+    state: HostState = HostState.STARTING
+    heard_ms: int = 0
+    idle_ms: int = 0
+    reason: str = ""
+    address: str = ""
+    process_id: int = 0
+    memory_bytes: int = 0
+    cpu_ms: int = 0
+    seats: dict[SeatId, Seat] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class StageHosts:
+    """All stage hosts of a driver; names begin with `prefix`, so that no host of another driver is taken for one."""
+
+    prefix: str
+    start_timeout_ms: int
+    hosts: dict[str, Host] = field(default_factory=dict)
+    waiting: dict[SeatId, int] = field(default_factory=dict)
+    """Tasks that wait for a host that can be started, and since when."""
+    _started: int = 0
+    _strikes: dict[PlanKey, list[int]] = field(default_factory=dict)
+    _blamed: set[str] = field(default_factory=set)
+
+    @property
+    def slots(self) -> int:
+        """The slots that hosts hold."""
+        return len(self.hosts)
+
+    def with_room(self) -> frozenset[int]:
+        """Return the tenants whose plans can be given a seat without another slot."""
+        return frozenset(host.tenant for host in self.hosts.values() if host.state is not HostState.LEAVING)
+
+    def place(self, seat: SeatId, now_ms: int) -> list[HostInstruction]:
+        """Give `seat` a place as soon as there is one: `TASK_RUNS` follows, and `TASK_ENDED` in any case."""
+        self.waiting[seat] = now_ms
+        return []
+
+    def end(self, seat: SeatId, now_ms: int) -> list[HostInstruction]:
+        """End the task in `seat`; `TASK_ENDED` follows."""
+        if self.waiting.pop(seat, None) is not None:
+            return [HostInstruction(HostAction.TASK_ENDED, "", seat, reason="cancelled")]
+        for host in self.hosts.values():
+            found = host.seats.get(seat)
+            if found is not None and found.ending_ms is None:
+                found.ending_ms = now_ms
+                return self._order(host, found, now_ms)
+        return []
+
+    def register(
+        self, name: str, tasks: Iterable[HostedTask], blames: Iterable[Blame], now_ms: int
+    ) -> list[HostInstruction]:
+        """A host has said what runs and has ended in it, and whom it blames for what."""
+        host = self.hosts.get(name)
+        if host is None or not self.move(host, HostMove.REGISTER):
+            return []
+        host.heard_ms = now_ms
+        for blame in blames:
+            self._strike(blame, now_ms)
+        instructions: list[HostInstruction] = []
+        told = {SeatId(one.key, one.epoch, one.attempt): one for one in tasks}
+        for seat_id, one in told.items():
+            seat = host.seats.get(seat_id)
+            if seat is None:
+                if one.state != "ended":  # it was given up before: nothing of it may work beside its successor
+                    instructions.append(HostInstruction(HostAction.END_TASK, name, seat_id))
+            elif one.state == "ended":
+                self._leave(host, seat_id, now_ms)
+                instructions.append(HostInstruction(HostAction.TASK_ENDED, name, seat_id, one))
+            elif one.state == "running" and not seat.runs:
+                seat.runs = True
+                instructions.append(HostInstruction(HostAction.TASK_RUNS, name, seat_id))
+        for seat in host.seats.values():
+            followed = seat.id in told and seat.ending_ms is None
+            if not followed and (seat.ordered_ms is None or now_ms - seat.ordered_ms >= REPEAT_MS):
+                instructions += self._order(host, seat, now_ms)
+        return instructions
+
+    def host_ended(self, name: str, reason: str) -> list[HostInstruction]:
+        """The job of the host is over: so are the tasks in it."""
+        host = self.hosts.get(name)
+        if host is None:
+            return []
+        self.move(host, HostMove.ENDED)
+        del self.hosts[name]
+        why = host.reason or reason
+        return [HostInstruction(HostAction.TASK_ENDED, name, seat, reason=why) for seat in host.seats]
+
+    def on_time(self, now_ms: int, slots_total: int, slots_free: int, *, wanted: bool) -> list[HostInstruction]:
+        """Give seats to those that wait, start hosts for them in `slots_free` of `slots_total`, and end hosts that are
+        silent, hang, or have nothing to do. While others have `wanted` slots in vain, idle hosts end at once, and none
+        is started but a tenant's first."""
+        instructions: list[HostInstruction] = []
+        for host in list(self.hosts.values()):
+            instructions += self._look_at(host, now_ms, wanted=wanted)
+        for seat_id in list(self.waiting):
+            tenant = seat_id.key.tenant
+            found = self._host_for(tenant, slots_total)
+            if found is None and slots_free > 0 and not (wanted and self._open(tenant)):
+                slots_free -= 1
+                found = self._start(tenant, now_ms)
+                instructions.append(HostInstruction(HostAction.START_HOST, found.name))
+            found = found or self._emptiest(tenant)
+            if found is None:
+                continue
+            del self.waiting[seat_id]
+            seat = found.seats[seat_id] = Seat(seat_id)
+            if found.state is HostState.UP:
+                instructions += self._order(found, seat, now_ms)
+        return instructions
+
+    def stands_alone(self, key: PlanKey, now_ms: int) -> bool:
+        """Return whether the plan has ended hosts so often that it gets no seat."""
+        recent = [since_ms for since_ms in self._strikes.get(key, ()) if now_ms - since_ms < STRIKES_MS]
+        return len(recent) >= STRIKES
+
+    def forget(self, key: PlanKey) -> None:
+        """The plan is not deployed any more: nothing is held against the next of its name."""
+        self._strikes.pop(key, None)
+
+    def _host_for(self, tenant: int, slots_total: int) -> Host | None:
+        """Where a plan of the tenant goes; None: into another host, if there is a slot for it."""
+        mine = self._open(tenant)
+        if mine and len(self.hosts) * HOSTS_PART >= slots_total:
+            return self._emptiest(tenant)
+        return next((host for host in mine if not host.seats), None)
+
+    def _emptiest(self, tenant: int) -> Host | None:
+        return min(self._open(tenant), key=lambda host: (len(host.seats), host.name), default=None)
+
+    def _open(self, tenant: int) -> list[Host]:
+        return [host for host in self.hosts.values() if host.tenant == tenant and host.state is not HostState.LEAVING]
+
+    def _start(self, tenant: int, now_ms: int) -> Host:
+        self._started += 1
+        name = f"{self.prefix}-{self._started}"
+        host = self.hosts[name] = Host(name, tenant, now_ms, idle_ms=now_ms)
+        return host
+
+    def _order(self, host: Host, seat: Seat, now_ms: int) -> list[HostInstruction]:
+        seat.ordered_ms = now_ms
+        action = HostAction.RUN_TASK if seat.ending_ms is None else HostAction.END_TASK
+        return [HostInstruction(action, host.name, seat.id)]
+
+    def _leave(self, host: Host, seat: SeatId, now_ms: int) -> None:
+        del host.seats[seat]
+        if not host.seats:
+            host.idle_ms = now_ms
+
+    def _look_at(self, host: Host, now_ms: int, *, wanted: bool) -> list[HostInstruction]:
+        ending = [seat.ending_ms for seat in host.seats.values() if seat.ending_ms is not None]
+        idle_for_ms = now_ms - host.idle_ms
+        moved = False
+        if host.state is HostState.STARTING and now_ms - host.since_ms >= self.start_timeout_ms:
+            host.reason = f"its stage host did not start within {self.start_timeout_ms / 1000:.0f} s"
+            moved = self.move(host, HostMove.LATE)
+        elif host.state is HostState.UP and now_ms - host.heard_ms >= LEASE_MS:
+            host.reason = f"its stage host was silent for {LEASE_MS / 1000:.0f} s"
+            moved = self.move(host, HostMove.SILENT)
+        elif host.state is HostState.UP and ending and now_ms - min(ending) >= END_MS:
+            host.reason = "its stage host was ended, since a plan in it did not stop"
+            moved = self.move(host, HostMove.HANGS)
+        elif not host.seats and (idle_for_ms >= IDLE_MS or (wanted and host.state is HostState.UP)):
+            moved = self.move(host, HostMove.IDLE)
+        return [HostInstruction(HostAction.END_HOST, host.name)] if moved else []
+
+    def _strike(self, blame: Blame, now_ms: int) -> None:
+        """One host is held against one plan once, whoever says so."""
+        if blame.host.startswith(f"{self.prefix}-") and blame.host not in self._blamed:
+            self._blamed.add(blame.host)
+            self._strikes[blame.key] = [*self._strikes.get(blame.key, ()), now_ms][-STRIKES:]
+
+    def move(self, host: Host, move: HostMove) -> bool:
+        """Make the move if it is legal, and return whether it is; a host that is gone is left to the caller."""
+        if (host.state, move) not in HOST_TRANSITIONS:
+            return False
+        state = HOST_TRANSITIONS[host.state, move]
+        if state is not None:
+            host.state = state
+        return True

@@ -1,0 +1,250 @@
+"""The driver's stage hosts at work: their Spark jobs, and the socket at which they register and get orders.
+
+`StageHosts` decides (`topology/hosting.py`). Everything here belongs to the driver's thread.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+
+import msgspec
+import zmq
+from pyspark import SparkContext
+
+from cep_common.clock import Clock
+from cep_common.codec import MAXIMUM_DATA_BYTES, decode, encode
+from cep_common.driver_messages import StageHostReport
+from cep_common.errors import DecodeError
+from cep_common.host_messages import EndTask, HostedTask, HostHeard, ReportHost, RunTask
+from cep_common.ids import Endpoint, PlanKey
+from cep_common.messages import Message, Rejected
+from cep_common.paced_log import PacedLog
+from cep_common.security.roles import Door
+from cep_common.transport import bind_in_range, listening_socket, receive, send_now
+from topology.hosting import HEARTBEAT_MS, HostAction, HostInstruction, SeatId, StageHosts
+from topology.spark.config import DriverConfig
+from topology.spark.reasons import Ending
+from topology.spark.session import CANCELLED, HostJob
+from topology.stages.settings import HostAssignment, StageSettings, TaskAssignment
+
+logger = logging.getLogger(__name__)
+paced_logger = PacedLog(logger)
+
+MESSAGES_AT_ONCE = 256
+HOST_DIED = "host-died"
+"""The code of the ending of a task whose stage host has ended."""
+
+
+class HostedJob:
+    """A topology's one task in a stage host; `ended` is called when it has ended."""
+
+    def __init__(self, hosts: Hosts, assignment: TaskAssignment, ended: Callable[[Ending], None]) -> None:
+        self.assignment = assignment
+        self.seat = SeatId(assignment.key, assignment.epoch, assignment.attempt)
+        self.runs = False
+        self.ended = ended
+        self._hosts = hosts
+
+    def start(self) -> None:
+        self._hosts.run(self)
+
+    def cancel(self) -> None:
+        self._hosts.end(self)
+
+    def is_running(self) -> bool:
+        return self.runs
+
+
+class Hosts:
+    """All stage hosts of the driver. `turn` is called often."""
+
+    def __init__(
+        self,
+        config: DriverConfig,
+        context: zmq.Context[zmq.Socket[bytes]],
+        spark: SparkContext,
+        executors: Callable[[], dict[str, str]],
+        clock: Clock,
+        started_ms: int,
+    ) -> None:
+        """`executors` tells where executors are or were, by their ids. Raises PortInUseError."""
+        self._config = config
+        self._spark = spark
+        self._executors = executors
+        self._clock = clock
+        self._state = StageHosts(f"{config.name}-{started_ms}", config.restart.start_timeout_ms)
+        self._jobs: dict[str, HostJob] = {}
+        self._hosted: dict[SeatId, HostedJob] = {}
+        self._peers: dict[str, bytes] = {}
+        self._places: dict[str, tuple[str, int]] = {}
+        """The machine and the process of each host that has registered."""
+        self._endings: queue.SimpleQueue[tuple[str, Ending]] = queue.SimpleQueue()
+        self._socket = listening_socket(context, Door.HOSTS, config.host, MAXIMUM_DATA_BYTES)
+        ports = (config.checkpoint.first_port, config.checkpoint.last_port)
+        try:
+            self._endpoint = Endpoint(config.host, bind_in_range(self._socket, config.host, ports))
+        except BaseException:
+            self._socket.close()
+            raise
+
+    def run(self, job: HostedJob) -> None:
+        """Run the job's task in a host, in a new one if need be."""
+        self._hosted[job.seat] = job
+        self._do(self._state.place(job.seat, self._clock.monotonic_ms()))
+
+    def end(self, job: HostedJob) -> None:
+        """End the job's task."""
+        self._do(self._state.end(job.seat, self._clock.monotonic_ms()))
+
+    def turn(self, settings: StageSettings, slots_total: int, slots_free: int, *, wanted: bool) -> None:
+        """Take in what hosts say, and do what is due: hosts that start have `settings`. There are `slots_free` of
+        `slots_total`; `wanted` when somebody waits for some."""
+        now_ms = self._clock.monotonic_ms()
+        for _ in range(MESSAGES_AT_ONCE):
+            if not self._socket.poll(0):
+                break
+            self._take_in(receive(self._socket), now_ms)
+        while not self._endings.empty():
+            host, ending = self._endings.get()
+            logger.info("stage host ended: host=%s reason=%s", host, ending.reason)
+            self._jobs.pop(host, None)
+            self._peers.pop(host, None)
+            self._do(self._state.host_ended(host, f"its stage host ended: {ending.reason}"), settings)
+            self._places.pop(host, None)
+        self._do(self._state.on_time(now_ms, slots_total, slots_free, wanted=wanted), settings)
+
+    def tenants(self) -> dict[int, int]:
+        """Return how many hosts each tenant has."""
+        return dict(Counter(host.tenant for host in self._state.hosts.values()))
+
+    def with_room(self) -> frozenset[int]:
+        """Return the tenants that have a host which takes plans in."""
+        return self._state.with_room()
+
+    def stands_alone(self, key: PlanKey) -> bool:
+        """Return whether the plan has ended hosts so often that it gets no place in one."""
+        return self._state.stands_alone(key, self._clock.monotonic_ms())
+
+    def forget(self, key: PlanKey) -> None:
+        """The plan is not deployed any more."""
+        self._state.forget(key)
+
+    def reports(self) -> tuple[StageHostReport, ...]:
+        """Return what there is to tell of each host."""
+        now_ms = self._clock.monotonic_ms()
+        return tuple(
+            StageHostReport(
+                host.name, host.tenant, host.state.value, len({seat.key for seat in host.seats}), host.address,
+                host.process_id, host.memory_bytes, host.cpu_ms, now_ms - host.since_ms,
+            )
+            for host in self._state.hosts.values()
+        )  # fmt: skip
+
+    def shape(self) -> tuple[tuple[str, str, int], ...]:
+        """Return what of `reports` is news at once."""
+        return tuple((host.name, host.state.value, len(host.seats)) for host in self._state.hosts.values())
+
+    def close(self) -> None:
+        """Cancel the jobs of all hosts."""
+        self._socket.close()
+        for job in self._jobs.values():
+            job.cancel()
+
+    # ---- what hosts say ---------------------------------------------------------------------------------------------
+
+    def _take_in(self, frames: list[bytes], now_ms: int) -> None:
+        peer, *request = frames
+        try:
+            message = decode(request).message
+        except DecodeError as error:
+            self._send(peer, Rejected(error.code, str(error)))
+            return
+        if not isinstance(message, ReportHost):
+            self._send(peer, Rejected("unexpected-message", f"a driver does not take {message.TYPE} from stage hosts"))
+            return
+        host = self._state.hosts.get(message.host)
+        if host is None:
+            self._send(peer, Rejected("unknown-host", f"this driver has no stage host {message.host}"))
+            return
+        self._peers[message.host] = peer
+        host.address, host.process_id = message.address, message.process_id
+        self._places[message.host] = message.address, message.process_id
+        host.memory_bytes, host.cpu_ms = message.memory_bytes, message.cpu_ms
+        for blame in message.blames:
+            what = f"topology={blame.key.topology()} host={blame.host} reason={blame.reason}"
+            logger.warning("a plan has ended its stage host: %s", what)
+        self._do(self._state.register(message.host, message.tasks, message.blames, now_ms))
+        lease_ms = self._config.checkpoint.task_lease_ms
+        self._send(peer, HostHeard(message.number, HEARTBEAT_MS, lease_ms))
+
+    def _send(self, peer: bytes, message: Message) -> None:
+        if not self._socket.closed:  # while the driver leaves, Spark ends the hosts
+            send_now(self._socket, [peer, *encode(message)])
+
+    # ---- what is decided --------------------------------------------------------------------------------------------
+
+    def _do(self, instructions: list[HostInstruction], settings: StageSettings | None = None) -> None:
+        for one in instructions:
+            match one.action:
+                case HostAction.START_HOST:
+                    self._start(one.host, settings or self._config.stage_settings())
+                case HostAction.END_HOST:
+                    reason = self._state.hosts[one.host].reason or "nothing runs in it"
+                    logger.info("stage host is ended: host=%s reason=%s", one.host, reason)
+                    self._jobs[one.host].cancel()
+                case HostAction.RUN_TASK | HostAction.END_TASK:
+                    self._order(one)
+                case HostAction.TASK_RUNS:
+                    job = self._hosted.get(one.seat) if one.seat is not None else None
+                    if job is not None:
+                        job.runs = True
+                case HostAction.TASK_ENDED:
+                    job = self._hosted.pop(one.seat, None) if one.seat is not None else None
+                    if job is not None:
+                        job.runs = False
+                        job.ended(self._ending(one))
+
+    def _start(self, host: str, settings: StageSettings) -> None:
+        tenant = self._state.hosts[host].tenant
+        config = self._config
+        assignment = HostAssignment(host, tenant, self._endpoint, settings, config.log, config.priority)
+        logger.info("stage host starts: host=%s tenant=%d", host, tenant)
+        ended = partial(self._note_ending, host)
+        job = self._jobs[host] = HostJob(self._spark, assignment, self._executors, ended)
+        job.start()
+
+    def _note_ending(self, host: str, ending: Ending) -> None:
+        """Called by the job's thread."""
+        self._endings.put((host, ending))
+
+    def _order(self, one: HostInstruction) -> None:
+        peer, seat = self._peers.get(one.host), one.seat
+        if peer is None or seat is None:
+            return
+        name = (seat.key, seat.epoch, seat.attempt)
+        if one.action is HostAction.END_TASK:
+            self._send(peer, EndTask(*name))
+        elif seat in self._hosted:
+            self._send(peer, RunTask(*name, msgspec.json.encode(self._hosted[seat].assignment)))
+
+    def _ending(self, one: HostInstruction) -> Ending:
+        told: HostedTask | None = one.ended
+        address, process_id = self._places.get(one.host, ("", 0))
+        if told is None:
+            died = Ending(one.reason, HOST_DIED, host=address, process_id=process_id)
+            return CANCELLED if one.reason == CANCELLED.reason else died
+        if not told.code:
+            return CANCELLED
+        return Ending(
+            told.reason,
+            told.code,
+            told.traceback,
+            told.instance,
+            address,
+            process_id,
+            told.unfit,
+        )

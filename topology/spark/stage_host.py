@@ -1,0 +1,350 @@
+"""The body of a stage host: a Spark task that runs the tasks of many plans of one tenant, as its driver says.
+
+    main thread     HostLoop: turns of all tasks, one after the other (`topology/stages/host_loop.py`)
+    builder         makes tasks and reads the states that they begin from, so that no plan waits for another's beginning
+    control         registers all tasks at the manager
+    driver          checkpoints of all tasks, orders and registrations of the host, and the watch over the main thread
+
+A plan that fails ends alone. What cannot be ended alone ends with the process, such as a turn that does not come back.
+Each plan then begins again from its checkpoint, and the one that was at work has a strike.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import threading
+import traceback
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+
+import msgspec
+import pyarrow as pa
+import zmq
+
+from cep_common.clock import SystemClock
+from cep_common.codec import MAXIMUM_CONTROL_BYTES, decode, encode
+from cep_common.errors import ConfigError, DecodeError
+from cep_common.host_messages import Blame, EndTask, HostedState, HostedTask, HostHeard, ReportHost, RunTask
+from cep_common.ids import PlanKey
+from cep_common.insight.door import Insight, open_door
+from cep_common.insight.settings import settings_of
+from cep_common.insight_messages import QueryState
+from cep_common.messages import Message, Rejected
+from cep_common.paced_log import PacedLog
+from cep_common.security.context import open_context
+from cep_common.security.roles import Door, Role
+from cep_common.transport import ControlClient, connecting_socket, receive_now, send_now
+from siddhi.errors import SiddhiError
+from topology.errors import STATE_UNREADABLE, TopologyError
+from topology.spark.reasons import Ending, describe_place, read_ending
+from topology.spark.task import address_of_task, build_task, start_task_log, unfit
+from topology.spark.watchman import WATCHMAN
+from topology.stages.call_timer import CallTimer
+from topology.stages.checkpoint_agent import CheckpointSpeaker
+from topology.stages.control import FENCED_EXIT_CODE, TaskSpeaker
+from topology.stages.host_control import Asks, HostAgents, HostControl
+from topology.stages.host_loop import HostedTime, HostLoop
+from topology.stages.host_memory import HostMemory
+from topology.stages.host_trace import HostTrace, default_folder, left_behind
+from topology.stages.settings import HostAssignment, TaskAssignment
+from topology.stages.task import Task
+from topology.stages.usage import TaskTime, memory_bytes
+
+logger = logging.getLogger(__name__)
+paced_logger = PacedLog(logger)
+
+FIRST_HEARTBEAT_MS = 100
+"""How often the host registers until the driver has answered."""
+HANG_MS = 30_000
+"""A turn that takes so long ends the host, when other plans wait for theirs. Reading a large state, or compiling on a
+busy machine, takes some seconds."""
+TRACE_MS = 1_000
+"""How often the host looks for others of its machine that have died."""
+
+TaskId = tuple[PlanKey, int, int]
+"""A plan, an epoch and an attempt."""
+
+
+@dataclass(slots=True, eq=False)
+class _Hosted:
+    """A task in the host. It `ends` when it was told to; `ended` is what the driver is to hear of its end, and
+    `reported` the number of the first registration that said so."""
+
+    key: PlanKey
+    task: Task | None = None
+    runs: bool = False
+    ends: bool = False
+    failure: BaseException | None = None
+    ended: HostedTask | None = None
+    reported: int | None = None
+
+
+def run_host(payload: bytes, index: int, _rows: Iterable[object]) -> Iterator[None]:
+    """A stage host as `payload` says (a HostAssignment in JSON) has run until it was stopped; it returns nothing."""
+    assignment = msgspec.json.decode(payload, type=HostAssignment)
+    host = address_of_task(assignment.settings, index)
+    ring = start_task_log(assignment.log, f"host-{assignment.host}-{os.getpid()}")
+    insight = Insight(ring, settings_of(assignment.settings, otherwise="driver"))
+    with ExitStack() as opened:
+        StageHost(assignment, host, insight, opened).run()
+    return iter(())
+
+
+class StageHost:
+    """`run` returns once the host was told to end, in the main thread."""
+
+    def __init__(self, assignment: HostAssignment, address: str, insight: Insight, opened: ExitStack) -> None:
+        """What is open is closed with `opened`."""
+        self._assignment = assignment
+        self._settings = msgspec.structs.replace(assignment.settings, host=address)
+        self._clock = SystemClock()
+        self._lock = threading.Lock()
+        self._hosted: dict[TaskId, _Hosted] = {}
+        self._number = 0
+        self._changed = True
+        self._heartbeat_ms, self._lease_ms = FIRST_HEARTBEAT_MS, 0
+        self._next_beat_ms = self._next_trace_ms = 0
+        self._exit_ms: int | None = None
+        self._blames: list[Blame] = []
+        self._time = TaskTime()
+        pa.set_cpu_count(1)
+        CallTimer().install()
+        self._folder = default_folder()
+        self._trace = self._open_trace()
+        settings = self._settings
+        self._context = open_context(settings.security, Role.STAGE, {"stages.host": address})
+        opened.callback(self._context.destroy, linger=0)
+        door = open_door(self._context, Role.STAGE, address, assignment.log, insight)
+        self._address_of_insight = door.address if door is not None else None
+        if door is not None:
+            opened.callback(door.close)
+            door.answers_queries = self._ask
+        self._memory = HostMemory(settings.task_memory_bytes)
+        self._loop = HostLoop(self._clock, self._at_work)
+        self._builder = ThreadPoolExecutor(max_workers=1, thread_name_prefix="builder")
+        self._writing = ThreadPoolExecutor(max_workers=1, thread_name_prefix="checkpoint writer")
+        client = ControlClient(self._context, settings.managers, settings.request_timeout_ms)
+        self._control = HostControl(client, assignment.priority, self._orphaned)
+        self._socket = connecting_socket(self._context, Door.HOSTS, MAXIMUM_CONTROL_BYTES)
+        self._socket.connect(assignment.driver.url())
+        self._agents = HostAgents(assignment.priority, self._each_turn, self._socket)
+
+    def run(self) -> None:
+        """Run what the driver says."""
+        gc.collect()
+        gc.freeze()  # what is here now stays: collections need not look at it while events wait
+        self._control.start()
+        self._agents.start()
+        try:
+            self._loop.run()
+        finally:
+            self._builder.shutdown(wait=False, cancel_futures=True)
+            self._control.close()
+            self._agents.close()
+            WATCHMAN.beat(0)
+            self._writing.shutdown(wait=True)
+            self._socket.close()
+            if self._trace is not None:
+                self._trace.close()
+
+    def _open_trace(self) -> HostTrace | None:
+        try:
+            return HostTrace(self._assignment.host, self._folder)
+        except OSError as error:
+            logger.warning("nobody will know which plan was at work if this host dies: %s", error)
+            return None
+
+    # ---- the main thread --------------------------------------------------------------------------------------------
+
+    def _at_work(self, task: Task | None) -> None:
+        if self._trace is not None:
+            self._trace.note(task.topology.key if task is not None else None)
+
+    def _task_ended(self, task_id: TaskId, failure: BaseException | None) -> None:
+        hosted = self._hosted[task_id]
+        hosted.failure = failure
+        if hosted.task is not None:
+            if failure is not None:
+                failure.add_note(describe_place(hosted.task.at_work, 0, self._settings.host, os.getpid()))
+            self._control.remove(hosted.task)
+            self._agents.leave(hosted.task)
+
+    # ---- the builder ------------------------------------------------------------------------------------------------
+
+    def _build(self, task_id: TaskId, data: bytes) -> None:
+        hosted = self._hosted[task_id]
+        try:
+            assignment = msgspec.json.decode(data, type=TaskAssignment)
+            settings = msgspec.structs.replace(assignment.settings, host=self._settings.host)
+            asks = Asks(self._control.wake)
+            task, writer = build_task(assignment, 0, settings, self._context, asks)
+        except (SiddhiError, TopologyError, ConfigError) as failure:
+            self._note_end(hosted, task_id, unfit(failure, task_id[0].plan))
+            return
+        except Exception as failure:  # noqa: BLE001 - the border between plans: the driver tells why this one ended
+            self._note_end(hosted, task_id, failure)
+            return
+        timing = HostedTime()
+        speaker = TaskSpeaker(
+            task, settings, self._context, self._control.client, self._address_of_insight, timing,
+            self._assignment.host, self._count,
+        )  # fmt: skip
+        agent = CheckpointSpeaker(
+            task, assignment.coordinator, self._context, self._clock, writer, writing=self._writing
+        )
+        with self._lock:
+            hosted.task, hosted.runs, self._changed = task, True, True
+            if hosted.ends:
+                task.stop()
+        self._agents.add(task, agent, partial(self._gone, task_id))
+        self._control.add(task, speaker)
+        self._loop.add(task, timing, partial(self._task_ended, task_id))
+
+    def _count(self) -> int:
+        with self._lock:
+            return sum(one.runs and one.ended is None for one in self._hosted.values())
+
+    # ---- the thread that speaks with the driver ---------------------------------------------------------------------
+
+    def _gone(self, task_id: TaskId) -> None:
+        """All that a task had to say and to write is done."""
+        hosted = self._hosted[task_id]
+        failure = hosted.failure
+        if isinstance(failure, TopologyError) and failure.reason_code == STATE_UNREADABLE:
+            failure = unfit(failure, task_id[0].plan)
+        self._note_end(hosted, task_id, failure)
+
+    def _note_end(self, hosted: _Hosted, task_id: TaskId, failure: BaseException | None) -> None:
+        key, epoch, attempt = task_id
+        ended = HostedTask(key, epoch, attempt, "ended", reason="the tasks stopped")
+        if failure is not None:
+            text = "".join(traceback.format_exception(failure))
+            ending: Ending = read_ending(text, {})
+            ended = HostedTask(
+                key, epoch, attempt, "ended", ending.code, ending.reason, ending.traceback, ending.instance,
+                ending.unfit,
+            )  # fmt: skip
+            logger.warning("task ended: topology=%s epoch=%d reason=%s", key.topology(), epoch, ending.reason)
+        with self._lock:
+            hosted.ended, hosted.task, self._changed = ended, None, True
+
+    def _each_turn(self, readable: set[zmq.Socket[bytes]]) -> None:
+        if self._socket in readable:
+            while (frames := receive_now(self._socket)) is not None:
+                try:
+                    self._obey(decode(frames).message)
+                except DecodeError as error:
+                    paced_logger.problem("order", "unreadable order of the driver: %s", error)
+        now_ms = self._clock.monotonic_ms()
+        self._watch(now_ms)
+        if now_ms >= self._next_trace_ms:
+            self._next_trace_ms = now_ms + TRACE_MS
+            for host, key in left_behind(self._folder):
+                self._blames.append(Blame(host, key, "it was at work when its stage host died"))
+                self._changed = True
+        if self._changed or now_ms >= self._next_beat_ms:
+            self._register(now_ms)
+
+    def _obey(self, message: Message) -> None:
+        match message:
+            case HostHeard(number=number, heartbeat_ms=heartbeat_ms, lease_ms=lease_ms):
+                self._heartbeat_ms, self._lease_ms = heartbeat_ms, lease_ms
+                with self._lock:
+                    for task_id, one in list(self._hosted.items()):
+                        if one.reported is not None and one.reported <= number:
+                            del self._hosted[task_id]
+            case RunTask(key=key, epoch=epoch, attempt=attempt, assignment=assignment):
+                task_id = (key, epoch, attempt)
+                with self._lock:
+                    if task_id in self._hosted:
+                        return
+                    self._hosted[task_id] = _Hosted(key)
+                    self._changed = True
+                logger.info("task comes: topology=%s epoch=%d attempt=%d", key.topology(), epoch, attempt)
+                self._builder.submit(self._build, task_id, assignment)
+            case EndTask(key=key, epoch=epoch, attempt=attempt):
+                self._end(key, epoch, attempt)
+            case Rejected(reason=reason):
+                logger.warning("the driver does not know this host, which ends: reason=%s", reason)
+                self._leave(now_ms=self._clock.monotonic_ms())
+            case _:
+                logger.warning("unexpected order of the driver: type=%s", message.TYPE)
+
+    def _end(self, key: PlanKey, epoch: int, attempt: int) -> None:
+        """A task that has not come, and will not, has ended: the driver repeats the order until it hears that."""
+        with self._lock:
+            hosted = self._hosted.get((key, epoch, attempt))
+            if hosted is None:
+                ended = HostedTask(key, epoch, attempt, "ended", reason="the tasks stopped")
+                self._hosted[key, epoch, attempt] = _Hosted(key, ended=ended)
+                self._changed = True
+            elif hosted.task is not None:
+                hosted.task.stop()
+            else:
+                hosted.ends = True
+
+    def _register(self, now_ms: int) -> None:
+        with self._lock:
+            self._changed = False
+            self._number += 1
+            tasks = tuple(self._told(task_id, one) for task_id, one in self._hosted.items())
+            for one in self._hosted.values():
+                if one.ended is not None and one.reported is None:
+                    one.reported = self._number
+        blames, self._blames = tuple(self._blames), []
+        message = ReportHost(
+            self._assignment.host, self._settings.host, os.getpid(), self._number, tasks, blames, memory_bytes(),
+            self._time.used_ms(),
+        )  # fmt: skip
+        if not send_now(self._socket, encode(message)):
+            paced_logger.problem("driver", "the driver takes no registration of this host")
+        self._next_beat_ms = now_ms + self._heartbeat_ms
+        if self._lease_ms:
+            WATCHMAN.beat(self._lease_ms)
+
+    def _told(self, task_id: TaskId, one: _Hosted) -> HostedTask:
+        state: HostedState = "running" if one.runs else "starting"
+        return one.ended or HostedTask(*task_id, state)
+
+    def _watch(self, now_ms: int) -> None:
+        """End the process when its main thread does not come back, and the largest plan when memory runs out."""
+        if self._exit_ms is not None and now_ms >= self._exit_ms:
+            os._exit(FENCED_EXIT_CODE)
+        busy = self._loop.busy
+        if busy is not None:
+            task, since_ms = busy
+            most_ms = self._settings.stop_timeout_ms if task.stopping else HANG_MS
+            alone = self._count() < 2 and not task.stopping  # nobody waits: as with a task that has its own process
+            if now_ms - since_ms >= most_ms and not alone:
+                logger.error("a plan does not return, its host ends: topology=%s", task.topology.run())
+                os._exit(FENCED_EXIT_CODE)
+        with self._lock:
+            tasks = [one.task for one in self._hosted.values() if one.task is not None]
+        stopped = self._memory.look(now_ms, tasks)
+        if stopped is not None:
+            key = stopped.topology.key
+            self._blames.append(Blame(f"{self._assignment.host}/{now_ms}", key, "it held most of its host's memory"))
+            self._changed = True
+
+    def _orphaned(self) -> None:
+        logger.warning("the process that started this host has gone: it ends")
+        self._leave(now_ms=self._clock.monotonic_ms())
+
+    def _leave(self, now_ms: int) -> None:
+        """End in order, or else in time."""
+        self._exit_ms = now_ms + self._settings.stop_timeout_ms
+        self._loop.stop()
+
+    # ---- the thread of the door -------------------------------------------------------------------------------------
+
+    def _ask(self, message: QueryState) -> Message:
+        with self._lock:
+            tasks = [one.task for one in self._hosted.values() if one.task is not None and one.key == message.key]
+        if not tasks:
+            return Rejected("other-run", "the plan does not run in this process any more")
+        return tasks[-1].questions.ask(message)

@@ -1,0 +1,221 @@
+"""The threads of a stage host that speak for all of its tasks: one with the managers, one with the driver."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import zmq
+
+from cep_common.errors import PeerError
+from cep_common.priority import ControlPriority, raise_priority
+from cep_common.transport import ControlClient
+from topology.stages.checkpoint_agent import CLOSING_S, LOOK_MS, CheckpointSpeaker
+from topology.stages.control import TaskSpeaker
+from topology.stages.task import Task
+
+logger = logging.getLogger(__name__)
+
+PARENT_S = 0.5
+"""How often a host looks whether the process that started it is still there."""
+RETRY_S = 0.5
+"""After a request that no manager answered, the host waits so long before it asks again for any task."""
+
+
+class Asks(threading.Event):
+    """The wish of one task to have its manager asked at once; it wakes the thread that asks for all."""
+
+    def __init__(self, wake: threading.Event) -> None:
+        super().__init__()
+        self._wake = wake
+
+    def set(self) -> None:
+        super().set()
+        self._wake.set()
+
+
+@dataclass(slots=True, eq=False)
+class _Registered:
+    task: Task
+    speaker: TaskSpeaker
+    due_s: float = 0.0
+
+
+class HostControl(threading.Thread):
+    """Registers all tasks of the host at the manager, each when it is due, until `close`."""
+
+    def __init__(self, client: ControlClient, priority: ControlPriority, orphaned: Callable[[], None]) -> None:
+        """`orphaned` is called once the process that started this one has gone."""
+        super().__init__(name="control of the stage host", daemon=True)
+        self.wake = threading.Event()
+        self.client = client
+        """Belongs to this thread."""
+        self._priority = priority
+        self._orphaned = orphaned
+        self._parent = os.getppid()
+        self._lock = threading.Lock()
+        self._registered: list[_Registered] = []
+        self._gone: list[_Registered] = []
+        self._closing = False
+
+    def add(self, task: Task, speaker: TaskSpeaker) -> None:
+        """Speak for `task` from now on; called by any thread."""
+        with self._lock:
+            self._registered.append(_Registered(task, speaker))
+        self.wake.set()
+
+    def remove(self, task: Task) -> None:
+        """Speak no more for `task`, which has ended; called by any thread."""
+        with self._lock:
+            self._gone += [one for one in self._registered if one.task is task]
+            self._registered = [one for one in self._registered if one.task is not task]
+        self.wake.set()
+
+    def close(self) -> None:
+        """End the thread and wait for it."""
+        self._closing = True
+        self.wake.set()
+        self.join()
+
+    def run(self) -> None:
+        raise_priority(self._priority)  # heartbeats go out from this thread
+        while not self._closing:
+            self.wake.clear()
+            with self._lock:
+                registered, gone, self._gone = list(self._registered), self._gone, []
+            for one in gone:
+                one.speaker.close()
+            for one in registered:
+                if one.task.asks.is_set() or one.due_s <= time.monotonic():
+                    one.task.asks.clear()
+                    if not self._speak(one):
+                        break
+            if os.getppid() != self._parent:
+                self._orphaned()
+                break
+            due_s = min((one.due_s for one in registered), default=time.monotonic() + PARENT_S)
+            self.wake.wait(max(0.0, min(PARENT_S, due_s - time.monotonic())))
+        self.client.close()
+        for one in (*self._registered, *self._gone):
+            one.speaker.close()
+
+    def _speak(self, one: _Registered) -> bool:
+        """False when no manager answers: it is not asked again for each task in turn."""
+        try:
+            reason = one.speaker.speak()
+        except PeerError:
+            later_s = time.monotonic() + RETRY_S
+            with self._lock:
+                for other in self._registered:
+                    other.due_s = max(other.due_s, later_s)
+            return False
+        if reason is not None:
+            logger.warning("task stops: topology=%s reason=%s", one.task.topology.run(), reason)
+            one.task.stop(reason)
+        one.due_s = time.monotonic() + one.speaker.heartbeat_ms / 1000
+        return True
+
+
+@dataclass(slots=True, eq=False)
+class _Watched:
+    task: Task
+    speaker: CheckpointSpeaker
+    gone: Callable[[], None]
+    written: Future[None] | None = None
+    until_s: float = 0.0
+
+
+@dataclass(slots=True)
+class _Changes:
+    joins: list[_Watched] = field(default_factory=list)
+    leaves: list[Task] = field(default_factory=list)
+
+
+class HostAgents(threading.Thread):
+    """Speaks with the coordinator of checkpoints for all tasks of the host, until `close`. `each_turn` is called some
+    fifty times a second: it watches over the host."""
+
+    def __init__(
+        self, priority: ControlPriority, each_turn: Callable[[set[zmq.Socket[bytes]]], None], *also: zmq.Socket[bytes]
+    ) -> None:
+        """`each_turn` is given the sockets that can be read, `also` among them."""
+        super().__init__(name="driver of the stage host", daemon=True)
+        self._priority = priority
+        self._each_turn = each_turn
+        self._also = also
+        self._lock = threading.Lock()
+        self._changes = _Changes()
+        self._watched: list[_Watched] = []
+        self._poller = zmq.Poller()
+        self._closing = False
+
+    def add(self, task: Task, speaker: CheckpointSpeaker, gone: Callable[[], None]) -> None:
+        """Speak for `task` from now on; `gone` is called in this thread when it has left."""
+        with self._lock:
+            self._changes.joins.append(_Watched(task, speaker, gone))
+
+    def leave(self, task: Task) -> None:
+        """Speak no more for `task`, which has ended, once its last states are written."""
+        with self._lock:
+            self._changes.leaves.append(task)
+
+    def close(self) -> None:
+        """End the thread and wait for it."""
+        self._closing = True
+        if self.ident is not None:
+            self.join()
+
+    def run(self) -> None:
+        raise_priority(self._priority)  # heartbeats go out from this thread
+        self._register()
+        while not self._closing:
+            readable = {socket for socket, _ in self._poller.poll(LOOK_MS)}
+            self._follow_changes()
+            for one in self._watched:
+                try:
+                    one.speaker.speak(readable=one.speaker.socket in readable)
+                except Exception as defect:  # the border between plans
+                    logger.exception("no more about checkpoints: topology=%s", one.task.topology.run())
+                    one.task.stop(defect)
+            self._let_go()
+            self._each_turn(readable)
+        for one in self._watched:
+            one.speaker.socket.close()
+
+    def _follow_changes(self) -> None:
+        with self._lock:
+            changes, self._changes = self._changes, _Changes()
+        if changes.joins:
+            self._watched += changes.joins
+            self._register()
+        for one in self._watched if changes.leaves else ():
+            if one.task in changes.leaves:
+                # Heartbeats go on meanwhile, but not for ever: the driver must be able to miss a task whose store does
+                # not answer.
+                one.written, one.until_s = one.speaker.finish_writing(), time.monotonic() + CLOSING_S
+
+    def _let_go(self) -> None:
+        done = [
+            one
+            for one in self._watched
+            if one.written is not None and (one.written.done() or time.monotonic() >= one.until_s)
+        ]
+        for one in done:
+            with suppress(Exception):  # what could not be sent is known to be lost
+                one.speaker.speak(readable=False)
+            self._watched.remove(one)
+            one.speaker.socket.close()
+            one.gone()
+        if done:
+            self._register()
+
+    def _register(self) -> None:
+        self._poller = zmq.Poller()
+        for socket in (*self._also, *(one.speaker.socket for one in self._watched)):
+            self._poller.register(socket, zmq.POLLIN)

@@ -1,0 +1,162 @@
+"""The loop of a stage host: gives turns to the tasks of many plans, one after the other.
+
+It runs in the main thread, since only there can calls of a plan's own code be stopped (see `call_timer`). It waits for
+all sockets of all tasks at once, so a plan that has nothing to do costs a tick a second. What a task raises ends that
+task alone.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import zmq
+
+from cep_common.bell import Bell
+from cep_common.clock import Clock
+from siddhi.engine.time_limits import TookTooLongError
+from topology.stages.task import Task
+from topology.stages.usage import TaskTime
+
+logger = logging.getLogger(__name__)
+
+TURN_MS = 20
+"""A task that has more to do than this waits for its next turn, as long as other plans are in the host."""
+IDLE_TICK_MS = 1_000
+"""How often a task ticks that has nothing to do: links must beat well within their lease."""
+WAIT_MS = 1_000
+"""How long a host without tasks waits for one; a bell ends the wait."""
+
+Ended = Callable[[BaseException | None], None]
+"""Called by the loop when a task has ended and is closed, with its error if there is one."""
+
+
+class HostedTime(TaskTime):
+    """Counts the processor time of the turns of one task: the process is not its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.turns_ns = 0
+
+    def used_ms(self) -> int:
+        return self.turns_ns // 1_000_000
+
+
+@dataclass(slots=True, eq=False)
+class _Member:
+    task: Task
+    time: HostedTime
+    ended: Ended
+    wake_ms: int = 0
+    sockets: list[zmq.Socket[bytes]] = field(default_factory=list)
+
+
+class HostLoop:
+    """`run` gives turns until `stop` was called and all tasks have ended."""
+
+    def __init__(self, clock: Clock, at_work: Callable[[Task | None], None]) -> None:
+        """`at_work` is called before each turn with the task that gets it, and with None after it."""
+        self._clock = clock
+        self._at_work = at_work
+        self._members: list[_Member] = []
+        self._new: queue.SimpleQueue[_Member] = queue.SimpleQueue()
+        self._bell = Bell()
+        self._poller = zmq.Poller()
+        self._changed = True
+        self._stopping = False
+        self.busy: tuple[Task, int] | None = None
+        """The task that has its turn, and since when (monotonic milliseconds); read by other threads."""
+
+    def add(self, task: Task, time: HostedTime, ended: Ended) -> None:
+        """Give turns to `task` from now on; called by any thread."""
+        self._new.put(_Member(task, time, ended))
+        self._bell.ring()
+
+    def stop(self) -> None:
+        """End all tasks, and then `run`; called by any thread."""
+        self._stopping = True
+        self._bell.ring()
+
+    def run(self) -> None:
+        """Give turns; in the main thread."""
+        try:
+            while not (self._stopping and not self._members and self._new.empty()):
+                self._round()
+        finally:
+            self._bell.close()
+
+    def _round(self) -> None:
+        while not self._new.empty():
+            member = self._new.get()
+            self._members.append(member)
+            self._give(member, None)
+        if self._changed:
+            self._register()
+        now_ms = self._clock.monotonic_ms()
+        due_ms = min((member.wake_ms for member in self._members), default=now_ms + WAIT_MS)
+        readable: set[Any] = {one for one, _ in self._poller.poll(max(0, due_ms - now_ms))}
+        if self._bell.handle in readable:
+            self._bell.silence()
+        now_ms = self._clock.monotonic_ms()
+        for member in list(self._members):
+            if self._stopping:
+                member.task.stop()
+            if member.task.stopping:
+                self._end(member, None)
+            elif member.wake_ms <= now_ms or member.task.bell in readable or not readable.isdisjoint(member.sockets):
+                self._give(member, readable)
+
+    def _register(self) -> None:
+        self._changed = False
+        self._poller = zmq.Poller()
+        self._poller.register(self._bell.handle, zmq.POLLIN)
+        alone = len(self._members) == 1
+        for member in self._members:
+            if not alone:
+                member.task.pace.turn_ms = TURN_MS
+            self._poller.register(member.task.bell, zmq.POLLIN)
+            for socket in member.sockets:
+                self._poller.register(socket, zmq.POLLIN)
+
+    def _give(self, member: _Member, readable: set[Any] | None) -> None:
+        """Give `member` a turn, unless `readable` is None: then it only prepares its first one."""
+        task = member.task
+        since_ns = time.thread_time_ns()
+        self.busy = task, self._clock.monotonic_ms()
+        self._at_work(task)
+        try:
+            if readable is None:
+                task.pace.idle_tick_ms = IDLE_TICK_MS
+                self._changed = True
+            else:
+                if task.bell in readable:
+                    task.silence()
+                task.turn(readable)
+            member.wake_ms = task.prepare() + self._clock.monotonic_ms()
+            sockets = task.sockets()
+        except (Exception, TookTooLongError) as failure:  # noqa: BLE001 - the border between plans
+            self._end(member, failure)
+            return
+        finally:
+            self.busy = None
+            self._at_work(None)
+            member.time.turns_ns += time.thread_time_ns() - since_ns
+        if sockets != member.sockets:
+            member.sockets, self._changed = sockets, True
+
+    def _end(self, member: _Member, failure: BaseException | None) -> None:
+        task = member.task
+        self._members.remove(member)
+        self._changed = True
+        if failure is not None and task.expects(failure):
+            failure = None
+        try:
+            task.close()
+        except Exception as defect:  # the border between plans: the others must go on
+            logger.exception("a task could not be closed: topology=%s", task.topology.run())
+            failure = failure or defect
+        member.ended(failure or task.failure)

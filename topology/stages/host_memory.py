@@ -1,0 +1,54 @@
+"""Keeps a stage host within its memory: the plan that holds most goes first."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from topology.errors import TopologyError
+from topology.stages.task import Task
+from topology.stages.usage import memory_bytes
+
+logger = logging.getLogger(__name__)
+
+LOOK_MS = 100
+"""How often the host looks how much memory it holds."""
+AGAIN_MS = 5_000
+"""After a plan was stopped the memory has so long to become free before the next one is."""
+
+
+class HostMemory:
+    """Stops tasks while the process holds more than `limit_bytes`; 0: there is no limit."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        self._limit_bytes = limit_bytes
+        self._next_ms = 0
+
+    def look(self, now_ms: int, tasks: Sequence[Task]) -> Task | None:
+        """Return the task that was stopped, if one was."""
+        if not self._limit_bytes or now_ms < self._next_ms:
+            return None
+        self._next_ms = now_ms + LOOK_MS
+        held_bytes = memory_bytes()
+        working = [task for task in tasks if not task.stopping]
+        if held_bytes <= self._limit_bytes or not working:
+            return None
+        largest = max(working, key=held_state)
+        self._next_ms = now_ms + AGAIN_MS
+        largest.stop(TopologyError("memory-limit", describe(held_bytes, self._limit_bytes, len(tasks), largest)))
+        return largest
+
+
+def held_state(task: Task) -> int:
+    """Return how many bytes of state the task holds, as it has measured last."""
+    return sum(held.bytes for report in task.reports for held in report.held)
+
+
+def describe(held_bytes: int, limit_bytes: int, plans: int, task: Task) -> str:
+    """Return what the user is told."""
+    held, limit, own = (f"{count / 2**20:.0f}m" for count in (held_bytes, limit_bytes, held_state(task)))
+    return (
+        f"the stage host of {plans} plans held {held}, stages.task_memory_bytes of the driver's configuration allows "
+        f"{limit}; this plan's state is the largest ({own}): write what it needs as @Plan:resources(memory='…'), which "
+        "gives it a task of its own, or keep less"
+    )
