@@ -26,6 +26,12 @@ class Environment:
     windows: Mapping[str, NamedWindow]
     aggregations: dict[str, Aggregation] = field(default_factory=dict)
     looked_into: set[str] = field(default_factory=set)
+    looked_into_carefully: set[str] = field(default_factory=set)
+    """Of these the ones that it looks into with a condition that may fail or keeps state."""
+
+    def begin_query(self) -> None:
+        """Another query is being built, which has looked into nothing yet."""
+        self.looked_into, self.looked_into_carefully = set(), set()
 
     def in_table(self, expression: model.InTable, compiler: ExpressionCompiler) -> Node:
         """The node of `condition in table`, for the query that is being built.
@@ -42,6 +48,7 @@ class Environment:
         if careful is None:
             node = InTableNode(RowMatcher(expression.condition, table, inner))
         else:
+            self.looked_into_carefully.add(expression.table)
             node = CarefulMembership(careful)
         prefix = f"{expression.table}."
         compiler.columns |= {name: type_ for name, type_ in inner.columns.items() if not name.startswith(prefix)}

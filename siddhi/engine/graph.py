@@ -27,7 +27,9 @@ class Place:
     """A node's place in the graph: the streams it reads, those it feeds, and what it shares.
 
     `splits` says that one chunk coming in may become several going out. `reads` and `writes` name tables and named
-    windows that the node looks into or changes. `timed` says that timers may make it send.
+    windows that the node looks into or changes; of those that it `shares` others may change and look at the contents in
+    the same step, whatever it does. `timed` says that timers may make it send, `splits_chunks` that it splits no more
+    than chunks of several events.
     """
 
     inputs: tuple[str, ...]
@@ -36,6 +38,12 @@ class Place:
     timed: bool = False
     reads: frozenset[str] = frozenset()
     writes: frozenset[str] = frozenset()
+    shares: frozenset[str] = frozenset()
+    splits_chunks: bool = False
+
+
+Ranks: TypeAlias = dict[str, dict[int, int]]
+"""By table: the place of each node that has to do with it among those that do so for one event."""
 
 
 @dataclass(slots=True)
@@ -60,7 +68,7 @@ class Graph:
                 self.readers[stream].append(node)
             for stream in dict.fromkeys(place.outputs):
                 self.producers[stream].append(node)
-        self._obstacles: dict[frozenset[str], str | None] = {}
+        self._judged: dict[tuple[frozenset[str], bool], Ranks | str] = {}
         self.order = self._topological()
         self.acyclic = len(self.order) == len(places)
 
@@ -80,16 +88,22 @@ class Graph:
                         ready.append(reader)
         return order
 
-    def columnar(self, roots: Iterable[str]) -> bool:
-        """True when a step with events on the streams `roots` (and timers anywhere) may run column by column."""
-        return self.obstacle(roots) is None
+    def columnar(self, roots: Iterable[str], *, alone: bool = False) -> Ranks | None:
+        """None when a step with events on the streams `roots` (and timers anywhere) may not run column by column, else
+        the tables that nodes share in it. `alone` says that every event is a chunk of its own."""
+        found = self._judge(roots, alone=alone)
+        return None if isinstance(found, str) else found
 
     def obstacle(self, roots: Iterable[str]) -> str | None:
-        """Return why such a step must run event by event, None when it need not."""
-        key = frozenset(roots)
-        if key not in self._obstacles:
-            self._obstacles[key] = self._obstacle(key)
-        return self._obstacles[key]
+        """Return why such a step, of events that come alone, must run event by event, None when it need not."""
+        found = self._judge(roots, alone=True)
+        return found if isinstance(found, str) else None
+
+    def _judge(self, roots: Iterable[str], *, alone: bool) -> Ranks | str:
+        key = frozenset(roots), alone
+        if key not in self._judged:
+            self._judged[key] = self._found(*key)
+        return self._judged[key]
 
     def reached(self, roots: Iterable[str], wakeful: Set[int]) -> list[int]:
         """The nodes `wakeful` and those to which events on the streams `roots` or theirs may come, producers before
@@ -103,7 +117,25 @@ class Graph:
                 streams.update(place.outputs)
         return found
 
-    def _obstacle(self, roots: frozenset[str]) -> str | None:
+    def writers_first(self, nodes: list[int], shared: Ranks) -> list[int] | None:
+        """`nodes` in an order in which those who write a `shared` table come before those who look at it; None when
+        there is none, as who writes depends on what others see."""
+        before: dict[int, set[int]] = {node: set() for node in nodes}
+        for node in nodes:
+            place = self.places[node]
+            for stream in place.inputs:
+                before[node].update(other for other in self.producers.get(stream, ()) if other in before)
+            for table in shared.keys() & place.reads:
+                before[node].update(one for one in shared[table] if one in before and table in self.places[one].writes)
+        ordered: dict[int, None] = {}
+        while len(ordered) < len(nodes):
+            ready = next((node for node in nodes if node not in ordered and before[node] <= ordered.keys()), None)
+            if ready is None:
+                return None
+            ordered[ready] = None
+        return list(ordered)
+
+    def _found(self, roots: frozenset[str], alone: bool) -> Ranks | str:
         if not self.acyclic:
             return "queries feed each other in a circle"
         timed = [node for node, place in enumerate(self.places) if place.timed]
@@ -113,12 +145,45 @@ class Graph:
         of_timers = [self._walk(self.places[node].outputs) for node in timed]
         if any(self._meets_badly(walk, self._timer_ranked) for walk in of_timers):
             return "what timers cause in several queries comes together again in another order"
+        events = list(walks)
         walks.extend(of_timers)
         active = {node for walk in walks for node, _ in walk.visits} | set(timed)
         written = {item for node in active for item in self.places[node].writes}
-        users = [item for node in active for item in self.places[node].reads | self.places[node].writes]
-        shared = sorted(item for item in written if users.count(item) > 1)
-        return f"a query writes {shared[0]}, and another one writes or reads it" if shared else None
+        fired = {node for walk in of_timers for node, _ in walk.visits} | set(timed)
+        shared: Ranks = {}
+        for item in sorted(written):
+            places = ((node, self.places[node]) for node in sorted(active))
+            users = [node for node, place in places for items in (place.reads, place.writes) if item in items]
+            if len(users) > 1:
+                ranks = self._shared_by(item, users, events, fired, alone=alone)
+                if ranks is None:
+                    return f"a query writes {item}, and another one writes or reads it"
+                shared[item] = ranks
+        return shared
+
+    def _shared_by(
+        self, item: str, users: Sequence[int], walks: Sequence[_Walk], fired: Set[int], *, alone: bool
+    ) -> dict[int, int] | None:
+        """The places of `users` of a table among those that have to do with it for one event; None when that is no
+        order: one is two users, chunks of one event come to them in turn, or timers reach several."""
+        if len(set(users)) < len(users) or any(item not in self.places[node].shares for node in users):
+            return None
+        if len(fired & set(users)) > 1:
+            return None
+        orders = []
+        for walk in walks:
+            visits: dict[int, list[int]] = {node: [] for node in users}
+            for (node, _), times in walk.visits.items():
+                if node in visits:
+                    visits[node].extend(times)
+            met = sorted((times[0], node) for node, times in visits.items() if times)
+            if any(len(times) > 1 for times in visits.values()):
+                return None
+            if len(met) > 1 and any(self._unordered(walk, node, alone=alone) for _, node in met):
+                return None
+            orders.append([node for _, node in met])
+        ranks = _ranks(users, orders)
+        return ranks if all(_rise(ranks, order) for order in orders) else None
 
     def firing_first(self) -> frozenset[int]:
         """The timed nodes that stand in front of all others whose timers send to them: their own timers of one time
@@ -165,8 +230,9 @@ class Graph:
                     return True
         return False
 
-    def _unordered(self, walk: _Walk, producer: int) -> bool:
-        """True when one root chunk may reach `producer` as several chunks or over several ways."""
+    def _unordered(self, walk: _Walk, producer: int, *, alone: bool = False) -> bool:
+        """True when one root chunk, which is one event if these come `alone`, may reach `producer` as several chunks or
+        over several ways."""
         if producer < 0:
             return False
         streams = [stream for stream in self.places[producer].inputs if (producer, stream) in walk.visits]
@@ -176,7 +242,12 @@ class Graph:
             feeders = walk.deliveries[stream]
             if len(feeders) > 1:
                 return True
-            if feeders[0] >= 0 and (self.places[feeders[0]].splits or self._unordered(walk, feeders[0])):
+            if feeders[0] < 0:
+                continue
+            place = self.places[feeders[0]]
+            if place.splits and not (alone and place.splits_chunks):
+                return True
+            if self._unordered(walk, feeders[0], alone=alone):
                 return True
         return False
 

@@ -26,10 +26,11 @@ class Node:
     of timers of one time, where that is another. `target` is the stream that is fed, if any; `inserts` says that events
     are inserted there, which makes expired ones current, `hands_in` that they are those of the only source on their way
     into a partition: what fails there fails in the source. `splits` says that one chunk coming in may become several
-    going out, `by_key` that the node stands in a partition. `reads` and `writes` name the tables and named windows that
-    the node looks into or changes. `computes` says that numbers may come out that did not come in, and so overflow or
-    divide by zero; `plain` is what the node does if it is a plain query. `may_fail` says that events may fail
-    in the node.
+    going out, `splits_chunks` that only one of several events may, `by_key` that the node stands in a partition.
+    `reads` and `writes` name the tables and named windows that the node looks into or changes; those that it `shares`
+    may be changed and looked at by several nodes in one step. `computes` says that numbers may come out that did not
+    come in, and so overflow or divide by zero; `plain` is what the node does if it is a plain query. `may_fail` says
+    that events may fail in the node.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Node:
     inserts = True
     hands_in = False
     splits = False
+    splits_chunks = False
     by_key = False
     computes = True
     may_fail = True
@@ -47,6 +49,11 @@ class Node:
     reads: frozenset[str] = frozenset()
     writes: frozenset[str] = frozenset()
     parts: tuple[Stateful, ...] = ()
+
+    @property
+    def shares(self) -> frozenset[str]:
+        """What of `reads` and `writes` others may change and look at in the same step."""
+        return frozenset()
 
     @cached_property
     def timed(self) -> bool:

@@ -68,7 +68,7 @@ class Query(GraphNode):
         environment: Environment,
         partition: PartitionPlace | None = None,
     ) -> None:
-        environment.looked_into = set()
+        environment.begin_query()
         self.by_key = partition is not None
         context = replace(context, common={} if self.by_key else context.common, failing=set(), choices=Choices())
         self.choices = context.choices
@@ -101,6 +101,7 @@ class Query(GraphNode):
         self.splits = self.head is not None
         self.arrival = tuple(range(len(self.sources)))
         self.reads = frozenset(environment.looked_into)
+        self._tables = environment.tables.keys() - environment.looked_into_carefully
         self.computes = self.writer is not None or computes(analysed, aggregates=self.fused is None)
         self.parts = (
             *([self.head] if self.head else []),
@@ -187,6 +188,15 @@ class Query(GraphNode):
             compiler = ExpressionCompiler(context, in_table=environment.in_table)
             self.writer = TableWriter(output, environment.tables[output.target], compiler)
             self.writes = frozenset({output.target})
+
+    @property
+    def shares(self) -> frozenset[str]:
+        """The tables that others may change and look at in the same step."""
+        if self.may_fail or isinstance(self.head, HeadPerInstance):
+            return frozenset()
+        if self.writer is not None and not self.writer.shares:
+            return frozenset()
+        return frozenset(self._tables & (self.reads | self.writes))
 
     def process(self, inputs: Sequence[EventBatch], step: Step) -> EventBatch:
         if self.partition is not None:

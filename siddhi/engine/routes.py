@@ -18,6 +18,7 @@ from siddhi.engine.rules.rule_set import RuleSet, rule_sets, rules_by_stream
 from siddhi.engine.shortcuts.plain_loop import FEW, PlainLoop
 from siddhi.engine.shortcuts.short_cut import ShortCut
 from siddhi.engine.stage import Stage
+from siddhi.engine.tables.session import WriteSession
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,20 +49,37 @@ class Routes:
         self._graph = graph
         self.fed = frozenset(key for key in junctions if graph.producers.get(key))
         self.shared = frozenset(key for key in self.fed if len(graph.producers[key]) > 1)
-        self._routes: dict[tuple[str, ...], Route | None] = {}
+        self._routes: dict[tuple[tuple[str, ...], bool], tuple[Route | None, list[WriteSession]]] = {}
         self._alone: dict[str, Alone | None] = {}
         self._rule_sets: dict[str, RuleSet] | None = None
         self._shares = True
 
-    def of(self, roots: tuple[str, ...]) -> Route | None:
-        """How a step goes in which events come on the streams `roots`; None when it must go chunk by chunk."""
+    def of(self, roots: tuple[str, ...], *, alone: bool = False) -> Route | None:
+        """How a step goes in which events come on the streams `roots`; None when it must go chunk by chunk. `alone`
+        says that every event is a chunk of its own."""
         try:
-            return self._routes[roots]
+            return self._routes[roots, alone][0]
         except KeyError:
-            wakeful = {number for number, stage in enumerate(self._stages) if stage.node.wakeful}
-            reached = self._graph.reached(roots, wakeful)
-            route = self._routes[roots] = self._with_rules(reached) if self._graph.columnar(roots) else None
-            return route
+            found = self._routes[roots, alone] = self._found(roots, alone=alone)
+            return found[0]
+
+    def sessions(self, roots: tuple[str, ...], *, alone: bool) -> list[WriteSession]:
+        """The tables with which several stages of the route have to do, which must be known."""
+        return self._routes[roots, alone][1]
+
+    def _found(self, roots: tuple[str, ...], *, alone: bool) -> tuple[Route | None, list[WriteSession]]:
+        wakeful = {number for number, stage in enumerate(self._stages) if stage.node.wakeful}
+        shared = self._graph.columnar(roots, alone=alone)
+        reached = None if shared is None else self._graph.writers_first(self._graph.reached(roots, wakeful), shared)
+        sessions = [] if shared is None else [self._session(ranks) for ranks in shared.values()]
+        if reached is None or any(session is None for session in sessions):
+            return None, []
+        return self._with_rules(reached), [session for session in sessions if session is not None]
+
+    def _session(self, ranks: Mapping[int, int]) -> WriteSession | None:
+        """What gathers the writes of the stages with these ranks; None when they find rows in several ways."""
+        writers = {n: writer for n in ranks if (writer := getattr(self._stages[n].node, "writer", None)) is not None}
+        return WriteSession.of(writers, ranks)
 
     def _with_rules(self, reached: Sequence[int]) -> Route:
         if self._rule_sets is None:
@@ -83,7 +101,7 @@ class Routes:
         graph, everywhere = self._graph, set(range(len(self._stages)))
         inside = self.fed if graph.acyclic else frozenset[str]()
         outside = [key for key in self._junctions if key not in inside and graph.readers.get(key)]
-        hindered = {key: reason for key in outside if (reason := graph.obstacle([key])) is not None}
+        hindered = {key: reason for key in outside if (reason := self._obstacle(key)) is not None}
         reached = {key: set(graph.reached([key], set())) if graph.acyclic else everywhere for key in hindered}
         rules = rules_by_stream(self._stages) if self._shares else {}
         shared = {
@@ -95,6 +113,13 @@ class Routes:
             if isinstance(stage.node, Query):
                 obstacles = {key: reason for key, reason in hindered.items() if number in reached[key]}
                 yield stage.node, obstacles, shared.get(number, "")
+
+    def _obstacle(self, key: str) -> str | None:
+        """Why events on the stream `key` go one by one, None when they do not."""
+        reason = self._graph.obstacle([key])
+        if reason is None and self.of((key,), alone=True) is None:
+            return "a query writes a table by what another one finds in it, or several write it by different keys"
+        return reason
 
     def settle_rules(self, clock: int) -> None:
         """All queries know of the events that they do not want, as before a snapshot."""
@@ -141,7 +166,7 @@ class Routes:
     def short_cut(self, stream: str) -> ShortCut | None:
         """The short cut of events that come on `stream` from outside, None when there is none."""
         route = self.of((stream,))
-        if route is None or stream in self.fed:
+        if route is None or stream in self.fed or self.sessions((stream,), alone=False):
             return None
         stages = [stage for _, stage in route if not isinstance(stage, RuleSet)]
         if not stages or len(stages) < len(route):

@@ -30,7 +30,16 @@ class Stage:
         """Where the stage stands in the graph."""
         node = self.node
         outputs = () if node.target is None else (node.target,)
-        return Place(node.sources, outputs, node.splits, node.timed, node.reads, node.writes)
+        return Place(
+            node.sources,
+            outputs,
+            node.splits,
+            node.timed,
+            node.reads,
+            node.writes,
+            node.shares,
+            splits_chunks=node.splits_chunks,
+        )
 
     def tell(self, batch: EventBatch) -> None:
         """Hands what the node sent to its listeners."""

@@ -4,6 +4,7 @@ first."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -23,6 +24,7 @@ from siddhi.engine.routes import Route, Routes
 from siddhi.engine.rules.rule_set import Projected, RuleSet
 from siddhi.engine.shortcuts.short_cut import ShortCut
 from siddhi.engine.stage import Stage
+from siddhi.engine.tables.session import WriteSession
 from siddhi.engine.turns import cut_at_timers
 from siddhi.errors import Problem, SiddhiRuntimeError
 from siddhi.explanation import ExplainedQuery
@@ -95,7 +97,7 @@ class StepRunner:
         """`place` that also feeds the fault streams of the streams it reads."""
         read = dict.fromkeys(self._outside.get(key, key) for key in place.inputs)
         faults = tuple(f"!{key}" for key in read if self._junctions[key].redirects)
-        return Place(place.inputs, place.outputs + faults, place.splits, place.timed, place.reads, place.writes)
+        return replace(place, outputs=place.outputs + faults)
 
     def listen(self, query: str, listener: Listener, outlet: Outlet, clock: int) -> None:
         """`listener` gets what the query of that name sends, as `outlet` makes it; KeyError when there is none."""
@@ -148,11 +150,23 @@ class StepRunner:
     def run(self, roots: Mapping[str, list[EventBatch]], clocks: Int64Array, floor: int, shown: int) -> None:
         """The events `roots` and all timers due until the last of `clocks` have run through the app; `floor` and
         `shown` as in `Step`."""
-        route = self._routes.of(tuple(roots))
+        alone = all(batch.chunks is None for batches in roots.values() for batch in batches)
+        route = self._routes.of(tuple(roots), alone=alone)
         if route is None:
             self._run_chunks(roots, clocks, floor, shown)
-        else:
-            self._run_columns(route, roots, Step(clocks, floor, shown))
+            return
+        sessions = self._routes.sessions(tuple(roots), alone=alone)
+        for session in sessions:
+            session.open()
+        try:
+            self._run_columns(route, roots, Step(clocks, floor, shown), sessions)
+        finally:
+            for session in sessions:
+                for number, refused in session.close():
+                    self._tell_refused(self._stages[number].node, refused)
+
+    def _tell_refused(self, node: Node, refused: int) -> None:
+        self.failures.tell(FailedEvents(node.name, "", refused, "its table has that primary key already"))
 
     def short_cut(self, stream: str) -> ShortCut | None:
         """The short cut of events that come on `stream` from outside, None when there is none."""
@@ -160,7 +174,9 @@ class StepRunner:
 
     # ---- column by column
 
-    def _run_columns(self, route: Route, roots: Mapping[str, list[EventBatch]], step: Step) -> None:
+    def _run_columns(
+        self, route: Route, roots: Mapping[str, list[EventBatch]], step: Step, sessions: Sequence[WriteSession]
+    ) -> None:
         sent, arrived = self._entered(roots)
         bundled = False
         for number, stage in route:
@@ -175,6 +191,8 @@ class StepRunner:
             if node.hands_in and node.sources[0] in self._routes.fed:
                 inputs = [with_units(inputs[0])]
                 arrived[node.sources[0]] = inputs[0]
+            for session in sessions:
+                session.enter(number)
             run = self._run_in_turns if stage.fires_first else self._run_stage
             told = None
             if stage.tells_apart:
@@ -331,7 +349,7 @@ class StepRunner:
         if stage.is_heard and out.size:
             stage.tell(out)
             if node.writes and (refused := node.write(out, step)):
-                self.failures.tell(FailedEvents(node.name, "", refused, "its table has that primary key already"))
+                self._tell_refused(node, refused)
         return out
 
     # ---- chunk by chunk

@@ -145,6 +145,7 @@ def _held_table(slot: int, source: model.SourceInput, parts: _Parts) -> Held:
         refuse_in_condition(on, slot, source)
     careful = CarefulMatcher.if_needed(on, table, compiler, row_name=name_of, row_column=column_of)
     if careful is not None:
+        parts.environment.looked_into_carefully.add(source.source)
         return CarefullyHeldTable(careful)
     return HeldTable(slot, RowMatcher(on, table, compiler, row_name=name_of, row_column=column_of))
 

@@ -38,7 +38,7 @@ class HeldTable(Held):
 
     def meet(self, side: Side, events: EventBatch, rows: Int64Array | None) -> tuple[Pairs, Fetch, Unanswered | None]:
         matcher = self.matcher
-        if self.key is not None and rows is None:
+        if self.key is not None and rows is None and matcher.table.history is None:
             return matcher.by_code(events.columns[self.key].values), matcher.table.column, None
         return matcher.pairs(side.named(events), rows=rows), matcher.table.column, None
 

@@ -43,6 +43,7 @@ class KeyedStream(GraphNode):
         self.arrival = (0,)
         self.instances = instances
         self.splits = True
+        self.splits_chunks = key.expression is not None
         self.pool = compiler.context.pool
         self.node = None if key.expression is None else compiler.compile(key.expression)
         self.computes = not isinstance(self.node, ColumnNode)

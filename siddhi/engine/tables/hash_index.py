@@ -18,14 +18,14 @@ from siddhi.engine.kernels import NO_MASK, grown, kernel_part, state_kernel
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _SHIFT = np.uint64(32)
-_FIRST, _LAST = 0, 1
-_BEFORE, _AFTER = 0, 1
+FIRST, LAST = 0, 1
+BEFORE, AFTER = 0, 1
 _GONE = -2
 """Stands before a row that is in no bucket."""
 
 
 @kernel_part
-def _bucket_of(rows, row, mask):  # type: ignore[no-untyped-def]
+def bucket_of(rows, row, mask):  # type: ignore[no-untyped-def]
     hashed = np.uint64(0)
     for part in range(rows.shape[1]):
         hashed = (hashed ^ np.uint64(rows[row, part])) * _MIX
@@ -34,7 +34,7 @@ def _bucket_of(rows, row, mask):  # type: ignore[no-untyped-def]
 
 
 @kernel_part
-def _same(keys, place, rows, row):  # type: ignore[no-untyped-def]
+def same_key(keys, place, rows, row):  # type: ignore[no-untyped-def]
     same = True
     for part in range(rows.shape[1]):
         same &= keys[place, part] == rows[row, part]
@@ -45,24 +45,24 @@ def _same(keys, place, rows, row):  # type: ignore[no-untyped-def]
 def _tie(ends, links, bucket, before, after, first, last):  # type: ignore[no-untyped-def]
     """What follows `before` is `first`, and what precedes `after` is `last`; -1 stands for an end of the bucket."""
     if before < 0:
-        ends[bucket, _FIRST] = first
+        ends[bucket, FIRST] = first
     else:
-        links[before, _AFTER] = first
+        links[before, AFTER] = first
     if after < 0:
-        ends[bucket, _LAST] = last
+        ends[bucket, LAST] = last
     else:
-        links[after, _BEFORE] = last
+        links[after, BEFORE] = last
 
 
 @kernel_part
-def _put_in(ends, links, bucket, place):  # type: ignore[no-untyped-def]
+def put_in_bucket(ends, links, bucket, place):  # type: ignore[no-untyped-def]
     """Puts `place` behind the last lower one of its bucket, which most often is the last of all."""
-    before = ends[bucket, _LAST]
+    before = ends[bucket, LAST]
     while before > place:
-        before = links[before, _BEFORE]
-    after = ends[bucket, _FIRST] if before < 0 else links[before, _AFTER]
-    links[place, _BEFORE] = before
-    links[place, _AFTER] = after
+        before = links[before, BEFORE]
+    after = ends[bucket, FIRST] if before < 0 else links[before, AFTER]
+    links[place, BEFORE] = before
+    links[place, AFTER] = after
     _tie(ends, links, bucket, before, after, place, place)
 
 
@@ -71,20 +71,24 @@ def put_in(ends, links, keys, places):  # type: ignore[no-untyped-def]
     """Puts rows into their buckets; `keys` has their keys already."""
     for number in range(len(places)):
         place = places[number]
-        _put_in(ends, links, _bucket_of(keys, place, len(ends) - 1), place)
+        put_in_bucket(ends, links, bucket_of(keys, place, len(ends) - 1), place)
+
+
+@kernel_part
+def take_out_of_bucket(ends, links, keys, place):  # type: ignore[no-untyped-def]
+    """Takes `place` out of its bucket; one that is in none stays so."""
+    if links[place, BEFORE] != _GONE:
+        bucket = bucket_of(keys, place, len(ends) - 1)
+        before, after = links[place, BEFORE], links[place, AFTER]
+        _tie(ends, links, bucket, before, after, after, before)
+        links[place, BEFORE] = _GONE
 
 
 @state_kernel
 def take_out(ends, links, keys, places):  # type: ignore[no-untyped-def]
     """Takes rows out of their buckets; rows that are in none stay so."""
     for number in range(len(places)):
-        place = places[number]
-        if links[place, _BEFORE] == _GONE:
-            continue
-        bucket = _bucket_of(keys, place, len(ends) - 1)
-        before, after = links[place, _BEFORE], links[place, _AFTER]
-        _tie(ends, links, bucket, before, after, after, before)
-        links[place, _BEFORE] = _GONE
+        take_out_of_bucket(ends, links, keys, places[number])
 
 
 @kernel_part
@@ -95,9 +99,9 @@ def _is_null(rows, row, nulls, codes):  # type: ignore[no-untyped-def]
 
 @kernel_part
 def _first(ends, links, keys, rows, row):  # type: ignore[no-untyped-def]
-    place = ends[_bucket_of(rows, row, len(ends) - 1), _FIRST]
-    while place >= 0 and not _same(keys, place, rows, row):
-        place = links[place, _AFTER]
+    place = ends[bucket_of(rows, row, len(ends) - 1), FIRST]
+    while place >= 0 and not same_key(keys, place, rows, row):
+        place = links[place, AFTER]
     return place
 
 
@@ -121,10 +125,10 @@ def count_all(ends, links, keys, rows, nulls, codes):  # type: ignore[no-untyped
     for row in range(len(rows)):
         if _is_null(rows, row, nulls, codes):
             continue
-        place = ends[_bucket_of(rows, row, len(ends) - 1), _FIRST]
+        place = ends[bucket_of(rows, row, len(ends) - 1), FIRST]
         while place >= 0:
-            count += _same(keys, place, rows, row)
-            place = links[place, _AFTER]
+            count += same_key(keys, place, rows, row)
+            place = links[place, AFTER]
     return count
 
 
@@ -135,13 +139,13 @@ def find_all(ends, links, keys, rows, nulls, codes, probes, places):  # type: ig
     for row in range(len(rows)):
         if _is_null(rows, row, nulls, codes):
             continue
-        place = ends[_bucket_of(rows, row, len(ends) - 1), _FIRST]
+        place = ends[bucket_of(rows, row, len(ends) - 1), FIRST]
         while place >= 0:
-            if _same(keys, place, rows, row):
+            if same_key(keys, place, rows, row):
                 probes[count] = row
                 places[count] = place
                 count += 1
-            place = links[place, _AFTER]
+            place = links[place, AFTER]
 
 
 @state_kernel
@@ -158,7 +162,7 @@ def find_or_put_in(ends, links, keys, rows, used, places, fresh):  # type: ignor
             used += 1
             for part in range(rows.shape[1]):
                 keys[place, part] = rows[row, part]
-            _put_in(ends, links, _bucket_of(rows, row, len(ends) - 1), place)
+            put_in_bucket(ends, links, bucket_of(rows, row, len(ends) - 1), place)
         places[row] = place
     return used
 
@@ -172,10 +176,17 @@ class HashIndex:
         self._links: Int64Array = np.full((8, 2), _GONE, dtype=np.int64)
         self._keys: Int64Array = np.zeros((8, len(self.names)), dtype=np.int64)
 
+    @staticmethod
+    def none() -> HashIndex:
+        """What stands for no index where loops take one: it has no buckets."""
+        index = HashIndex(("",))
+        index._ends = index._ends[:0]
+        return index
+
     def add(self, places: Int64Array, rows: Int64Array) -> None:
         """The rows at `places`, which were not in the index, are found by the keys `rows`."""
         if len(places):
-            self._make_room(int(places.max()) + 1)
+            self.make_room(int(places.max()) + 1)
             self._keys[places] = rows
             put_in(self._ends, self._links, self._keys, places)
 
@@ -204,7 +215,7 @@ class HashIndex:
 
     def first_or_add(self, rows: Int64Array, used: int) -> tuple[Int64Array, BoolArray]:
         """The place of each row's key, and whether the row brought it: new keys get places from `used` on."""
-        self._make_room(used + len(rows))
+        self.make_room(used + len(rows))
         places = np.empty(len(rows), dtype=np.int64)
         fresh = np.empty(len(rows), dtype=np.bool_)
         find_or_put_in(self._ends, self._links, self._keys, rows, used, places, fresh)
@@ -215,12 +226,17 @@ class HashIndex:
         self._ends.fill(-1)
         self._links.fill(_GONE)
 
-    def _make_room(self, count: int) -> None:
+    @property
+    def arrays(self) -> tuple[Int64Array, Int64Array, Int64Array]:
+        """Buckets, neighbours and keys, as loops take them; good until there must be more room."""
+        return self._ends, self._links, self._keys
+
+    def make_room(self, count: int) -> None:
         """Places below `count` can be held; buckets are at least as many."""
         if count > len(self._links):
             self._links = grown(self._links, count, _GONE)
             self._keys = grown(self._keys, count)
         if count > len(self._ends):
-            held = np.flatnonzero(self._links[:, _BEFORE] != _GONE)
+            held = np.flatnonzero(self._links[:, BEFORE] != _GONE)
             self._ends = np.full((1 << (2 * count - 1).bit_length(), 2), -1, dtype=np.int64)
             put_in(self._ends, self._links, self._keys, held)

@@ -96,7 +96,7 @@ class RowMatcher:
         self.code_column = self._code_column()
 
     def _compile_rest(self, rest: Sequence[model.TypedExpression], compiler: ExpressionCompiler) -> None:
-        whole = conjunction(rest)
+        whole = self.rest = conjunction(rest)
         inner = compiler.afresh()
         self._rest = None if whole is None else inner.compile(whole)
         names = {name for part in rest for inside in walk(part) if (name := self._name_of(inside)) is not None}
@@ -139,8 +139,10 @@ class RowMatcher:
         """All matches of `events`, or only of the ones in `rows`; `outputs` are the values of the query's output."""
         if self.index is not None:
             asked = self._by_index(events, outputs)
-            return self._narrowed(asked if rows is None else _only(asked, rows, events.size), events, outputs)
-        found = [self._narrowed(block, events, outputs) for block in self._all_pairs(events, rows)]
+            asked = asked if rows is None else _only(asked, rows, events.size)
+            return self._narrowed(self.table.seen(asked, events), events, outputs)
+        blocks = (self.table.seen(block, events) for block in self._all_pairs(events, rows))
+        found = [self._narrowed(block, events, outputs) for block in blocks]
         return Pairs(
             np.concatenate([NO_POSITIONS, *(pairs.probes for pairs in found)]),
             np.concatenate([NO_POSITIONS, *(pairs.places for pairs in found)]),
@@ -155,13 +157,23 @@ class RowMatcher:
             yield Pairs(np.repeat(some, len(places)), np.tile(places, len(some)))
 
     def _by_index(self, events: EventBatch, outputs: Mapping[str, Value] | None) -> Pairs:
-        evaluation = Evaluation(events)
-        evaluation.outputs = dict(outputs) if outputs else {}
-        values = [node.evaluate(evaluation) for node in self._nodes]
+        values = self._asked_values(events, outputs)
         if self._types == [AttributeType.STRING] and values[0].values.ndim:
             return self.by_code(values[0].values)
-        keys, nulls = key_rows(values, self._types, events.size, self.table.pool)
-        return self._found(keys, NO_MASK if self.by_primary_key else nulls, codes=False)
+        return self._found(*self._keys_of(values, events.size), codes=False)
+
+    def _asked_values(self, events: EventBatch, outputs: Mapping[str, Value] | None) -> list[Value]:
+        evaluation = Evaluation(events)
+        evaluation.outputs = dict(outputs) if outputs else {}
+        return [node.evaluate(evaluation) for node in self._nodes]
+
+    def _keys_of(self, values: Sequence[Value], size: int) -> tuple[Int64Array, BoolArray]:
+        keys, nulls = key_rows(values, self._types, size, self.table.pool)
+        return keys, NO_MASK if self.by_primary_key else nulls
+
+    def keys(self, events: EventBatch, outputs: Mapping[str, Value] | None) -> tuple[Int64Array, BoolArray]:
+        """The keys of the index that `events` ask for, and which events find nothing, `NO_MASK` for none of them."""
+        return self._keys_of(self._asked_values(events, outputs), events.size)
 
     def by_code(self, codes: Int64Array) -> Pairs:
         """The pairs of rows and events whose only key is a string with these `codes`, before the rest of the
@@ -171,7 +183,7 @@ class RowMatcher:
     def _found(self, keys: Int64Array, nulls: BoolArray, *, codes: bool) -> Pairs:
         index = self.index
         assert index is not None  # noqa: S101 - whoever asks for keys has one
-        if not self._unique:
+        if not self._unique or self.table.history is not None:
             probes, places = index.all(keys, nulls, codes=codes)
             return Pairs(probes, self.table.as_met(probes, places))
         places, count = index.first(keys, nulls, codes=codes)

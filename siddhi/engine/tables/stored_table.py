@@ -49,7 +49,7 @@ class StoredTable(Table):
 
     def _append(self, columns: Mapping[str, Column], size: int, done: HashIndex | None = None) -> None:
         super()._append(columns, size, done)
-        self._changes.append(RowChange(None, self._records(np.arange(self._used - size, self._used))))
+        self._changes.append(RowChange(None, self._records(np.arange(self.used - size, self.used))))
 
     def delete(self, places: Int64Array) -> None:
         if len(places):
@@ -85,21 +85,21 @@ class StoredTable(Table):
         than this."""
         told, self._changes = self._changes, []
         everything = tuple(self.types)
-        lent = self._key is None and everything not in self._indexes
+        lent = self.key is None and everything not in self.indexes
         for change in changes:
-            index = self._key or self.index_on(everything)
+            index = self.key or self.index_on(everything)
             for rows in (change.removed, change.added if self.primary_key else None):
                 if rows is not None and rows.num_rows and len(self):
                     self._delete_alike(index, rows)
             if change.added is not None and change.added.num_rows:
                 self.insert(self._columns(change.added))
         if lent:
-            self._indexes.pop(everything, None)
+            self.indexes.pop(everything, None)
         self._changes = told
 
     def _delete_alike(self, index: HashIndex, rows: pa.RecordBatch) -> None:
         """The rows with the keys of `rows` are gone: for each of these one of them, as long as there are any."""
-        keys = self._keys(index, self._columns(rows), rows.num_rows)
+        keys = self.keys_of(index, self._columns(rows), rows.num_rows)
         while len(keys):
             keys, counts = np.unique(keys, axis=0, return_counts=True)
             places, _ = index.first(keys)
@@ -111,9 +111,4 @@ class StoredTable(Table):
         return {name: Column(type_, self.pool, arrow=rows.column(name)) for name, type_ in self.types.items()}
 
     def _clear(self) -> None:
-        self._used = self._count = 0
-        self._alive = np.zeros(8, dtype=np.bool_)
-        self._values = {name: values[:0] for name, values in self._values.items()}
-        self._valid = {}
-        for index in self._indexes.values():
-            index.clear()
+        self.restore({name: [values[:0], None] for name, values in self._values.items()})

@@ -10,12 +10,14 @@ row 8 bytes for each of its attributes and 32 more.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from siddhi.analysis import model
-from siddhi.engine.arrays import AnyArray, BoolArray, Int64Array
-from siddhi.engine.column import DTYPES, Column
+from siddhi.engine.arrays import NO_POSITIONS, AnyArray, BoolArray, Int64Array
+from siddhi.engine.batch import EventBatch
+from siddhi.engine.column import DTYPES, Column, mask_or_none
 from siddhi.engine.expressions.evaluation import Value
 from siddhi.engine.expressions.operators import NUMERIC
 from siddhi.engine.kernels import grown
@@ -24,8 +26,17 @@ from siddhi.engine.state import CodeChange, Codes, State, codes_in, map_codes
 from siddhi.engine.state_size import StateSize, held_bytes
 from siddhi.engine.strings import StringPool
 from siddhi.engine.tables.hash_index import HashIndex
+from siddhi.engine.tables.history import History
 from siddhi.engine.tables.key_bits import key_rows
+from siddhi.engine.tables.write_kernels import LOG_LINES
 from siddhi.language.ast import AttributeType
+
+if TYPE_CHECKING:
+    from siddhi.engine.tables.matching import Pairs
+
+
+NO_VALIDITY: BoolArray = np.zeros((0, 0), dtype=np.bool_)
+"""Stands for a table of which no value is null but by its code."""
 
 
 class Table:
@@ -44,14 +55,20 @@ class Table:
         self.has_index = bool(analysed.primary_key or analysed.indexes)
         self.pool = pool
         self._number = self._number_of_key()
-        self._used = 0
+        self.used = 0
         self._count = 0
-        self._alive: BoolArray = np.zeros(8, dtype=np.bool_)
-        self._values: dict[str, AnyArray] = {name: np.zeros(8, dtype=DTYPES[t]) for name, t in self.types.items()}
-        self._valid: dict[str, BoolArray] = {}
+        self.alive: BoolArray = np.zeros(8, dtype=np.bool_)
+        self.cells: Int64Array = np.zeros((0, 8), dtype=np.int64)
+        self.valid: BoolArray = NO_VALIDITY
+        self._values: dict[str, AnyArray] = {}
         self.keeps_times = False
-        self._indexes: dict[tuple[str, ...], HashIndex] = {}
-        self._key = self.index_on(self.primary_key) if self.primary_key else None
+        self._lay_out(8)
+        self.history: History | None = None
+        """What the table held at each moment of the step that runs, if someone looks at that."""
+        self.log: Int64Array = np.zeros((LOG_LINES, 64), dtype=np.int64)
+        self._heads = self._tails = NO_POSITIONS
+        self.indexes: dict[tuple[str, ...], HashIndex] = {}
+        self.key = self.index_on(self.primary_key) if self.primary_key else None
 
     def _number_of_key(self) -> str | None:
         """The number that is the whole primary key, None when that is anything else."""
@@ -65,7 +82,58 @@ class Table:
         """The table, which holds nothing yet, is to know when its rows come."""
         if not self.keeps_times:
             self.keeps_times = True
-            self._values[EVENT_TIMESTAMP] = np.zeros(8, dtype=np.int64)
+            self._values = {}
+            self._lay_out(8)
+
+    # ---- memory
+
+    @property
+    def stored(self) -> dict[str, AttributeType]:
+        """What is kept of each row, in the order in which it lies in `cells`."""
+        return {**self.types, EVENT_TIMESTAMP: AttributeType.LONG} if self.keeps_times else self.types
+
+    def _lay_out(self, room: int) -> None:
+        """The rows have `room`, and what is known of them stays. Values lie in the low bytes of their cells, where
+        compiled loops find them; objects have arrays of their own."""
+        stored, before = self.stored, self._values
+        cells: Int64Array = np.zeros((len(stored), room), dtype=np.int64)
+        if before:
+            kept = min(self.cells.shape[1], room)
+            cells[:, :kept] = self.cells[:, :kept]
+        self.cells, self._values = cells, {}
+        for place, (name, type_) in enumerate(stored.items()):
+            if type_ is AttributeType.OBJECT:
+                self._values[name] = grown(before.get(name, np.zeros(0, dtype=object)), room)
+            else:
+                line = cells[place].view(DTYPES[type_])
+                self._values[name] = line[:: len(line) // room]
+        if self.valid.size:
+            valid = np.ones((len(stored), room), dtype=np.bool_)
+            valid[:, : min(self.valid.shape[1], room)] = self.valid[:, :room]
+            self.valid = valid
+
+    def make_room(self, count: int) -> None:
+        """There is room for `count` places."""
+        room = self.cells.shape[1]
+        if count > room:
+            self._lay_out(max(count, 2 * room))
+        self.alive = grown(self.alive, self.cells.shape[1])
+
+    def make_validity(self) -> None:
+        """There is room to tell where values are null."""
+        if not self.valid.size:
+            self.valid = np.ones(self.cells.shape, dtype=np.bool_)
+
+    def _valid_of(self, name: str) -> BoolArray | None:
+        """Where values of `name` are not null, None when nobody booked a null; codes and objects tell themselves."""
+        if not self.valid.size or self._type_of(name) in (AttributeType.STRING, AttributeType.OBJECT):
+            return None
+        line: BoolArray = self.valid[self.line_of(name)]
+        return line
+
+    def line_of(self, name: str) -> int:
+        """The line of `cells` in which `name` lies."""
+        return list(self.stored).index(name)
 
     def places(self) -> Int64Array:
         """The places of all rows, in the order in which they are met."""
@@ -74,7 +142,9 @@ class Table:
 
     def _places(self) -> Int64Array:
         """The places of all rows, in order of insertion."""
-        return np.arange(self._used) if self._count == self._used else np.flatnonzero(self._alive[: self._used])
+        if self._count == self.used or self.history is not None:  # rows that are gone were there in this step
+            return np.arange(self.used)
+        return np.flatnonzero(self.alive[: self.used])
 
     def as_met(self, probes: Int64Array, places: Int64Array) -> Int64Array:
         """`places` of rows that stand beside events `probes`, which do not fall, in the order in which each event meets
@@ -85,8 +155,8 @@ class Table:
 
     def column(self, name: str, places: Int64Array) -> Column:
         """Attribute `name` of the rows at `places`."""
-        valid = self._valid.get(name)
-        taken = None if valid is None else _mask_or_none(valid[places])
+        valid = self._valid_of(name)
+        taken = None if valid is None else mask_or_none(valid[places])
         return Column(self._type_of(name), self.pool, self._values[name][places], taken)
 
     def _type_of(self, name: str) -> AttributeType:
@@ -101,19 +171,19 @@ class Table:
     def index_on(self, names: Sequence[str]) -> HashIndex:
         """The index on these attributes, made when it is first asked for."""
         wanted = tuple(name for name in self.types if name in names)
-        index = self._indexes.get(wanted)
+        index = self.indexes.get(wanted)
         if index is None:
-            index = self._indexes[wanted] = HashIndex(wanted)
+            index = self.indexes[wanted] = HashIndex(wanted)
             places = self._places()
-            index.add(places, self._keys(index, self.columns(places, wanted), len(places)))
+            index.add(places, self.keys_of(index, self.columns(places, wanted), len(places)))
         return index
 
     def known_index(self, names: Sequence[str]) -> HashIndex | None:
         """The index there is on most of these attributes and on no others, None when there is none."""
-        known = [index for index in self._indexes.values() if set(index.names) <= set(names)]
+        known = [index for index in self.indexes.values() if set(index.names) <= set(names)]
         return max(known, key=lambda index: len(index.names), default=None)
 
-    def _keys(self, index: HashIndex, columns: Mapping[str, Column], size: int) -> Int64Array:
+    def keys_of(self, index: HashIndex, columns: Mapping[str, Column], size: int) -> Int64Array:
         types = [self.types[name] for name in index.names]
         return key_rows([_value(columns[name]) for name in index.names], types, size, self.pool)[0]
 
@@ -123,8 +193,8 @@ class Table:
         """The rows of `columns` are in the table, but for those whose primary key was in use; returns how many were
         not."""
         size = len(next(iter(columns.values())))
-        if self._key is not None:
-            _, fresh = self.insert_missing(self._key, columns)
+        if self.key is not None:
+            _, fresh = self.insert_missing(self.key, columns)
             return size - int(fresh.sum())
         self._append(columns, size)
         return 0
@@ -135,8 +205,8 @@ class Table:
         Returns for each row the first place of its key, and whether it was inserted there.
         """
         size = len(next(iter(columns.values())))
-        used = self._used
-        places, fresh = index.first_or_add(self._keys(index, columns, size), used)
+        used = self.used
+        places, fresh = index.first_or_add(self.keys_of(index, columns, size), used)
         if fresh.all():
             self._append(columns, size, index)
         elif fresh.any():
@@ -146,22 +216,19 @@ class Table:
 
     def _append(self, columns: Mapping[str, Column], size: int, done: HashIndex | None = None) -> None:
         """Puts rows behind all others; the index `done` knows them already."""
-        start, stop = self._used, self._used + size
-        self._alive = grown(self._alive, stop)
-        self._alive[start:stop] = True
+        start, stop = self.used, self.used + size
+        self.make_room(stop)
+        self.alive[start:stop] = True
         if self.keeps_times and EVENT_TIMESTAMP not in columns:
             columns = {**columns, EVENT_TIMESTAMP: self._no_times(size)}
         for name, values in self._values.items():
-            column = columns[name]
-            if stop > len(values):
-                values = self._values[name] = grown(values, stop)  # noqa: PLW2901 - the array in use from now on
-            values[start:stop] = column.values
-            self._set_valid(name, slice(start, stop), column)
-        self._used = stop
+            values[start:stop] = columns[name].values
+            self._set_valid(name, slice(start, stop), columns[name])
+        self.used = stop
         self._count += size
-        for index in self._indexes.values():
+        for index in self.indexes.values():
             if index is not done:
-                index.add(np.arange(start, stop), self._keys(index, columns, size))
+                index.add(np.arange(start, stop), self.keys_of(index, columns, size))
 
     def _no_times(self, size: int) -> Column:
         """The times of rows of which nobody knows when they came, as Siddhi tells them."""
@@ -171,65 +238,91 @@ class Table:
         """Books where the values of `column` that now stand at `places` are null; codes and objects tell themselves."""
         if column.type in (AttributeType.STRING, AttributeType.OBJECT):
             return
-        valid, known = column.valid, self._valid.get(name)
-        if known is None and valid is None:
-            return
-        size = len(self._values[name])
-        known = np.ones(size, dtype=np.bool_) if known is None else grown(known, size, fill=True)
-        self._valid[name] = known
-        known[places] = True if valid is None else valid
+        valid = column.valid
+        if valid is not None:
+            self.make_validity()
+        if self.valid.size:
+            self.valid[self.line_of(name), places] = True if valid is None else valid
 
     def delete(self, places: Int64Array) -> None:
         """The rows at `places`, each named once, are gone."""
         if not len(places):
             return
-        for index in self._indexes.values():
-            index.remove(places)
-        self._alive[places] = False
+        self.alive[places] = False
         self._count -= len(places)
-        if 2 * self._count < self._used - 16:
-            self._compact()
+        self.drop_from_indexes(places)
 
     def update(self, places: Int64Array, changes: Mapping[str, Column]) -> int:
         """The rows at `places`, each named once, have the values of `changes`. Where these give a primary key that is
         in use none of the rows is changed; returns how many are not."""
         rekeyed = not changes.keys().isdisjoint(self.primary_key)
-        if rekeyed and self._key is not None and self._collide(places, changes, self._key):
+        if rekeyed and self.key is not None and self._collide(places, changes, self.key):
             return len(places)
-        touched = [index for index in self._indexes.values() if not changes.keys().isdisjoint(index.names)]
+        touched = [index for index in self.indexes.values() if not changes.keys().isdisjoint(index.names)]
         for index in touched:
             index.remove(places)
         for name, column in changes.items():
             self._values[name][places] = column.values
             self._set_valid(name, places, column)
         for index in touched:
-            index.add(places, self._keys(index, self.columns(places, index.names), len(places)))
+            index.add(places, self.keys_of(index, self.columns(places, index.names), len(places)))
         return 0
 
     def _collide(self, places: Int64Array, changes: Mapping[str, Column], key: HashIndex) -> bool:
         """True when `changes` give two of the rows at `places` one key, or one of them that of another row."""
         columns = self.columns(places, key.names) | {n: c for n, c in changes.items() if n in key.names}
-        new = self._keys(key, columns, len(places))
+        new = self.keys_of(key, columns, len(places))
         found, _ = key.first(new)
         others = found[found >= 0]
         return len(np.unique(new, axis=0)) < len(new) or not np.isin(others, places).all()
 
+    def heads_and_tails(self) -> tuple[Int64Array, Int64Array]:
+        """For each place what is written down about it first and last, -1 for nothing."""
+        room = self.cells.shape[1]
+        self._heads, self._tails = grown(self._heads, room, -1), grown(self._tails, room, -1)
+        return self._heads, self._tails
+
+    def take_up(self, used: int, count: int) -> None:
+        """A loop has written to the table, which has `count` rows at the first `used` places now."""
+        self.used, self._count = used, count
+
+    def drop_from_indexes(self, places: Int64Array) -> None:
+        """The rows at `places`, which are deleted, are found no more."""
+        if len(places):
+            for index in self.indexes.values():
+                index.remove(places)
+            if 2 * self._count < self.used - 16:
+                self._compact()
+
+    def close_history(self) -> None:
+        """The step is over in which someone looked at what the table held before."""
+        history, self.history = self.history, None
+        if history is not None:
+            history.close()
+            self.drop_from_indexes(history.gone)
+
+    def seen(self, pairs: Pairs, events: EventBatch) -> Pairs:
+        """The `pairs` of events and rows as the events see these."""
+        return pairs if self.history is None else self.history.seen(pairs, events, self.alive)
+
     def _compact(self) -> None:
         """Rows move together, in order, and the indexes follow."""
         kept = self._places()
-        if len(kept) < len(self._alive):
-            self._values = {name: values[kept] for name, values in self._values.items()}
-            self._valid = {name: valid[kept] for name, valid in self._valid.items()}
-        self._used = self._count = len(kept)
-        self._alive = np.ones(self._used, dtype=np.bool_)
-        for names in self._indexes:
+        self.cells = self.cells[:, kept]
+        self._values = {name: values[kept] for name, values in self._values.items()}
+        self.valid = self.valid[:, kept] if self.valid.size else NO_VALIDITY
+        self.used = self._count = len(kept)
+        self._lay_out(max(self.used, 8))
+        self.alive = np.zeros(max(self.used, 8), dtype=np.bool_)
+        self.alive[: self.used] = True
+        for names in self.indexes:
             self._renew(names)
 
     def _renew(self, names: tuple[str, ...]) -> None:
-        places = np.arange(self._used)
-        keys = self._keys(self._indexes[names], self.columns(places, names), len(places))
-        self._indexes[names].clear()
-        self._indexes[names].add(places, keys)
+        places = np.arange(self.used)
+        keys = self.keys_of(self.indexes[names], self.columns(places, names), len(places))
+        self.indexes[names].clear()
+        self.indexes[names].add(places, keys)
 
     # ---- state
 
@@ -249,32 +342,28 @@ class Table:
         places = self._places()
         parts: dict[str, State] = {}
         for name, values in self._values.items():
-            kept, valid = values[places], self._valid.get(name)
-            parts[name] = [
-                Codes(kept) if self._type_of(name) is AttributeType.STRING else kept,
-                None if valid is None else valid[places],
-            ]
+            kept, valid = values[places], self._valid_of(name)
+            known = None if valid is None else mask_or_none(valid[places])
+            parts[name] = [Codes(kept) if self._type_of(name) is AttributeType.STRING else kept, known]
         return parts
 
     def restore(self, state: State) -> None:
-        self._valid = {}
-        for name, (values, valid) in state.items():
-            if name not in self._values:  # times, which nobody asks for any more
-                continue
-            self._values[name] = values.array if isinstance(values, Codes) else values
-            self._used = self._count = len(self._values[name])
+        columns = {name: (v.array if isinstance(v, Codes) else v, valid) for name, (v, valid) in state.items()}
+        size = len(columns[next(iter(self.types))][0])
+        self.valid, self._values = NO_VALIDITY, {}
+        self._lay_out(max(size, 8))
+        for name, target in self._values.items():
+            values, valid = columns.get(name, (self._no_times(size).values, None))
+            target[:size] = values
             if valid is not None:
-                self._valid[name] = valid
-        if self.keeps_times and EVENT_TIMESTAMP not in state:
-            self._values[EVENT_TIMESTAMP] = self._no_times(self._used).values
-        self._alive = np.ones(self._used, dtype=np.bool_)
-        for names in self._indexes:
+                self.make_validity()
+                self.valid[self.line_of(name), :size] = valid
+        self.used = self._count = size
+        self.alive = np.zeros(max(size, 8), dtype=np.bool_)
+        self.alive[:size] = True
+        for names in self.indexes:
             self._renew(names)
 
 
 def _value(column: Column) -> Value:
     return Value(column.values, None if column.type is AttributeType.STRING else column.valid)
-
-
-def _mask_or_none(mask: BoolArray) -> BoolArray | None:
-    return None if mask.all() else mask

@@ -10,17 +10,19 @@ that several events change are changed in rounds, the first event of each row, t
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 
 import numpy as np
 
 from siddhi.analysis import model
-from siddhi.engine.arrays import Int64Array
+from siddhi.engine.arrays import BoolArray, Int64Array
 from siddhi.engine.batch import EventBatch, split_chunks
 from siddhi.engine.column import Column
 from siddhi.engine.expressions.compiler import ExpressionCompiler, table_column
 from siddhi.engine.expressions.evaluation import Evaluation, Value, as_type, to_column
 from siddhi.engine.expressions.operators import NUMERIC
 from siddhi.engine.java_order import hash_order
+from siddhi.engine.kernels import NO_MASK
 from siddhi.engine.kinds import EXPIRED
 from siddhi.engine.operator import Step
 from siddhi.engine.pattern.references import walk
@@ -28,8 +30,13 @@ from siddhi.engine.planner.choices import Execution
 from siddhi.engine.scope import EVENT_TIMESTAMP
 from siddhi.engine.tables.careful import CarefulMatcher, needs_care
 from siddhi.engine.tables.matching import Pairs, RowMatcher
+from siddhi.engine.tables.row_program import compile_program
+from siddhi.engine.tables.session import WriteSession
 from siddhi.engine.tables.table import Table
+from siddhi.engine.tables.write_loop import ACTIONS, Write, WritePlan, carry_out
 from siddhi.language.ast import AttributeType
+
+_CHANGING = ("update", "update or insert")
 
 
 class TableWriter:
@@ -38,12 +45,16 @@ class TableWriter:
     @property
     def execution(self) -> Execution:
         """How it works through the events of a batch."""
+        if self.plan is not None:
+            return Execution.BATCHES if self.action == "insert" else Execution.COMPILED
         at_once = {"update": self.together, "update or insert": self.upserts_by_key}.get(self.action, True)
         return Execution.BATCHES if at_once else Execution.EVENTS
 
     def __init__(self, output: model.AnalysedOutput, table: Table, compiler: ExpressionCompiler) -> None:
         self.table = table
         self.action = output.action
+        self.session: WriteSession | None = None
+        """What gathers the writes of a step in which several queries have to do with the table."""
         self.inserted = dict(zip(table.types, output.schema.names(), strict=False))
         self.matcher = RowMatcher(output.on, table, compiler)
         replaces = self._replaces_rows(output)
@@ -52,7 +63,8 @@ class TableWriter:
         settled = set(table.primary_key) if replaces else self._settled(assigned)
         plain = [model.Assignment(n, model.OutputValue(n, t)) for n, t in output.schema.attributes if n in table.types]
         assignments = [one for one in _in_order(assigned or plain, table) if one.attribute not in settled]
-        self.assignments = [(one.attribute, compiler.compile(one.value)) for one in assignments]
+        self._assigned = [(one.attribute, one.value) for one in assignments]
+        self.assignments = [(name, compiler.compile(value)) for name, value in self._assigned]
         values = [part for one in assignments for part in walk(one.value)]
         self.reads = frozenset(part.name for part in values if isinstance(part, model.TableValue))
         changed = {one.attribute for one in assignments}
@@ -60,6 +72,7 @@ class TableWriter:
         self.upserts_by_key = replaces or (self.together and self._inserts_what_it_asks_for())
         self._careful = None if replaces else self._careful_matcher(output, compiler)
         self._on_may_fail = self._careful is not None and needs_care(output.on, compiler)
+        self._compiler = compiler
 
     def _careful_matcher(self, output: model.AnalysedOutput, compiler: ExpressionCompiler) -> CarefulMatcher | None:
         """What finds the rows where an event may fail, be it in `on` or in `set`."""
@@ -93,6 +106,41 @@ class TableWriter:
         )
         return matcher.exact and same and (matcher.by_primary_key or not self.table.primary_key)
 
+    @cached_property
+    def plan(self) -> WritePlan | None:
+        """How compiled code does what the query does, None where it cannot: events may fail, rows have objects or a
+        store outside, keys change, or functions ask for what rows hold. Asked for when all queries are built."""
+        table, matcher = self.table, self.matcher
+        index = table.key if self._replaces else matcher.index
+        changed = frozenset(name for name, _ in self._assigned) if self.action in _CHANGING else frozenset[str]()
+        keys = {*table.primary_key, *(index.names if index is not None else ())}
+        if self._careful is not None or type(table) is not Table or not changed.isdisjoint(keys):
+            return None
+        if AttributeType.OBJECT in table.types.values():
+            return None
+        asked = None if self._replaces or self.action == "insert" else matcher.rest
+        program = compile_program(
+            table,
+            self._compiler.afresh(),
+            asked,
+            self._assigned if self.action in _CHANGING else (),
+            timed=self._replaces and table.keeps_times,
+        )
+        return None if program is None else WritePlan(ACTIONS[self.action], index, *program, changed)
+
+    @property
+    def shares(self) -> bool:
+        """True when others may change the table and look at it in the same step."""
+        plan = self.plan
+        return plan is not None and all(plan.changed.isdisjoint(index) for index in self.table.indexes)
+
+    def keys(self, batch: EventBatch) -> tuple[Int64Array, BoolArray]:
+        """The keys of the index of the plan that events ask for, and which of them find nothing."""
+        if self._replaces:
+            assert self.table.key is not None  # noqa: S101 - what replaces rows has a primary key
+            return self.table.keys_of(self.table.key, self.as_rows(batch), batch.size), NO_MASK
+        return self.matcher.keys(batch, self.outputs(batch))
+
     def write(self, batch: EventBatch, step: Step) -> int:
         """The events of `batch` have done their work, or failed; returns how many the table refused (their primary key
         was in use)."""
@@ -102,6 +150,12 @@ class TableWriter:
                 batch = batch.take(np.flatnonzero(events))
         if not batch.size:
             return 0
+        if self.session is not None:
+            self.session.add(self, batch)
+            return 0
+        if self.plan is not None and self.action != "insert":
+            (refused,) = carry_out(self.table, [Write(self, self.plan, batch)])
+            return refused
         if self._careful is None:
             return self._write_at_once(batch)
         if self.action == "delete" or (self.together if self.action == "update" else self.upserts_by_key):
@@ -115,7 +169,7 @@ class TableWriter:
         """As `write`, for a batch of events. `_EventFailedError` when one fails: then nothing was done that is done at
         once."""
         if self.action == "insert":
-            return self.table.insert(self._as_rows(batch))
+            return self.table.insert(self.as_rows(batch))
         if self.action == "delete":
             self.table.delete(np.unique(self._pairs(batch).places))
             return 0
@@ -126,7 +180,12 @@ class TableWriter:
             return self._upsert_by_key(batch)
         return sum(self._upsert(chunk) for chunk in split_chunks(batch))
 
-    def _as_rows(self, batch: EventBatch) -> dict[str, Column]:
+    @staticmethod
+    def outputs(batch: EventBatch) -> dict[str, Value]:
+        """The output values that conditions and assignments read."""
+        return {name: Value(column.values, column.valid) for name, column in batch.columns.items()}
+
+    def as_rows(self, batch: EventBatch) -> dict[str, Column]:
         """The output's columns under the names of the table's attributes, which stand in the same order."""
         rows = {name: batch.columns[output] for name, output in self.inserted.items()}
         if self.table.keeps_times:
@@ -138,8 +197,8 @@ class TableWriter:
 
     def _pairs(self, batch: EventBatch) -> Pairs:
         if self._careful is None or not self._on_may_fail:
-            return self.matcher.pairs(batch, _outputs(batch))
-        verdicts = self._careful.verdicts(batch, _outputs(batch))
+            return self.matcher.pairs(batch, self.outputs(batch))
+        verdicts = self._careful.verdicts(batch, self.outputs(batch))
         if verdicts.fails:
             raise _EventFailedError(verdicts.reasons.first)
         return Pairs(verdicts.probes, verdicts.places)
@@ -160,7 +219,7 @@ class TableWriter:
                     missed.append(one)
             for one in missed:
                 found, rejected = (False, 0) if one is missed[0] else self._act(matcher, one)
-                refused += rejected if found else self.table.insert(self._as_rows(one))
+                refused += rejected if found else self.table.insert(self.as_rows(one))
         except _EventFailedError as error:
             step.failures.add(np.unique(chunk.orders), str(error))
         return refused
@@ -169,7 +228,7 @@ class TableWriter:
         """What the only event of `one` does to the rows that it finds; whether there are any, and how many the table
         refused. `_EventFailedError` where it fails: rows that a table without key and index shows before are changed
         then."""
-        verdicts = matcher.verdicts(one, _outputs(one))
+        verdicts = matcher.verdicts(one, self.outputs(one))
         found = verdicts.places[: np.argmax(verdicts.failed)] if verdicts.failed.any() else verdicts.places
         refused = 0
         if self.table.has_index and verdicts.fails:
@@ -201,7 +260,7 @@ class TableWriter:
         """The first event of a key that is not there is inserted; the others update all rows of their key."""
         index = self.matcher.index
         assert index is not None  # noqa: S101 - a condition that is all equality has one
-        columns = self._as_rows(batch)
+        columns = self.as_rows(batch)
         if self.matcher.by_primary_key:
             places, fresh = self.table.insert_missing(index, columns)
             (probes,) = (~fresh).nonzero()
@@ -244,7 +303,7 @@ class TableWriter:
             if len(pairs.places):
                 refused += self._update(one, pairs)
             else:
-                refused += self.table.insert(self._as_rows(one))
+                refused += self.table.insert(self.as_rows(one))
         return refused
 
     # ---- update
@@ -303,7 +362,7 @@ class TableWriter:
             evaluation = Evaluation(
                 events.with_columns({table_column(self.table.id, n): stored[n] for n in self.reads})
             )
-            evaluation.outputs = _outputs(events)
+            evaluation.outputs = self.outputs(events)
             value = node.evaluate(evaluation)
             if evaluation.failed is not None and self._careful is not None:
                 raise _EventFailedError(evaluation.message, changes)
@@ -349,7 +408,3 @@ def _in_order(assignments: Sequence[model.Assignment], table: Table) -> list[mod
 
 
 _NONE = (np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
-
-
-def _outputs(batch: EventBatch) -> dict[str, Value]:
-    return {name: Value(column.values, column.valid) for name, column in batch.columns.items()}
