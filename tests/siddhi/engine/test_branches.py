@@ -90,7 +90,7 @@ def test_timers_of_one_time_fire_in_text_order_with_all_that_follows(
     ways: str, numbers: str, columnar: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not columnar:
-        monkeypatch.setattr(Graph, "columnar", lambda *_: False)
+        monkeypatch.setattr(Graph, "columnar", lambda *_, **_alone: None)
     assert fed_by_timers(ways) == numbers
 
 
@@ -111,7 +111,7 @@ def test_timers_of_named_windows_fire_in_the_order_of_a_hash_map_and_before_thos
     columnar: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not columnar:
-        monkeypatch.setattr(Graph, "columnar", lambda *_: False)
+        monkeypatch.setattr(Graph, "columnar", lambda *_, **_alone: None)
     text = """define window W (way string) timeBatch(10); define window V (way string) timeBatch(10);
         from A#window.timeBatch(10) select 'query' as way insert into M;
         from A insert into W; from A insert into V;
@@ -130,7 +130,7 @@ def test_a_timer_waits_its_turn_when_another_sends_to_its_query(
     columnar: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not columnar:
-        monkeypatch.setattr(Graph, "columnar", lambda *_: False)
+        monkeypatch.setattr(Graph, "columnar", lambda *_, **_alone: None)
     text = """from A#window.timeBatch(10) insert into X; from B#window.timeBatch(10) select '2' as way insert into M;
         from X select '3' as way output all every 11 milliseconds insert into M;"""
     runtime = AppRuntime(analyse(parse(STREAMS + text)))
@@ -170,7 +170,7 @@ def test_the_timer_of_a_query_fires_before_another_sends_to_it_where_the_text_ha
     reader_first: bool, window: str, ways: list[str], columnar: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not columnar:
-        monkeypatch.setattr(Graph, "columnar", lambda *_: False)
+        monkeypatch.setattr(Graph, "columnar", lambda *_, **_alone: None)
     queries = [f"from X#window.{window} insert all events into M;", "from A#window.timeBatch(10) insert into X;"]
     text = " ".join(queries if reader_first else reversed(queries))
     assert let_out(text, 11, ("X", "waiting"), ("A", "sent")) == ways
@@ -181,7 +181,7 @@ def test_a_timer_that_is_set_for_the_present_keeps_no_later_one_from_firing(
     columnar: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not columnar:
-        monkeypatch.setattr(Graph, "columnar", lambda *_: False)
+        monkeypatch.setattr(Graph, "columnar", lambda *_, **_alone: None)
     text = """from X#window.time(10) select '1' as way insert expired events into M;
         from A#window.timeBatch(10) insert into X; from X#window.timeBatch(10) select '3' as way insert into M;"""
     assert let_out(text, 40, ("A", "")) == ["1", "3"]

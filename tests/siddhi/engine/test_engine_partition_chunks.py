@@ -99,7 +99,7 @@ def test_what_comes_behind_a_key_of_a_chunk_in_which_an_event_fails_does_nothing
     query: str, columnar: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not columnar:
-        monkeypatch.setattr(Graph, "columnar", lambda *_: False)
+        monkeypatch.setattr(Graph, "columnar", lambda *_, **_alone: None)
     text = f"define stream S (k string, e string, o object); partition with (k of S) begin {query} end;"
     runtime = AppRuntime(analyse(parse(text)))
     runtime.start(0)
