@@ -33,12 +33,14 @@ def show_preview(client: ManagerClient, text: str, renamed: str | None, as_json:
         return
     if not preview["parts"] and not preview["note"]:
         click.echo(f"{name} holds no state that an edit could reset")
-    for part in preview["parts"]:
-        click.echo(_part(part))
-    for stream in preview["streams"]:
-        click.echo(_stream(stream))
-    if preview["note"]:
-        click.echo(preview["note"])
+    for line in preview_lines(preview):
+        click.echo(line)
+
+
+def preview_lines(preview: dict[str, Any]) -> list[str]:
+    """Return what a preview says, in lines for people."""
+    note = [preview["note"]] if preview["note"] else []
+    return [*map(_part, preview["parts"]), *map(_stream, preview["streams"]), *note]
 
 
 def _part(part: dict[str, Any]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import wraps
-from typing import ParamSpec
+from typing import Any, ParamSpec
 
 import click
 
@@ -18,13 +18,15 @@ FAILED = 1
 
 
 class RefusedError(CepError):
-    """The manager refused a request; the message is its own, and `status` the HTTP status: 0 where there is none."""
+    """The manager refused a request; message and `details` are its own, `status` the HTTP status: 0 where there is
+    none."""
 
     code = "refused"
 
-    def __init__(self, message: str, status: int = 0) -> None:
+    def __init__(self, message: str, status: int = 0, details: dict[str, Any] | None = None) -> None:
         super().__init__(message)
         self.status = status
+        self.details: dict[str, Any] = details or {}
 
 
 def with_readable_errors(command: Callable[P, None]) -> Callable[P, None]:

@@ -13,6 +13,7 @@ VERBS = {
     "driver": "cep_cli.processes:driver_command",
     "worker": "cep_cli.processes:worker_command",
     "deploy": "cep_cli.plans:deploy_command",
+    "rules": "cep_cli.rules:rules_command",
     "undeploy": "cep_cli.plans:undeploy_command",
     "activate": "cep_cli.plans:activate_command",
     "deactivate": "cep_cli.plans:deactivate_command",

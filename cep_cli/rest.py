@@ -23,6 +23,8 @@ HUNG_S = 2.0
 """With several managers to choose from, one that does not say within this time that it is up is passed over."""
 PREVIEW_TIMEOUT_S = 620
 """Longer than a manager lets a preview of an edit take (`trial.timeout_ms`)."""
+RULES_TIMEOUT_S = 1_800
+"""Plans of a rule set are compiled one after the other, some 10 ms to 5 s each."""
 LEADER_WITHIN_S, AGAIN_S = 6.0, 0.2
 """How long a command waits for a manager to lead, and how often it asks. A standby takes over in less than 4 s."""
 
@@ -71,6 +73,24 @@ class ManagerClient:
     def undeploy(self, plan: str, discard: bool = False) -> Any:
         """What became of undeploying the plan; with `discard` what waits is dropped."""
         return self._call("DELETE", f"/plans/{quote(plan)}", discard=str(discard).lower())
+
+    def deploy_rules(
+        self, name: str, files: list[dict[str, str]], revision: str = "", dry_run: bool = False, remove: bool = True
+    ) -> Any:
+        """The report of making the rule set what `files` say. Raises RefusedError, with the report in its details."""
+        body = msgspec.json.encode({"files": files, "revision": revision})
+        return self._rules("PUT", name, body, dry_run=_flag(dry_run), remove=_flag(remove))
+
+    def remove_rules(self, name: str, dry_run: bool) -> Any:
+        """The report of undeploying all plans of the rule set. Raises RefusedError, with the report in its details."""
+        return self._rules("DELETE", name, None, dry_run=_flag(dry_run))
+
+    def rule_set(self, name: str) -> Any:
+        """What is deployed of a rule set."""
+        return self._call("GET", f"/rule-sets/{quote(name)}")
+
+    def _rules(self, method: str, name: str, body: bytes | None, **parameters: str) -> Any:
+        return self._do(method, f"/rule-sets/{quote(name)}", body, parameters, RULES_TIMEOUT_S)
 
     def samples(self, plan: str, stage: str = "") -> Any:
         """What is being sampled of the plan, or of one of its stages, and what was seen."""
@@ -239,7 +259,7 @@ class ManagerClient:
                 time.sleep(AGAIN_S)
             answer = self._ask(method, path, body, parameters, timeout_s)
         if answer.status >= 300:
-            raise RefusedError(_refusal(answer), answer.status)
+            raise RefusedError(_refusal(answer), answer.status, _details(answer))
         try:
             return answer.json() if answer.content() else None
         except AnswerError as error:
@@ -304,6 +324,17 @@ def _was_not_sent(error: requests.RequestException) -> bool:
     """True when nobody listened: the request has reached nobody."""
     cause = error.args[0] if error.args else None
     return isinstance(getattr(cause, "reason", None), NewConnectionError)
+
+
+def _flag(flag: bool) -> str:
+    return str(flag).lower()
+
+
+def _details(answer: Answer) -> dict[str, Any]:
+    try:
+        return dict(answer.json().get("details") or {})
+    except (AnswerError, AttributeError):
+        return {}
 
 
 def _refusal(answer: Answer) -> str:

@@ -20,13 +20,14 @@ from cep_manager.checkpoint_view import (
 )
 from cep_manager.errors import BadRequestError
 from cep_manager.manager_view import Outcome
-from cep_manager.plan_commands import PlanCommands, outcome_of
+from cep_manager.plan_commands import outcome_of
+from cep_manager.rule_sets.commands import RuleSetCommands
 
 _RESERVED = (FORMER_SAVEPOINT, UNREADABLE_SAVEPOINT)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 
 
-class CheckpointCommands(PlanCommands):
+class CheckpointCommands(RuleSetCommands):
     """Commands on checkpoints and savepoints. Every one raises NoDriverError when there is nobody to do it."""
 
     def checkpoints(self, key: PlanKey) -> CheckpointList:

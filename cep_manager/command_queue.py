@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import queue
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
+from contextlib import contextmanager
 
 import msgspec
 
@@ -25,6 +27,12 @@ class Command(msgspec.Struct, frozen=True):
     done: Future[None]
 
 
+class _Later(threading.local):
+    """What the present thread wants done at the end of its block; None: it is in none."""
+
+    work: list[Work] | None = None
+
+
 class CommandQueue:
     """`take` is for the loop's thread, everything else for any."""
 
@@ -33,10 +41,28 @@ class CommandQueue:
         self._wake = wake
         self._commands: queue.SimpleQueue[Command] = queue.SimpleQueue()
         self._closed = False
+        self._later = _Later()
 
     def do(self, run: Work) -> None:
         """The loop has done that. Raises ManagerUnavailableError, or what `run` raised."""
-        done = self.post(run)
+        if self._later.work is not None:
+            self._later.work.append(run)
+        else:
+            self._await(self.post(run))
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Keep what this thread wants done until the end of the block, and do it then; drop it when an error ends the
+        block. Raises as `do`."""
+        work = self._later.work = []
+        try:
+            yield
+        finally:
+            self._later.work = None
+        for done in [self.post(run) for run in work]:
+            self._await(done)
+
+    def _await(self, done: Future[None]) -> None:
         try:
             done.result(timeout=COMMAND_TIMEOUT_S)
         except FutureTimeoutError as error:

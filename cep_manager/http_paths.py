@@ -2,13 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from urllib.parse import urlsplit
+
+import msgspec
 
 from cep_common.ids import PlanKey
 from cep_manager.compiled_plan import CompiledPlan, PlanProblem
 from cep_manager.errors import PlanInvalidError
+from cep_manager.plan_record import PlanRecord
 from cep_manager.snapshot import Snapshot
-from query_plan.connectors.http_paths import path_faults
+from query_plan.connectors.http_paths import Place, path_faults, source_place
+
+
+class TakenPaths:
+    """The paths of the sources of all plans in a snapshot, for who asks about many of these plans."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._built_in = _built_in(snapshot)
+        self._holders: dict[Place, dict[PlanKey, PlanRecord]] = {}
+        for key, record in snapshot.plans.items():
+            if record.compiled is not None:
+                for place in self._places(key, record.compiled):
+                    self._holders.setdefault(place, {})[key] = record
+
+    def refuse(self, key: PlanKey, compiled: CompiledPlan) -> None:
+        """Do as `refuse_paths`."""
+        near: dict[PlanKey, PlanRecord] = {}
+        for place in self._places(key, compiled):
+            near |= self._holders.get(place, {})
+        refuse_paths(msgspec.structs.replace(self._snapshot, plans=near), key, compiled)
+
+    def _places(self, key: PlanKey, compiled: CompiledPlan) -> Iterator[Place]:
+        found = (source_place(source, key, self._built_in) for source in compiled.sources)
+        return (place for place in found if place is not None)
 
 
 def refuse_paths(snapshot: Snapshot, key: PlanKey, compiled: CompiledPlan) -> None:
@@ -19,7 +47,6 @@ def refuse_paths(snapshot: Snapshot, key: PlanKey, compiled: CompiledPlan) -> No
         for other, record in snapshot.plans.items()
         if other != key and record.compiled is not None
     )
-    built_in = {urlsplit(worker.latest.http_address).netloc for worker in snapshot.live_workers()}
     found = tuple(
         PlanProblem(
             code="path-taken",
@@ -27,7 +54,12 @@ def refuse_paths(snapshot: Snapshot, key: PlanKey, compiled: CompiledPlan) -> No
             hint="without receiver.url a source has a path of its plan's own",
             line=1, column=1, end_line=1, end_column=1, rendered=f"error: {source.stream}: {reason} [path-taken]",
         )
-        for source, reason in path_faults(key, compiled.sources, compiled.imported, others, built_in)
+        for source, reason in path_faults(key, compiled.sources, compiled.imported, others, _built_in(snapshot))
     )  # fmt: skip
     if found:
         raise PlanInvalidError(found)
+
+
+def _built_in(snapshot: Snapshot) -> set[str]:
+    """Return the addresses of workers' own servers."""
+    return {urlsplit(worker.latest.http_address).netloc for worker in snapshot.live_workers()}

@@ -26,6 +26,7 @@ from cep_manager.logs.insights import Insights
 from cep_manager.metric_tables.history import PlanHistory, Wanted
 from cep_manager.metric_tables.writer import MetricTablesView
 from cep_manager.plan_folder import FileProblem
+from cep_manager.rule_sets.model import RuleFile, RuleSetDetails, RuleSetReport, RuleSetSummary
 from cep_manager.samples import SampleReport
 from cep_manager.set_aside.model import AdoptedWorker, AsideList, DiscardedAside, RestoredAside
 from cep_manager.snapshot import Snapshot
@@ -367,6 +368,31 @@ class ManagerView(Protocol):
         """Remove the plan, its topology and its checkpoints; its savepoints stay. It takes no events in from now on,
         and goes once all that was accepted is worked off and delivered; with `discard` it goes at once, and what waits
         in workers is dropped and counted. Raises UnknownPlanError, CannotDrainError."""
+
+    def deploy_rules(
+        self,
+        tenant: int,
+        rule_set: str,
+        files: tuple[RuleFile, ...],
+        revision: str = "",
+        *,
+        removes: bool = True,
+        dry_run: bool = False,
+    ) -> RuleSetReport:
+        """Deploy, change and undeploy plans so that those of the rule set are what `files` say, as one change, which is
+        made as a whole or not at all. Plans whose files have gone are undeployed, unless `removes` is False, once what
+        was accepted is worked off. A `dry_run` changes nothing and reports the same. Raises RuleSetRefusedError with
+        everything that stands in the way, BadRequestError when there is no file."""
+
+    def remove_rules(self, tenant: int, rule_set: str, *, dry_run: bool = False) -> RuleSetReport:
+        """Undeploy all plans that the rule set deployed, once what was accepted is worked off. Raises
+        UnknownRuleSetError, RuleSetRefusedError."""
+
+    def rule_set(self, tenant: int, rule_set: str) -> RuleSetDetails:
+        """Return what is deployed of the rule set. Raises UnknownRuleSetError."""
+
+    def rule_sets(self, tenant: int) -> tuple[RuleSetSummary, ...]:
+        """Return the tenant's rule sets of which plans are deployed."""
 
     def checkpoints(self, key: PlanKey) -> CheckpointList:
         """The newest checkpoints of the plan's topology. Raises UnknownPlanError."""

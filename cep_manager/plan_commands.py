@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 
 import msgspec
 
@@ -30,11 +31,12 @@ from cep_manager.http_paths import refuse_paths
 from cep_manager.manager_view import Outcome, Undeployed
 from cep_manager.plan_change import former_of, runs
 from cep_manager.plan_folder import Origin, parse_origin
-from cep_manager.plan_record import PlanRecord, PlanToRun, PlanVersion
+from cep_manager.plan_record import PlanRecord, PlanToRun, PlanVersion, new_record
 from cep_manager.plan_state import ChangeKind, PlanState
 from cep_manager.plan_store import PlanStore, StoredPlan, StoredVersion
 from cep_manager.quotas import check_plans, check_workers, room_for_change
 from cep_manager.reaches import known_reaches
+from cep_manager.rule_sets.origin import parse_rule_origin
 from cep_manager.service import ManagerService
 from cep_manager.snapshot import Snapshot
 from cep_manager.status import awaited_streams
@@ -57,6 +59,12 @@ COUNTED: dict[StatisticsLevel, str] = {
 """What stages count at each level, for people."""
 
 
+class _Draft(threading.local):
+    """The plans as a change makes them that the present thread has begun; None: it has begun none."""
+
+    snapshot: Snapshot | None = None
+
+
 class PlanCommands:
     """Deploys, changes and ends plans. Any thread may call; one command is carried out at a time, since what the store
     and what the loop are told must not cross. Every command raises ManagerUnavailableError when the loop does not
@@ -70,6 +78,7 @@ class PlanCommands:
         self._quotas = config.quotas
         self._default_workers, self._default_host = config.topology.workers, config.topology.host
         self._one_at_a_time = threading.Lock()
+        self._draft = _Draft()
 
     def deploy(
         self,
@@ -170,8 +179,7 @@ class PlanCommands:
             record = self._record(key)
             done = "activated" if intake else "deactivated"
             if intake and record.draining is not None:
-                self._store.set_draining(key, None)
-                self._service.drain_plan(key, None)
+                self._end_draining(record)
             elif record.intake is intake:
                 return outcome_of(key, record.epoch, f"{key.plan} is {done} already; nothing was changed")
             self._store.set_intake(key, intake)
@@ -264,6 +272,12 @@ class PlanCommands:
             self._service.drain_plan(key, awaited)
         return _undeployed(key, left, draining=True)
 
+    def _end_draining(self, record: PlanRecord) -> None:
+        """Keep a plan that is being undeployed."""
+        self._store.set_draining(record.key, None)
+        self._service.drain_plan(record.key, None)
+        self._note_draft(msgspec.structs.replace(record, draining=None))
+
     def _check_restore(self, key: PlanKey, restore: str) -> None:
         if restore and restore != BEGIN_ANEW:
             require_savepoint(self._live_snapshot(), key, restore)
@@ -275,18 +289,19 @@ class PlanCommands:
 
     def _add(self, key: PlanKey, text: str, compiled: CompiledPlan, restore: str = "") -> Outcome:
         check_plans(self._quotas.of(key.tenant), key, self._live_snapshot().plans)
-        refuse_paths(self._live_snapshot(), key, compiled)
+        self._check_paths(key, compiled)
         self._check_workers(key, compiled.workers, compiled.cores)
         # Whatever a former plan of this name may have left behind is none of this one's.
         stored = self._store.add(key, text, self._clock.now_ms(), restore=restore or BEGIN_ANEW)
         self._service.put_plan(plan_to_run(stored, compiled))
+        self._note_draft(new_record(plan_to_run(stored, compiled), self._default_workers, self._clock.monotonic_ms()))
         message = f"{key.plan} was deployed" + (f"; {_state_from(restore)}" if restore else "")
         return outcome_of(key, stored.epoch, message, created=True, changed=True)
 
     def _deploy_over(self, before: PlanRecord, text: str, compiled: CompiledPlan, restore: str = "") -> Outcome:
         if before.target()[0] == text:
             return self._deploy_same(before, text, compiled, restore)
-        refuse_paths(self._live_snapshot(), before.key, compiled)
+        self._check_paths(before.key, compiled)
         workers = _workers_after_edit(before, compiled)
         return self._change(before, "update", text, compiled, workers, restore)
 
@@ -323,6 +338,7 @@ class PlanCommands:
         self._service.put_plan(plan_to_run(stored, compiled))
         done = "updated" if kind == "update" else "rebalanced"
         state = _state_from(restore) if restore else self._state_after(record, compiled, workers)
+        self._note_draft(msgspec.structs.replace(record, text=text, compiled=compiled))
         message = f"{key.plan} is being {done}: epoch {stored.epoch} takes over as soon as it runs; {state}"
         return outcome_of(key, stored.epoch, message, changed=True)
 
@@ -350,15 +366,18 @@ class PlanCommands:
         _refuse_during(before, "update", "rebalance")
         self._check_workers(key, _workers_after_edit(before, compiled) or compiled.workers, compiled.cores)
         to = PlanKey(key.tenant, compiled.name, key.identity)
-        refuse_paths(self._live_snapshot(), to, compiled)
+        self._check_paths(to, compiled)
         self._refuse_left_savepoints(key.tenant, compiled.name)
         only_named = before.text if before.compiled is None else with_name(before.text, compiled.name)
         named = before.unusable if before.compiled is None else self.compilers.compile(only_named)
-        self._service.await_notes()  # a change that has just been settled is still being written
+        if self._draft.snapshot is None:  # a change that has just been settled is still being written
+            self._service.await_notes()
         stored = self._store.rename(before.key, compiled.name, only_named, self._clock.now_ms())
         if stored is None:
             raise unknown_plan(key)
         self._service.rename_plan(plan_to_run(stored, named))
+        running = None if isinstance(named, str) else named
+        self._note_draft(msgspec.structs.replace(before, key=stored.key, text=only_named, compiled=running))
         message = f"{before.key.plan} was renamed to {stored.key.plan}; {STATE_KEPT}"
         if only_named == text and not restore:
             return outcome_of(stored.key, stored.epoch, message, changed=True)
@@ -393,7 +412,35 @@ class PlanCommands:
     def _check_workers(self, key: PlanKey, workers: int | None, cores: int) -> None:
         check_workers(self._quotas.of(key.tenant), key, workers or self._default_workers, cores)
 
+    def _check_paths(self, key: PlanKey, compiled: CompiledPlan) -> None:
+        """Raise PlanInvalidError for a path that is another plan's; of plans that change together, when all have."""
+        if self._draft.snapshot is None:
+            refuse_paths(self._live_snapshot(), key, compiled)
+
+    @contextmanager
+    def _as_one_change(self) -> Iterator[None]:
+        """Make all that this thread does to plans one change: it comes about at the end, or not at all when an error
+        ends the block. Meanwhile `_live_snapshot` shows this thread the plans as the change makes them, and other
+        threads as they are."""
+        snapshot = self._live_snapshot()
+        self._service.await_notes()  # those notes are written by another thread, which would wait for this one
+        self._draft.snapshot = msgspec.structs.replace(snapshot, plans=dict(snapshot.plans))
+        try:
+            with self._service.together(), self._store.together():
+                yield
+        finally:
+            self._draft.snapshot = None
+
+    def _note_draft(self, record: PlanRecord) -> None:
+        """Show the plan so for the rest of the change, if one is being made."""
+        if self._draft.snapshot is not None:
+            plans = self._draft.snapshot.plans
+            plans.pop(record.key, None)  # a key that is there would keep its former name
+            plans[record.key] = record
+
     def _live_snapshot(self) -> Snapshot:
+        if self._draft.snapshot is not None:
+            return self._draft.snapshot
         if not self._service.alive():
             raise ManagerUnavailableError("the control loop does not run")
         led = self._service.led()
@@ -464,6 +511,11 @@ def _state_from(restore: str) -> str:
 def _refuse_other_source(record: PlanRecord, source: Origin | None, text: str, files: Collection[str]) -> None:
     """Raises PlanExistsError unless a file may take the plan over: from a file that has gone, or as it is."""
     name = record.key.plan
+    rule = parse_rule_origin(record.origin)
+    if rule is not None:
+        raise PlanExistsError(
+            f"a plan named {name} belongs to the rule set {rule.rule_set}; remove it there, or choose another name"
+        )
     if source is not None and source.name in files:
         raise PlanExistsError(
             f"a plan named {name} comes from the file {source.name}; choose another name in one of both"

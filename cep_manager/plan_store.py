@@ -4,6 +4,7 @@ epochs have been counted, in a relational database."""
 from __future__ import annotations
 
 import itertools
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -20,6 +21,7 @@ from cep_manager.database import Database
 from cep_manager.database_note import contents_of
 from cep_manager.errors import NotLeaderError, PlanExistsError
 from cep_manager.lease_store import hold_lease
+from cep_manager.plan_batch import PlanBatch
 from cep_manager.plan_schema import EPOCHS, FORMER, PLANS, REMOVED, system_identity
 from cep_manager.plan_state import ChangeKind
 
@@ -74,6 +76,12 @@ class StoredPlan(msgspec.Struct, frozen=True):
     former_names: tuple[str, ...] = ()
 
 
+class _Joint(threading.local):
+    """The copy of the tables in which the present thread makes a change of many plans; None: it makes none."""
+
+    connection: Connection | None = None
+
+
 class PlanStore:
     """Plans and epochs in the database. Any thread may use it. All methods raise StoreError when the database cannot be
     used, those that write NotLeaderError when this manager does not lead; nothing has changed then."""
@@ -81,6 +89,7 @@ class PlanStore:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._right: WriteRight | None = None
+        self._joint = _Joint()
 
     def lead(self, right: WriteRight | None) -> None:
         """What is written from now on is written under the right; None: nothing is."""
@@ -98,6 +107,8 @@ class PlanStore:
     def key_of(self, tenant: int, name: str) -> PlanKey:
         """Return the key of the plan of that name; where none is deployed, that of the one that was undeployed last
         under it, or else the key that a new one would get."""
+        if self._joint.connection is not None:
+            return _key_of(self._joint.connection, tenant, name)
         with self._database.transaction() as connection:
             return _key_of(connection, tenant, name)
 
@@ -265,8 +276,28 @@ class PlanStore:
             return system_identity(connection)
 
     @contextmanager
+    def together(self) -> Iterator[None]:
+        """Write all that this thread writes in the block in one transaction at its end; nothing is written when an
+        error ends it. Raises ChangeUnderWayError when somebody else has changed the same plans meanwhile."""
+        with self._database.reading() as connection:
+            batch = PlanBatch(connection)
+        try:
+            self._joint.connection = batch.connection
+            try:
+                yield
+            finally:
+                self._joint.connection = None
+            with self._writing() as connection:
+                batch.write(connection)
+        finally:
+            batch.close()
+
+    @contextmanager
     def _writing(self) -> Iterator[Connection]:
         """A transaction in which the lease is held: another manager can take it only before or after."""
+        if self._joint.connection is not None:
+            yield self._joint.connection
+            return
         right = self._right
         if right is None:
             raise NotLeaderError("this manager does not lead")
@@ -337,12 +368,11 @@ def _exists(name: str) -> PlanExistsError:
 
 
 def _key_of(connection: Connection, tenant: int, name: str) -> PlanKey:
-    deployed = connection.execute(sqlalchemy.select(PLANS.c.name, PLANS.c.plan_id).where(PLANS.c.tenant == tenant))
-    names = {row.plan_id: row.name for row in deployed}
-    found = next((one for one, called in names.items() if called == name), None)
+    deployed = sqlalchemy.select(PLANS.c.plan_id).where(PLANS.c.tenant == tenant)
+    found = connection.scalar(deployed.where(PLANS.c.name == name))
     if found is None:
         wanted = sqlalchemy.select(EPOCHS.c.name).where(EPOCHS.c.tenant == tenant, EPOCHS.c.called == name)
-        found = next((one for one in connection.scalars(wanted) if one not in names), None)
+        found = connection.scalar(wanted.where(EPOCHS.c.name.not_in(deployed)))
     return _key(tenant, name, found if found is not None else _new_id(connection, tenant, name))
 
 

@@ -13,6 +13,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 
 import msgspec
 import zmq
@@ -159,6 +160,11 @@ class ManagerService:
     def snapshot(self) -> Snapshot:
         """What the loop knew last; at most a tick old while it lives."""
         return self._told[1]
+
+    def together(self) -> AbstractContextManager[None]:
+        """Tell the loop of all that this thread does within the block at its end, or of nothing when an error ends it.
+        Raises ManagerUnavailableError."""
+        return self._commands.together()
 
     def put_plan(self, plan: PlanToRun) -> None:
         """The stored plan should run, and snapshots show it. Raises ManagerUnavailableError."""

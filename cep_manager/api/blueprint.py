@@ -20,6 +20,7 @@ from cep_manager.api.operation_routes import operation_routes
 from cep_manager.api.overview_routes import overview_routes
 from cep_manager.api.plan_routes import plan_routes
 from cep_manager.api.requests import read_tenant
+from cep_manager.api.rule_routes import rule_routes
 from cep_manager.api.statistics_routes import statistics_routes
 from cep_manager.api.topology_routes import topology_routes
 from cep_manager.api.wal_routes import wal_routes
@@ -36,6 +37,7 @@ def api_blueprint(view: ManagerView, accounts: Accounts | None = None) -> Bluepr
     api = Api(blueprint, "Plans")
     plan_routes(api, view)
     operation_routes(api.in_area("Operations"), view)
+    rule_routes(api.in_area("Rule sets"), view)
     topology_routes(api, view)
     checkpoint_routes(api.in_area("Checkpoints and savepoints"), view)
     statistics_routes(api.in_area("Statistics"), view)

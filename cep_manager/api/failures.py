@@ -58,6 +58,7 @@ from cep_manager.errors import (
     UnknownWorkerError,
     WorkerFailedError,
 )
+from cep_manager.rule_sets.model import RuleSetRefusedError, UnknownRuleSetError
 
 logger = logging.getLogger(__name__)
 
@@ -79,6 +80,8 @@ HTTP_STATUS: dict[type[CepError], int] = {
     QueryInvalidError: 422,
     PlanNotRunningError: 409,
     TrialsBusyError: 429,
+    RuleSetRefusedError: 422,
+    UnknownRuleSetError: 404,
     PlansBusyError: 429,
     PlanTooCostlyError: 422,
     TrialFailedError: 422,

@@ -66,10 +66,10 @@ def path_faults(
         place: other
         for other, connectors in others
         for one in connectors
-        if (place := _place(one, other, built_in)) is not None
+        if (place := source_place(one, other, built_in)) is not None
     }
     for source in sources:
-        place = _place(source, key, built_in)
+        place = source_place(source, key, built_in)
         if place is None or source.stream not in tied:
             continue
         url = source.options.get("receiver.url", "")
@@ -82,7 +82,8 @@ def path_faults(
             yield source, reason
 
 
-def _place(source: Connector, key: PlanKey, built_in: Collection[str]) -> Place | None:
+def source_place(source: Connector, key: PlanKey, built_in: Collection[str]) -> Place | None:
+    """Where a source of the plan listens; None for one that is no source `http` of its own."""
     if source.type != "http" or "ref" in source.options:
         return None
     return place_of(source.options.get("receiver.url", ""), key, source.stream, built_in)

@@ -70,6 +70,20 @@ from cep_manager.metric_tables.model import PlanPoint
 from cep_manager.metric_tables.writer import MetricTablesView
 from cep_manager.plan_commands import unknown_plan
 from cep_manager.plan_record import PlanToRun
+from cep_manager.rule_sets.model import (
+    DeployedRule,
+    RuleChange,
+    RuleFile,
+    RuleProblem,
+    RuleSetDetails,
+    RuleSetRefusedError,
+    RuleSetReport,
+    RuleSetSummary,
+    UnknownRuleSetError,
+    report_of,
+    require_files,
+)
+from cep_manager.rule_sets.origin import require_rule_set_name
 from cep_manager.sample_commands import sampled_components
 from cep_manager.samples import SampleReport, sample_report
 from cep_manager.set_aside.model import AdoptedWorker, AsideEntry, AsideList, DiscardedAside, RestoredAside
@@ -581,6 +595,41 @@ class FakeView:
         if "busy" in question.query:
             raise ProcessSilentError("the stage storms in task 0: had no time")
         return StateRows(key.plan, key.tenant, source.stage, source.columns, (("<b>ORD</b>", 7), (None, None)), 9)
+
+    def deploy_rules(
+        self,
+        tenant: int,
+        rule_set: str,
+        files: tuple[RuleFile, ...],
+        revision: str = "",
+        *,
+        removes: bool = True,
+        dry_run: bool = False,
+    ) -> RuleSetReport:
+        self._look()
+        require_rule_set_name(rule_set)
+        require_files(rule_set, files)
+        broken = tuple(
+            RuleProblem("", one.file, "plan-invalid", "broken", (PROBLEM,)) for one in files if "broken" in one.text
+        )
+        changes = tuple(RuleChange("Storms", one.file, "add", "Storms was deployed", epoch=1) for one in files)
+        report = report_of(rule_set, tenant, changes, broken, revision=revision, dry_run=dry_run)
+        if broken:
+            raise RuleSetRefusedError(report)
+        return report
+
+    def remove_rules(self, tenant: int, rule_set: str, *, dry_run: bool = False) -> RuleSetReport:
+        self.rule_set(tenant, rule_set)
+        change = RuleChange("Storms", "", "remove", "Storms was undeployed")
+        return report_of(rule_set, tenant, (change,), dry_run=dry_run)
+
+    def rule_set(self, tenant: int, rule_set: str) -> RuleSetDetails:
+        if (tenant, rule_set) != (KEY.tenant, "weather"):
+            raise UnknownRuleSetError(f"no plan of a rule set named {rule_set} is deployed for tenant {tenant}")
+        return RuleSetDetails(rule_set, tenant, (DeployedRule("Storms", "a/storms.siddhiql", "1f2e", "active", TEXT),))
+
+    def rule_sets(self, tenant: int) -> tuple[RuleSetSummary, ...]:
+        return (RuleSetSummary("weather", 1),) if tenant == KEY.tenant else ()
 
     def checkpoints(self, key: PlanKey) -> CheckpointList:
         return checkpoint_list(self._look(), key, self._record(key).epoch)

@@ -1,0 +1,1 @@
+"""Rule sets: the plans of a folder, deployed, changed and removed as one change."""
