@@ -42,6 +42,7 @@ VERBS = {
     "config": "cep_cli.logs:config_command",
     "validate": "cep_cli.language:validate_command",
     "query-plan": "cep_cli.language:query_plan_command",
+    "explain": "cep_cli.explain:explain_command",
     "send": "cep_cli.events:send_command",
     "listen": "cep_cli.events:listen_command",
     "keys": "cep_cli.keys:keys_command",

@@ -60,6 +60,10 @@ class ManagerClient:
         path = f"/plans/{quote(plan)}/edit-preview"
         return self._do("POST", path, text.encode(), {}, PREVIEW_TIMEOUT_S)
 
+    def explain(self, plan: str) -> Any:
+        """How the engine runs the queries of `plan`."""
+        return self._do("GET", f"/plans/{quote(plan)}/explanation", None, {}, PREVIEW_TIMEOUT_S)
+
     def act(self, plan: str, action: str, **body: Any) -> Any:
         """What became of `action` (`activate`, `deactivate`, `restart`, `rebalance`, `rename`, `trace`,
         `statistics-level`, `release`) on the plan."""

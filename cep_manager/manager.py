@@ -13,6 +13,7 @@ from cep_common.ids import PlanKey
 from cep_common.insight.door import Insight
 from cep_common.process_time import process_up_ms
 from cep_manager.authoring.edits import EditPreviews
+from cep_manager.authoring.explanations import Explanations
 from cep_manager.authoring.language import describe_language
 from cep_manager.authoring.model import EditPreview, Language, Preview, Trial, Validation
 from cep_manager.authoring.processes import BoundedProcesses
@@ -60,6 +61,7 @@ from cep_manager.state_queries.questions import StateQueries, state_list
 from cep_manager.status import plan_status
 from cep_manager.topology_graph import topology_graph
 from cep_manager.worker_calls import live_workers
+from siddhi.explanation import PlanExplanation
 from siddhi.trial.messages import TrialResult
 
 logger = logging.getLogger(__name__)
@@ -84,6 +86,7 @@ class Manager(SampleCommands):
         self._broadcaster = Broadcaster(config.live_at_once())
         processes = BoundedProcesses(config.trial)
         self._trials = Trials(config.trial, config.scripts, clock, processes, self.compilers.check)
+        self._explanations = Explanations(config.trial, config.scripts, processes)
         self._edits = EditPreviews(config.trial, config.scripts, processes, self._looked_at)
         own = manager_id(config.control_endpoint())
         self._insights = Insights(self._known_processes, asking(service.context), own, insight)
@@ -191,6 +194,12 @@ class Manager(SampleCommands):
     def preview_edit(self, key: PlanKey, text: str) -> EditPreview:
         snapshot = self._live_snapshot()
         return self._edits.preview(snapshot, _record(snapshot, key), text)
+
+    def explain(self, text: str) -> PlanExplanation:
+        return self._explanations.explain(self._looked_at(text).query_plan)
+
+    def explain_plan(self, key: PlanKey) -> PlanExplanation:
+        return self._explanations.explain(self.query_plan(key))
 
     def try_plan(self, trial: Trial) -> TrialResult:
         return self._trials.run(trial)

@@ -32,6 +32,7 @@ from cep_manager.set_aside.model import AdoptedWorker, AsideList, DiscardedAside
 from cep_manager.snapshot import Snapshot
 from cep_manager.state_queries.model import StateList, StateQuestion, StateRows
 from cep_manager.status import PlanStatus
+from siddhi.explanation import PlanExplanation
 from siddhi.trial.messages import TrialResult
 
 
@@ -310,6 +311,13 @@ class ManagerView(Protocol):
     def preview_edit(self, key: PlanKey, text: str) -> EditPreview:
         """What the plan in `text` would keep of the deployed plan in whose place it came, found in a process of its
         own; nothing is deployed. Raises UnknownPlanError, PlanInvalidError, TrialsBusyError and TrialFailedError."""
+
+    def explain(self, text: str) -> PlanExplanation:
+        """How the engine would run the queries of the plan in `text`, found in a process of its own. Raises
+        PlanInvalidError, TrialsBusyError and TrialFailedError."""
+
+    def explain_plan(self, key: PlanKey) -> PlanExplanation:
+        """As `explain`, of a deployed plan. Raises UnknownPlanError too."""
 
     def try_plan(self, trial: Trial) -> TrialResult:
         """What a plan gives for some events, found in a process of its own; nothing is deployed. Raises

@@ -59,7 +59,7 @@ class ExplainedStage(msgspec.Struct, frozen=True):
     queries: tuple[ExplainedQuery, ...]
 
 
-class PlanExplanation(msgspec.Struct, frozen=True):
+class PlanExplanation(msgspec.Struct, frozen=True, tag="explanation"):
     """The stages of a plan whose queries the engine runs."""
 
     plan: str

@@ -17,6 +17,7 @@ from cep_manager.errors import (
     UnknownPlanError,
 )
 from cep_manager.manager_view import ManagerView
+from siddhi.explanation import PlanExplanation
 from siddhi.trial.messages import TrialResult
 
 _COSTLY = (PlansBusyError, PlanTooCostlyError)
@@ -67,6 +68,28 @@ def authoring_routes(api: Api, view: ManagerView) -> None:
     def preview_edit(name: str, body: str) -> EditPreview:
         with one_at_a_time():
             return view.preview_edit(plan_key(view, name), body)
+
+    @api.post(
+        "/explain",
+        "How the engine would run the queries of the plan in the body: operators, why not faster ones, expected cost",
+        answers=PlanExplanation,
+        body=plan_text(),
+        fails=(PlanInvalidError, TrialsBusyError, TrialFailedError, *_COSTLY),
+        of_tenant=False,
+    )
+    def explain_text(body: str) -> PlanExplanation:
+        with one_at_a_time():
+            return view.explain(body)
+
+    @api.get(
+        "/plans/<name>/explanation",
+        "How the engine runs the queries of the plan: operators, why not faster ones, expected cost",
+        answers=PlanExplanation,
+        fails=(UnknownPlanError, PlanInvalidError, TrialsBusyError, TrialFailedError, *_COSTLY),
+    )
+    def explain_plan(name: str) -> PlanExplanation:
+        with one_at_a_time():
+            return view.explain_plan(plan_key(view, name))
 
     @api.post(
         "/try",

@@ -23,6 +23,7 @@ from cep_manager.console.exception_pages import exception_pages
 from cep_manager.console.highlight import xml_lines
 from cep_manager.console.kept_error_pages import kept_error_pages
 from cep_manager.console.log_pages import log_pages
+from cep_manager.console.operator_pages import operator_pages
 from cep_manager.console.overview_pages import overview_pages
 from cep_manager.console.pages import Page, fragment, link, page
 from cep_manager.console.plan_list_pages import plan_list_pages
@@ -87,6 +88,7 @@ def console_blueprint(view: ManagerView) -> Blueprint:
     exception_pages(console, view)
     kept_error_pages(console, view)
     state_pages(console, view)
+    operator_pages(console, view)
     worker_pages(console, view)
     return console
 
@@ -134,6 +136,13 @@ def _editor_fragments(console: Blueprint, view: ManagerView) -> None:
         return render_template(
             "fragments/query_plan.html", explanation=found.explanation, query_plan=xml_lines(found.query_plan)
         )
+
+    @console.post("/fragments/explanation")
+    @fragment
+    def explanation_fragment() -> Page:
+        with one_at_a_time():
+            found = view.explain(read_text(request))
+        return render_template("fragments/operators.html", stages=found.stages)
 
 
 def _remedy(error: CepError, edited: str) -> str:

@@ -91,6 +91,7 @@ from cep_manager.snapshot import Snapshot
 from cep_manager.state_queries.model import StateColumn, StateList, StateQuestion, StateRows, StateSource
 from cep_manager.status import plan_status
 from cep_manager.topology_graph import planned_graph, topology_graph
+from siddhi.explanation import ExplainedOperator, ExplainedQuery, ExplainedStage, PlanExplanation, RuledOut
 from siddhi.scripts.language import ScriptPolicy
 from siddhi.trial.messages import TrialOutput, TrialResult, TrialRow
 
@@ -372,6 +373,12 @@ KEPT_ENTRY = KeptEntry(
 )
 
 
+_RULED_OUT = RuledOut("FastOperator", "<b>no</b>")
+_OPERATOR = ExplainedOperator("input", "SlowOperator", "event by event", 900.0, 40.0, (_RULED_OUT,))
+_QUERY = ExplainedQuery("late", (_OPERATOR,), "", 900.0, 41.0, ("SlowOperator works event by event in Python",))
+EXPLANATION = PlanExplanation("Storms", (ExplainedStage("one", (_QUERY,)),))
+
+
 class FakeView:
     """A `ManagerView` over a `World`: the real presentation of a made-up cluster."""
 
@@ -498,6 +505,15 @@ class FakeView:
         held = HeldState("query", "late", rows=12, bytes=480)
         part = EditedPart("one", "query", "late", kept=False, reason="it is defined otherwise", held=held)
         return EditPreview(key.plan, 0, 1, (part,), (EditedStream("Departures", 7, "mapped", "by name; null: gate"),))
+
+    def explain(self, text: str) -> PlanExplanation:
+        if self.validate(text).problems:
+            raise PlanInvalidError((PROBLEM,))
+        return EXPLANATION
+
+    def explain_plan(self, key: PlanKey) -> PlanExplanation:
+        self._record(key)
+        return EXPLANATION
 
     def try_plan(self, trial: Trial) -> TrialResult:
         self._look()

@@ -153,6 +153,21 @@ def test_what_an_edit_would_keep_is_told_and_nothing_deployed(client: FlaskClien
     assert view.deployed == []
 
 
+def test_how_queries_run_is_told_of_texts_and_of_deployed_plans(client: FlaskClient, view: FakeView) -> None:
+    found = client.get(f"/api/v1/plans/{KEY.plan}/explanation").get_json()
+    assert found == client.post("/api/v1/explain", data="text").get_json()
+    (query,) = found["stages"][0]["queries"]
+    assert query["operators"][0]["ruled_out"] == [{"operator": "FastOperator", "reason": "<b>no</b>"}]
+    assert query["warnings"] == ["SlowOperator works event by event in Python"]
+    assert client.post("/api/v1/explain", data="broken").status_code == 422
+    assert client.get("/api/v1/plans/Nobody/explanation").status_code == 404
+    shown = client.get(f"/plans/{KEY.plan}/operators").get_data(as_text=True)
+    assert "SlowOperator works event by event in Python" in shown
+    assert "&lt;b&gt;no&lt;/b&gt;" in shown
+    assert client.get("/plans/Nobody/operators").status_code == 404
+    assert view.deployed == []
+
+
 def test_a_trial_takes_events_by_name_or_in_order(client: FlaskClient, view: FakeView) -> None:
     events = [{"stream": "S", "data": {"a": 1}}, {"stream": "S", "data": [2], "timestamp": 5}]
     answer = client.post("/api/v1/try", json={"text": "text", "events": events, "wait_ms": 10})

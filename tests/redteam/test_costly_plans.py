@@ -105,7 +105,7 @@ def test_a_caller_has_one_request_at_a_time_and_two_that_wait() -> None:
 
 
 def test_senders_may_not_have_texts_looked_through() -> None:
-    costly = [f"api.{name}" for name in ("validate_plan", "preview_plan", "preview_edit", "try_plan")]
+    costly = [f"api.{name}" for name in ("validate_plan", "preview_plan", "preview_edit", "try_plan", "explain_text")]
     costly.append("console.query_plan_fragment")
     assert all(CALLS[name] not in GRANTS[AccessRole.SENDER] for name in costly)
     assert all(CALLS[name] in GRANTS[AccessRole.EDITOR] for name in costly)

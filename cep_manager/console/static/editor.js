@@ -18,7 +18,7 @@ const form = document.getElementById("plan-form");
 const field = document.getElementById("text");
 const addresses = form.dataset;
 const editPreview = new EditPreview();
-const panels = Object.fromEntries(["problems", "flow", "query-plan", "try", "changes"].map((name) => [name, document.getElementById(`panel-${name}`)]));
+const panels = Object.fromEntries(["problems", "flow", "query-plan", "operators", "try", "changes"].map((name) => [name, document.getElementById(`panel-${name}`)]));
 let open = "problems";
 let checked = null; // the last answer of validation, for the text `checkedText`
 let checkedText = null;
@@ -40,7 +40,8 @@ function start(language) {
   const show = {
     problems: () => {},
     flow: () => showFlow(text(), flow),
-    "query-plan": () => showQueryPlan(text()),
+    "query-plan": () => showFragment(text(), "query-plan", addresses.queryPlan, "The query plan is shown as soon as the plan is valid."),
+    operators: () => showFragment(text(), "operators", addresses.explanation, "How its queries run is shown as soon as the plan is valid."),
     try: () => tryOut.opened(),
     changes: () => showChanges(text(), mode),
   };
@@ -204,15 +205,15 @@ async function showFlow(text, flow) {
   }
 }
 
-async function showQueryPlan(text) {
+async function showFragment(text, panel, address, otherwise) {
   if (text !== checkedText) {
     return;
   }
-  const shown = checked.valid ? await send(addresses.queryPlan, text) : null;
+  const shown = checked.valid ? await send(address, text) : null;
   if (shown) {
-    panels["query-plan"].innerHTML = await shown.text();
+    panels[panel].innerHTML = await shown.text();
   } else {
-    panels["query-plan"].replaceChildren(html("p", "graph-message", "The query plan is shown as soon as the plan is valid."));
+    panels[panel].replaceChildren(html("p", "graph-message", otherwise));
   }
 }
 

@@ -1,0 +1,43 @@
+"""How the engine runs the queries of a plan, told by a process that has the engine."""
+
+from __future__ import annotations
+
+import msgspec
+
+from cep_manager.authoring.processes import BoundedProcesses
+from cep_manager.config import TrialConfig
+from cep_manager.errors import TrialFailedError
+from siddhi.analysis.catalogue import builtin_registry
+from siddhi.explanation import PlanExplanation
+from siddhi.scripts.language import ScriptPolicy
+from topology.plan_explanation.messages import ExplainAnswer, ExplainRefused, ExplainRequest
+
+LEAST_MS = 60_000
+"""No events run, so all of the time goes by until the engine is loaded: long on a busy host."""
+
+
+class Explanations:
+    """Explains plans, each in a process of its own. Any thread may call; each call waits for its process."""
+
+    def __init__(self, config: TrialConfig, scripts: ScriptPolicy, processes: BoundedProcesses) -> None:
+        self._config = config
+        self._scripts = scripts
+        self._processes = processes
+
+    def explain(self, query_plan: str) -> PlanExplanation:
+        """Return how the queries of the plan in this XML run. Raises TrialsBusyError, TrialFailedError."""
+        timeout_ms = max(self._config.timeout_ms, LEAST_MS)
+        languages = builtin_registry(self._scripts).script_languages()
+        request = ExplainRequest(
+            query_plan,
+            tuple(one for one in languages if self._scripts.allows(one)),
+            seconds=-(-timeout_ms // 1_000),
+            memory_bytes=self._config.memory_bytes,
+        )
+        written = self._processes.answer(
+            "topology.plan_explanation", msgspec.json.encode(request), "split the plan into several", timeout_ms
+        )
+        answer: ExplainAnswer = msgspec.json.decode(written, type=ExplainAnswer)
+        if isinstance(answer, ExplainRefused):
+            raise TrialFailedError(f"how the plan runs cannot be told: {answer.message}")
+        return answer

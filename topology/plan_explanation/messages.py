@@ -1,0 +1,26 @@
+"""What is asked about how a plan runs, and the answer. Knows nothing of the engine, so that the manager need not."""
+
+from __future__ import annotations
+
+import msgspec
+
+from siddhi.explanation import PlanExplanation
+
+
+class ExplainRequest(msgspec.Struct, frozen=True):
+    """`query_plan` is the plan as XML. `script_languages` are those in which plans may define functions; the process
+    may run for `seconds` and use `memory_bytes`."""
+
+    query_plan: str
+    script_languages: tuple[str, ...] = ()
+    seconds: int = 20
+    memory_bytes: int = 2_147_483_648
+
+
+class ExplainRefused(msgspec.Struct, frozen=True, tag="refused"):
+    """How the plan runs cannot be told."""
+
+    message: str
+
+
+ExplainAnswer = PlanExplanation | ExplainRefused
