@@ -14,14 +14,15 @@ from siddhi.engine.planner.choices import NotApplicable
 from siddhi.engine.windows.time_batch import TimeCutter
 
 
-def fused_selection(query: model.AnalysedQuery, context: OperatorContext) -> FusedSelection | NotApplicable:
-    """The window and the selection of `query` as one operator, unless they have to run one after the other.
+def fused_selection(query: model.AnalysedQuery, context: OperatorContext) -> FusedSelection | NotApplicable | None:
+    """The window and the selection of `query` as one operator, unless they have to run one after the other;
+    None where there is nothing to fuse.
 
     Inside a partition these are windows that rows leave one by one; without a window the selection alone knows the
     instances.
     """
-    if not isinstance(query.input, model.SourceInput):
-        return NotApplicable("input other than one stream")
+    if not isinstance(query.input, model.SourceInput) or not query.selection.aggregates:
+        return None
     shape = shape_of(query, context)
     if isinstance(shape, NotApplicable):
         return shape

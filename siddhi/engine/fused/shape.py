@@ -50,8 +50,6 @@ def shape_of(query: model.AnalysedQuery, context: OperatorContext) -> Shape | No
         return NotApplicable("expired events are asked for")
     if held_back:
         return NotApplicable("`output`, `order by`, `limit` or `offset`")
-    if not selection.aggregates:
-        return NotApplicable("no aggregate is selected")
     expressions = [output.expression for output in selection.attributes]
     if selection.having is not None:
         if has_aggregate(selection.having):

@@ -44,8 +44,9 @@ class Choices:
         self.row_calls: dict[str, None] = {}
         """Functions that are called event by event, in the order of the text."""
 
-    def applicable(self, part: str, operator: str, made: Made | NotApplicable) -> Made | None:
-        """Return `made`, or None after noting why `operator` does not run `part`."""
+    def applicable(self, part: str, operator: str, made: Made | NotApplicable | None) -> Made | None:
+        """Return `made`, or None after noting why `operator` does not run `part`. None given means that nothing was to
+        be chosen."""
         if isinstance(made, NotApplicable):
             self.ruled_out[part, operator] = made.reason
             return None
