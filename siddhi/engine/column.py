@@ -97,6 +97,8 @@ class Column:
             self._load()
         if self._valid is None:
             if self.type is _STRING:
+                if len(self._values) == 1 and self._values.item(0) >= 0:  # as of most events that come alone
+                    return None
                 return mask_or_none(self._values >= 0)
             if self.type is _OBJECT:
                 return mask_or_none(np.array([value is not None for value in self._values], dtype=np.bool_))

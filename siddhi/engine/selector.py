@@ -22,7 +22,7 @@ from siddhi.engine.arrays import BoolArray, Int64Array
 from siddhi.engine.batch import EventBatch, renumber_chunks
 from siddhi.engine.column import Column
 from siddhi.engine.expressions.compiler import ExpressionCompiler
-from siddhi.engine.expressions.evaluation import Evaluation, Node, to_column, together
+from siddhi.engine.expressions.evaluation import Evaluation, Node, Value, to_column, together
 from siddhi.engine.expressions.leaves import ColumnNode
 from siddhi.engine.filters import drop_failed
 from siddhi.engine.groups import Groups
@@ -169,22 +169,25 @@ class Selector(Operator):
             self._forget_empty()
         groups = self.groups.ids(batch) if self.grouped or self.groups.partitioned else None
         evaluation = self._evaluate(batch, groups)
-        positions = self._passing(evaluation, step)
-        if self.collapse and len(positions):
-            positions = self._collapsed(positions, batch, groups)
-        columns = {
-            name: to_column(evaluation.outputs[name], type_, self.pool, batch.size).take(positions)
-            for name, type_, _ in self.outputs
-        }
+        positions: Int64Array | None = None
+        if self.having is not None or evaluation.failed is not None or not (batch.only_current and self.takes_current):
+            positions = self._passing(evaluation, step)
+        if self.collapse and batch.chunks is not None:
+            positions = np.arange(batch.size) if positions is None else positions
+            positions = self._collapsed(positions, batch, groups) if len(positions) else positions
+
+        def picked(value: Value, type_: AttributeType) -> Column:
+            column = to_column(value, type_, self.pool, batch.size)
+            return column if positions is None else column.take(positions)
+
+        columns = {name: picked(evaluation.outputs[name], type_) for name, type_, _ in self.outputs}
         if self.limiter is not None and groups is not None:
-            columns[GROUP] = Column(AttributeType.LONG, self.pool, values=groups[positions])
+            columns[GROUP] = Column(AttributeType.LONG, self.pool, groups if positions is None else groups[positions])
+        rows = batch if positions is None else batch.take(positions, ())
         if not self._unselected:
-            return self._arrange(batch.take(positions, ()).with_columns(columns))
-        keys = {
-            name: to_column(node.evaluate(evaluation), node.type, self.pool, batch.size).take(positions)
-            for name, node in self._unselected
-        }
-        arranged = self._arrange(batch.take(positions, ()).with_columns({**columns, **keys}))
+            return self._arrange(rows.with_columns(columns))
+        keys = {name: picked(node.evaluate(evaluation), node.type) for name, node in self._unselected}
+        arranged = self._arrange(rows.with_columns({**columns, **keys}))
         return arranged.with_columns({name: arranged.columns[name] for name in columns})
 
     def _plain(self) -> tuple[tuple[str, str], ...] | None:

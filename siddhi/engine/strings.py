@@ -29,6 +29,8 @@ _STRINGS_AT_ONCE = 65_536
 _LEAST_SLOTS = 2_048
 """Few strings lie far apart in the hash table, so that nearly all are found at the first look: to mistake how often one
 has to look costs as much as looking."""
+_FEW_TEXTS = 4
+"""Of more texts it costs less to look all up at once than one by one."""
 _UTF8 = pa.utf8()
 
 
@@ -95,7 +97,15 @@ class StringPool:
         return None if code < 0 else self._decoded()[code]
 
     def codes(self, texts: Iterable[str | None]) -> Int64Array:
-        return np.array([self.code(text) for text in texts], dtype=np.int64)
+        """The codes of `texts`, new for those that were never seen."""
+        items = texts if isinstance(texts, list) else list(texts)
+        if len(items) <= _FEW_TEXTS:
+            return np.array([self.code(text) for text in items], dtype=np.int64)
+        try:
+            array = pa.array(items, _UTF8)
+        except UnicodeEncodeError:
+            array = pa.array([None if text is None else _storable(text) for text in items], _UTF8)
+        return self.encode(array)
 
     def texts(self, codes: Int64Array) -> list[str | None]:
         strings = self._decoded()
