@@ -50,7 +50,7 @@ def test_more_plans_than_slots_run_in_stage_hosts_and_survive_the_kill_of_one(de
         assert killed not in desk.until_started(name)
     report = desk.report(names[0])
     assert report is not None
-    assert [(one.code, one.process_id) for one in report.failures] == [("host-died", killed)]
+    assert [(one.code, one.process_id) for one in report.failures] == [("process-died", killed)]
     assert desk.processes("Heavy") == [heavy]
 
     desk.kill(names[1])

@@ -23,7 +23,7 @@ from cep_common.ids import Endpoint, PlanKey
 from cep_common.link_messages import OpenLink
 from cep_common.messages import EndpointRegistered, Message, RegisterEndpoint, Rejected
 from cep_common.security.roles import Door
-from cep_common.task_messages import RegisterTask, TaskRegistered
+from cep_common.task_messages import ComponentReport, HeldState, RegisterTask, TaskRegistered
 from cep_common.transport import ControlServer
 from query_plan.builder import build
 from query_plan.xml import write_xml
@@ -36,7 +36,7 @@ from topology.spark import stage_host
 from topology.spark.config import DriverConfig
 from topology.spark.hosts import HostedJob, Hosts
 from topology.spark.reasons import Ending
-from topology.stages import host_trace
+from topology.stages import host_memory, host_trace
 from topology.stages.settings import HostAssignment, StageSettings, TaskAssignment
 from topology.stages.task import Task
 
@@ -185,7 +185,7 @@ def test_a_host_that_is_killed_takes_its_plans_with_it_and_they_come_back_in_ano
     os.kill(report.process_id, signal.SIGKILL)
     desk.until(lambda: desk.endings["P"] and desk.endings["Q"])
     assert [(one.code, one.reason, one.process_id) for one in desk.endings["P"]] == [
-        ("host-died", "its stage host ended: a stage process died", report.process_id)
+        ("process-died", "a stage process died", report.process_id)
     ]
     again = [desk.run("P", attempt=1), desk.run("Q", attempt=1)]
     desk.until(lambda: all(job.is_running() for job in again))
@@ -244,6 +244,43 @@ def test_a_turn_that_does_not_come_back_ends_the_host_and_the_second_time_its_pl
     desk.run("Q", attempt=2)
     desk.until(lambda: desk.hosts.stands_alone(PlanKey(1, "Hang")))
     assert not desk.hosts.stands_alone(PlanKey(1, "Q"))
+
+
+def test_a_host_that_can_open_no_more_files_takes_no_more_plans_and_says_so(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(host_memory, "FILES_OF_A_TASK", 2**40)
+    desk.run("P")
+    desk.until(lambda: desk.endings["P"])
+    (ending,) = desk.endings["P"]
+    assert "raise the limit of open files" in ending.reason
+    assert not ending.unfit, "another host may have room"
+
+
+def test_the_plan_with_the_largest_state_goes_when_the_host_holds_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Holding:
+        """A task that has measured so many bytes of state."""
+
+        def __init__(self, size: int) -> None:
+            held = (HeldState("window", "w", bytes=size),)
+            self.reports = (ComponentReport("a#0", "a", "processor", held=held),)
+            self.stopping = False
+            self.failure: BaseException | None = None
+
+        def stop(self, failure: BaseException) -> None:
+            self.stopping, self.failure = True, failure
+
+    monkeypatch.setattr(host_memory, "memory_bytes", lambda: 300 * 2**20)
+    small, large = Holding(2**20), Holding(200 * 2**20)
+    tasks: Any = [small, large]
+    assert host_memory.HostMemory(0).look(0, tasks) is None, "there is no limit"
+    assert host_memory.HostMemory(300 * 2**20).look(0, tasks) is None
+    memory = host_memory.HostMemory(256 * 2**20)
+    assert memory.look(0, tasks) is large
+    assert str(large.failure).startswith("the stage host of 2 plans held 300m, ")
+    assert memory.look(host_memory.AGAIN_MS - 1, tasks) is None, "its memory has yet to become free"
+    assert memory.look(host_memory.AGAIN_MS, tasks) is small
+    assert memory.look(2 * host_memory.AGAIN_MS, tasks) is None
 
 
 def test_who_was_at_work_in_a_host_that_died_is_known_to_the_next_one(tmp_path: Path) -> None:

@@ -35,8 +35,8 @@ logger = logging.getLogger(__name__)
 paced_logger = PacedLog(logger)
 
 MESSAGES_AT_ONCE = 256
-HOST_DIED = "host-died"
-"""The code of the ending of a task whose stage host has ended."""
+HOST_ENDED = "host-ended"
+"""The code of the ending of a task whose stage host the driver had ended."""
 
 
 class HostedJob:
@@ -82,6 +82,8 @@ class Hosts:
         self._peers: dict[str, bytes] = {}
         self._places: dict[str, tuple[str, int]] = {}
         """The machine and the process of each host that has registered."""
+        self._died: dict[str, Ending] = {}
+        """How the host ended whose tasks are being told of."""
         self._endings: queue.SimpleQueue[tuple[str, Ending]] = queue.SimpleQueue()
         self._socket = listening_socket(context, Door.HOSTS, config.host, MAXIMUM_DATA_BYTES)
         ports = (config.checkpoint.first_port, config.checkpoint.last_port)
@@ -113,7 +115,10 @@ class Hosts:
             logger.info("stage host ended: host=%s reason=%s", host, ending.reason)
             self._jobs.pop(host, None)
             self._peers.pop(host, None)
-            self._do(self._state.host_ended(host, f"its stage host ended: {ending.reason}"), settings)
+            address, process_id = self._places.get(host, (ending.host, 0))
+            self._died[host] = msgspec.structs.replace(ending, host=address, process_id=process_id)
+            self._do(self._state.host_ended(host, ending.reason), settings)
+            del self._died[host]
             self._places.pop(host, None)
         self._do(self._state.on_time(now_ms, slots_total, slots_free, wanted=wanted), settings)
 
@@ -235,8 +240,10 @@ class Hosts:
         told: HostedTask | None = one.ended
         address, process_id = self._places.get(one.host, ("", 0))
         if told is None:
-            died = Ending(one.reason, HOST_DIED, host=address, process_id=process_id)
-            return CANCELLED if one.reason == CANCELLED.reason else died
+            died = self._died.get(one.host, CANCELLED)
+            if one.reason == died.reason:
+                return died
+            return Ending(one.reason, HOST_ENDED, host=address, process_id=process_id)  # the driver had it ended
         if not told.code:
             return CANCELLED
         return Ending(

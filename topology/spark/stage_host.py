@@ -49,7 +49,7 @@ from topology.stages.checkpoint_agent import CheckpointSpeaker
 from topology.stages.control import FENCED_EXIT_CODE, TaskSpeaker
 from topology.stages.host_control import Asks, HostAgents, HostControl
 from topology.stages.host_loop import HostedTime, HostLoop
-from topology.stages.host_memory import HostMemory
+from topology.stages.host_memory import HostMemory, raise_file_limit, refuse_beyond_files
 from topology.stages.host_trace import HostTrace, default_folder, left_behind
 from topology.stages.settings import HostAssignment, TaskAssignment
 from topology.stages.task import Task
@@ -113,6 +113,7 @@ class StageHost:
         self._blames: list[Blame] = []
         self._time = TaskTime()
         pa.set_cpu_count(1)
+        raise_file_limit()
         CallTimer().install()
         self._folder = default_folder()
         self._trace = self._open_trace()
@@ -178,6 +179,11 @@ class StageHost:
 
     def _build(self, task_id: TaskId, data: bytes) -> None:
         hosted = self._hosted[task_id]
+        try:
+            refuse_beyond_files()
+        except TopologyError as failure:  # not the plan's fault: it may find room in another host
+            self._note_end(hosted, task_id, failure)
+            return
         try:
             assignment = msgspec.json.decode(data, type=TaskAssignment)
             settings = msgspec.structs.replace(assignment.settings, host=self._settings.host)

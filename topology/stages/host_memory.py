@@ -1,9 +1,12 @@
-"""Keeps a stage host within its memory: the plan that holds most goes first."""
+"""Keeps a stage host within its means: memory, of which the plan that holds most goes first, and open files."""
 
 from __future__ import annotations
 
 import logging
+import os
+import resource
 from collections.abc import Sequence
+from pathlib import Path
 
 from topology.errors import TopologyError
 from topology.stages.task import Task
@@ -15,6 +18,28 @@ LOOK_MS = 100
 """How often the host looks how much memory it holds."""
 AGAIN_MS = 5_000
 """After a plan was stopped the memory has so long to become free before the next one is."""
+
+
+FILES_OF_A_TASK = 64
+"""More files than a plan of some streams opens. ZeroMQ ends the whole process when it can open no more."""
+
+
+def raise_file_limit() -> None:
+    """Let the process open as many files as the system allows it."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def refuse_beyond_files() -> None:
+    """Raises TopologyError when another plan might open more files than the process may have."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    open_now = len(os.listdir("/proc/self/fd")) if Path("/proc/self/fd").is_dir() else 0
+    if soft != resource.RLIM_INFINITY and open_now + FILES_OF_A_TASK > soft:
+        raise TopologyError(
+            "host-full",
+            f"the stage host has {open_now} files open and may have {soft}: raise the limit of open files of Spark's "
+            "executors (ulimit -n), or write @Plan:host('own')",
+        )
 
 
 class HostMemory:
