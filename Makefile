@@ -11,13 +11,16 @@ ACCEPTANCE := $(addprefix tests/system/,test_time_live.py test_busy_host.py test
 # pytest rewrites the asserts of every test file; kept as bytecode, that is done once and not by each process again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo up test check lint unit programs tour chaos redteam soak simulate fuzz-differential peers lock clean acceptance
+.PHONY: help demo demo-kafka up test check lint unit programs tour chaos redteam soak simulate fuzz-differential peers lock clean acceptance
 
 help:            ## say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## / — /'
 
 demo: $(READY)   ## start a system, feed it a month of flights, show what it finds, stop it
 	@$(BIN)/cep demo
+
+demo-kafka: $(READY) ## flights from a topic, alerts to a topic, shown with the lag; a real broker of its own
+	@$(BIN)/python tests/system/kafka_demo.py
 
 up: $(READY)     ## start a system and keep it running until Ctrl-C
 	@$(BIN)/cep up

@@ -78,10 +78,6 @@ class Intake:
         """`source` is about to send: event time waits for it. Any thread may call it."""
         self._tell(source, stream, lambda route: route.join(self._monotonic_ms()))
 
-    def rest(self, source: Hashable, stream: EventStream) -> None:
-        """`source` has nothing to send for now. Any thread may call it."""
-        self._tell(source, stream, Route.rest)
-
     def leave(self, source: Hashable, stream: EventStream) -> None:
         """`source` is gone. Any thread may call it."""
         self._tell(source, stream, Route.leave)

@@ -35,7 +35,6 @@ class Reading:
     committing: Position | None = None
     """What may be committed with the next tick: the log has it on the disk by then."""
     end: int = -1
-    resting: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,21 +140,15 @@ class Readings:
         one.position = found.position
         consumer.seek(self._at(topic, partition, found.position))
 
-    def tick(self, consumer: Any) -> list[TopicPartition]:
-        """Commit and report now and then. Gives the partitions that have been read to their end since last time."""
-        ended = []
+    def tick(self, consumer: Any) -> None:
+        """Commit now and then, and report."""
         for (topic, number), one in self._readings.items():
             _, high = consumer.get_watermark_offsets(self._kafka.TopicPartition(topic, number), cached=True)
             one.end = max(high, one.end, one.position.offset) if high >= 0 else one.end
-            at_end = 0 <= one.end <= one.position.offset
-            if at_end and not one.resting:
-                ended.append((topic, number))
-            one.resting = at_end
         if time.monotonic() >= self._commit_at:
             self._commit_at = time.monotonic() + max(COMMIT_S, self._reader.safe_s)
             self.commit(consumer)
         self._report()
-        return ended
 
     def commit(self, consumer: Any, *, at_once: bool = False) -> None:
         """Tell the brokers how far the log has each partition: as it was with the last call, since that is on the disk

@@ -202,8 +202,7 @@ class KafkaSource:
             reading = readings.reading(topic, number)
             if reading is not None:
                 self._take(consumer, readings, reading, messages)
-        for topic, number in readings.tick(consumer):
-            self._context.intake.rest(self._name(topic, number), self._stream)
+        readings.tick(consumer)
         self._replay_all()
 
     def _take(self, consumer: Any, readings: Readings, reading: Reading, messages: list[Any]) -> None:

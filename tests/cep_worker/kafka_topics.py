@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 from kafka_broker import Broker
-from worker_world import PLAN
+from worker_world import PLAN, until
 
 from cep_common.messages import Connector, DeployedPlan
 
@@ -83,6 +83,7 @@ class Topic:
         from confluent_kafka.admin import NewPartitions  # noqa: PLC0415
 
         self._admin.create_partitions([NewPartitions(self.name, count)])[self.name].result(10)
+        until(lambda: len(self._producer.list_topics(self.name, timeout=10).topics[self.name].partitions) == count)
 
     def source(self, mapper: str = "json", mapped: dict[str, str] | None = None, **options: str) -> DeployedPlan:
         """A plan with a source of the topic; options are written with `_` for `.`."""

@@ -17,7 +17,7 @@ from worker_world import World, alerts, until
 
 from cep_cli.doctor.commands import doctor_command
 from cep_common.messages import DeployedPlan
-from cep_worker.config import FileSourcesConfig, SinkConfig, SourcesConfig
+from cep_worker.config import FileSourcesConfig, InflowConfig, SinkConfig, SourcesConfig
 
 pytestmark = pytest.mark.cluster
 
@@ -296,6 +296,27 @@ def test_two_workers_share_partitions_and_hand_them_over(make_world: Callable[..
     until(lambda: len(partitions(two)) == 2, second, deadline_ms=20_000)
     until(lambda: len(first.rows()) + len(second.rows()) == 10, first, second)
     assert sorted(delays(first) + delays(second)) == [1, 2, 3, 4, 5, 11, 12, 13, 14, 15]
+
+
+def test_event_time_waits_for_each_partition_and_new_ones_are_read(
+    make_world: Callable[..., World], kafka: Broker
+) -> None:
+    topic = Topic(kafka, partitions=2)
+    for partition, times in enumerate((range(1_000, 1_400), range(1, 400))):
+        topic.send(*(f'{{"carrier": "UA", "dep_delay": {n}, "price": 1.5}}' for n in times), partition=partition)
+    world = make_world(inflow=InflowConfig(idle_ms=60_000))
+    options = {
+        "timestamp": "dep_delay",
+        "optional_configuration": "topic.metadata.refresh.interval.ms:500,max.poll.records:50",
+    }
+    world.start(msgspec.structs.replace(topic.source(**options), playback=True))
+    receiver = world.connected_receiver()
+    until(lambda: len(receiver.rows()) == 799, receiver)
+    newest = max(frame.message.watermark_ms for frame in receiver.frames)
+    assert newest <= 399, "events of partition 1 may come yet"
+    topic.add_partitions(3)
+    topic.events(5_000, 1, partition=2)
+    until(lambda: len(receiver.rows()) == 800, receiver, deadline_ms=20_000)
 
 
 def test_a_sink_waits_for_a_topic_and_goes_on(world: World, kafka: Broker) -> None:
