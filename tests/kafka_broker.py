@@ -95,6 +95,15 @@ class Broker:
             self._process.kill()
             self._process.wait()
 
+    def add_scram_user(self, name: str, password: str) -> None:
+        """The SASL listener knows the user (SCRAM-SHA-256), too."""
+        from confluent_kafka import admin  # noqa: PLC0415 - an extra
+
+        credential = admin.ScramCredentialInfo(admin.ScramMechanism.SCRAM_SHA_256, 4_096)
+        user = admin.UserScramCredentialUpsertion(name, credential, password.encode())
+        client = admin.AdminClient({"bootstrap.servers": self.servers})
+        client.alter_user_scram_credentials([user])[name].result(10)
+
     @contextmanager
     def hung(self) -> Iterator[None]:
         """The broker does not answer until the context ends."""

@@ -52,12 +52,14 @@ RETRY_S = 1.0
 CALL_S = 5.0
 PROBE_S = 2.0
 ENDING_S = 0.5
+STEP_S = 0.005
 SAFE_S = 5.0
 """Longer than it takes until what is taken is safe."""
 PAUSE_S = 30.0
 """A plan that has taken nothing for so long must not cost the worker its place in the group."""
 SHOWN_S = 60.0
 """Messages that were left out are told as what is wrong now for so long."""
+TOO_LARGE = "too-large"
 _GONE = ("inactive", "unknown-stream")
 
 
@@ -87,7 +89,7 @@ class KafkaSource:
         self._errors = Errors()
         self._trouble = self._left_out = ""
         self._left_out_at = self._trouble_at = 0.0
-        self._most = MOST_MESSAGES
+        self._limit = self._most = MOST_MESSAGES
         self._readings: Readings | None = None
         self._ending = threading.Event()
         self._stirred = threading.Event()
@@ -195,7 +197,7 @@ class KafkaSource:
             size += len(one)
             count += 1
         if count:
-            self._most = max(1, min(MOST_MESSAGES, MOST_BYTES * count // max(size, 1)))
+            self._most = max(1, min(self._limit, MOST_BYTES * count // max(size, 1)))
             self._errors.clear()
             self._tell_trouble("")
         for (topic, number), messages in by_partition.items():
@@ -216,9 +218,23 @@ class KafkaSource:
         batch, unreadable = self._reader.read(fetched, self._context.now_ms())
         self._keep_failed([*refused, *unreadable])
         if batch is not None and batch.num_rows:
-            self._submit(consumer, self._name(topic, number), batch, Origin(reading.origin, last.number()))
-            self.delivered_events += batch.num_rows
+            try:
+                self._submit(consumer, self._name(topic, number), batch, Origin(reading.origin, last.number()))
+            except InputError as error:
+                if error.reason_code != TOO_LARGE:
+                    raise
+                self._split(fetched, error.message)
+            else:
+                self.delivered_events += batch.num_rows
         readings.took(topic, number, last)
+
+    def _split(self, fetched: Fetched, problem: str) -> None:
+        """The log can never hold the events of these messages together: take fewer at once, and give up one that is too
+        large alone. Raises _BeginAgainError."""
+        if len(fetched) > 1:
+            self._limit = self._most = max(1, len(fetched) // 2)
+            raise _BeginAgainError(problem)
+        self._keep_failed([Refused(fetched.message(0), problem)])
 
     def _submit(self, consumer: Any, name: tuple[Any, ...], batch: pa.RecordBatch, origin: Origin | None) -> None:
         """The worker has the events in its log. Raises _BeginAgainError when the source ends before, and InputError
@@ -228,7 +244,7 @@ class KafkaSource:
             try:
                 return self._wait(consumer, taken)
             except InputError as error:
-                if error.reason_code in _GONE:
+                if error.reason_code in (*_GONE, TOO_LARGE):
                     raise
                 self._tell_trouble(error.message)
             if self._ending.wait(RETRY_S):
@@ -329,7 +345,13 @@ class KafkaSource:
         attempt.end()
 
     def _newest(self, origins: Sequence[bytes]) -> list[int | None]:
-        return self._context.intake.newest(self._stream, origins).result(SAFE_S)
+        found = self._context.intake.newest(self._stream, origins)
+        deadline = time.monotonic() + SAFE_S
+        while not found.done() and not self._ending.is_set() and time.monotonic() < deadline:
+            self._ending.wait(STEP_S)
+        if not found.done():
+            raise _BeginAgainError("" if self._ending.is_set() else "the worker is busy")
+        return found.result()
 
     def _joined(self, topic: str, partition: int) -> None:
         self._context.intake.join(self._name(topic, partition), self._stream)
@@ -364,7 +386,8 @@ class KafkaSource:
             "queued.max.messages.kbytes": 32_768,
             **common_settings(options, f"cep-{self._context.worker}"),
         }
-        self._most = int(settings.pop("max.poll.records", MOST_MESSAGES))
+        with suppress(ValueError):  # what is no number has no effect
+            self._limit = self._most = max(1, int(settings.pop("max.poll.records", MOST_MESSAGES)))
         return settings | {
             "group.id": group,
             "enable.auto.commit": False,

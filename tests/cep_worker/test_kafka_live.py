@@ -191,11 +191,14 @@ def test_wrong_brokers_and_topics_are_told_and_tried_again(world: World, kafka: 
 
 
 def test_sasl_and_tls_protect_connections_and_their_errors_say_what_to_check(
-    world: World, kafka: Broker, tls_files: tuple[str, str], tmp_path: Path
+    make_world: Callable[..., World], kafka: Broker, tls_files: tuple[str, str], tmp_path: Path
 ) -> None:
     topic = Topic(kafka)
-    secret = tmp_path / "password"
-    secret.write_text(PASSWORD + "\n")
+    kept = tmp_path / "secrets" / "-1234" / "KAFKA"
+    kept.parent.mkdir(parents=True)
+    kept.touch(mode=0o600)
+    kept.write_text(PASSWORD)
+    world = make_world(secrets=str(tmp_path / "secrets"))
     topic.events(1, 1)
     sasl = {"bootstrap_servers": kafka.sasl, "security_protocol": "SASL_PLAINTEXT", "sasl_username": USER}
     world.start(topic.source(**sasl, sasl_password="wrong"))  # noqa: S106 - that is the test
@@ -203,7 +206,7 @@ def test_sasl_and_tls_protect_connections_and_their_errors_say_what_to_check(
     tls = {"bootstrap_servers": kafka.tls, "security_protocol": "SSL"}
     world.manager.deploy(msgspec.structs.replace(topic.source(**tls), epoch=8))
     until(lambda: "TLS failed: check security.protocol, ssl.ca.location" in error(world))
-    plan = topic.source(**sasl, password_file=str(secret))
+    plan = topic.source(**sasl, sasl_password="${secret:KAFKA}")  # noqa: S106 - a reference
     sink = topic.sink(**tls, ssl_ca_location=tls_files[0]).sinks
     world.manager.deploy(msgspec.structs.replace(plan, epoch=9, sinks=sink))
     until(lambda: world.reports()[0].epoch == 9)
@@ -342,9 +345,16 @@ def test_plans_reach_listed_brokers_alone(make_world: Callable[..., World], kafk
     until(lambda: f"{refused}sinks.urls of the worker's configuration" in error(world))
 
 
-def test_the_doctor_says_what_is_there_and_what_is_wrong(kafka: Broker, tls_files: tuple[str, str]) -> None:
+def test_the_doctor_says_what_is_there_and_what_is_wrong(kafka: Broker, tmp_path: Path) -> None:
     topic = Topic(kafka, partitions=2)
     topic.send("x")
+    password = tmp_path / "password"
+    password.write_text(PASSWORD + "\n")
+    kafka.add_scram_user("scram", PASSWORD)
+    scram = "security.protocol=SASL_PLAINTEXT", "sasl.mechanism=SCRAM-SHA-256", "sasl.username=scram"
+    asked = ["kafka", "--servers", kafka.sasl, "--password-file", str(password)]
+    told = CliRunner().invoke(doctor_command, [*asked, *(word for one in scram for word in ("--set", one))])
+    assert (told.exit_code, "ok        brokers: 1 answer" in told.output) == (0, True), told.output
     asked = ["kafka", "--servers", kafka.servers, "--topic", topic.name, "--group", "g", "--json"]
     told = CliRunner().invoke(doctor_command, asked)
     assert told.exit_code == 0, told.output

@@ -24,6 +24,7 @@ from kafka_broker import Broker, kafka_broker
 
 from cep_cli.local_system import LocalSystem, Ports
 from cep_cli.plans import wait_until_connected
+from cep_cli.status_text import plan_status
 
 PLAN = """@Plan:name('LateFlights')
 @Plan:playback
@@ -45,7 +46,7 @@ insert into CarrierDelays;
 FLIGHTS = Path(__file__).parents[2] / "samples" / "flights" / "departures.parquet"
 BEFORE = 10_000
 """Flights that are in the topic before anybody reads it."""
-PER_SECOND = 2_000
+PER_SECOND = 4_000
 PARTITIONS = 2
 CONNECT_S = 60.0
 SHOWN = 5
@@ -91,6 +92,7 @@ def _run(broker: Broker, system: LocalSystem) -> None:
         quiet = quiet + 1 if not sent and not came and not any(one["lag"] for one in topics_read) else 0
     alerts.close()
     click.echo(f"flights: {len(flights)}, alerts: {found}")
+    click.echo(f"$ cep status {plan}\n{plan_status(system.client.plan(plan))}")
 
 
 def _flights() -> Iterator[tuple[str, bytes]]:
