@@ -277,7 +277,7 @@ def test_numbered_messages_count_once(make_world: Callable[..., World], kafka: B
 
 def test_two_workers_share_partitions_and_hand_them_over(make_world: Callable[..., World], kafka: Broker) -> None:
     topic = Topic(kafka, partitions=2)
-    plan = topic.source()
+    plan = topic.source(optional_configuration="heartbeat.interval.ms:200")
     one, two = make_world(), make_world(name="worker-2")
     one.start(plan)
     first = one.connected_receiver()
