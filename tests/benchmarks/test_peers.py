@@ -1,15 +1,70 @@
-"""The kinds that are compared with Siddhi are apps that run here, and each has a name of its own."""
+"""The kinds that are compared with Siddhi: apps that run here, and at least one for each row of the support table."""
 
 from __future__ import annotations
 
-from benchmarks.peers.kinds import kinds
+import re
+from pathlib import Path
+
+import pytest
+
+from benchmarks.peers.kinds import Kind, kinds
+from benchmarks.peers.measure import Result
+from benchmarks.peers.report import summary
 from siddhi.analysis.analyser import analyse
 from siddhi.language.parser import parse
 
+TABLES = (Path(__file__).parents[2] / "docs" / "siddhiql.md").read_text(encoding="utf-8")
+FORMS = """
+join | left outer join | right outer join | full outer join | unidirectional | within | every | -> | and | or | not S
+<2:5> | <1:> | <2> | ]* | ]+ | ]? | group by | having | order by | limit | offset | output all every
+output first every | output last every | output snapshot every | insert all events into | insert expired events into
+delete K | update K | update or insert into K | @PrimaryKey | @Index | in K] | define window | define aggregation
+define trigger | @OnError | @purge | insert into # | as 'low' or | partition with
+"""
+"""Of the constructs that are accepted, as they stand in a text."""
+WITHOUT = {
+    "log": "writes to a log, which costs what the log costs",
+}
+"""Built-ins without a kind, and why."""
 
-def test_kinds_are_apps_with_names_of_their_own() -> None:
-    known = kinds()
+
+@pytest.fixture(scope="module")
+def known() -> list[Kind]:
+    return kinds()
+
+
+def test_kinds_are_apps_with_names_of_their_own(known: list[Kind]) -> None:
     assert len({kind.name for kind in known}) == len(known)
     for kind in known:
         app = analyse(parse(kind.app))
         assert {"S", "T", "Out"} <= set(app.streams), kind.name
+
+
+def test_every_built_in_has_a_kind(known: list[Kind]) -> None:
+    texts = "\n".join(kind.app for kind in known)
+    section = TABLES[TABLES.index("### Windows") : TABLES.index("## Patterns and sequences")]
+    rows = set(re.findall(r"^\| `(#?)(?:window\.)?(\w+)\(", section, re.MULTILINE))
+    assert len(rows) > 45
+    missing = [name for _, name in rows if not re.search(rf"\b{name}\(", texts) and name not in WITHOUT]
+    assert not missing
+
+
+def test_every_form_has_a_kind(known: list[Kind]) -> None:
+    texts = "\n".join(re.sub(r"\s+", " ", kind.app) for kind in known)
+    forms = [form.strip() for form in re.split(r"[|\n]", FORMS.strip())]
+    assert len(forms) > 35
+    assert not [form for form in forms if form not in texts]
+
+
+def test_the_summary_has_mean_slowest_and_numbers_below_the_limits() -> None:
+    one, other = Kind("fast", "group", ""), Kind("slow", "group", "")
+    results = [
+        Result(one, siddhi={1: 10.0, 100: 20.0}, ours={100: 80.0, 1: 5.0}, outputs={"siddhi": 3, "ours": 3}),
+        Result(other, siddhi={1: 100.0, 100: 50.0}, ours={100: 25.0, 1: 1.0}, outputs={"siddhi": 9, "ours": 3}),
+    ]
+    assert [result.ratio(100) for result in results] == [4.0, 0.25]
+    assert [result.ratio(1) for result in results] == [0.5, 0.01]
+    lines = summary(results, (100, 1)).splitlines()
+    assert lines[1] == "at 100: 2 kinds, geometric mean 1.00x, slowest slow 0.250x, 1 below 1x, 1 below 0.3x"
+    assert lines[2] == "at 1: 2 kinds, geometric mean 0.071x, slowest slow 0.010x, 1 below 0.1x"
+    assert lines[3] == "numbers of results differ: slow"

@@ -124,6 +124,8 @@ def test_the_flow_and_the_query_plan_are_previewed_and_changes_shown(page: Brows
     page.until("document.querySelectorAll('#flow [data-node^=\"lateness#\"]').length === 3")
     page.evaluate("document.getElementById('tab-query-plan').click()")
     page.until("document.getElementById('panel-query-plan').textContent.includes('lateness (3 instances)')")
+    page.evaluate("document.getElementById('tab-operators').click()")
+    page.until("document.getElementById('panel-operators').textContent.includes('SlowOperator works event by event')")
     page.evaluate("document.getElementById('tab-changes').click()")
     page.until("document.querySelector('.merge')?.shadowRoot.querySelectorAll('.cm-changedLine').length === 2")
 

@@ -37,18 +37,31 @@ def explain_query(query: Query, obstacles: Mapping[str, str], shared: str) -> Ex
     return ExplainedQuery(query.name, operators, shared, event_ns, single_us, tuple(warnings))
 
 
+def parts_of(query: Query) -> Iterator[tuple[str, Stateful | TableWriter]]:
+    """Yield the operators of `query` in the order in which events pass them, each with the part that it is."""
+    if query.head is not None:
+        yield "input", query.head
+    for operator in query.chain:
+        yield "input", operator
+    yield "selection", query.selector
+    if query.limiter is not None:
+        yield "output rate", query.limiter
+    if query.writer is not None:
+        yield "table", query.writer
+
+
+def operator_name(operator: Stateful | TableWriter) -> str:
+    """Return how an operator is called in explanations and in `COSTS`."""
+    template = getattr(operator, "template", None)
+    return type(operator).__name__ if template is None else f"{type(template).__name__} per key"
+
+
 def _operators(query: Query) -> Iterator[ExplainedOperator]:
     ruled_out: dict[str, list[RuledOut]] = {}
     for (part, name), reason in query.choices.ruled_out.items():
         ruled_out.setdefault(part, []).append(RuledOut(name, reason))
-    parts: list[tuple[str, Stateful | TableWriter]] = []
-    parts += [("input", one) for one in ([query.head] if query.head else []) + query.chain]
-    parts.append(("selection", query.selector))
-    parts += [("output rate", query.limiter)] if query.limiter is not None else []
-    parts += [("table", query.writer)] if query.writer is not None else []
-    for part, operator in parts:
-        template = getattr(operator, "template", None)
-        name = type(operator).__name__ if template is None else f"{type(template).__name__} per key"
+    for part, operator in parts_of(query):
+        name = operator_name(operator)
         event_ns, batch_us = COSTS.get(name, (None, None))
         others = tuple(ruled_out.pop(part, ()))  # belongs to the part, so it stands with its first operator
         yield ExplainedOperator(part, name, operator.execution.value, event_ns, batch_us, others)
