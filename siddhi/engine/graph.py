@@ -28,8 +28,9 @@ class Place:
 
     `splits` says that one chunk coming in may become several going out. `reads` and `writes` name tables and named
     windows that the node looks into or changes; of those that it `shares` others may change and look at the contents in
-    the same step, whatever it does. `timed` says that timers may make it send, `splits_chunks` that it splits no more
-    than chunks of several events.
+    the same step, whatever it does, and it follows the moves of named windows that it `tracks`. `timed` says that
+    timers may make it send, `splits_chunks` that it splits no more than chunks of several events. What comes in on
+    `silent` inputs makes it send nothing.
     """
 
     inputs: tuple[str, ...]
@@ -39,6 +40,8 @@ class Place:
     reads: frozenset[str] = frozenset()
     writes: frozenset[str] = frozenset()
     shares: frozenset[str] = frozenset()
+    tracks: frozenset[str] = frozenset()
+    silent: frozenset[str] = frozenset()
     splits_chunks: bool = False
 
 
@@ -153,7 +156,9 @@ class Graph:
         shared: Ranks = {}
         for item in sorted(written):
             places = ((node, self.places[node]) for node in sorted(active))
-            users = [node for node, place in places for items in (place.reads, place.writes) if item in items]
+            users = [
+                node for node, place in places for items in (place.reads - place.tracks, place.writes) if item in items
+            ]
             if len(users) > 1:
                 ranks = self._shared_by(item, users, events, fired, alone=alone)
                 if ranks is None:
@@ -209,7 +214,7 @@ class Graph:
             walk.visits[node, stream].append(walk.time)
             if len(walk.visits[node, stream]) > 1 or node in stops:
                 continue
-            for output in self.places[node].outputs:
+            for output in () if stream in self.places[node].silent else self.places[node].outputs:
                 self._deliver(walk, output, node, stops)
 
     def _meets_badly(self, walk: _Walk, ranked: _Ranked) -> bool:
@@ -235,7 +240,8 @@ class Graph:
         over several ways."""
         if producer < 0:
             return False
-        streams = [stream for stream in self.places[producer].inputs if (producer, stream) in walk.visits]
+        place = self.places[producer]
+        streams = [one for one in place.inputs if (producer, one) in walk.visits and one not in place.silent]
         if len(set(streams)) > 1:
             return True
         for stream in streams:

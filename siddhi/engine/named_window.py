@@ -9,10 +9,12 @@ import numpy as np
 from siddhi.analysis import model
 from siddhi.engine.batch import EventBatch
 from siddhi.engine.expressions.compiler import ExpressionCompiler
-from siddhi.engine.kinds import EXPIRED
+from siddhi.engine.kinds import CURRENT, EXPIRED
 from siddhi.engine.node import Node
 from siddhi.engine.operator import OperatorContext, Step
 from siddhi.engine.selector import ACCEPTED
+from siddhi.engine.windows.emission import emitted, new_emission
+from siddhi.engine.windows.sliding import SlidingWindow
 from siddhi.engine.windows.window import WINDOWS, WindowContext
 
 
@@ -49,9 +51,21 @@ class NamedWindow(Node):
                 shows_expired=shows_expired,
             )
         )
+        self.emission = new_emission(0)
+        """What a sliding window let out when it was last asked."""
         self.parts = (self.window,)
 
+    @property
+    def tells_all(self) -> bool:
+        """True when its stream has every row that comes and every one that leaves."""
+        return isinstance(self.window, SlidingWindow) and set(self.kinds) == {CURRENT, EXPIRED}
+
     def process(self, inputs: Sequence[EventBatch], step: Step) -> EventBatch:
-        sent = self.window.process(inputs[0], step)
+        if isinstance(self.window, SlidingWindow):
+            emission, count = self.window.let_out(inputs[0], step)
+            self.emission = emission[:, :count]
+            sent = emitted(emission, count, self.window.store)
+        else:
+            sent = self.window.process(inputs[0], step)
         wanted = np.isin(sent.kinds, self.kinds)
         return sent if wanted.all() else sent.take(np.flatnonzero(wanted))

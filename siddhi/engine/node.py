@@ -28,9 +28,10 @@ class Node:
     into a partition: what fails there fails in the source. `splits` says that one chunk coming in may become several
     going out, `splits_chunks` that only one of several events may, `by_key` that the node stands in a partition.
     `reads` and `writes` name the tables and named windows that the node looks into or changes; those that it `shares`
-    may be changed and looked at by several nodes in one step. `computes` says that numbers may come out that did not
-    come in, and so overflow or divide by zero; `plain` is what the node does if it is a plain query. `may_fail` says
-    that events may fail in the node.
+    may be changed and looked at by several nodes in one step, and it follows the moves of the named windows that it
+    `tracks`; what comes from `silent` sources makes it send nothing. `computes` says that numbers may come out that did
+    not come in, and so overflow or divide by zero; `plain` is what the node does if it is a plain query. `may_fail`
+    says that events may fail in the node.
     """
 
     name: str
@@ -48,6 +49,8 @@ class Node:
     plain: PlainQuery | None = None
     reads: frozenset[str] = frozenset()
     writes: frozenset[str] = frozenset()
+    tracks: frozenset[str] = frozenset()
+    silent: frozenset[str] = frozenset()
     parts: tuple[Stateful, ...] = ()
 
     @property

@@ -18,6 +18,7 @@ from siddhi.engine.expressions.compiler import ExpressionCompiler
 from siddhi.engine.fused.build import fused_selection
 from siddhi.engine.fused.sliding import SlidingSelection
 from siddhi.engine.joins.build import build_join
+from siddhi.engine.joins.join import JoinOperator
 from siddhi.engine.named_window import window_inlet
 from siddhi.engine.node import Node as GraphNode
 from siddhi.engine.operator import MergedRows, MergingOperator, Operator, OperatorContext, Step
@@ -146,6 +147,9 @@ class Query(GraphNode):
             self.head = build_state_machine(source, selection_references(self.analysed), context)
         else:
             self.head = self._build_join(source, compiler, context, environment)
+            if isinstance(self.head, JoinOperator) and self.head.tracked is not None:
+                self.tracks = frozenset({(source.left, source.right)[self.head.tracked.slot].source})
+                self.silent = frozenset({str(self.head.tracked.source)})
             for side in (source.left, source.right):
                 if side.kind in (model.SourceKind.TABLE, model.SourceKind.WINDOW):
                     environment.looked_into.add(side.source)

@@ -38,6 +38,8 @@ class Stage:
             node.reads,
             node.writes,
             node.shares,
+            node.tracks,
+            node.silent,
             splits_chunks=node.splits_chunks,
         )
 

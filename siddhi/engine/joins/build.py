@@ -111,6 +111,7 @@ def _side(slot: int, source: model.SourceInput, held: Held | None, parts: _Parts
     shown = window
     if source.kind is model.SourceKind.WINDOW:
         shown = parts.environment.windows[source.source].window
+    named = parts.environment.windows[source.source] if source.kind is model.SourceKind.WINDOW else None
     contents = _nothing(types, context.pool) if shown is None else shown.look
     if asked and shown is not window:
         contents = _with_answers(contents, asked, context.pool)
@@ -128,6 +129,7 @@ def _side(slot: int, source: model.SourceInput, held: Held | None, parts: _Parts
         empty_batch(tuple({**dict(source.output.attributes), **asked}.items()), context.pool),
         bare=shown is None,
         hides_expired=(shown is None or (window is not None and window.expires_if_wanted)) and not shows_expired,
+        moves=named if named is not None and named.tells_all and not asked and window is None else None,
     )
 
 

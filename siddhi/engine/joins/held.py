@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,14 +16,23 @@ from siddhi.engine.expressions.evaluation import Reasons
 from siddhi.engine.joins.condition import JoinCondition
 from siddhi.engine.joins.judge import Judge
 from siddhi.engine.joins.side import Fetch, Held, Side, Unanswered
+from siddhi.engine.kernels import NO_MASK, kernel_array
+from siddhi.engine.kinds import CURRENT, EXPIRED
 from siddhi.engine.scope import slot_column
 from siddhi.engine.tables.careful import CarefulMatcher
 from siddhi.engine.tables.hash_index import HashIndex
+from siddhi.engine.tables.history import count_before
 from siddhi.engine.tables.matching import PAIRS_AT_ONCE, Pairs, RowMatcher
+from siddhi.engine.windows.emission import CLOCK, KIND, ORDER, SEQUENCE
 from siddhi.errors import SiddhiRuntimeError
+
+if TYPE_CHECKING:
+    from siddhi.engine.named_window import NamedWindow
 
 Contents = Callable[[], tuple[Int64Array, dict[str, Column]]]
 """Shows what a side holds: timestamps and columns of its rows."""
+_EVENTS_AT_ONCE = 512
+"""So many events share an index over a window that moves; they see little more rows than one of them does."""
 _WORTH_AN_INDEX = 1 << 12
 """From so many pairs on, rows are put into an index rather than all compared with all."""
 
@@ -101,6 +111,73 @@ class HeldRows(Held):
         for start in range(0, len(found), PAIRS_AT_ONCE):
             block = slice(start, start + PAIRS_AT_ONCE)
             yield Pairs(probes[found[block]], places[block])
+
+
+class HeldThen(Held):
+    """What a named window holds at the moment of each event, while it moves.
+
+        events            0    1    2    3          what an event sees
+        row A        ─────────────┘                 0: A   1: A, B   2: B   3: B
+        row B                └──────────────        by the first event that sees a row and the first that does not
+
+    `ranks` are the places of the window's stream and of the events' stream among what one event causes.
+    """
+
+    def __init__(self, slot: int, named: NamedWindow, condition: JoinCondition, ranks: tuple[int, int]) -> None:
+        self._slot = slot
+        self._named = named
+        self._condition = condition
+        self._ranks = ranks
+
+    def meet(self, side: Side, events: EventBatch, rows: Int64Array | None) -> tuple[Pairs, Fetch, Unanswered | None]:
+        window, emission = self._named.window, self._named.emission
+        came, left = (emission[:, emission[KIND] == kind] for kind in (CURRENT, EXPIRED))
+        sequences = np.union1d(window.visible(), left[SEQUENCE])
+        first, stop = np.zeros(len(sequences), dtype=np.int64), np.full(len(sequences), events.size)
+        first[np.searchsorted(sequences, came[SEQUENCE])] = self._events_before(came, events)
+        stop[np.searchsorted(sequences, left[SEQUENCE])] = self._events_before(left, events)
+        columns = window.store.take(sequences)
+        named = {slot_column(self._slot, name): column for name, column in columns.items()}
+        stamps, offset = window.store.timestamps()
+        held = EventBatch(stamps[sequences - offset], None, None, None, named, only_current=True)
+        probes = np.arange(events.size) if rows is None else rows
+        judge = Judge(side.named(events), self._condition.rest)
+
+        def fetch(name: str, places: Int64Array) -> Column:
+            return columns[name].take(places)
+
+        blocks = self._blocks(side.named(events), probes, held, first, stop)
+        return _one(judge.narrowed(blocks, named)), fetch, judge.unanswered
+
+    def _events_before(self, rows: Int64Array, events: EventBatch) -> Int64Array:
+        """For each of the `rows` that the window let out, how many of `events` go before it."""
+        own, other = self._ranks
+        moments = np.stack([events.orders, events.clocks, np.full(events.size, other)])
+        counts: Int64Array = np.empty(rows.shape[1], dtype=np.int64)
+        count_before(moments, kernel_array(rows[ORDER]), kernel_array(rows[CLOCK]), own, counts)
+        return counts
+
+    def _blocks(
+        self, events: EventBatch, probes: Int64Array, held: EventBatch, first: Int64Array, stop: Int64Array
+    ) -> Iterator[Pairs]:
+        """The pairs of events and rows with equal keys that they see, block by block."""
+        condition = self._condition
+        if condition.keyed:
+            keys, nulls = condition.key_rows(self._slot, held)
+            asked, missing = condition.key_rows(1 - self._slot, events)
+        for start in range(0, len(probes), _EVENTS_AT_ONCE):
+            some = probes[start : start + _EVENTS_AT_ONCE]
+            (places,) = ((first <= some[-1]) & (stop > some[0])).nonzero()
+            if condition.keyed:
+                places = places[~nulls[places]] if len(nulls) else places
+                index = HashIndex([str(part) for part in range(keys.shape[1])])
+                index.add(np.arange(len(places)), kernel_array(keys[places]))
+                found, met = index.all(kernel_array(asked[some]), missing[some] if len(missing) else NO_MASK)
+            else:
+                found, met = np.repeat(np.arange(len(some)), len(places)), np.tile(np.arange(len(places)), len(some))
+            found, met = some[found], places[met]
+            seen = (first[met] <= found) & (found < stop[met])
+            yield Pairs(found[seen], met[seen])
 
 
 class HeldAggregation(Held):

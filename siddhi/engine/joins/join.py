@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from siddhi.engine.batch import EventBatch, empty_batch
 from siddhi.engine.column import Column
 from siddhi.engine.expressions.aggregation import AggregateNode
 from siddhi.engine.joins.condition import JoinCondition
+from siddhi.engine.joins.held import HeldThen
 from siddhi.engine.joins.meeting import meet_held
 from siddhi.engine.joins.side import Side
 from siddhi.engine.joins.sliding import SlidingJoin
@@ -53,6 +55,9 @@ class JoinOperator(MergingOperator):
         """The loop over both sides, where each is a queue or holds nothing."""
         self.steady = self._steadily_met()
         """The side whose events meet the other one, if that has no events at all."""
+        self.tracked = self._tracked_side(condition)
+        """The side that is a named window whose moves the join can follow, if that is so."""
+        self._condition = condition
         held = [node for side in sides for node in side.held.aggregates]
         self._aggregates = [_Aggregates(held)] if held else []
         self._left_first: tuple[bool, bool] | None = None
@@ -73,6 +78,8 @@ class JoinOperator(MergingOperator):
             batch = batches[side.slot]
             if other.is_quiet and not batches[other.slot].size and (side.window is None or batch.chunks is None):
                 return self._meet_quiet(side, other, batch, step)
+        if self.tracked is not None:
+            return self._meet_tracked(self.tracked, batches, inputs, step)
         if self.sliding is not None:
             self.sliding.fall_behind()
         return self._chunk_by_chunk(inputs, step)
@@ -83,6 +90,28 @@ class JoinOperator(MergingOperator):
             if other.source is None:
                 return side, other
         return None
+
+    def _tracked_side(self, condition: JoinCondition) -> Side | None:
+        """The side that is a named window which tells all its moves, where events of the other side, which holds
+        nothing, meet it, and nobody looks at what its own rows give."""
+        for side, other in (self.sides, self.sides[::-1]):
+            quiet = side.moves is not None and not side.chain and not (side.triggers and side.keeps_unmatched)
+            if quiet and other.bare and self.only_current and not condition.careful and side.source != other.source:
+                return side
+        return None
+
+    def _meet_tracked(
+        self, side: Side, batches: tuple[EventBatch, EventBatch], inputs: MergedRows, step: Step
+    ) -> EventBatch:
+        """What the events of the other side give with what the named window `side` holds at their moments."""
+        other = self.sides[1 - side.slot]
+        if side.moves is None or not batches[other.slot].size or not other.triggers:
+            return self._nothing
+        ranks = self._rank(side, inputs.ranks), self._rank(other, inputs.ranks)
+        held = HeldThen(side.slot, side.moves, self._condition, ranks)
+        rows = other.arriving(batches[other.slot], step) if other.chain else batches[other.slot]
+        met = meet_held(other, replace(side, held=held), rows, step, only_current=True) if rows.size else None
+        return self._nothing if met is None else met
 
     def _batches(self, inputs: MergedRows) -> tuple[EventBatch, EventBatch]:
         """What comes to each side."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from siddhi.engine.strings import NULL_CODE, StringPool
 from siddhi.engine.tables.matching import Pairs
 from siddhi.engine.windows.window import Window
 from siddhi.language.ast import AttributeType
+
+if TYPE_CHECKING:
+    from siddhi.engine.named_window import NamedWindow
 
 Fetch = Callable[[str, Int64Array], Column]
 """An attribute of the rows at some places."""
@@ -54,7 +57,8 @@ class Side:
     which it goes on. `keeps_unmatched` says that an event of this side that meets nothing gives a row with nulls,
     `hides_expired` that the window holds its last batch only for the other side, or that nobody asks for what a stream
     without window expires. `held` is what the other side's events meet. `nothing` has no rows and all attributes that
-    come to the window, which may read more of them than the query does.
+    come to the window, which may read more of them than the query does. `moves` is the named window that the side is,
+    if that tells every row that comes and leaves.
     """
 
     slot: int
@@ -70,6 +74,7 @@ class Side:
     nothing: EventBatch
     bare: bool = False
     hides_expired: bool = False
+    moves: NamedWindow | None = None
 
     @property
     def is_quiet(self) -> bool:

@@ -1,0 +1,103 @@
+"""Joins with named windows that move in the same step: whole batches give what one event after the other gives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from siddhi.analysis.analyser import analyse
+from siddhi.engine.graph import Graph
+from siddhi.engine.runtime import AppRuntime
+from siddhi.language.parser import parse
+
+APP = """@app:playback define stream S (k string, v int, ts long);
+define window W (k string, v int, ts long) {window} output all events;
+{queries}"""
+WINDOWS = (
+    "length(2)",
+    "length(0)",
+    "time(3)",
+    "externalTime(ts, 3)",
+    "timeLength(3, 2)",
+    "lengthBatch(2)",
+    "sort(2, v)",
+)
+FEEDS = ("from S select k, v, ts insert into W;", "from S[v > 2] select k, v, ts insert into W;")
+JOINS = (
+    "from S unidirectional join W on S.k == W.k select S.v as a, W.v as b insert into Out;",
+    "from S join W on S.k == W.k and S.v < W.v select S.v as a, W.v as b insert into Out;",
+    "from W join S unidirectional on S.v <= W.v select S.v as a, W.v as b insert into Out;",
+    "from S left outer join W on S.k == W.k select S.v as a, W.v as b insert into Out;",
+    "from S[v > 1] as s full outer join W on s.v > W.v select s.v as a, W.v as b insert into Out;",
+    "from S join W on S.k == W.k select S.v as a, max(W.v) as b group by S.k insert all events into Out;",
+    "from W select v as a, v as b insert into Out;",
+)
+events_drawn = st.lists(
+    st.tuples(st.sampled_from(["a", "b", None]), st.integers(0, 4), st.integers(-3, 3)), min_size=1, max_size=20
+)
+
+
+def outcome(app: str, events: list[tuple[Any, ...]], cuts: list[int], saved_at: int = -1) -> list[str]:
+    analysed = analyse(parse(app))
+    told: list[str] = []
+
+    def begin() -> AppRuntime:
+        runtime = AppRuntime(analysed)
+        runtime.add_stream_callback("Out", lambda rows: told.extend(map(repr, rows.to_pylist())))
+        return runtime
+
+    runtime = begin()
+    runtime.start()
+    times = 1_000 + np.cumsum([event[2] for event in events])
+    names, values = [event[0] for event in events], [event[1] for event in events]
+    rows = pa.record_batch(
+        {
+            "_timestamp": pa.array(times, pa.int64()),
+            "_kind": pa.array(np.zeros(len(events), np.int8)),
+            "k": pa.array(names, pa.utf8()),
+            "v": pa.array(values, pa.int32()),
+            "ts": pa.array(times, pa.int64()),
+        }
+    )
+    bounds = [0, *sorted(cuts), len(events)]
+    for place, start in enumerate(bounds[:-1]):
+        if place == saved_at:
+            saved, runtime = runtime.snapshot(), begin()
+            runtime.restore(saved)
+        if bounds[place + 1] > start:
+            runtime.send("S", rows.slice(start, bounds[place + 1] - start))
+    runtime.advance_time(2_000)
+    return told
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    window=st.sampled_from(WINDOWS),
+    queries=st.lists(st.sampled_from(FEEDS + JOINS), min_size=1, max_size=3),
+    events=events_drawn,
+    cuts=st.lists(st.integers(0, 20), max_size=3),
+    saved_at=st.integers(-1, 2),
+)
+def test_a_window_is_seen_as_it_is_at_each_event(
+    window: str, queries: list[str], events: list[tuple[Any, ...]], cuts: list[int], saved_at: int
+) -> None:
+    text = " ".join([*queries, FEEDS[0], JOINS[0]])
+    app = APP.format(window=window, queries=text)
+    cuts = [min(cut, len(events)) for cut in cuts]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Graph, "columnar", lambda *_, **_alone: None)
+        wanted = outcome(app, events, list(range(1, len(events))))
+    assert outcome(app, events, cuts, saved_at) == wanted
+
+
+def test_a_join_with_a_window_that_its_own_events_feed_goes_in_whole_batches() -> None:
+    for join in JOINS[:5]:
+        analysed = analyse(parse(APP.format(window="time(3)", queries=f"{FEEDS[0]} {join}")))
+        explained = AppRuntime(analysed).explain()
+        full = "full outer" in join  # rows of the window that meet nothing go out, too
+        assert any("one by one" in warning for query in explained.queries for warning in query.warnings) == full
