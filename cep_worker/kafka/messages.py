@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
@@ -13,6 +14,7 @@ import pyarrow as pa
 
 from cep_common.errors import InputError
 from cep_common.link_messages import StreamSchema
+from cep_worker.error_store.entries import Failed
 from cep_worker.mappers.csv_events import CsvFormat
 from cep_worker.mappers.refusals import EventsRefusedError
 from cep_worker.mappers.sources import EventReader, LineReader, SourceFormat
@@ -22,6 +24,8 @@ from siddhi.column_names import TIMESTAMP
 from topology.frames import CURRENT, arrow_schema, concatenate
 
 LONGEST_REASON = 500
+TOGETHER = 100
+"""So many messages are one entry at most."""
 _LINE_END = b"\n"
 _STORED = StreamSchema(
     "kafka",
@@ -56,6 +60,17 @@ class Refused(NamedTuple):
 
     message: Message
     reason: str
+
+
+def failed_messages(refused: Sequence[Refused], now_ms: int) -> Iterator[Failed]:
+    """The messages as the error store keeps them; those that follow each other and are wrong in one way are together,
+    as far as one entry should hold them."""
+    for _, alike in groupby(refused, key=lambda one: (one.reason, one.message.topic, one.message.partition)):
+        found = list(alike)
+        for place in range(0, len(found), TOGETHER):
+            some = found[place : place + TOGETHER]
+            last = f" to {some[-1].message.offset}" if len(some) > 1 else ""
+            yield Failed(stored(some, now_ms), f"{some[0].message.place()}{last}: {some[0].reason}")
 
 
 class Messages(Protocol):

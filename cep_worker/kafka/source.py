@@ -26,11 +26,10 @@ from cep_common.errors import ConfigError, InputError
 from cep_common.worker_reports import PartitionReport
 from cep_worker.connectors import Declared
 from cep_worker.error_store.desk import Attempt
-from cep_worker.error_store.entries import Failed
 from cep_worker.error_store.entries import Origin as Failing
 from cep_worker.kafka.client import Errors, common_settings, explained, library, made, refuse_brokers
 from cep_worker.kafka.fetched import Fetched
-from cep_worker.kafka.messages import MessageReader, Refused, StoredMessages, stored
+from cep_worker.kafka.messages import MessageReader, Refused, StoredMessages, failed_messages
 from cep_worker.kafka.positions import OutOfRangeError, Position
 from cep_worker.kafka.readings import Reader, Reading, Readings
 from cep_worker.kafka.seen import Seen
@@ -314,9 +313,7 @@ class KafkaSource:
     def _keep_failed(self, refused: Sequence[Refused]) -> None:
         if not refused:
             return
-        failed = [
-            Failed(stored([one], self._context.now_ms()), f"{one.message.place()}: {one.reason}") for one in refused
-        ]
+        failed = list(failed_messages(refused, self._context.now_ms()))
         origin = Failing(self._plan, self._context.declared.connector.stream, "source", self._context.label)
         kept = self._context.errors.keep(origin, failed)
         self.dropped_events += len(refused)
@@ -340,8 +337,7 @@ class KafkaSource:
             attempt.refuse(error if isinstance(error, InputError) else InputError("failed-again", str(error)))
             return
         if refused:
-            now_ms = self._context.now_ms()
-            attempt.failed([Failed(stored([one], now_ms), f"{one.message.place()}: {one.reason}") for one in refused])
+            attempt.failed(failed_messages(refused, self._context.now_ms()))
         attempt.end()
 
     def _newest(self, origins: Sequence[bytes]) -> list[int | None]:

@@ -8,7 +8,14 @@ from manager_world import KEY, World, driver, receiver, serves, task, topology, 
 from cep_common.driver_messages import CheckpointReport, CheckpointSettings, RegisterDriver, SavepointReport
 from cep_common.error_records import ErrorRecord
 from cep_common.task_messages import RegisterTask
-from cep_common.worker_reports import ConnectorReport, HeldReport, ListenerReport, PublisherReport, SpoolReport
+from cep_common.worker_reports import (
+    ConnectorReport,
+    HeldReport,
+    ListenerReport,
+    PartitionReport,
+    PublisherReport,
+    SpoolReport,
+)
 
 NOW_MS = 1_767_225_665_000
 HOSTILE = "<script>alert(1)</script><b>'\"&"
@@ -82,6 +89,17 @@ def ailing_world() -> World:
             fsync="interval",
             connectors=(
                 ConnectorReport("source", "http", KEY.tenant, KEY.plan, "Departures"),
+                ConnectorReport(
+                    "source",
+                    "kafka",
+                    KEY.tenant,
+                    KEY.plan,
+                    "Arrivals",
+                    partitions=(
+                        PartitionReport("arrivals", 1, 12_040, 12_038, 15_040),
+                        PartitionReport("arrivals", 0, 7),
+                    ),
+                ),
                 ConnectorReport(
                     "sink", "http", KEY.tenant, KEY.plan, "KnockOns", f"answered 503 {HOSTILE}", 310, 1_400
                 ),

@@ -10,6 +10,7 @@ from ailing_world import HOSTILE, NOW_MS, ailing_world
 from flask.testing import FlaskClient
 from manager_world import KEY, FakeView, World, driver, plan, task
 
+from cep_cli.status_text import plan_status
 from cep_common.clock import ManualClock
 from cep_common.messages import RegisterWorker
 from cep_common.security.access import AccessRole
@@ -297,3 +298,21 @@ def test_a_worker_that_fell_silent_is_shown_as_lost_for_a_minute(client: FlaskCl
     assert "last heard" in text_of(client, "/workers/worker-1")
     view.world.tick(after_ms=60_000)
     assert client.get("/workers/worker-1").status_code == 404
+
+
+# ---- topics ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_plan_shows_who_reads_which_partition_and_how_far(client: FlaskClient) -> None:
+    shown = text_of(client, "/fragments/plans/Storms")
+    assert "arrivals 0 Arrivals worker-1 0 7 – –" in shown
+    assert "arrivals 1 Arrivals worker-1 3 000 12040 12038 15040" in shown
+    told = client.get("/api/v1/plans/Storms").json
+    assert told is not None
+    assert told["status"]["topics"][1] == {
+        "worker": "worker-1", "stream": "Arrivals", "topic": "arrivals", "partition": 1,
+        "position": 12_040, "committed": 12_038, "end": 15_040, "lag": 3_000,
+    }  # fmt: skip
+    assert "arrivals[1] for Arrivals at worker-1 : lag 3000, read up to 12040 of 15040, committed 12038" in plan_status(
+        told
+    )

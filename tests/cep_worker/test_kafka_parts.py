@@ -15,7 +15,7 @@ from cep_common.messages import Connector
 from cep_common.reach.guard import Guard, Reach
 from cep_common.worker_reports import PartitionReport
 from cep_worker.kafka.client import library
-from cep_worker.kafka.messages import Message, MessageReader, Refused, StoredMessages, stored
+from cep_worker.kafka.messages import Message, MessageReader, Refused, StoredMessages, failed_messages, stored
 from cep_worker.kafka.positions import Known, OutOfRangeError, Position, in_range, mark, marked_position, start
 from cep_worker.kafka.sequences import BLOCK, HeaderError, Numbers, with_header, without_header
 from cep_worker.mappers.json_paths import JsonFormat
@@ -219,6 +219,14 @@ def test_one_wrong_message_does_not_take_others_with_it() -> None:
     assert (len(kept), kept.payloads(), kept.message(0).headers) == (2, [b"x", b""], [("h", b"v"), ("h", b"w")])
     with pytest.raises(ValueError, match="no messages of Kafka"):
         StoredMessages(batch)
+
+
+def test_messages_that_are_wrong_in_one_way_are_one_entry() -> None:
+    some = _Some(*[b"x"] * 250)
+    refused = [Refused(some.message(index), "why") for index in range(250)]
+    found = list(failed_messages([*refused, Refused(some.message(0), "else")], 9))
+    assert [one.events.num_rows for one in found] == [100, 100, 50, 1]
+    assert [one.reason for one in found][::3] == ["t[1] offset 10 to 109: why", "t[1] offset 10: else"]
 
 
 def test_a_refused_message_names_its_place() -> None:
