@@ -179,8 +179,10 @@ class StageHosts:
     ) -> list[HostInstruction]:
         """A host has said what runs and has ended in it, and whom it blames for what."""
         host = self.hosts.get(name)
-        if host is None or not self.move(host, HostMove.REGISTER):
+        if host is None:
             return []
+        if not self.move(host, HostMove.REGISTER):  # its job was cancelled before Spark knew of it
+            return [HostInstruction(HostAction.END_HOST, name)]
         host.heard_ms = now_ms
         for blame in blames:
             self._strike(blame, now_ms)

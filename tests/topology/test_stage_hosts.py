@@ -194,6 +194,13 @@ def test_an_order_is_repeated_until_the_host_shows_that_it_was_followed() -> Non
     assert hosts.beat("d-1", told(seat("p"), "ended")) == [], "told again, since the answer was lost"
 
 
+def test_a_host_that_registers_though_it_was_ended_is_ended_again() -> None:
+    hosts = Hosts()
+    hosts.place("p")
+    assert actions(hosts.tick(START_MS)) == [("END_HOST", "d-1", "")]
+    assert actions(hosts.beat("d-1", told(seat("p")))) == [("END_HOST", "d-1", "")]
+
+
 def test_a_task_that_nobody_knows_is_ended() -> None:
     hosts = up("p")
     assert actions(hosts.beat("d-1", told(seat("p")), told(seat("old", attempt=3)))) == [("END_TASK", "d-1", "old")]
