@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 from kafka_broker import Broker
@@ -68,6 +68,10 @@ class Topic:
         consumer.commit(offsets=[TopicPartition(self.name, partition, offset)], asynchronous=False)
         consumer.close()
 
+    def stranger(self) -> Stranger:
+        """Somebody else who reads the topic under the plan's group."""
+        return Stranger(self)
+
     def delete_before(self, offset: int, partition: int = 0) -> None:
         """Messages before the offset are gone, as after retention."""
         from confluent_kafka import TopicPartition  # noqa: PLC0415
@@ -104,3 +108,27 @@ class Topic:
             **{name.replace("_", "."): text for name, text in options.items()},
         }
         return msgspec.structs.replace(PLAN, sinks=(Connector("Alerts", "kafka", given, mapper, mapped or {}),))
+
+
+class Stranger:
+    """A consumer that is no worker: it takes what it gets of the group's partitions and commits it."""
+
+    def __init__(self, topic: Topic) -> None:
+        from confluent_kafka import Consumer  # noqa: PLC0415 - an extra
+
+        settings = {"bootstrap.servers": topic.servers, "group.id": topic.group, "log_level": 0}
+        self._consumer = Consumer({**settings, "heartbeat.interval.ms": 200, "auto.offset.reset": "latest"})
+        self._consumer.subscribe([topic.name])
+        self.taken = 0
+
+    def pump(self) -> None:
+        message = self._consumer.poll(0.05)
+        if message is not None and message.error() is None:
+            self._consumer.commit(message, asynchronous=False)
+            self.taken += 1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._consumer.close()

@@ -301,6 +301,34 @@ def test_two_workers_share_partitions_and_hand_them_over(make_world: Callable[..
     assert sorted(delays(first) + delays(second)) == [1, 2, 3, 4, 5, 11, 12, 13, 14, 15]
 
 
+def test_nothing_is_lost_to_a_stranger_in_the_group(world: World, kafka: Broker) -> None:
+    topic = Topic(kafka, partitions=2)
+    world.start(topic.source(optional_configuration="heartbeat.interval.ms:200"))
+    receiver = world.connected_receiver()
+    for partition in range(2):
+        topic.events(10 * partition, 1, partition)
+    until(lambda: sorted(delays(receiver)) == [0, 10], receiver)
+    with topic.stranger() as stranger:
+        until(lambda: len(partitions(world)) == 1, stranger, receiver, deadline_ms=20_000)
+        for partition in range(2):
+            topic.events(10 * partition + 1, 1, partition)
+        until(lambda: stranger.taken == 1, stranger, receiver)
+        until(lambda: len(receiver.rows()) == 3, receiver, stranger)
+    until(lambda: sorted(delays(receiver)) == [0, 1, 10, 11], receiver, deadline_ms=20_000)
+
+
+def test_a_plan_without_logs_goes_on_where_it_committed(world: World, kafka: Broker) -> None:
+    topic = Topic(kafka)
+    plan = msgspec.structs.replace(topic.source(), delivery="at-most-once")
+    topic.events(1, 2)
+    world.start(plan)
+    receiver = world.connected_receiver()
+    until(lambda: delays(receiver) == [1, 2], receiver)
+    restarted(world, plan)
+    topic.events(3, 2)
+    until(lambda: delays(receiver) == [1, 2, 3, 4], receiver)
+
+
 def test_event_time_waits_for_each_partition_and_new_ones_are_read(
     make_world: Callable[..., World], kafka: Broker
 ) -> None:
