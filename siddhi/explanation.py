@@ -19,8 +19,8 @@ class RuledOut(msgspec.Struct, frozen=True):
 
 class ExplainedOperator(msgspec.Struct, frozen=True):
     """An operator of a query. `part` is what it does: input, selection, output rate or table. `execution` is compiled,
-    whole batches, key by key or event by event. `event_ns` and `batch_us` are what an event and a batch cost at most,
-    as measured; None where that is not known."""
+    whole batches, chunk by chunk, key by key or event by event. `event_ns` and `batch_us` are what an event and a batch
+    cost, as measured; None where that is not known."""
 
     part: str
     operator: str
@@ -35,7 +35,7 @@ class ExplainedQuery(msgspec.Struct, frozen=True):
 
     `shared` says with which other queries it shares work, empty if with none. `event_ns` is the expected cost of an
     event in batches of 4,096, `single_us` of an event that comes alone; None where an operator's is not known.
-    `warnings` say where the query runs event by event or key by key.
+    `warnings` say where Python code runs for each event, chunk or key.
     """
 
     name: str

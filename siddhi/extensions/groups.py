@@ -31,6 +31,8 @@ class RowAggregator(Aggregator, Generic[Group]):
     with an item that has `refused`.
     """
 
+    by_row = True
+
     whole_rows = False
 
     def __init__(self, call: model.Aggregate, context: OperatorContext) -> None:

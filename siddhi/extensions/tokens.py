@@ -16,6 +16,7 @@ from siddhi.engine.expressions.compiler import ExpressionCompiler
 from siddhi.engine.expressions.evaluation import Evaluation, to_column
 from siddhi.engine.filters import drop_failed
 from siddhi.engine.operator import Operator, Step
+from siddhi.engine.planner.choices import Execution
 from siddhi.engine.state import State
 from siddhi.engine.time_limits import call_limit
 from siddhi.extensions.rows import RowError, limited
@@ -27,6 +28,8 @@ MOST_TOKENS = 1_000_000
 class Tokens(Operator):
     """One row for each of `tokens`, with these as the attributes that the call appends. Each is a chunk of its own,
     unless those of a chunk stay `together`. Those of one chunk fail together where they go."""
+
+    execution = Execution.EVENTS
 
     together = False
 

@@ -21,6 +21,8 @@ from siddhi.engine.state import State
 class UnionSet(Aggregator):
     """The set of all elements of the sets held; a row whose argument is null or no set fails."""
 
+    by_row = True
+
     can_fail = True
 
     def __init__(self, call: model.Aggregate, context: OperatorContext) -> None:

@@ -46,8 +46,9 @@ class AggregateInput:
 
 
 class Aggregator(ABC):
-    """The running state of one aggregate, one value a group."""
+    """The running state of one aggregate, one value a group. `by_row` says that Python code runs for each row."""
 
+    by_row = False
     can_fail = False
 
     @abstractmethod
@@ -101,6 +102,7 @@ class AggregateNode(Node):
         self.argument = arguments[0] if arguments else None
         self.others = arguments[1:]
         self.aggregator = AGGREGATORS.find(call.namespace, call.name, call.syntax)(call, context)
+        self.by_row = self.aggregator.by_row
         self.can_fail = self.aggregator.can_fail or any(argument.can_fail for argument in arguments)
 
     def evaluate(self, evaluation: Evaluation) -> Value:

@@ -27,6 +27,7 @@ from siddhi.engine.joins.meeting import meet_held
 from siddhi.engine.joins.side import Side
 from siddhi.engine.joins.sliding import SlidingJoin
 from siddhi.engine.operator import MergedRows, MergingOperator, Stateful, Step
+from siddhi.engine.planner.choices import Execution
 from siddhi.engine.state import State
 from siddhi.engine.state_size import StateSize, total
 from siddhi.engine.strings import StringPool
@@ -58,6 +59,10 @@ class JoinOperator(MergingOperator):
         self.tracked = self._tracked_side(condition)
         """The side that is a named window whose moves the join can follow, if that is so."""
         self._condition = condition
+        if self.sliding is not None:
+            self.execution = Execution.COMPILED
+        elif self.steady is None and self.tracked is None:
+            self.execution = Execution.CHUNKS
         held = [node for side in sides for node in side.held.aggregates]
         self._aggregates = [_Aggregates(held)] if held else []
         self._left_first: tuple[bool, bool] | None = None

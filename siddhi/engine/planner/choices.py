@@ -22,6 +22,8 @@ class Execution(Enum):
     """One compiled loop over the columns."""
     BATCHES = "whole batches"
     """A fixed number of array operations for each batch."""
+    CHUNKS = "chunk by chunk"
+    """Python code runs for each chunk: an event, or what left a window together."""
     KEYS = "key by key"
     """Python code runs for each key of a batch."""
     EVENTS = "event by event"

@@ -13,7 +13,7 @@ from siddhi.explanation import ExplainedOperator, ExplainedQuery, RuledOut
 
 BATCH = 4_096
 """The size of batches for which the cost of an event is given."""
-_SLOW = (Execution.EVENTS, Execution.KEYS)
+_SLOW = (Execution.EVENTS, Execution.KEYS, Execution.CHUNKS)
 
 
 def explain_query(query: Query, obstacles: Mapping[str, str], shared: str) -> ExplainedQuery:

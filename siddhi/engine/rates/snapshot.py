@@ -13,6 +13,7 @@ from siddhi.engine.batch import EventBatch
 from siddhi.engine.column import Column
 from siddhi.engine.kinds import CURRENT, EXPIRED, RESET
 from siddhi.engine.operator import Step
+from siddhi.engine.planner.choices import Execution
 from siddhi.engine.rates.limiter import Limiter, groups_of
 from siddhi.engine.state import State
 from siddhi.engine.state_size import StateSize, held_bytes
@@ -52,6 +53,8 @@ class Snapshot(Limiter):
     Otherwise groups are forgotten when no row of theirs is held. Grouped queries tell no resets: their rows leave as
     they expire.
     """
+
+    execution = Execution.EVENTS
 
     def __init__(
         self,

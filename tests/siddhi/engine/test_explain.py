@@ -15,6 +15,7 @@ from siddhi.explanation import ExplainedQuery, ExplainedStage, explanation_text
 from siddhi.language.parser import parse
 
 STREAMS = "@app:playback define stream S (k string, v long); define stream T (k string, v long); "
+FAST = (Execution.COMPILED.value, Execution.BATCHES.value)
 
 
 def explained(text: str) -> tuple[ExplainedQuery, ...]:
@@ -53,7 +54,7 @@ def test_every_operator_that_works_event_by_event_is_warned_of() -> None:
         "partition with (k of S) begin from S#window.cron('* * * * * ?') select k, v insert into Out; end;",
     ):
         (query,) = explained(text)
-        slow = [one for one in query.operators if one.execution in (Execution.EVENTS.value, Execution.KEYS.value)]
+        slow = [one for one in query.operators if one.execution not in FAST]
         assert len(query.warnings) == len(slow)
 
 
@@ -62,6 +63,8 @@ def test_functions_that_are_called_row_by_row_are_named() -> None:
         "from S select convert(v, 'string') as t, UUID() as u, convert(v, 'double') as d insert into Out;"
     )
     assert query.warnings == ("called in Python for each event, or each different value: convert, UUID",)
+    (grouped,) = explained("from S#window.length(5) select str:groupConcat(k) as t insert into Out;")
+    assert grouped.warnings == ("called in Python for each event, or each different value: groupConcat",)
     (numbers,) = explained("from S select convert(v, 'double') as d insert into Out;")
     assert not numbers.warnings
 
@@ -71,6 +74,15 @@ def test_events_that_go_one_by_one_are_warned_of_at_each_query_that_they_reach()
         "from S[v > 0] select k, v - 1L as v insert into M; from M[v > 0] select k, v insert into S;"
     )
     assert all(any("circle" in one for one in query.warnings) for query in (first, second))
+
+
+def test_joins_of_windows_that_do_not_slide_go_chunk_by_chunk() -> None:
+    text = "from S#window.{0} as a join T#window.{0} as b on a.k == b.k select a.k as k, b.v as v insert into Out;"
+    (sliding,) = explained(text.format("length(5)"))
+    assert sliding.operators[0].execution == Execution.COMPILED.value
+    (batches,) = explained(text.format("timeBatch(1 sec)"))
+    assert batches.operators[0].execution == Execution.CHUNKS.value
+    assert batches.warnings
 
 
 def test_queries_that_share_an_index_say_so() -> None:
