@@ -33,6 +33,7 @@ from siddhi.language.ast import AttributeType
 
 if TYPE_CHECKING:
     from siddhi.engine.tables.matching import Pairs
+    from siddhi.engine.tables.write_loop import Prepared
 
 
 NO_VALIDITY: BoolArray = np.zeros((0, 0), dtype=np.bool_)
@@ -67,6 +68,8 @@ class Table:
         """What the table held at each moment of the step that runs, if someone looks at that."""
         self.log: Int64Array = np.zeros((LOG_LINES, 64), dtype=np.int64)
         self._heads = self._tails = NO_POSITIONS
+        self.prepared: dict[tuple[int, ...], Prepared] = {}
+        """What loops that write to the table know of their queries' plans."""
         self.indexes: dict[tuple[str, ...], HashIndex] = {}
         self.key = self.index_on(self.primary_key) if self.primary_key else None
 

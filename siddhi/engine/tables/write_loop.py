@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from siddhi.engine.arrays import INT64, BoolArray, Int64Array
+from siddhi.engine.arrays import INT64, BoolArray, FloatArray, Int64Array
 from siddhi.engine.batch import EventBatch
 from siddhi.engine.column import DTYPES, Column
 from siddhi.engine.kernels import NO_MASK
@@ -69,6 +69,25 @@ class Write(NamedTuple):
     rank: int = 0
 
 
+_PREPARED = 64
+"""So many plans are remembered with a table."""
+
+
+class Prepared(NamedTuple):
+    """What does not change from batch to batch: the index that finds rows, those that the loop keeps up to date and
+    those that follow it, whether rows are deleted, the writers, their programs, and registers. It keeps the plans, by
+    whose identity it is found."""
+
+    plans: Sequence[WritePlan]
+    lookup: HashIndex | None
+    live: Sequence[HashIndex]
+    touched: Sequence[HashIndex]
+    deletes: bool
+    writers: Int64Array
+    lines: Int64Array
+    registers: tuple[Int64Array, FloatArray, BoolArray]
+
+
 class _Load(NamedTuple):
     """What the loop knows of the events of one write."""
 
@@ -90,25 +109,22 @@ _TRUE_BY_DEFAULT = frozenset(_Load._fields.index(name) for name in ("inputs_vali
 def carry_out(table: Table, writes: Sequence[Write], *, recorded: bool = False) -> list[int]:
     """The `writes` have been done in the order of their events; returns how many rows each was refused. `recorded` says
     that the table knows until the end of the step what it held at which moment."""
-    index = next((write.plan.keyed_by for write in writes if write.plan.keyed_by is not None), None)
+    prepared = _prepare(table, writes)
+    index, live, touched = prepared.lookup, prepared.live, prepared.touched
     load = _beside([_load(table, write, index) for write in writes], [write.batch.size for write in writes])
     units, moments = _units(writes, in_order=recorded or len(writes) > 1)
-    writers, lines = _writers(writes)
-    changed = frozenset[str]().union(*(write.plan.changed for write in writes))
-    live = [one for one in (index, table.key) if one is not None]
-    touched = [one for one in table.indexes.values() if one not in live and not changed.isdisjoint(one.names)]
+    writers, lines = prepared.writers, prepared.lines
+    writers[:, REFUSED] = 0
     inserts = sum(write.batch.size for write in writes if write.plan.action in (INSERT, UPSERT))
-    deletes = any(write.plan.action == DELETE for write in writes)
     first, most = table.used, table.used + inserts
     counters: Int64Array = np.zeros(COUNTERS, dtype=np.int64)
     counters[USED], counters[ALIVE], counters[COPIES] = first, len(table), most
     table.make_room(most)
     for one in live:
         one.make_room(most)
-    registers = max(len(lines), 1)
-    whole, broken = np.zeros(registers, dtype=np.int64), np.zeros(registers, dtype=np.float64)
-    known, missed = np.zeros(registers, dtype=np.bool_), np.empty(int((units[:, 2] - units[:, 1]).max()), INT64)
-    gone: Int64Array = np.empty(len(table) + inserts if deletes else 0, INT64)
+    whole, broken, known = prepared.registers
+    missed: Int64Array = np.empty(int((units[:, 2] - units[:, 1]).max()), INT64)
+    gone: Int64Array = np.empty(len(table) + inserts if prepared.deletes else 0, INT64)
     dirty = np.zeros(most if touched else 0, dtype=np.bool_)
     log, heads, tails = (table.log, *table.heads_and_tails()) if recorded else (_NO_LOG, _NOTHING, _NOTHING)
     if any(len(mask) for mask in (load.fresh_valid, load.nulls)) or not load.inputs_valid.all():
@@ -223,15 +239,16 @@ def _units(writes: Sequence[Write], *, in_order: bool) -> tuple[Int64Array, Int6
         units[-1, 2] = offset = offset + batch.size
         parts.append(units)
         if in_order:
-            ranks = np.full(len(starts), rank)
-            moments.append(np.stack([batch.orders[starts], batch.clocks[starts], ranks]))
+            times: Int64Array = np.empty((3, len(starts)), INT64)
+            times[0], times[1], times[2] = batch.orders[starts], batch.clocks[starts], rank
+            moments.append(times)
     if not in_order:
         return parts[0], _NO_LINES
+    if len(parts) == 1:
+        return parts[0], moments[0]
     units, times = np.concatenate(parts), np.concatenate(moments, axis=1)
-    if len(parts) > 1:
-        order = np.lexsort((times[2], times[1], times[0]))
-        units, times = units[order], times[:, order]
-    return units, np.ascontiguousarray(times)
+    order = np.lexsort((times[2], times[1], times[0]))
+    return units[order], np.ascontiguousarray(times[:, order])
 
 
 def _starts(batch: EventBatch) -> Int64Array:
@@ -242,10 +259,21 @@ def _starts(batch: EventBatch) -> Int64Array:
     return np.append(0, np.flatnonzero(ids[1:] != ids[:-1]) + 1)
 
 
-def _writers(writes: Sequence[Write]) -> tuple[Int64Array, Int64Array]:
-    writers: Int64Array = np.zeros((len(writes), WRITER_LINES), dtype=np.int64)
+def _prepare(table: Table, writes: Sequence[Write]) -> Prepared:
+    """What the loop needs to know of the writes' plans, made once as long as the table has no new index."""
+    key = (len(table.indexes), *(id(write.plan) for write in writes))
+    prepared = table.prepared.get(key)
+    if prepared is None:
+        if len(table.prepared) >= _PREPARED:  # questions from outside have plans of their own
+            table.prepared.clear()
+        prepared = table.prepared[key] = _new_prepared(table, [write.plan for write in writes])
+    return prepared
+
+
+def _new_prepared(table: Table, plans: Sequence[WritePlan]) -> Prepared:
+    writers: Int64Array = np.zeros((len(plans), WRITER_LINES), dtype=np.int64)
     programs, start = [], 0
-    for number, (_, plan, _, _) in enumerate(writes):
+    for number, plan in enumerate(plans):
         lines = plan.program.lines
         writers[number, ACTION] = plan.action
         writers[number, BY_KEY] = plan.keyed_by is not None
@@ -253,4 +281,11 @@ def _writers(writes: Sequence[Write]) -> tuple[Int64Array, Int64Array]:
         start += len(lines)
         writers[number, END] = start
         programs.append(lines)
-    return writers, np.concatenate(programs)
+    index = next((plan.keyed_by for plan in plans if plan.keyed_by is not None), None)
+    changed = frozenset[str]().union(*(plan.changed for plan in plans))
+    live = [one for one in (index, table.key) if one is not None]
+    touched = [one for one in table.indexes.values() if one not in live and not changed.isdisjoint(one.names)]
+    room = max(start, 1)
+    registers = (np.zeros(room, dtype=np.int64), np.zeros(room, dtype=np.float64), np.zeros(room, dtype=np.bool_))
+    deletes = any(plan.action == DELETE for plan in plans)
+    return Prepared(plans, index, live, touched, deletes, writers, np.concatenate(programs), registers)
