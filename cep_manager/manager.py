@@ -6,7 +6,7 @@ import importlib.metadata
 import logging
 import os
 import platform
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable
 
 from cep_common.clock import Clock
 from cep_common.ids import PlanKey
@@ -94,9 +94,10 @@ class Manager(SampleCommands):
         self.folder = PlanFolderWatch(config.plan_folder, self)
         self.recorder = MetricRecorder(config.metrics.tables, service.led, clock)
 
-    def plans(self, tenant: int) -> tuple[PlanSummary, ...]:
+    def plans(self, tenant: int, only: Collection[PlanKey] | None = None) -> tuple[PlanSummary, ...]:
         snapshot = self._live_snapshot()
-        keys = sorted(key for key in snapshot.plans if key.tenant == tenant)
+        chosen = snapshot.plans if only is None else [key for key in only if key in snapshot.plans]
+        keys = sorted(key for key in chosen if key.tenant == tenant)
         return tuple(_summary(snapshot, snapshot.plans[key]) for key in keys)
 
     def plan(self, key: PlanKey) -> PlanDetails:

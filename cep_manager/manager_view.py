@@ -272,8 +272,8 @@ class Tail(Protocol):
 class ManagerView(Protocol):
     """All that console and REST API need. Any thread may call; errors are `ManagerError`s."""
 
-    def plans(self, tenant: int) -> tuple[PlanSummary, ...]:
-        """The tenant's plans, in order of name."""
+    def plans(self, tenant: int, only: Collection[PlanKey] | None = None) -> tuple[PlanSummary, ...]:
+        """The tenant's plans, in order of name; `only` some of them: a status takes its time."""
 
     def plan(self, key: PlanKey) -> PlanDetails:
         """One plan. Raises UnknownPlanError."""

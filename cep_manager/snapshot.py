@@ -8,7 +8,7 @@ import msgspec
 
 from cep_common.driver_messages import RegisterDriver
 from cep_common.ids import PlanKey
-from cep_common.messages import RegisterWorker
+from cep_common.messages import RegisterWorker, WorkerPlanReport
 from cep_common.task_messages import RegisterTask
 from cep_manager.checkpoint_history import KnownCheckpoint
 from cep_manager.exceptions.model import ErrorGroup
@@ -18,6 +18,8 @@ from cep_manager.registry import EndpointRecord
 from cep_manager.samples import PlanSamples
 from cep_manager.statistics.history import History
 from cep_manager.worker_admission import Stranger
+
+PlanReports = list[tuple[Member[RegisterWorker], WorkerPlanReport]]
 
 
 class Snapshot(msgspec.Struct, frozen=True):
@@ -50,6 +52,21 @@ class Snapshot(msgspec.Struct, frozen=True):
     """Workers that are gone, lately or not, and may still have events of a plan."""
     strangers: tuple[Stranger, ...] = ()
     """Workers that are refused, or that came back without what they had."""
+
+    _sorted: list[tuple[tuple[Member[RegisterWorker], ...], dict[PlanKey, PlanReports]]] = []
+    """What `workers` say, by plan, once somebody has asked for it."""
+
+    def reports_of(self, key: PlanKey) -> PlanReports:
+        """Return what workers, live or not, say of the plan. The first call sorts all that they say, so that a list of
+        a thousand plans does not look through it a thousand times."""
+        workers, reports = self._sorted[0] if self._sorted else ((), {})
+        if workers is not self.workers:
+            reports = {}
+            for worker in self.workers:
+                for report in worker.latest.plans:
+                    reports.setdefault(report.key, []).append((worker, report))
+            self._sorted[:] = [(self.workers, reports)]
+        return reports.get(key, [])
 
     def key_named(self, tenant: int, name: str) -> PlanKey | None:
         """Return the key of the deployed plan of that name."""

@@ -243,10 +243,8 @@ def worker_reports(snapshot: Snapshot, key: PlanKey, epoch: int) -> WorkerReport
     """What each live worker says of the plan in its epoch; workers that have not taken it up are left out."""
     return tuple(
         (worker, report)
-        for worker in snapshot.workers
-        if worker.live(snapshot.now_ms, snapshot.lease_ms)
-        for report in worker.latest.plans
-        if report.key == key and report.epoch == epoch
+        for worker, report in snapshot.reports_of(key)
+        if report.epoch == epoch and worker.live(snapshot.now_ms, snapshot.lease_ms)
     )
 
 

@@ -34,16 +34,28 @@ from cep_manager.graph_model import TopologyGraph
 from cep_manager.manager_view import ManagerView, Outcome, PlanDetails, PlanSummary
 from cep_manager.operations import OperationKind
 from cep_manager.plan_commands import MOST_WORKERS
+from cep_manager.plan_list import PlanFilter, matching
 from cep_manager.status import PlanStatus
 
 RestoreFrom = Annotated[str, Meta(description="The savepoint to begin from; `none`: without state")]
 
 
 class PlanList(msgspec.Struct, frozen=True):
-    """The plans of a tenant."""
+    """The plans of a tenant that were asked for; `total` match, whether listed or not."""
 
     tenant: int
     plans: tuple[PlanSummary, ...]
+    total: int
+
+
+class ListingPlans(PlanFilter, frozen=True):
+    """Which plans are listed."""
+
+    q: Annotated[str, Meta(description="With all of these words in name, description, state or rule set")] = ""
+    state: Annotated[str, Meta(description="In this state")] = ""
+    rule_set: Annotated[str, Meta(description="Of this rule set")] = ""
+    offset: Annotated[int, Meta(ge=0, description="Without the first ones, so many")] = 0
+    limit: Annotated[int, Meta(ge=1, le=100_000, description="At most so many")] = 100_000
 
 
 class Deploying(msgspec.Struct, frozen=True):
@@ -109,10 +121,11 @@ def plan_routes(api: Api, view: ManagerView) -> None:
 
 
 def _store_routes(api: Api, view: ManagerView) -> None:
-    @api.get("/plans", "The tenant's plans with their status", answers=PlanList)
-    def list_plans() -> PlanList:
+    @api.get("/plans", "The tenant's plans with their status", answers=PlanList, query=ListingPlans)
+    def list_plans(query: ListingPlans) -> PlanList:
         tenant = read_tenant(request)
-        return PlanList(tenant, view.plans(tenant))
+        found = sorted(one.key for one in matching(view.overview().snapshot, tenant, query))
+        return PlanList(tenant, view.plans(tenant, found[query.offset :][: query.limit]), len(found))
 
     @api.post(
         "/plans",

@@ -35,6 +35,9 @@ NOTICES = {
     "release": "{plan} does not wait for first events any more.",
     "sample": "Events of {plan} are being sampled: each stage's page shows them.",
     "unsample": "Events of {plan} are not being sampled any more.",
+    "all-activate": "{plans} plans were activated: workers take events in for them.",
+    "all-deactivate": "{plans} plans were deactivated: workers take no events in for them, their state is kept.",
+    "all-undeploy": "{plans} plans are being undeployed: each goes when what was accepted for it is worked off.",
     "as-before": "{plan} is as asked for already; nothing was changed.",
 }
 
@@ -70,7 +73,7 @@ def fragment(show: Callable[..., Page]) -> Callable[..., Page]:
 def notice_of_deed(plan: str = "") -> str:
     """What the deed that led to this page did to `plan` (else the plan that the address names); empty without one."""
     text = NOTICES.get(request.args.get("notice", ""), "")
-    counts = {name: _count(request.args.get(name, "")) for name in ("events", "results")}
+    counts = {name: _count(request.args.get(name, "")) for name in ("events", "results", "plans")}
     return text.format(plan=plan or request.args.get("plan", ""), **counts)
 
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import msgspec
 
-from cep_common.ids import PlanKey
 from cep_common.task_messages import StatisticsLevel
 from cep_manager.console.presenters import STATE_TONES, Line, present_status
 from cep_manager.console.text import duration, latency, plural, rate
-from cep_manager.manager_view import PlanSummary
 from cep_manager.plan_figures import plan_figure
-from cep_manager.plan_state import PlanState
+from cep_manager.plan_list import NOT_AT_WORK, PlanEntry, PlanPage
 from cep_manager.snapshot import Snapshot
+from cep_manager.status import plan_status
 
-NOT_AT_WORK = (PlanState.INACTIVE, PlanState.WAITING, PlanState.FAILED, PlanState.KILLED)
+PAGE = 50
+"""So many plans are on a page of the list."""
 
 
 class PlanLine(msgspec.Struct, frozen=True):
@@ -37,41 +37,59 @@ class PlanLine(msgspec.Struct, frozen=True):
     intake: bool
     trace: bool
     statistics: StatisticsLevel
+    rule_set: str
     words: str
 
 
 class PlanLists(msgspec.Struct, frozen=True):
-    """The plans that are at work, and those that are not: deactivated, waiting, failed."""
+    """The plans of a page of the list that are at work, and those that are not: deactivated, waiting, failed. `found`
+    says which of all that match are shown, where that is not all; `page` is the number of the page, from 1, of
+    `pages`."""
 
     active: tuple[PlanLine, ...]
     inactive: tuple[PlanLine, ...]
     tally: str
+    found: str
+    page: int
+    pages: int
+    known: int
+    total: int
+    states: tuple[str, ...]
+    rule_sets: tuple[str, ...]
 
 
-def present_plans(plans: tuple[PlanSummary, ...], snapshot: Snapshot) -> PlanLists:
-    """The lists; a plan that `snapshot` does not have any more is left out."""
-    known = [(one, snapshot.key_named(one.tenant, one.plan)) for one in plans]
-    lines = [
-        (one.status.topology.state in NOT_AT_WORK, _line(one, key, snapshot)) for one, key in known if key is not None
-    ]
-    active = tuple(line for rests, line in lines if not rests)
-    inactive = tuple(line for rests, line in lines if rests)
+def present_plans(snapshot: Snapshot, shown: PlanPage, most: int = PAGE) -> PlanLists:
+    """The lists of what is `shown`, at most so many plans."""
+    lines = [(one.state in NOT_AT_WORK, _line(one, snapshot)) for one in shown.entries]
+    tally = f"{plural(shown.active, 'active plan', 'active plans')}, {shown.known - shown.active:,} inactive"
+    last = shown.first + len(shown.entries)
+    found = f"{shown.first + 1:,}–{last:,} of {shown.total:,}" if shown.total > len(shown.entries) else ""
+    if shown.total < shown.known:
+        found = f"{found or f'{shown.total:,}'} that match"
     return PlanLists(
-        active=active,
-        inactive=inactive,
-        tally=f"{plural(len(active), 'active plan', 'active plans')}, {len(inactive)} inactive",
+        active=tuple(line for rests, line in lines if not rests),
+        inactive=tuple(line for rests, line in lines if rests),
+        tally=tally,
+        found=found,
+        page=shown.first // most + 1,
+        pages=max(1, -(-shown.total // most)),
+        known=shown.known,
+        total=shown.total,
+        states=shown.states,
+        rule_sets=shown.rule_sets,
     )
 
 
-def _line(plan: PlanSummary, key: PlanKey, snapshot: Snapshot) -> PlanLine:
-    status = present_status(plan.status)
-    topology = plan.status.topology
+def _line(entry: PlanEntry, snapshot: Snapshot) -> PlanLine:
+    key, record = entry.key, snapshot.plans[entry.key]
+    plan = plan_status(snapshot, key)
+    status = present_status(plan)
+    topology = plan.topology
     figure = plan_figure(snapshot, [key])
-    level = snapshot.plans[key].statistics_level()
     return PlanLine(
-        name=plan.plan,
-        tenant=plan.tenant,
-        description=plan.description,
+        name=key.plan,
+        tenant=key.tenant,
+        description=record.compiled.description if record.compiled is not None else "",
         state=topology.state.value,
         tone=STATE_TONES[topology.state],
         since=duration(topology.since_ms),
@@ -85,6 +103,7 @@ def _line(plan: PlanSummary, key: PlanKey, snapshot: Snapshot) -> PlanLine:
         tasks=f"{topology.tasks_live}/{topology.tasks_required}",
         intake=topology.intake,
         trace=topology.trace,
-        statistics=level,
-        words=f"{plan.plan} {plan.description} {topology.state.value}".lower(),
+        statistics=record.statistics_level(),
+        rule_set=entry.rule_set,
+        words=entry.words,
     )

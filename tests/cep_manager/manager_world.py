@@ -402,9 +402,10 @@ class FakeView:
         self.own: Insight | None = None
         self.chosen: list[ErrorChoice] = []
 
-    def plans(self, tenant: int) -> tuple[PlanSummary, ...]:
+    def plans(self, tenant: int, only: Collection[PlanKey] | None = None) -> tuple[PlanSummary, ...]:
         snapshot = self._look()
-        return tuple(self._summary(key) for key in sorted(snapshot.plans) if key.tenant == tenant)
+        chosen = snapshot.plans if only is None else only
+        return tuple(self._summary(key) for key in sorted(chosen) if key.tenant == tenant)
 
     def plan(self, key: PlanKey) -> PlanDetails:
         record = self._record(key)

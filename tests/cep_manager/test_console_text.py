@@ -1,13 +1,20 @@
 """Numbers as people read them, word for word; and the list of plans."""
 
+import html
+import re
+import time
+
 import msgspec
 import pytest
 from flask.testing import FlaskClient
-from manager_world import KEY, FakeView, World, driver, plan, topology
+from manager_world import KEY, FakeView, World, driver, plan, topology, worker
 
 from cep_common.ids import SUPER_TENANT, PlanKey
+from cep_common.messages import WorkerPlanReport
 from cep_manager.console.plan_list_texts import present_plans
 from cep_manager.console.text import FILTERS, coded, latency, percent, rate, sentence, short, size
+from cep_manager.plan_list import PlanFilter, plan_page
+from cep_manager.rule_sets.origin import RuleOrigin
 from cep_manager.web import create_app
 
 
@@ -80,7 +87,8 @@ def client(view: FakeView) -> FlaskClient:
 
 
 def test_plans_at_work_stand_apart_from_those_that_are_not_with_the_reason(view: FakeView) -> None:
-    lists = present_plans(view.plans(SUPER_TENANT), view.overview().snapshot)
+    snapshot = view.overview().snapshot
+    lists = present_plans(snapshot, plan_page(snapshot, SUPER_TENANT, PlanFilter(), 0, 50))
     assert lists.tally == "1 active plan, 2 inactive"
     (storms,) = lists.active
     assert (storms.name, storms.state, storms.reason, storms.tasks) == ("Storms", "active", "", "1/1")
@@ -89,6 +97,76 @@ def test_plans_at_work_stand_apart_from_those_that_are_not_with_the_reason(view:
         ("Broken", "failed", "line 3: no such stream"),
         ("Queued", "waiting", "needs 2 slots"),
     ]
+
+
+def many(count: int) -> World:
+    """So many plans, of which a worker tells; half of them belong to a rule set."""
+    world = World()
+    reports = []
+    for number in range(count):
+        key = PlanKey(SUPER_TENANT, f"P{number:04}")
+        origin = RuleOrigin("weather", f"{number}.siddhiql").text() if number % 2 else ""
+        world.put(msgspec.structs.replace(plan(key=key), origin=origin))
+        reports.append(WorkerPlanReport(key=key, epoch=1))
+    world.hear(driver())
+    world.hear(worker(*reports))
+    return world
+
+
+def test_a_long_list_is_filtered_and_paged_by_the_manager() -> None:
+    client = create_app(FakeView(many(120)), 2_000).test_client()
+    first = client.get("/plans").get_data(as_text=True)
+    assert first.count('id="row-') == 50
+    assert "1–50 of 120" in first
+    assert "Page 1 of 3" in first
+    last = client.get("/fragments/plans?page=9").get_data(as_text=True)
+    assert (last.count('id="row-'), "101–120 of 120" in last) == (20, True)
+    found = client.get("/fragments/plans?q=p000+weather&rule_set=weather").get_data(as_text=True)
+    assert re.findall(r'id="row-(\w+)"', found) == ["P0001", "P0003", "P0005", "P0007", "P0009"]
+    assert "5 that match" in found
+    assert "No plan matches" in client.get("/plans?state=failed").get_data(as_text=True)
+    assert client.get("/plans?page=x&q=%00").status_code == 200
+
+
+def test_the_list_of_the_api_is_filtered_and_paged() -> None:
+    client = create_app(FakeView(many(9)), 2_000).test_client()
+    found = client.get("/api/v1/plans?rule_set=weather&offset=1&limit=2").get_json()
+    assert ([one["plan"] for one in found["plans"]], found["total"]) == (["P0003", "P0005"], 4)
+    assert client.get("/api/v1/plans?limit=0").status_code == 400
+
+
+def test_a_long_list_is_told_quickly() -> None:
+    client = create_app(FakeView(many(400)), 2_000).test_client()
+    client.get("/plans")
+    begun = time.process_time()
+    client.get("/fragments/plans?page=7")
+    assert time.process_time() - begun < 0.5, "the work grows with the page, not with the square of all plans"
+
+
+def test_many_plans_are_changed_at_once(client: FlaskClient, view: FakeView) -> None:
+    answer = client.post("/plan-list/deactivate", data={"plan": ["Storms", "Queued"], "state": "active"})
+    assert (answer.status_code, answer.headers["Location"]) == (
+        303,
+        "/plans?notice=all-deactivate&plans=2&state=active",
+    )
+    assert [(key.plan, what) for key, what in view.done] == [("Storms", "deactivate"), ("Queued", "deactivate")]
+    assert "2 plans were deactivated" in client.get(answer.headers["Location"]).get_data(as_text=True)
+    view.done.clear()
+    client.post("/plan-list/activate", data={"all": "yes", "q": "queued"})
+    assert [(key.plan, what) for key, what in view.done] == [("Queued", "activate")]
+    assert client.post("/plan-list/activate").status_code == 400
+    told = client.post("/plan-list/activate", data={"plan": ["Storms", "None"]}).get_data(as_text=True)
+    assert "1 of 2 plans were activated." in told
+    assert "no plan named None" in told
+
+
+def test_many_plans_are_undeployed_after_a_question(client: FlaskClient, view: FakeView) -> None:
+    asked = client.post("/plan-list/undeploy", data={"all": "yes"}).get_data(as_text=True)
+    assert "Undeploy 3 plans?" in asked
+    assert view.undeployed == []
+    names = html.unescape(re.findall(r'name="plans" value="([^"]*)"', asked)[0])
+    client.post("/plan-list/undeploy", data={"plans": names, "confirmed": "yes"})
+    assert sorted(key.plan for key in view.undeployed) == ["Broken", "Queued", "Storms"]
 
 
 @pytest.mark.parametrize(

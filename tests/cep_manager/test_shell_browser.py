@@ -95,7 +95,7 @@ def test_the_list_is_searched_and_keeps_what_was_searched(page: Browser, address
     page.until("document.getElementById('filter').offsetParent !== null")
     page.evaluate("document.getElementById('filter').focus()")
     page.type("failed")
-    assert page.until(shown) == "row-Broken"
+    page.until(f"{shown} === 'row-Broken'")
     assert page.evaluate("location.search") == "?q=failed"
     page.evaluate("new Promise((resolve) => setTimeout(resolve, 1200))")
     assert page.evaluate(shown) == "row-Broken"

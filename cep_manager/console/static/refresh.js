@@ -86,23 +86,28 @@ function isPart(answer) {
   return expected && (answer.headers.get("Content-Type") ?? "").startsWith("text/html");
 }
 
+const shown = new WeakMap();
+
+/** Shows what `region` is at its address now. */
+export async function renew(region) {
+  const address = region.dataset.refresh;
+  const answer = await ask(address);
+  if (answer === null || answer.status === NOT_LOGGED_IN || !isPart(answer)) {
+    return; // what is there stays to be read
+  }
+  const text = await answer.text();
+  if (text === shown.get(region) || address !== region.dataset.refresh) {
+    return; // also when something else has been asked for meanwhile
+  }
+  shown.set(region, text);
+  const made = document.createElement("template");
+  made.innerHTML = text;
+  document.dispatchEvent(new CustomEvent("refreshing", { detail: made.content }));
+  morph(region, made.content);
+}
+
 function keepUp(region) {
-  let shown = null;
-  repeat(async () => {
-    const answer = await ask(region.dataset.refresh);
-    if (answer === null || answer.status === NOT_LOGGED_IN || !isPart(answer)) {
-      return; // what is there stays to be read
-    }
-    const text = await answer.text();
-    if (text === shown) {
-      return;
-    }
-    shown = text;
-    const made = document.createElement("template");
-    made.innerHTML = text;
-    document.dispatchEvent(new CustomEvent("refreshing", { detail: made.content }));
-    morph(region, made.content);
-  }, Number(region.dataset.everyMs));
+  repeat(() => renew(region), Number(region.dataset.everyMs));
 }
 
 document.querySelectorAll("[data-refresh]").forEach(keepUp);
