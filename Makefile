@@ -11,7 +11,7 @@ ACCEPTANCE := $(addprefix tests/system/,test_time_live.py test_busy_host.py test
 # pytest rewrites the asserts of every test file; kept as bytecode, that is done once and not by each process again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo demo-kafka up test check lint unit programs tour chaos redteam soak simulate fuzz-differential peers lock clean acceptance
+.PHONY: help demo demo-kafka up test check lint unit programs tour chaos redteam soak simulate fuzz-differential peers lock clean acceptance dist dist-test
 
 help:            ## say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## / — /'
@@ -66,11 +66,17 @@ fuzz-differential: $(READY) ## random plans and events against the real Siddhi: 
 peers: $(READY)  ## the released Siddhi and our engine side by side: make peers ARGS="--kind 'pat_*' --quick"
 	$(BIN)/python -m benchmarks.peers $(ARGS)
 
+dist: $(READY)   ## build a wheel in dist/: pip install dist/cep_on_spark-*.whl; cep demo
+	$(BIN)/pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist .
+
+dist-test: $(READY) ## install the wheel in an empty environment and run the demo there (minutes: it fetches all libraries)
+	CEP_DIST=1 $(BIN)/pytest tests/system/test_wheel.py
+
 lock:            ## choose the newest versions that fit pyproject.toml and write them down
 	./tools/lock.sh
 
 clean:           ## remove the environment and everything that was made
-	rm -rf $(VENV) var .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf $(VENV) var dist build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
 
 $(READY): pyproject.toml requirements.lock tools/setup.sh
 	@PYTHON=$(PYTHON) ./tools/setup.sh $(VENV)

@@ -38,6 +38,8 @@ BAR_S = 0.2 if sys.stderr.isatty() else 2.0
 """How often the progress bar is drawn; in a log, less often."""
 
 TIMESTAMP_FIELD = "ts"
+FLIGHTS = Path(__file__).parent / "flights"
+"""samples/flights, which is a part of this package (as a link)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +60,8 @@ class Sample:
 @click.option(
     "--sample",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    default=Path("samples") / "flights",
-    show_default=True,
-    help="The folder of the plan and its events.",
+    default=FLIGHTS,
+    help="The folder of the plan and its events; by default the flights that come with the package.",
 )
 @click.option("--seconds", type=float, default=20.0, show_default=True, help="How long sending should take.")
 @with_readable_errors

@@ -13,7 +13,7 @@ from browser import NEEDS_CHROMIUM, Browser
 from manager_world import FakeView, World
 from serving import serving
 
-from cep_manager.manager_view import PlanSummary
+from cep_manager.manager_view import Overview
 from cep_manager.web import create_app
 
 pytestmark = [pytest.mark.cluster, NEEDS_CHROMIUM]
@@ -42,9 +42,9 @@ class SlowView(FakeView):
         self.answers = threading.Event()
         self.answers.set()
 
-    def plans(self, tenant: int) -> tuple[PlanSummary, ...]:
+    def overview(self) -> Overview:
         self.answers.wait(30)
-        return super().plans(tenant)
+        return super().overview()
 
 
 @pytest.fixture
