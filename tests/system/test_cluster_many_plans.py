@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 
 import pytest
 import requests
-from late_plan import POLL_S, TEXT
+from late_plan import POLL_S, TEXT, assert_events_flow
 
 from cep_cli.local_system import LocalSystem
 
@@ -35,6 +37,40 @@ def test_every_plan_runs_or_waits_with_a_reason_and_the_manager_answers_at_once(
     assert len(waiting) == PLANS - slots
     assert all(one["reason"] for one in waiting), waiting
     assert answers[98] < ANSWER_S, f"99 of 100 calls take up to {answers[98] * 1000:.0f} ms"
+
+
+def test_more_plans_than_slots_run_when_they_share_hosts_and_come_back_when_one_is_killed(system: LocalSystem) -> None:
+    text = f"@Plan:host('shared') {TEXT}"
+    slots = system.client.cluster()["driver"]["slots_total"]
+    names = ["LateFlights", *(f"Late{number}" for number in range(slots + 3))]
+    for name in names:
+        system.client.deploy(text.replace("LateFlights", name), replace=False)
+    _until_all_are_active(system, len(names))
+    hosts = {one["process_id"]: one["plans"] for one in system.client.cluster()["driver"]["stage_hosts"]}
+    tasks = {task["plan"]: task["process_id"] for task in system.client.cluster()["tasks"]}
+    assert sum(hosts.values()) == len(names)
+    assert set(tasks.values()) == set(hosts)
+    assert len(hosts) <= slots // 2
+    assert_events_flow(system)
+
+    os.kill(tasks["LateFlights"], signal.SIGKILL)
+    deadline = time.monotonic() + SETTLED_S
+    while system.client.plan("LateFlights")["status"]["topology"]["restarts"] == 0:
+        assert time.monotonic() < deadline
+        time.sleep(POLL_S)
+    _until_all_are_active(system, len(names))
+    assert_events_flow(system)
+
+
+def _until_all_are_active(system: LocalSystem, plans: int) -> None:
+    """All plans are active and connected."""
+    deadline = time.monotonic() + SETTLED_S
+    while True:
+        found = [plan["status"] for plan in system.client.plans()]
+        if len([one for one in found if one["topology"]["state"] == "active" and one["connected"]]) == plans:
+            return
+        assert time.monotonic() < deadline, [one["topology"] for one in found]
+        time.sleep(POLL_S)
 
 
 def _answer_s(system: LocalSystem, path: str) -> float:
