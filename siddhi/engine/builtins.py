@@ -9,6 +9,7 @@ from types import ModuleType
 
 import siddhi.analysis.catalogue  # noqa: F401 - extensions can be loaded only when it has been
 from siddhi.engine import aggregators, functions, stream_functions, windows
+from siddhi.engine.windows.keyed import forms  # noqa: F401 - registers windows
 from siddhi.extensions.loading import load_implementations
 
 

@@ -10,6 +10,7 @@ from siddhi.engine.filters import Filter
 from siddhi.engine.operator import Operator, OperatorContext
 from siddhi.engine.partitions.instances import PerInstance
 from siddhi.engine.stream_functions.stream_function import STREAM_FUNCTIONS
+from siddhi.engine.windows.keyed.window import KeyedWindow
 from siddhi.engine.windows.window import WINDOWS, WindowContext
 from siddhi.language.ast import AttributeType
 
@@ -39,10 +40,10 @@ def build_chain(
         compiler = ExpressionCompiler(context, in_table=in_table)
         make = WINDOWS.find(source.window.namespace, source.window.name, source.window.syntax)
         window_context = WindowContext(source.window, context, dict(wanted), expired, compiler, selected, shows_expired)
-        if context.partitioned:
-            window.append(PerInstance(lambda: make(window_context), context.instance_ranks, context.common))
-        else:
-            window.append(make(window_context))
+        made: Operator = make(window_context)
+        if context.partitioned and not isinstance(made, KeyedWindow):
+            made = PerInstance(lambda: make(window_context), context.instance_ranks, context.common)
+        window.append(made)
         wanted |= compiler.columns
     before = _steps(source.before, source.schema.names(), wanted, context, in_table)
     return [*before, *window, *after]

@@ -6,6 +6,7 @@ import functools
 import struct
 from collections.abc import Iterable, Sequence
 
+from siddhi.engine.arrays import Int64Array
 from siddhi.nesting import DEEPEST
 
 _BITS = struct.Struct(">q")
@@ -66,6 +67,15 @@ def hash_map_order(keys: Iterable[str], among: int | None = None) -> list[str]:
     """
     listed = list(keys)
     return [listed[place] for place in hash_order([string_hash(key) for key in listed], among)]
+
+
+def hash_places(hashes: Int64Array, among: int) -> Int64Array:
+    """The buckets of keys with these hash codes in a `HashMap` of `among` keys."""
+    size = 16
+    while among > size * 3 // 4:
+        size *= 2
+    places: Int64Array = (hashes ^ hashes >> 16) & (size - 1)
+    return places
 
 
 def hash_order(hashes: Sequence[int], among: int | None = None) -> list[int]:

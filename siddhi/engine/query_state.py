@@ -21,6 +21,7 @@ from siddhi.engine.pattern.references import selection_references
 from siddhi.engine.seal import fingerprint
 from siddhi.engine.selector import Selector
 from siddhi.engine.state import State
+from siddhi.engine.windows.keyed.window import KeyedWindow
 from siddhi.engine.windows.row_window import RowWindow
 from siddhi.engine.windows.window import Window
 
@@ -117,7 +118,7 @@ def _layout(part: Stateful) -> str:
         return f"of each instance {_layout(part.template)}"
     columns: object = ()
     match part:
-        case RowWindow():
+        case RowWindow() | KeyedWindow():
             columns = sorted((name, type_.value) for name, type_ in part.slots.types.items())
         case Window():
             columns = sorted((name, type_.value) for name, type_ in part.store.types.items())
@@ -151,7 +152,7 @@ def _rows_of(query: Query) -> State:
     window = next((part for part in query.chain if isinstance(part, Window)), None)
     if window is None:
         return None
-    types = window.slots.types if isinstance(window, RowWindow) else window.store.types
+    types = window.slots.types if isinstance(window, RowWindow | KeyedWindow) else window.store.types
     return ["window", query.parts.index(window), [[name, type_.value] for name, type_ in types.items()]]
 
 

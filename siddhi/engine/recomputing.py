@@ -19,6 +19,7 @@ from siddhi.engine.hashing import NULL_KEY
 from siddhi.engine.operator import OperatorContext, Step
 from siddhi.engine.state import Codes, State
 from siddhi.engine.strings import NULL_CODE, StringPool
+from siddhi.engine.windows.keyed.window import KeyedWindow
 from siddhi.engine.windows.row_window import RowWindow
 from siddhi.engine.windows.window import WINDOWS, Window, WindowContext
 from siddhi.language import ast
@@ -94,7 +95,7 @@ def _kept(query: Query) -> Mapping[str, AttributeType]:
     if isinstance(query.selector, FusedSelection):
         return query.selector.columns
     window = next(part for part in query.chain if isinstance(part, Window))
-    return window.slots.types if isinstance(window, RowWindow) else window.store.types
+    return window.slots.types if isinstance(window, RowWindow | KeyedWindow) else window.store.types
 
 
 def _read(query: Query, rows: State, state: State, context: OperatorContext, clock: int) -> Rows:

@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from siddhi.engine.state import Buffer
 from siddhi.errors import Problem, SnapshotError
 
-FORMAT_VERSION = 13
+FORMAT_VERSION = 14
 """Must grow with every change of what operators save."""
-READABLE = (11, FORMAT_VERSION)
-"""11 did not tell what the state of queries follows from: after an edit they are known by name and text alone."""
+READABLE = (FORMAT_VERSION,)
+"""Until 13 partitions had a copy of each window for every key."""
 
 READABLE_FORMATS = " and ".join(map(str, READABLE))
 

@@ -380,4 +380,4 @@ def test_a_task_that_cannot_read_its_state_says_so_before_it_works(part: str, zm
         task.run()
     assert refused.value.reason_code == STATE_UNREADABLE
     if part == "engine":
-        assert "it was written in format 99, and this engine reads 11 and 13" in str(refused.value)
+        assert "it was written in format 99, and this engine reads 14" in str(refused.value)

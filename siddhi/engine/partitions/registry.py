@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from siddhi.engine.arrays import NO_POSITIONS, BoolArray, Int64Array, filled
 from siddhi.engine.batch import EventBatch
-from siddhi.engine.java_order import hash_map_order
+from siddhi.engine.java_order import hash_places, string_hash
 from siddhi.engine.kernels import grown, state_kernel
 from siddhi.engine.operator import NEVER, Stateful, Step
 from siddhi.engine.state import CodeChange, NotByKeyError, State
@@ -62,6 +62,9 @@ class Instances(Stateful):
         self._opened_in: Step | None = None
         self._untold: dict[str, int] = {}
         self._order: list[int] | None = None
+        self._ranks: Int64Array | None = None
+        self._hashes: Int64Array = NO_POSITIONS
+        """The Java hash codes of the keys that came first; the others are computed when somebody asks."""
         self._seen: Int64Array = NO_POSITIONS
         self._oldest: int | None = None
         self._origin = 0
@@ -95,7 +98,7 @@ class Instances(Stateful):
         self._free = self._free[: len(self._free) - again]
         self._size += len(fresh)
         self._ids[first : first + count] = instances
-        self._order = None
+        self._order = self._ranks = None
         self._turn_to(step)
         self._opened = np.concatenate([self._opened, [instances, step.of_whole(orders), clocks]], axis=1)
         for listener in self._untold:
@@ -115,17 +118,22 @@ class Instances(Stateful):
     # ---- order
 
     def ranks(self) -> Int64Array:
-        """The place of each id in the order in which Siddhi goes through its keys."""
-        ranks = np.zeros(self._size, dtype=np.int64)
-        ranks[self.in_order()] = np.arange(len(self))
-        return ranks
+        """A number for each id that says where it stands in the order in which Siddhi goes through its keys."""
+        if self._ranks is None:
+            count = len(self)
+            if len(self._hashes) < count:
+                texts = self._keys.texts(np.arange(len(self._hashes), count))
+                added = np.fromiter((string_hash(text or "") for text in texts), np.int64, len(texts))
+                self._hashes = np.concatenate([self._hashes, added])
+            self._ranks = np.zeros(self._size, dtype=np.int64)
+            self._ranks[self._ids[:count]] = hash_places(self._hashes, count) << 32 | np.arange(count)
+        return self._ranks
 
     def in_order(self) -> list[int]:
         """All ids, in the order in which Siddhi goes through its keys."""
         if self._order is None:
-            texts = self._keys.texts(np.arange(len(self)))
-            ids = dict(zip(texts, self._ids.tolist(), strict=False))
-            self._order = [ids[key] for key in hash_map_order(text for text in texts if text is not None)]
+            ids = self._ids[: len(self)]
+            self._order = ids[np.argsort(self.ranks()[ids])].tolist()
         return self._order
 
     # ---- new instances
@@ -187,7 +195,8 @@ class Instances(Stateful):
         self._ids = self._ids[: len(self)][kept]
         self._keys.compact(np.flatnonzero(kept))
         self._free = np.concatenate([self._free, gone])
-        self._order = None
+        self._hashes = self._hashes[kept[: len(self._hashes)]]
+        self._order = self._ranks = None
 
     def _note_oldest(self) -> None:
         ids = self._ids[: len(self)]
@@ -314,7 +323,8 @@ class Instances(Stateful):
     def restore(self, state: State) -> None:
         self._keys.restore(state["keys"])
         self._ids, self._size, self._free = state["ids"], state["size"], state["free"]
-        self._opened, self._opened_in, self._order = state["opened"], None, None
+        self._opened, self._opened_in = state["opened"], None
+        self._order, self._ranks, self._hashes = None, None, NO_POSITIONS
         self._untold = {name: state["untold"].get(name, 0) for name in self._untold}
         self._seen = state["seen"]
         self._oldest, self._origin, self._purged_at = state["clocks"]

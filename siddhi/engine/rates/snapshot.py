@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -77,7 +78,11 @@ class Snapshot(Limiter):
         self._told_by = _telling(aggregated)
         self.tick = 0
         self.groups: dict[int, Group] = {}
-        self.held: list[Row] = []
+        self.held: dict[int, Row] = {}
+        """The rows held, by the number of their arrival."""
+        self._same: dict[tuple[object, ...], deque[int]] = {}
+        """The numbers of those that are told to be the same, first to last."""
+        self._arrivals = 0
 
     def start(self, clock_ms: int) -> None:
         self.tick = clock_ms + self.period
@@ -127,7 +132,7 @@ class Snapshot(Limiter):
 
         How many rows came and went does not tell that, as a row may leave by the expiry of another group's.
         """
-        groups = {row.group for row in self.held}
+        groups = {row.group for row in self.held.values()}
         self.groups = {number: known for number, known in self.groups.items() if number in groups}
 
     def _apply(self, row: Row) -> None:
@@ -135,7 +140,7 @@ class Snapshot(Limiter):
         if kind == RESET:
             if self.windowed:
                 self.groups.clear()
-                self.held.clear()
+                self._hold([])
             return
         if kind == EXPIRED and not self.windowed:
             return
@@ -143,18 +148,36 @@ class Snapshot(Limiter):
         known.count += 1 if kind == CURRENT else -1
         if self._holds_rows:
             if kind == CURRENT:
-                self.held.append(row)
+                self._add(row)
             elif not self._remove(row):
                 return
         known.newest = row
 
+    def _hold(self, rows: Iterable[Row]) -> None:
+        """These rows are held, and no others."""
+        self.held, self._same = {}, {}
+        for row in rows:
+            self._add(row)
+
+    def _add(self, row: Row) -> None:
+        self.held[self._arrivals] = row
+        self._same.setdefault(self._told(row), deque()).append(self._arrivals)
+        self._arrivals += 1
+
+    def _told(self, row: Row) -> tuple[object, ...]:
+        """What is equal for rows that are told to be the same."""
+        return tuple(_by_equals(row.values[place]) for place in self._told_by)
+
     def _remove(self, row: Row) -> bool:
         """The first held row that is told to be the same leaves; False when there is none, as `having` kept it out."""
-        for turn, held in enumerate(self.held):
-            if all(_equal(held.values[place], row.values[place]) for place in self._told_by):
-                del self.held[turn]
-                return True
-        return False
+        told = self._told(row)
+        same = self._same.get(told)
+        if same is None:
+            return False
+        del self.held[same.popleft()]
+        if not same:
+            del self._same[told]
+        return True
 
     def _rows(self) -> list[Row]:
         if not self.windowed:
@@ -165,11 +188,11 @@ class Snapshot(Limiter):
             self.groups = {number: group for number, group in self.groups.items() if group.count > 0}
             return [group.newest for group in self.groups.values()]
         if not any(self.aggregated):
-            return list(self.held)
-        rows = self.held
+            return list(self.held.values())
+        rows = list(self.held.values())
         if self.grouped:
             firsts: dict[int, Row] = {}
-            for row in self.held:
+            for row in rows:
                 firsts.setdefault(row.group, row)
             rows = list(firsts.values())
         return [self._refreshed(row) for row in rows]
@@ -207,7 +230,7 @@ class Snapshot(Limiter):
         if self.grouped:
             kept = {int(numbers[group]): known for group, known in self.groups.items()}
             self.groups = {group: known for group, known in kept.items() if group >= 0}
-            rows = {id(row): row for row in (*self.held, *(known.newest for known in self.groups.values()))}
+            rows = {id(row): row for row in (*self.held.values(), *(known.newest for known in self.groups.values()))}
             for row in rows.values():
                 row.group = int(numbers[row.group])
 
@@ -216,12 +239,12 @@ class Snapshot(Limiter):
 
     def snapshot(self) -> State:
         groups = [[_saved(known.newest), known.count] for known in self.groups.values()]
-        return {"tick": self.tick, "groups": groups, "held": [_saved(row) for row in self.held]}
+        return {"tick": self.tick, "groups": groups, "held": [_saved(row) for row in self.held.values()]}
 
     def restore(self, state: State) -> None:
         self.tick = state["tick"]
         self.groups = {newest[0]: Group(Row(*newest), count) for newest, count in state["groups"]}
-        self.held = [Row(*row) for row in state["held"]]
+        self._hold(Row(*row) for row in state["held"])
 
 
 def _telling(aggregated: Sequence[bool]) -> list[int]:
@@ -245,13 +268,18 @@ def _telling(aggregated: Sequence[bool]) -> list[int]:
     return told_by
 
 
-def _equal(first: object, second: object) -> bool:
-    """Whether Java's `equals` holds: NaN is equal to NaN, and 0.0 is not to -0.0."""
-    if not isinstance(first, float) or not isinstance(second, float):
-        return first == second
-    if math.isnan(first):
-        return math.isnan(second)
-    return first == second and math.copysign(1.0, first) == math.copysign(1.0, second)
+def _by_equals(value: object) -> object:
+    """What is equal where Java's `equals` holds: NaN is equal to NaN, and 0.0 is not to -0.0. What no dictionary takes
+    goes by its text."""
+    if isinstance(value, float):
+        return (float, "nan" if math.isnan(value) else (value, math.copysign(1.0, value)))
+    if isinstance(value, set):
+        return frozenset(value)
+    try:
+        hash(value)
+    except TypeError:
+        return (type(value), repr(value))
+    return value
 
 
 def _saved(row: Row) -> State:

@@ -20,11 +20,14 @@ from siddhi.engine.operator import Step
 from siddhi.engine.store import RowStore
 from siddhi.engine.windows.by_time import NEWEST, ByTimeWindow, come, leave, next_to_leave
 from siddhi.engine.windows.emission import emit
-from siddhi.engine.windows.window import WINDOWS, WindowContext, with_time
+from siddhi.engine.windows.keyed.layout import EXTERNAL_TIME_KIND
+from siddhi.engine.windows.keyed.window import KeyedWindow, Plan
+from siddhi.engine.windows.window import WINDOWS, Window, WindowContext, with_time
 from siddhi.language.ast import AttributeType
 
 _TIME = "@external"
 """The store's column for the attribute that tells the time."""
+_MISSING = "the time of 'externalTime'"
 
 
 @state_kernel
@@ -44,7 +47,6 @@ def _run(duration, lines, heap, start, timestamps, times, offset, orders, clocks
     return count
 
 
-@WINDOWS.register("externalTime")
 class ExternalTimeWindow(ByTimeWindow):
     """Sliding over an attribute of type long."""
 
@@ -54,7 +56,7 @@ class ExternalTimeWindow(ByTimeWindow):
         super().__init__(int(str(context.constants()[1])), RowStore(columns, context.operator.pool))
 
     def let_out(self, batch: EventBatch, step: Step) -> tuple[Int64Array, int]:
-        batch = with_value(batch, self.time, step, "the time of 'externalTime'")
+        batch = with_value(batch, self.time, step, _MISSING)
         timed = with_time(batch, self.time, _TIME, self.store.pool)
         return self.take_in(timed, kernel_array(timed.columns[_TIME].values), step)
 
@@ -84,3 +86,20 @@ class ExternalTimeWindow(ByTimeWindow):
             out,
         )
         return count
+
+
+@WINDOWS.register("externalTime")
+def external_time(context: WindowContext) -> Window:
+    """The window, of all instances where there is a partition."""
+    if not context.operator.partitioned:
+        return ExternalTimeWindow(context)
+    time, pool = context.arguments()[0], context.operator.pool
+
+    def accepted(batch: EventBatch, step: Step) -> EventBatch:
+        return with_value(batch, time, step, _MISSING)
+
+    def lines(batch: EventBatch, _slots: Int64Array, _window: KeyedWindow) -> list[Int64Array]:
+        return [with_time(batch, time, _TIME, pool).columns[_TIME].values]
+
+    span = int(str(context.constants()[1]))
+    return KeyedWindow(context, Plan(EXTERNAL_TIME_KIND, span=span, lines=lines, accepted=accepted))

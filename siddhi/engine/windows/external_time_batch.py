@@ -27,6 +27,8 @@ from siddhi.engine.memory import word_at
 from siddhi.engine.operator import Step
 from siddhi.engine.state import State
 from siddhi.engine.windows.cutting import CLOCK, NO_CUTS, ORDER, ROWS, STAMP, Cutter, CuttingWindow, batch_end
+from siddhi.engine.windows.keyed.layout import EXTERNAL_BATCH_KIND
+from siddhi.engine.windows.keyed.window import KeyedWindow, Plan
 from siddhi.engine.windows.row_window import Arrival, Emission, RowWindow
 from siddhi.engine.windows.window import WINDOWS, Window, WindowContext
 
@@ -259,4 +261,15 @@ def external_time_batch(context: WindowContext) -> Window:
     """The window with or without a timeout."""
     if len(context.call.arguments) > 3:
         return TimedExternalTimeBatchWindow(context)
-    return CuttingWindow(context, ExternalTimeCutter(context))
+    cutter = ExternalTimeCutter(context)
+    if not context.operator.partitioned:
+        return CuttingWindow(context, cutter)
+
+    def lines(batch: EventBatch, _slots: Int64Array, _window: KeyedWindow) -> list[Int64Array]:
+        return [_numbers(cutter.time, batch), _numbers(cutter.start_at, batch)]
+
+    plan = Plan(
+        EXTERNAL_BATCH_KIND, span=cutter.duration, origin=0 if cutter.aligned else None, sort_lines=2, lines=lines,
+        accepted=cutter.accepted,
+    )  # fmt: skip
+    return KeyedWindow(context, plan)

@@ -13,8 +13,10 @@ from siddhi.engine.kinds import CURRENT, EXPIRED, RESET
 from siddhi.engine.operator import Step
 from siddhi.engine.store import RowStore
 from siddhi.engine.windows.emission import emit, new_emission
+from siddhi.engine.windows.keyed.layout import LENGTH_KIND
+from siddhi.engine.windows.keyed.window import KeyedWindow, Plan
 from siddhi.engine.windows.sliding import SlidingWindow
-from siddhi.engine.windows.window import WINDOWS, WindowContext
+from siddhi.engine.windows.window import WINDOWS, Window, WindowContext
 
 
 @state_kernel
@@ -37,7 +39,6 @@ def _run(length, first, start, timestamps, orders, clocks, chunks, out):  # type
     return count, first
 
 
-@WINDOWS.register("length")
 class LengthWindow(SlidingWindow):
     """A length below 1 holds nothing: each event comes and goes in one chunk, with its own timestamp."""
 
@@ -70,3 +71,11 @@ class LengthWindow(SlidingWindow):
         count, first = _run(self.length, self.store.first, start, timestamps, orders, clocks, chunks, out)
         self.store.forget(first)
         return count
+
+
+@WINDOWS.register("length")
+def length(context: WindowContext) -> Window:
+    """The window, of all instances where there is a partition."""
+    if context.operator.partitioned:
+        return KeyedWindow(context, Plan(LENGTH_KIND, length=int(str(context.constants()[0]))))
+    return LengthWindow(context)

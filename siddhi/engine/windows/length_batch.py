@@ -20,6 +20,8 @@ from siddhi.engine.state import State
 from siddhi.engine.store import RowStore
 from siddhi.engine.windows.cutting import NO_CUTS, Cutter, CuttingWindow
 from siddhi.engine.windows.emission import emit, emitted, new_emission
+from siddhi.engine.windows.keyed.layout import LENGTH_BATCH_KIND, LENGTH_STREAM_KIND
+from siddhi.engine.windows.keyed.window import KeyedWindow, Plan
 from siddhi.engine.windows.window import WINDOWS, Window, WindowContext
 
 
@@ -122,6 +124,9 @@ def length_and_streaming(constants: Sequence[object]) -> tuple[int, bool]:
 def length_batch(context: WindowContext) -> Window:
     """The window in the form that its arguments ask for."""
     length, streaming = length_and_streaming(context.constants())
+    if context.operator.partitioned:
+        streams = streaming or length <= 0
+        return KeyedWindow(context, Plan(LENGTH_STREAM_KIND if streams else LENGTH_BATCH_KIND, length=length))
     if streaming or length <= 0:
         return UncutLengthBatchWindow(context, length)
     return CuttingWindow(context, LengthCutter(length, expired=context.expired))

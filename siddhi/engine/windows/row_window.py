@@ -141,7 +141,7 @@ class RowWindow(Window):
         out = Emission()
         self._step += 1
         batch = self.accepted(batch, step)
-        slots = self.slots.add(batch)
+        slots = self.slots.add(batch).tolist()
         if batch.size:
             self.prepare(batch)
         chunks = batch.chunk_ids().tolist()

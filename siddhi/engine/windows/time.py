@@ -18,7 +18,9 @@ from siddhi.engine.operator import NEVER, Step
 from siddhi.engine.store import RowStore
 from siddhi.engine.windows.by_time import ByTimeWindow, come, leave, next_to_leave
 from siddhi.engine.windows.emission import emit, timer_clock, timer_order
-from siddhi.engine.windows.window import WINDOWS, WindowContext
+from siddhi.engine.windows.keyed.layout import TIME_KIND
+from siddhi.engine.windows.keyed.window import KeyedWindow, Plan
+from siddhi.engine.windows.window import WINDOWS, Window, WindowContext
 
 
 @state_kernel
@@ -69,7 +71,6 @@ def _expire(lines, heap, duration, end, stamps, offset, clock, order, chunk, out
     return count
 
 
-@WINDOWS.register("time")
 class TimeWindow(ByTimeWindow):
     """Sliding over the app's clock."""
 
@@ -108,3 +109,11 @@ class TimeWindow(ByTimeWindow):
     def next_deadline_ms(self) -> int | None:
         time = self.next_time()
         return None if time is None else min(time + self.duration, NEVER)
+
+
+@WINDOWS.register("time")
+def time(context: WindowContext) -> Window:
+    """The window, of all instances where there is a partition."""
+    if context.operator.partitioned:
+        return KeyedWindow(context, Plan(TIME_KIND, span=int(str(context.constants()[0]))))
+    return TimeWindow(context)

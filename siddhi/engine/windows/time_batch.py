@@ -32,6 +32,8 @@ from siddhi.engine.windows.cutting import (
     batch_end,
 )
 from siddhi.engine.windows.emission import emit, emitted, new_emission, timer_clock, timer_order
+from siddhi.engine.windows.keyed.layout import TIME_BATCH_KIND, TIME_STREAM_KIND
+from siddhi.engine.windows.keyed.window import KeyedWindow, Plan
 from siddhi.engine.windows.window import WINDOWS, Window, WindowContext
 
 
@@ -185,4 +187,8 @@ class StreamingTimeBatchWindow(TimedCuttingWindow):
 def time_batch(context: WindowContext) -> Window:
     """The window in the form that its arguments ask for."""
     cutter = TimeCutter(context.constants(), expired=context.expired)
+    if context.operator.partitioned:
+        origin = cutter.origin if cutter.aligned else None
+        kind = TIME_STREAM_KIND if cutter.streaming else TIME_BATCH_KIND
+        return KeyedWindow(context, Plan(kind, span=cutter.duration, origin=origin))
     return (StreamingTimeBatchWindow if cutter.streaming else TimedCuttingWindow)(context, cutter)

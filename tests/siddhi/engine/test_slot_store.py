@@ -28,10 +28,11 @@ def test_a_snapshot_has_the_rows_and_no_spare_room() -> None:
     store.free([4])
     state = store.snapshot()
     assert len(state["timestamps"]) == len(state["columns"]["v"][0]) == len(state["columns"]["v"][1]) == 9
+    assert state["columns"]["k"][1] is None
 
     restored = SlotStore(TYPES, pool)
     restored.restore(decode_state(b"".join(encode_state(state))))
-    assert restored.add(rows(pool, 2)) == [4, 9]
+    assert restored.add(rows(pool, 2)).tolist() == [4, 9]
     taken = restored.take(np.array([0, 3, 4, 8, 9]))
     assert taken["k"].to_list() == ["k0", "k3", "k0", "k8", "k1"]
     assert taken["v"].to_list() == [None, 3, None, 8, 1]

@@ -13,11 +13,11 @@ from heapq import heappop, heappush
 
 from siddhi.engine.state import State
 from siddhi.engine.windows.row_window import Arrival, Emission
-from siddhi.engine.windows.window import WINDOWS, WindowContext
-from siddhi.extensions.unique.keys import Key, KeyedWindow
+from siddhi.engine.windows.window import WindowContext
+from siddhi.extensions.unique.keys import Key, WindowByKey
 
 
-class _Sliding(KeyedWindow):
+class _Sliding(WindowByKey):
     """Events lie in `by_key` in the order in which they came."""
 
     def replace(self, key: Key, out: Emission) -> bool:
@@ -36,7 +36,6 @@ class _Sliding(KeyedWindow):
         self.restore_keys(state)
 
 
-@WINDOWS.register("ever", "unique")
 class UniqueEverWindow(_Sliding):
     """The last event of every key."""
 
@@ -50,7 +49,6 @@ class UniqueEverWindow(_Sliding):
         out.current(event.slot, event.timestamp)
 
 
-@WINDOWS.register("first", "unique")
 class UniqueFirstWindow(_Sliding):
     """The first event of every key; later ones do not pass, and nothing expires."""
 
@@ -66,7 +64,6 @@ class UniqueFirstWindow(_Sliding):
         out.current(event.slot, event.timestamp)
 
 
-@WINDOWS.register("length", "unique")
 class UniqueLengthWindow(_Sliding):
     """The last n events of different keys; a new key drives the oldest event out of a full window."""
 
@@ -88,7 +85,6 @@ class UniqueLengthWindow(_Sliding):
         out.current(event.slot, event.timestamp)
 
 
-@WINDOWS.register("time", "unique")
 class UniqueTimeWindow(_Sliding):
     """The last event of every key, until its timestamp lies T behind the clock. `ends` says when the event in which
     slot leaves, and of which key it is; it may name events that have left before."""

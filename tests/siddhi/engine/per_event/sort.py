@@ -15,10 +15,9 @@ from siddhi.engine.expressions.evaluation import Evaluation, Node, to_column
 from siddhi.engine.expressions.leaves import scalar_or_none
 from siddhi.engine.state import State
 from siddhi.engine.windows.row_window import Arrival, Emission, RowWindow
-from siddhi.engine.windows.window import WINDOWS, WindowContext
+from siddhi.engine.windows.window import WindowContext
 
 
-@WINDOWS.register("sort")
 class SortWindow(RowWindow):
     """Sorts stably, nulls last; the newcomer itself may be the one that leaves."""
 

@@ -12,10 +12,9 @@ from __future__ import annotations
 from siddhi.cron import parse_cron
 from siddhi.engine.state import State
 from siddhi.engine.windows.row_window import Arrival, Emission, RowWindow
-from siddhi.engine.windows.window import WINDOWS, WindowContext
+from siddhi.engine.windows.window import WindowContext
 
 
-@WINDOWS.register("cron")
 class CronWindow(RowWindow):
     """`opened` holds slot and timestamp of the events since the last firing, `last` the slots of those before it.
 

@@ -12,7 +12,7 @@ from siddhi.engine.functions.conversion import java_text
 from siddhi.engine.java_order import hash_map_order
 from siddhi.engine.state import State
 from siddhi.engine.windows.row_window import Arrival, Emission, RowWindow
-from siddhi.engine.windows.window import WINDOWS, WindowContext
+from siddhi.engine.windows.window import WindowContext
 
 
 class _KeyedWindow(RowWindow):
@@ -65,7 +65,6 @@ class _KeyedWindow(RowWindow):
             self.release(slot)
 
 
-@WINDOWS.register("frequent")
 class FrequentWindow(_KeyedWindow):
     """Misra and Gries: n counters; a newcomer that finds none free lowers all, and takes the place of one that reached
     zero."""
@@ -104,7 +103,6 @@ _WIDEST = 2**31 - 1
 """A bucket has no more events, even where no error at all is allowed."""
 
 
-@WINDOWS.register("lossyFrequent")
 class LossyFrequentWindow(_KeyedWindow):
     """Lossy counting in buckets of 1 / error events: events of keys that come in at least (support - error) of all
     pass."""

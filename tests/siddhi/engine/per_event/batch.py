@@ -6,10 +6,9 @@ from siddhi.engine.arrays import Int64Array
 from siddhi.engine.column import Column
 from siddhi.engine.state import State
 from siddhi.engine.windows.row_window import Arrival, Emission, RowWindow
-from siddhi.engine.windows.window import WINDOWS, WindowContext
+from siddhi.engine.windows.window import WindowContext
 
 
-@WINDOWS.register("batch")
 class BatchWindow(RowWindow):
     """With the first batch of a chunk the events of the chunk before expire, then its own events pass.
 

@@ -12,10 +12,9 @@ from heapq import heapify, heappop, heappush
 
 from siddhi.engine.state import State
 from siddhi.engine.windows.row_window import Arrival, Emission, RowWindow
-from siddhi.engine.windows.window import WINDOWS, WindowContext
+from siddhi.engine.windows.window import WindowContext
 
 
-@WINDOWS.register("timeLength")
 class TimeLengthWindow(RowWindow):
     """A length of 0 holds nothing and lets nothing expire. The event that came first leaves a full window, and every
     event at its own time.

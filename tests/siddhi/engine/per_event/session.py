@@ -20,7 +20,7 @@ from siddhi.engine.expressions.leaves import scalar_or_none
 from siddhi.engine.java_order import hash_map_order
 from siddhi.engine.state import State
 from siddhi.engine.windows.row_window import Arrival, Emission, RowWindow
-from siddhi.engine.windows.window import WINDOWS, WindowContext
+from siddhi.engine.windows.window import WindowContext
 from siddhi.language.ast import AttributeType
 
 
@@ -54,7 +54,6 @@ class Sessions:
     previous: Session = field(default_factory=Session)
 
 
-@WINDOWS.register("session")
 class SessionWindow(RowWindow):
     """Events later than the session's end but earlier than its timer pass without joining any session, as in Siddhi.
 

@@ -6,10 +6,9 @@ from heapq import heapify, heappop, heappush
 
 from siddhi.engine.state import State
 from siddhi.engine.windows.row_window import Arrival, Emission, RowWindow
-from siddhi.engine.windows.window import WINDOWS, WindowContext
+from siddhi.engine.windows.window import WindowContext
 
 
-@WINDOWS.register("delay")
 class DelayWindow(RowWindow):
     """Every event waits for its own time: `waiting` says when each passes, the number of its arrival, and its slot.
     Nothing ever expires."""

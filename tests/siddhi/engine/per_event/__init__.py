@@ -1,0 +1,70 @@
+"""Windows that look at one event after the other, one for each instance: what windows for n keys are compared with."""
+
+from __future__ import annotations
+
+from per_event.batch import BatchWindow
+from per_event.cron import CronWindow
+from per_event.delay import DelayWindow
+from per_event.frequent import FrequentWindow, LossyFrequentWindow
+from per_event.session import SessionWindow
+from per_event.sort import SortWindow
+from per_event.time_length import TimeLengthWindow
+from per_event.unique_batches import (
+    UniqueFirstLengthBatchWindow,
+    UniqueFirstTimeBatchWindow,
+    UniqueLengthBatchWindow,
+    UniqueTimeBatchWindow,
+    UniqueTimeLengthBatchWindow,
+)
+from per_event.unique_sliding import UniqueEverWindow, UniqueFirstWindow, UniqueLengthWindow, UniqueTimeWindow
+from siddhi.engine.windows.cutting import CuttingWindow, TimedCuttingWindow
+from siddhi.engine.windows.external_time import ExternalTimeWindow
+from siddhi.engine.windows.external_time_batch import ExternalTimeCutter
+from siddhi.engine.windows.length import LengthWindow
+from siddhi.engine.windows.length_batch import LengthCutter, UncutLengthBatchWindow, length_and_streaming
+from siddhi.engine.windows.time import TimeWindow
+from siddhi.engine.windows.time_batch import StreamingTimeBatchWindow, TimeCutter
+from siddhi.engine.windows.window import Window, WindowContext, WindowFactory
+
+
+def _length_batch(context: WindowContext) -> Window:
+    length, streaming = length_and_streaming(context.constants())
+    if streaming or length <= 0:
+        return UncutLengthBatchWindow(context, length)
+    return CuttingWindow(context, LengthCutter(length, expired=context.expired))
+
+
+def _time_batch(context: WindowContext) -> Window:
+    cutter = TimeCutter(context.constants(), expired=context.expired)
+    return (StreamingTimeBatchWindow if cutter.streaming else TimedCuttingWindow)(context, cutter)
+
+
+def _external_time_batch(context: WindowContext) -> Window:
+    return CuttingWindow(context, ExternalTimeCutter(context))
+
+
+ONE_BY_ONE: dict[tuple[str, str], WindowFactory] = {
+    ("", "length"): LengthWindow,
+    ("", "lengthBatch"): _length_batch,
+    ("", "time"): TimeWindow,
+    ("", "timeBatch"): _time_batch,
+    ("", "externalTime"): ExternalTimeWindow,
+    ("", "externalTimeBatch"): _external_time_batch,
+    ("", "timeLength"): TimeLengthWindow,
+    ("", "delay"): DelayWindow,
+    ("", "cron"): CronWindow,
+    ("", "sort"): SortWindow,
+    ("", "session"): SessionWindow,
+    ("", "batch"): BatchWindow,
+    ("", "frequent"): FrequentWindow,
+    ("", "lossyFrequent"): LossyFrequentWindow,
+    ("unique", "ever"): UniqueEverWindow,
+    ("unique", "first"): UniqueFirstWindow,
+    ("unique", "length"): UniqueLengthWindow,
+    ("unique", "time"): UniqueTimeWindow,
+    ("unique", "lengthBatch"): UniqueLengthBatchWindow,
+    ("unique", "firstLengthBatch"): UniqueFirstLengthBatchWindow,
+    ("unique", "timeBatch"): UniqueTimeBatchWindow,
+    ("unique", "firstTimeBatch"): UniqueFirstTimeBatchWindow,
+    ("unique", "timeLengthBatch"): UniqueTimeLengthBatchWindow,
+}
