@@ -92,6 +92,21 @@ class Machine:
             event = replace(event, late=self.latest - event.timestamp)
         return self.elements[slot].offer(event, passes=passes)
 
+    @property
+    def parsed(self) -> Sequence[Element]:
+        """The elements in the order of their places."""
+        return self._parsed
+
+    @property
+    def resettable(self) -> Sequence[Element]:
+        """The elements that a sequence resets before each event."""
+        return self._resettable
+
+    @property
+    def timed_elements(self) -> Sequence[TimedElement]:
+        """The elements that wait for silence; of alarms of one time the first of them has its one first."""
+        return self._timed
+
     def partial_count(self) -> int:
         """How many partial matches wait, one that waits at two elements counted twice."""
         return sum(len(element.pending) + len(element.fresh) for element in self._parsed)

@@ -1,0 +1,1 @@
+"""State machines of every form as one compiled loop over arrays."""
