@@ -37,7 +37,7 @@ def source_stamp(function: Callable[..., Any]) -> str:
     waiting, known = [function], {function}
     while waiting:
         for name, value in _globals_of(waiting.pop()):
-            callee = getattr(value, "py_func", None)
+            callee = getattr(value, "py_func", None) or getattr(value, "_defn", None)  # the latter of an intrinsic
             if callee is not None:
                 parts.add(_hash_of(callee))
                 if callee not in known:

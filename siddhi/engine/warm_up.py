@@ -64,6 +64,7 @@ PLANS = (
     (
         "@purge(enable='true', interval='1 sec', idle.period='1 sec') partition with (key of S) begin"
         " from every e1=S[part > 0.5] -> e2=S[part > e1.part] select e1.key as key, e2.part as part insert into Out;"
+        " from every e1=S[part > 0.5] -> not S[whole > e1.whole] for 1 sec select e1.key as key insert into Out;"
         " from S#window.length(2) select key, sum(whole) as a, distinctCount(key) as b group by key"
         " output last every 1 sec insert into Other; end;"
     ),
@@ -90,6 +91,9 @@ AGGREGATION = (
     " count() as e, distinctCount(key) as f group by key aggregate by ts every sec ... year;"
 )
 
+MANY_PARTIAL_MATCHES = "from every e1=S<2:3> -> e2=S<2> select e2[last].whole as whole insert into Out;"
+"""It holds more than the least limit, so that some are dropped."""
+
 
 def warm_up() -> None:
     """Every loop has been compiled, or loaded from the cache, by running small plans on a few made-up events, and by
@@ -110,6 +114,9 @@ def warm_up() -> None:
         for start_ms in (3_000, 6_000):  # columns of which values were wanted once come another way from then on
             runtime.send("S", _events(start_ms))
         runtime.advance_time(10_000)
+    many = AppRuntime(analyse(parse(f"@app:playback {STREAM} {MANY_PARTIAL_MATCHES}")), max_partial_matches=4)
+    many.start()
+    many.send("S", _events(1_000))
     events = _events(1_000)
     text_hashes(events.column("key"), 0)
     share_by_owner(events, np.arange(events.num_rows) % 2, 2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from siddhi.engine.kernels import seldom_part
 from siddhi.engine.pattern.compiled import memory as at
+from siddhi.engine.pattern.compiled.views import alarms, elements
 
 
 @seldom_part
@@ -21,13 +22,13 @@ def _swap(heap, one, other):  # type: ignore[no-untyped-def]
 
 
 @seldom_part
-def push(heap, count, due, rank, instance, timed, number):  # type: ignore[no-untyped-def]
+def push(heap, count, due, rank, instance, place_among_timed, number):  # type: ignore[no-untyped-def]
     """One more alarm in a heap of `count`."""
     place = count
     heap[place, at.DUE] = due
     heap[place, at.RANK] = rank
     heap[place, at.ALARM_INSTANCE] = instance
-    heap[place, at.ALARM_TIMED] = timed
+    heap[place, at.ALARM_TIMED] = place_among_timed
     heap[place, at.ALARM_NUMBER] = number
     while place and _before(heap, place, (place - 1) // 2):
         _swap(heap, place, (place - 1) // 2)
@@ -53,18 +54,18 @@ def drop_first(heap, count):  # type: ignore[no-untyped-def]
 
 
 @seldom_part
-def set_alarm(due, base, element, m, rules):  # type: ignore[no-untyped-def]
+def set_alarm(due, base, element, m):  # type: ignore[no-untyped-def]
     """The element of the instance wants to look again at `due`."""
-    count = m.counters[at.ALARMS]
-    instance = base // (rules.elements.shape[0] + 1)
+    count = m[at.ALARMS]
+    instance = base // (m[at.ELEMENT_COUNT] + 1)
     push(
-        m.alarms,
+        alarms(m),
         count,
         due,
         0,
         instance,
-        rules.elements[element, at.TIMED_PLACE],
-        m.counters[at.ALARM_COUNT],
+        elements(m)[element, at.TIMED_PLACE],
+        m[at.ALARM_COUNT],
     )
-    m.counters[at.ALARMS] = count + 1
-    m.counters[at.ALARM_COUNT] += 1
+    m[at.ALARMS] = count + 1
+    m[at.ALARM_COUNT] += 1

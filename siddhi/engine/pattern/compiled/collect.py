@@ -7,35 +7,58 @@ import numpy as np
 from siddhi.engine.kernels import seldom_part, state_kernel
 from siddhi.engine.pattern.compiled import memory as at
 from siddhi.engine.pattern.compiled.lists import take_out
+from siddhi.engine.pattern.compiled.views import (
+    chains,
+    chunks,
+    elements,
+    entries,
+    free_chains,
+    free_chunks,
+    free_kept,
+    free_partials,
+    lists,
+    matches,
+    partials,
+)
 
 
 @seldom_part
-def _mark_list(head, entries, marks):  # type: ignore[no-untyped-def]
+def _mark_list(head, marks, m):  # type: ignore[no-untyped-def]
     entry = head
     while entry != at.NONE:
-        marks[entries[entry, at.ENTRY_PARTIAL]] = 1
-        entry = entries[entry, at.ENTRY_NEXT]
+        marks[entries(m)[entry, at.ENTRY_PARTIAL]] = 1
+        entry = entries(m)[entry, at.ENTRY_NEXT]
 
 
 @seldom_part
-def _mark_matches(matches, count, references, kept_marks):  # type: ignore[no-untyped-def]
-    for number in range(count):
-        for reference in range(references):
-            event = matches[number, at.MATCH_EVENTS + reference]
+def _is_list(row, m):  # type: ignore[no-untyped-def]
+    """Whether `row` is the list of an element of an instance that is open."""
+    stride = m[at.ELEMENT_COUNT] + 1
+    own = row - row % stride + stride - 1
+    return row != own and lists(m)[own, at.OPEN] != 0
+
+
+@seldom_part
+def _mark_matches(kept_marks, m):  # type: ignore[no-untyped-def]
+    found = matches(m)
+    for number in range(m[at.MATCHES]):
+        for reference in range(m[at.REFERENCE_COUNT]):
+            event = found[number, at.MATCH_EVENTS + reference]
             if event != at.NONE:
                 kept_marks[event] = 1
 
 
 @seldom_part
-def _mark_chain(chain, chains, chunks, chunk_marks, kept_marks):  # type: ignore[no-untyped-def]
-    chunk = chains[chain, at.FIRST_CHUNK]
-    left = chains[chain, at.LENGTH]
+def _mark_chain(chain, chunk_marks, kept_marks, m):  # type: ignore[no-untyped-def]
+    own_chains, own_chunks = chains(m), chunks(m)
+    chunk = own_chains[chain, at.FIRST_CHUNK]
+    left = own_chains[chain, at.LENGTH]
     while left > 0:
         chunk_marks[chunk] = 1
         for number in range(min(left, at.CHUNK_SIZE)):
-            kept_marks[chunks[chunk, at.CHUNK_EVENTS + number]] = 1
+            kept_marks[own_chunks[chunk, at.CHUNK_EVENTS + number]] = 1
         left -= at.CHUNK_SIZE
-        chunk = np.int64(chunks[chunk, at.CHUNK_NEXT])
+        chunk = np.int64(own_chunks[chunk, at.CHUNK_NEXT])
 
 
 @seldom_part
@@ -50,104 +73,89 @@ def _sweep(marks, free):  # type: ignore[no-untyped-def]
 
 
 @state_kernel
-def collect(  # type: ignore[no-untyped-def]
-    lists,
-    entries,
-    partials,
-    chains,
-    chunks,
-    free_partials,
-    free_chains,
-    free_chunks,
-    free_kept,
-    matches,
-    counters,
-    elements,
-    references,
-    partial_marks,
-    chain_marks,
-    chunk_marks,
-    kept_marks,
-):
+def collect(m, partial_marks, chain_marks, chunk_marks, kept_marks):  # type: ignore[no-untyped-def]
     """Frees all that is not reached; the marks are clear when it is called."""
-    stride = elements.shape[0] + 1
-    for row in range(lists.shape[0]):
-        if lists[row - row % stride + stride - 1, at.OPEN] and row % stride != stride - 1:
-            _mark_list(lists[row, at.PENDING_HEAD], entries, partial_marks)
-            _mark_list(lists[row, at.FRESH_HEAD], entries, partial_marks)
-    _mark_matches(matches, counters[at.MATCHES], references.shape[0], kept_marks)
+    for row in range(m[at.LIST_ROWS]):
+        if _is_list(row, m):
+            _mark_list(lists(m)[row, at.PENDING_HEAD], partial_marks, m)
+            _mark_list(lists(m)[row, at.FRESH_HEAD], partial_marks, m)
+    _mark_matches(kept_marks, m)
     for partial in range(len(partial_marks)):
         if not partial_marks[partial]:
             continue
-        for place in range(elements.shape[0]):
-            value = partials[partial, at.SLOTS + place]
+        for place in range(m[at.ELEMENT_COUNT]):
+            value = partials(m)[partial, at.SLOTS + place]
             if value == at.NONE:
                 continue
-            if elements[place, at.KIND] != at.COUNTED:
+            if elements(m)[place, at.KIND] != at.COUNTED:
                 kept_marks[value] = 1
             elif not chain_marks[value]:
                 chain_marks[value] = 1
-                _mark_chain(value, chains, chunks, chunk_marks, kept_marks)
-    counters[at.FREE_PARTIALS] = _sweep(partial_marks, free_partials)
-    counters[at.FREE_CHAINS] = _sweep(chain_marks, free_chains)
-    counters[at.FREE_CHUNKS] = _sweep(chunk_marks, free_chunks)
-    counters[at.FREE_KEPT] = _sweep(kept_marks, free_kept)
+                _mark_chain(value, chunk_marks, kept_marks, m)
+    m[at.FREE_PARTIALS] = _sweep(partial_marks, free_partials(m))
+    m[at.FREE_CHAINS] = _sweep(chain_marks, free_chains(m))
+    m[at.FREE_CHUNKS] = _sweep(chunk_marks, free_chunks(m))
+    m[at.FREE_KEPT] = _sweep(kept_marks, free_kept(m))
+
+
+@seldom_part
+def _holds_event(partial, m):  # type: ignore[no-untyped-def]
+    held = False
+    for place in range(m[at.ELEMENT_COUNT]):
+        held = held or partials(m)[partial, at.SLOTS + place] != at.NONE
+    return held
 
 
 @state_kernel
-def waiting_partials(lists, entries, partials, elements, found):  # type: ignore[no-untyped-def]
+def waiting_partials(m, found):  # type: ignore[no-untyped-def]
     """Writes (partial, time) of those that hold an event and wait, place by place in order; returns how many."""
-    stride = elements.shape[0] + 1
     count = 0
-    for row in range(lists.shape[0]):
-        if not lists[row - row % stride + stride - 1, at.OPEN] or row % stride == stride - 1:
+    for row in range(m[at.LIST_ROWS]):
+        if not _is_list(row, m):
             continue
         for head in (at.PENDING_HEAD, at.FRESH_HEAD):
-            entry = lists[row, head]
+            entry = lists(m)[row, head]
             while entry != at.NONE:
-                partial = entries[entry, at.ENTRY_PARTIAL]
-                for place in range(elements.shape[0]):
-                    if partials[partial, at.SLOTS + place] != at.NONE:
-                        found[count, 0] = partial
-                        found[count, 1] = partials[partial, at.TIME]
-                        count += 1
-                        break
-                entry = entries[entry, at.ENTRY_NEXT]
+                partial = entries(m)[entry, at.ENTRY_PARTIAL]
+                if _holds_event(partial, m):
+                    found[count, 0] = partial
+                    found[count, 1] = partials(m)[partial, at.TIME]
+                    count += 1
+                entry = entries(m)[entry, at.ENTRY_NEXT]
     return count
 
 
 @seldom_part
-def _drop_from(base, element, head, dropped, m, rules):  # type: ignore[no-untyped-def]
+def _drop_from(base, element, head, dropped, m):  # type: ignore[no-untyped-def]
     before = np.int64(at.NONE)
-    entry = m.lists[base + element, head]
+    entry = lists(m)[base + element, head]
     while entry != at.NONE:
-        if dropped[m.entries[entry, at.ENTRY_PARTIAL]]:
-            entry = take_out(base, element, head, before, entry, m, rules)
+        if dropped[entries(m)[entry, at.ENTRY_PARTIAL]]:
+            entry = take_out(base, element, head, before, entry, m)
         else:
-            before, entry = entry, m.entries[entry, at.ENTRY_NEXT]
+            before, entry = entry, entries(m)[entry, at.ENTRY_NEXT]
 
 
 @state_kernel
-def drop_partials(memory, rules, dropped):  # type: ignore[no-untyped-def]
+def drop_partials(m, dropped):  # type: ignore[no-untyped-def]
     """The marked partial matches wait nowhere any more."""
-    stride = rules.elements.shape[0] + 1
-    for row in range(memory.lists.shape[0]):
-        element = row % stride
-        base = row - element
-        if element != stride - 1 and memory.lists[base + stride - 1, at.OPEN]:
-            _drop_from(base, element, at.PENDING_HEAD, dropped, memory, rules)
-            _drop_from(base, element, at.FRESH_HEAD, dropped, memory, rules)
+    stride = m[at.ELEMENT_COUNT] + 1
+    for row in range(m[at.LIST_ROWS]):
+        if _is_list(row, m):
+            element = row % stride
+            _drop_from(row - element, element, at.PENDING_HEAD, dropped, m)
+            _drop_from(row - element, element, at.FRESH_HEAD, dropped, m)
 
 
 @state_kernel
-def close_instances(memory, rules, closed):  # type: ignore[no-untyped-def]
+def close_instances(m, closed):  # type: ignore[no-untyped-def]
     """Nothing waits in the instances `closed` any more; their alarms are dropped by the caller."""
-    elements = rules.elements.shape[0]
+    count = m[at.ELEMENT_COUNT]
     for instance in closed:
-        base = instance * (elements + 1)
-        if (base + elements) < memory.lists.shape[0] and memory.lists[base + elements, at.OPEN]:
-            for element in range(elements):
+        base = instance * (count + 1)
+        if base + count < m[at.LIST_ROWS] and lists(m)[base + count, at.OPEN]:
+            for element in range(count):
                 for head in (at.PENDING_HEAD, at.FRESH_HEAD):
-                    while memory.lists[base + element, head] != at.NONE:
-                        take_out(base, element, head, at.NONE, memory.lists[base + element, head], memory, rules)
-            memory.lists[base + elements, at.OPEN] = 0
+                    while lists(m)[base + element, head] != at.NONE:
+                        take_out(base, element, head, at.NONE, lists(m)[base + element, head], m)
+            lists(m)[base + count, at.OPEN] = 0

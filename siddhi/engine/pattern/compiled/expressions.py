@@ -23,6 +23,7 @@ from siddhi.engine.expressions.evaluation import Evaluation, Node, as_type, broa
 from siddhi.engine.expressions.operators import NUMERIC
 from siddhi.engine.operator import OperatorContext
 from siddhi.engine.pattern.compiled import memory as at
+from siddhi.engine.pattern.conditions import conjuncts
 from siddhi.engine.pattern.references import walk
 from siddhi.engine.strings import NULL_CODE
 from siddhi.language import ast
@@ -40,6 +41,7 @@ _COMPARISONS = {
     ">": at.GREATER,
     ">=": at.GREATER_EQUAL,
 }
+_SWAPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _COMBINATIONS = (model.Comparison, model.Logical, model.Negation, model.IsNullValue, model.Arithmetic)
 
 
@@ -110,11 +112,13 @@ class Feed:
 
 @dataclass
 class Programs:
-    """The conditions of all elements. `bounds` are the first instruction and the end of each place's condition, `texts`
-    the strings whose codes stand at these places among the constants."""
+    """The conditions of all elements. `counted` says which slots hold several events, `bounds` are the first
+    instruction and the end of each place's condition, `texts` the strings whose codes stand at these places among the
+    constants."""
 
     feeds: Sequence[Feed]
     feed_of_slot: Sequence[int]
+    counted: Sequence[bool]
     places: Sequence[int]
     context: OperatorContext
     bounds: dict[int, tuple[int, int]] = field(default_factory=dict)
@@ -146,8 +150,8 @@ class Programs:
             NotCompilableError: the loop cannot evaluate it.
         """
         first = len(self._code)
-        if condition is not None:
-            _Writer(self, slot, first).truth(condition)
+        for part in () if condition is None else conjuncts(condition):
+            _Writer(self, slot, first).require(part)
         self.bounds[self.places[slot]] = (first, len(self._code))
 
     def emit(self, operation: int, *operands: int) -> int:
@@ -181,6 +185,34 @@ class _Writer:
         self._programs = programs
         self._own = own
         self._first = first
+
+    def require(self, expression: model.TypedExpression) -> None:
+        """Write a condition without which nothing holds."""
+        if not self._match(expression):
+            self._emit(at.REQUIRE, self.truth(expression))
+
+    def _match(self, expression: model.TypedExpression) -> bool:
+        """Write `expression` as one comparison of the event with that of a plain slot, if it is that."""
+        if not isinstance(expression, model.Comparison) or expression.operand_type is AttributeType.OBJECT:
+            return False
+        type_, operator = expression.operand_type, expression.operator
+        sides = (expression.left, expression.right)
+        if sides[0].type is not type_ or sides[1].type is not type_:
+            return False
+        if _events_in(sides[1]) == {(self._own, None)}:
+            sides, operator = (sides[1], sides[0]), _SWAPPED.get(operator, operator)
+        foreign = _events_in(sides[1])
+        if _events_in(sides[0]) != {(self._own, None)} or len(foreign) != 1 or not _may_be_computed_before(sides[1]):
+            return False
+        slot, index = next(iter(foreign))
+        if slot == self._own or index is not None or self._programs.counted[slot] or not _has_values(sides[0]):
+            return False
+        event = self._feed(self._own).expression(sides[0], type_)
+        other = self._feed(slot).expression(sides[1], type_)
+        operation = at.MATCH_FRACTION if type_ in FRACTIONS else at.MATCH_WHOLE
+        place = self._programs.places[slot]
+        self._emit(operation, _COMPARISONS[operator], event.number, place, other.number)
+        return True
 
     def truth(self, expression: model.TypedExpression) -> int:
         """Write `expression`, of type bool; returns the register of its value."""
@@ -304,6 +336,11 @@ def _events_in(expression: model.TypedExpression) -> set[Event]:
         elif isinstance(part, model.InTable | model.Aggregate):
             raise NotCompilableError(f"a condition between events has an {type(part).__name__}")
     return events
+
+
+def _has_values(expression: model.TypedExpression) -> bool:
+    """Return whether an expression reads nothing but values of events."""
+    return not any(isinstance(part, model.EventReference | model.IsEmptySlot) for part in walk(expression))
 
 
 def _may_be_computed_before(expression: model.TypedExpression) -> bool:

@@ -11,56 +11,82 @@ from siddhi.engine.pattern.compiled.arrivals import expire, initialise, reset, u
 from siddhi.engine.pattern.compiled.lists import clear_horizon
 from siddhi.engine.pattern.compiled.offers import offer, settle_matches
 from siddhi.engine.pattern.compiled.silences import wake
+from siddhi.engine.pattern.compiled.views import (
+    alarms,
+    bounds,
+    clocks,
+    due_alarms,
+    elements,
+    free_kept,
+    hands_out,
+    instances,
+    lists,
+    matches,
+    offers,
+    opened,
+    orders,
+    partials,
+    ranks,
+    resettable,
+    row_order,
+    settings,
+    skipped,
+    sources,
+    step_clocks,
+    timed,
+    times,
+)
 
 
 @seldom_part
-def _has_room(instance, m, rules):  # type: ignore[no-untyped-def]
+def _has_room(instance, m):  # type: ignore[no-untyped-def]
     """Whether there is room for all that one event or alarm may make of what waits in the instance."""
-    elements = rules.elements.shape[0]
-    waiting = m.lists[instance * (elements + 1) + elements, at.WAITING_COUNT]
-    wanted = (waiting + 2 * elements + 2) * rules.settings[at.GROWTH]
-    m.counters[at.WANTED] = wanted
+    count = m[at.ELEMENT_COUNT]
+    waiting = lists(m)[instance * (count + 1) + count, at.WAITING_COUNT]
+    wanted = (waiting + 2 * count + 2) * settings(m)[at.GROWTH]
+    m[at.WANTED] = wanted
     for kind in range(at.FREE_KEPT + 1):
-        if m.counters[kind] < wanted:
+        if m[kind] < wanted:
             return False
-    if m.alarms.shape[0] - m.counters[at.ALARMS] < wanted:
+    if m[at.ALARM_ROOM] - m[at.ALARMS] < wanted:
         return False
-    return m.matches.shape[0] - m.counters[at.MATCHES] >= wanted
+    return m[at.MATCH_ROOM] - m[at.MATCHES] >= wanted
 
 
 @seldom_part
-def _open(instance, clock, m, rules):  # type: ignore[no-untyped-def]
+def _open(instance, clock, m):  # type: ignore[no-untyped-def]
     """A new instance waits for its first event; silences count from `clock`."""
-    elements = rules.elements.shape[0]
-    base = instance * (elements + 1)
-    for element in range(elements):
+    count = m[at.ELEMENT_COUNT]
+    base = instance * (count + 1)
+    for element in range(count):
         row = base + element
-        m.lists[row, :] = 0
-        m.lists[row, at.PENDING_HEAD] = m.lists[row, at.PENDING_TAIL] = at.NONE
-        m.lists[row, at.FRESH_HEAD] = m.lists[row, at.FRESH_TAIL] = at.NONE
-        m.lists[row, at.ACTIVE] = 1
+        lists(m)[row, :] = 0
+        lists(m)[row, at.PENDING_HEAD] = lists(m)[row, at.PENDING_TAIL] = at.NONE
+        lists(m)[row, at.FRESH_HEAD] = lists(m)[row, at.FRESH_TAIL] = at.NONE
+        lists(m)[row, at.ACTIVE] = 1
         clear_horizon(row, m)
-    m.lists[base + elements, :] = 0
-    m.lists[base + elements, at.LATEST] = at.LONG_AGO
-    m.lists[base + elements, at.OPEN] = 1
-    for element in range(elements):
-        initialise(base, element, m, rules)
-    for timed in range(len(rules.timed)):
-        element = rules.timed[timed]
-        if rules.elements[element, at.STARTS]:
-            if rules.elements[element, at.KIND] == at.ABSENT:
-                wake_at(base, element, clock + rules.elements[element, at.WAITING], m, rules)
+    lists(m)[base + count, :] = 0
+    lists(m)[base + count, at.LATEST] = at.LONG_AGO
+    lists(m)[base + count, at.OPEN] = 1
+    for element in range(count):
+        initialise(base, element, m)
+    for number in range(m[at.TIMED_COUNT]):
+        element = timed(m)[number]
+        if elements(m)[element, at.STARTS]:
+            if elements(m)[element, at.KIND] == at.ABSENT:
+                wake_at(base, element, clock + elements(m)[element, at.WAITING], m)
             else:
-                wait_from(base, element, clock, m, rules)
+                wait_from(base, element, clock, m)
 
 
 @seldom_part
-def _clocks_before(time, clocks):  # type: ignore[no-untyped-def]
+def _clocks_before(time, m):  # type: ignore[no-untyped-def]
     """How many of the step's clocks are before `time`."""
-    low, high = 0, len(clocks)
+    known = step_clocks(m)
+    low, high = 0, m[at.STEP_COUNT]
     while low < high:
         middle = (low + high) // 2
-        if clocks[middle] < time:
+        if known[middle] < time:
             low = middle + 1
         else:
             high = middle
@@ -68,264 +94,213 @@ def _clocks_before(time, clocks):  # type: ignore[no-untyped-def]
 
 
 @seldom_part
-def _take_due(latest, m, rows):  # type: ignore[no-untyped-def]
+def _take_due(latest, m):  # type: ignore[no-untyped-def]
     """Moves the alarms that are due at `latest` to those that are ordered by rank as well."""
-    while m.counters[at.ALARMS] and m.alarms[0, at.DUE] <= latest:
-        instance = m.alarms[0, at.ALARM_INSTANCE]
+    while m[at.ALARMS] and alarms(m)[0, at.DUE] <= latest:
+        instance = alarms(m)[0, at.ALARM_INSTANCE]
         rank = instance
-        if len(rows.ranks):
-            rank = rows.ranks[instance]
-        elif m.counters[at.DUE_ALARMS] and m.due_alarms[0, at.ALARM_INSTANCE] != instance:
+        if m[at.RANK_COUNT]:
+            rank = ranks(m)[instance]
+        elif m[at.DUE_ALARMS] and due_alarms(m)[0, at.ALARM_INSTANCE] != instance:
             return at.ASKS_FOR_RANKS
-        if m.counters[at.DUE_ALARMS] == len(m.due_alarms):
+        if m[at.DUE_ALARMS] == m[at.DUE_ROOM]:
             return at.SHORT_OF_ROOM
         push(
-            m.due_alarms,
-            m.counters[at.DUE_ALARMS],
-            m.alarms[0, at.DUE],
+            due_alarms(m),
+            m[at.DUE_ALARMS],
+            alarms(m)[0, at.DUE],
             rank,
             instance,
-            m.alarms[0, at.ALARM_TIMED],
-            m.alarms[0, at.ALARM_NUMBER],
+            alarms(m)[0, at.ALARM_TIMED],
+            alarms(m)[0, at.ALARM_NUMBER],
         )
-        m.counters[at.DUE_ALARMS] += 1
-        drop_first(m.alarms, m.counters[at.ALARMS])
-        m.counters[at.ALARMS] -= 1
+        m[at.DUE_ALARMS] += 1
+        drop_first(alarms(m), m[at.ALARMS])
+        m[at.ALARMS] -= 1
     return at.FINISHED
 
 
 @seldom_part
 def _stamp(number, order, clock, instance, chunk, m):  # type: ignore[no-untyped-def]
-    m.matches[number, at.MATCH_ORDER] = order
-    m.matches[number, at.MATCH_CLOCK] = clock
-    m.matches[number, at.MATCH_INSTANCE] = instance
-    m.matches[number, at.MATCH_CHUNK] = chunk
+    matches(m)[number, at.MATCH_ORDER] = order
+    matches(m)[number, at.MATCH_CLOCK] = clock
+    matches(m)[number, at.MATCH_INSTANCE] = instance
+    matches(m)[number, at.MATCH_CHUNK] = chunk
 
 
 @seldom_part
 def _next_chunk(m):  # type: ignore[no-untyped-def]
-    count = m.counters[at.MATCHES]
-    return m.matches[count - 1, at.MATCH_CHUNK] + 1 if count else 0
+    count = m[at.MATCHES]
+    return matches(m)[count - 1, at.MATCH_CHUNK] + 1 if count else 0
 
 
 @seldom_part
-def _fire(latest, order, clock, m, rules, rows):  # type: ignore[no-untyped-def]
+def _fire(latest, order, clock, m):  # type: ignore[no-untyped-def]
     """Fires, earliest first, every alarm that comes before a row of (`order`, `clock`)."""
-    elements = rules.elements.shape[0]
-    floor = rows.bounds[0]
+    count = m[at.ELEMENT_COUNT]
+    floor = bounds(m)[0]
     while True:
-        state = _take_due(latest, m, rows)
+        state = _take_due(latest, m)
         if state != at.FINISHED:
             return state
-        if not m.counters[at.DUE_ALARMS]:
+        if not m[at.DUE_ALARMS]:
             return at.FINISHED
-        due = m.due_alarms[0, at.DUE]
-        done = m.counters[at.DONE_ORDER]
-        due_order = max(2 * _clocks_before(due, rows.step_clocks), done + (done & 1))
+        due = due_alarms(m)[0, at.DUE]
+        done = m[at.DONE_ORDER]
+        due_order = max(2 * _clocks_before(due, m), done + (done & 1))
         if due_order > order or (due_order == order and due >= clock):
             return at.FINISHED
-        instance = m.due_alarms[0, at.ALARM_INSTANCE]
-        if not _has_room(instance, m, rules):
+        instance = due_alarms(m)[0, at.ALARM_INSTANCE]
+        if not _has_room(instance, m):
             return at.SHORT_OF_ROOM
-        element = rules.timed[m.due_alarms[0, at.ALARM_TIMED]]
-        drop_first(m.due_alarms, m.counters[at.DUE_ALARMS])
-        m.counters[at.DUE_ALARMS] -= 1
-        first = m.counters[at.MATCHES]
-        reached = rows.step_clocks[(due_order - 1) // 2] if due_order else floor
-        now = max(due, m.counters[at.SHOWN_CLOCK], reached)
+        element = timed(m)[due_alarms(m)[0, at.ALARM_TIMED]]
+        drop_first(due_alarms(m), m[at.DUE_ALARMS])
+        m[at.DUE_ALARMS] -= 1
+        first = m[at.MATCHES]
+        reached = step_clocks(m)[(due_order - 1) // 2] if due_order else floor
+        now = max(due, m[at.SHOWN_CLOCK], reached)
         chunk = _next_chunk(m)
         if first:
-            now = max(now, m.matches[first - 1, at.MATCH_CLOCK])
-        m.counters[at.SHOWN_CLOCK] = now
-        m.counters[at.DONE_ORDER] = due_order
-        wake(instance * (elements + 1), element, due, now, m, rules)
-        settle_matches(first, m, rules)
-        for number in range(first, m.counters[at.MATCHES]):
+            now = max(now, matches(m)[first - 1, at.MATCH_CLOCK])
+        m[at.SHOWN_CLOCK] = now
+        m[at.DONE_ORDER] = due_order
+        wake(instance * (count + 1), element, due, now, m)
+        settle_matches(first, m)
+        for number in range(first, m[at.MATCHES]):
             _stamp(number, due_order, now, instance, chunk + number - first, m)
 
 
 @seldom_part
-def _take_row(row, source, order, clock, m, rules, rows):  # type: ignore[no-untyped-def]
+def _take_row(row, source, order, clock, m):  # type: ignore[no-untyped-def]
     """Takes one event through its instance."""
-    elements = rules.elements.shape[0]
-    instance = rows.instances[row]
-    base = instance * (elements + 1)
-    m.counters[at.DONE_ORDER] = order
-    m.counters[at.ROW_KEPT] = at.NONE
-    latest = max(m.lists[base + elements, at.LATEST], rows.times[row])
-    m.lists[base + elements, at.LATEST] = latest
-    for element in range(elements):
-        expire(base, element, latest, m, rules)
+    count = m[at.ELEMENT_COUNT]
+    instance = instances(m)[row]
+    base = instance * (count + 1)
+    m[at.DONE_ORDER] = order
+    m[at.ROW_KEPT] = at.NONE
+    m[at.ROW_TAKEN] = 0
+    latest = max(lists(m)[base + count, at.LATEST], times(m)[row])
+    lists(m)[base + count, at.LATEST] = latest
+    for element in range(count):
+        expire(base, element, latest, m)
     fed = 0
-    while fed < elements and rules.offers[source, fed] != at.NONE:
+    while fed < count and offers(m)[source, fed] != at.NONE:
         fed += 1
-    if rules.settings[at.IS_SEQUENCE]:
-        for unit in range(len(rules.resettable) - 1, -1, -1):
-            reset(base, rules.resettable[unit], m, rules)
-        for unit in range(len(rules.resettable)):
-            update(base, rules.resettable[unit], m, rules)
+    if settings(m)[at.IS_SEQUENCE]:
+        for unit in range(m[at.RESETTABLE_COUNT] - 1, -1, -1):
+            reset(base, resettable(m)[unit], m)
+        for unit in range(m[at.RESETTABLE_COUNT]):
+            update(base, resettable(m)[unit], m)
     else:
         for place in range(fed - 1, -1, -1):
-            update(base, rules.offers[source, place], m, rules)
-    first = m.counters[at.MATCHES]
+            update(base, offers(m)[source, place], m)
+    first = m[at.MATCHES]
     for place in range(fed):
-        start = m.counters[at.MATCHES]
+        start = m[at.MATCHES]
         chunk = _next_chunk(m)
-        offer(base, rules.offers[source, place], row, latest, m, rules, rows)
-        if not rules.hands_out[source]:
-            m.counters[at.MATCHES] = start
-        for number in range(start, m.counters[at.MATCHES]):
+        offer(base, offers(m)[source, place], row, latest, m)
+        if not hands_out(m)[source]:
+            m[at.MATCHES] = start
+        for number in range(start, m[at.MATCHES]):
             _stamp(number, order, clock, instance, chunk if fed > 1 else chunk + number - start, m)
-    for number in range(first, m.counters[at.MATCHES]):
-        m.matches[number, at.MATCH_TIME] = m.partials[m.matches[number, at.MATCH_PARTIAL], at.TIME]
+    for number in range(first, m[at.MATCHES]):
+        matches(m)[number, at.MATCH_TIME] = partials(m)[matches(m)[number, at.MATCH_PARTIAL], at.TIME]
+    if m[at.ROW_KEPT] != at.NONE and not m[at.ROW_TAKEN]:  # it was tried, and no partial match holds it
+        free_kept(m)[m[at.FREE_KEPT]] = m[at.ROW_KEPT]
+        m[at.FREE_KEPT] += 1
 
 
 @seldom_part
-def _open_until(order, latest, m, rules, rows):  # type: ignore[no-untyped-def]
+def _open_until(order, latest, m):  # type: ignore[no-untyped-def]
     """Opens the instances that came into being before a row of `order`, each behind the alarms that come before it."""
-    while m.counters[at.OPENED] < rows.opened.shape[1]:
-        number = m.counters[at.OPENED]
-        own_order = rows.opened[1, number]
+    while m[at.OPENED] < m[at.OPENED_COUNT]:
+        number = m[at.OPENED]
+        own_order = opened(m)[1, number]
         if own_order > order:
             break
-        if rules.settings[at.HAS_TIMERS] and own_order < order:
-            state = _fire(latest, own_order, np.int64(at.LONG_AGO), m, rules, rows)
+        if settings(m)[at.HAS_TIMERS] and own_order < order:
+            state = _fire(latest, own_order, np.int64(at.LONG_AGO), m)
             if state != at.FINISHED:
                 return state
-            m.counters[at.DONE_ORDER] = max(m.counters[at.DONE_ORDER], own_order)
-        instance = rows.opened[0, number]
-        if not _has_room(instance, m, rules):
+            m[at.DONE_ORDER] = max(m[at.DONE_ORDER], own_order)
+        instance = opened(m)[0, number]
+        if not _has_room(instance, m):
             return at.SHORT_OF_ROOM
-        _open(instance, rows.opened[2, number], m, rules)
-        m.counters[at.OPENED] += 1
+        _open(instance, opened(m)[2, number], m)
+        m[at.OPENED] += 1
     return at.FINISHED
 
 
 @seldom_part
-def _come_to(order, clock, m, rules, rows):  # type: ignore[no-untyped-def]
+def _come_to(order, clock, m):  # type: ignore[no-untyped-def]
     """All that comes before a row of (`order`, `clock`) is done."""
     latest = clock
-    if not rules.settings[at.HAS_TIMERS]:
-        return _open_until(order, latest, m, rules, rows)
-    latest = max(clock, rows.step_clocks[min(order // 2, len(rows.step_clocks) - 1)])
-    state = _open_until(order - 1, latest, m, rules, rows)
+    if not settings(m)[at.HAS_TIMERS]:
+        return _open_until(order, latest, m)
+    latest = max(clock, step_clocks(m)[min(order // 2, m[at.STEP_COUNT] - 1)])
+    state = _open_until(order - 1, latest, m)
     if state == at.FINISHED:
-        state = _fire(latest, order, clock, m, rules, rows)
+        state = _fire(latest, order, clock, m)
     if state == at.FINISHED:
-        state = _open_until(order, latest, m, rules, rows)
+        state = _open_until(order, latest, m)
     return state
 
 
 @state_kernel
-def run_machine(  # type: ignore[no-untyped-def]
-    lists,
-    entries,
-    partials,
-    chains,
-    chunks,
-    kept,
-    kept_fractions,
-    free_entries,
-    free_partials,
-    free_chains,
-    free_chunks,
-    free_kept,
-    alarms,
-    due_alarms,
-    matches,
-    counters,
-    registers,
-    fraction_registers,
-    null_registers,
-    settings,
-    elements,
-    offers,
-    hands_out,
-    limits,
-    resettable,
-    timed,
-    instructions,
-    constants,
-    fraction_constants,
-    references,
-    times,
-    instances,
-    skipped,
-    nulls,
-    whole,
-    fractions,
-    passing,
-    order,
-    sources,
-    orders,
-    clocks,
-    step_clocks,
-    bounds,
-    opened,
-    ranks,
-):
+def run_machine(m):  # type: ignore[no-untyped-def]
     """Takes the rows from the cursor on and the alarms of the step; says whether it has finished, or why not."""
-    m = at.Memory(
-        lists, entries, partials, chains, chunks, kept, kept_fractions,
-        free_entries, free_partials, free_chains, free_chunks, free_kept,
-        alarms, due_alarms, matches, counters, registers, fraction_registers, null_registers,
-    )  # fmt: skip
-    rules = at.Rules(
-        settings, elements, offers, hands_out, limits, resettable, timed, instructions, constants, fraction_constants,
-        references,
-    )  # fmt: skip
-    rows = at.Rows(
-        times, instances, skipped, nulls, whole, fractions, passing, order, sources, orders, clocks, step_clocks,
-        bounds, opened, ranks,
-    )  # fmt: skip
-    while counters[at.CURSOR] < len(order):
-        place = counters[at.CURSOR]
-        row, source = order[place], sources[place]
-        state = _come_to(orders[place], clocks[place], m, rules, rows)
+    ends = bounds(m)
+    while m[at.CURSOR] < m[at.ROW_COUNT]:
+        place = m[at.CURSOR]
+        row, source = row_order(m)[place], sources(m)[place]
+        row_clock = clocks(m)[place]
+        state = _come_to(orders(m)[place], row_clock, m)
         if state != at.FINISHED:
             return state
-        if not skipped[row]:
-            if not _has_room(instances[row], m, rules):
+        if not skipped(m)[row]:
+            if not _has_room(instances(m)[row], m):
                 return np.int64(at.SHORT_OF_ROOM)
-            _take_row(row, source, orders[place], clocks[place], m, rules, rows)
-        counters[at.CURSOR] += 1
-        counters[at.SHOWN_CLOCK] = bounds[0]
-    return _come_to(bounds[1], bounds[2] + 1, m, rules, rows)
+            _take_row(row, source, orders(m)[place], row_clock, m)
+        m[at.CURSOR] += 1
+        m[at.SHOWN_CLOCK] = ends[0]
+    return _come_to(ends[1], ends[2] + 1, m)
 
 
 @state_kernel
-def open_instance(memory, rules, instance, clock):  # type: ignore[no-untyped-def]
+def open_instance(m, instance, clock):  # type: ignore[no-untyped-def]
     """Opens one instance, for which there is room."""
-    _open(np.int64(instance), np.int64(clock), memory, rules)
+    _open(instance, clock, m)
 
 
 @state_kernel
-def return_due(alarms, due_alarms, counters):  # type: ignore[no-untyped-def]
+def return_due(m):  # type: ignore[no-untyped-def]
     """Alarms that were due but wait for a later step go back among the others."""
-    for place in range(counters[at.DUE_ALARMS]):
+    heap, due_heap = alarms(m), due_alarms(m)
+    for place in range(m[at.DUE_ALARMS]):
         push(
-            alarms,
-            counters[at.ALARMS],
-            due_alarms[place, at.DUE],
+            heap,
+            m[at.ALARMS],
+            due_heap[place, at.DUE],
             0,
-            due_alarms[place, at.ALARM_INSTANCE],
-            due_alarms[place, at.ALARM_TIMED],
-            due_alarms[place, at.ALARM_NUMBER],
+            due_heap[place, at.ALARM_INSTANCE],
+            due_heap[place, at.ALARM_TIMED],
+            due_heap[place, at.ALARM_NUMBER],
         )
-        counters[at.ALARMS] += 1
-    counters[at.DUE_ALARMS] = 0
+        m[at.ALARMS] += 1
+    m[at.DUE_ALARMS] = 0
 
 
 @state_kernel
-def order_alarms(alarms, count):  # type: ignore[no-untyped-def]
-    """The first `count` alarms become a heap."""
+def order_alarms(m):  # type: ignore[no-untyped-def]
+    """The alarms become a heap, in whatever order they are."""
+    heap, count = alarms(m), m[at.ALARMS]
     for place in range(count):
         push(
-            alarms,
+            heap,
             place,
-            alarms[place, at.DUE],
+            heap[place, at.DUE],
             0,
-            alarms[place, at.ALARM_INSTANCE],
-            alarms[place, at.ALARM_TIMED],
-            alarms[place, at.ALARM_NUMBER],
+            heap[place, at.ALARM_INSTANCE],
+            heap[place, at.ALARM_TIMED],
+            heap[place, at.ALARM_NUMBER],
         )

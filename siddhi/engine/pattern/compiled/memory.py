@@ -90,6 +90,7 @@ TIME, EXPIRED, SLOTS = range(3)
 FIRST_CHUNK, LAST_CHUNK, LENGTH = range(3)
 CHUNK_NEXT, CHUNK_PREVIOUS, CHUNK_EVENTS = range(3)
 CHUNK_SIZE = 14
+ENTRY_WIDTH, CHAIN_WIDTH, CHUNK_WIDTH = 2, 3, CHUNK_EVENTS + CHUNK_SIZE
 KEPT_TIME, KEPT_LATE, KEPT_NULLS, KEPT_COLUMNS = range(4)
 
 # columns of alarms; those that are due now are ordered by the rank of their instance as well
@@ -118,8 +119,83 @@ MATCH_ORDER, MATCH_CLOCK, MATCH_INSTANCE, MATCH_TIME, MATCH_CHUNK, MATCH_PARTIAL
     ROW_KEPT,
     WANTED,
     SEARCH,
-) = range(17)
-COUNTER_COUNT = 17
+    ROW_TAKEN,
+) = range(18)
+COUNTER_COUNT = 18
+
+# the frame holds the counters, then the addresses of all arrays, then sizes
+(
+    LISTS_AT,
+    ENTRIES_AT,
+    PARTIALS_AT,
+    CHAINS_AT,
+    CHUNKS_AT,
+    KEPT_AT,
+    KEPT_FRACTIONS_AT,
+    FREE_ENTRIES_AT,
+    FREE_PARTIALS_AT,
+    FREE_CHAINS_AT,
+    FREE_CHUNKS_AT,
+    FREE_KEPT_AT,
+    ALARMS_AT,
+    DUE_ALARMS_AT,
+    MATCHES_AT,
+    REGISTERS_AT,
+    FRACTION_REGISTERS_AT,
+    NULL_REGISTERS_AT,
+) = MEMORY_AT = range(COUNTER_COUNT, COUNTER_COUNT + 18)
+(
+    SETTINGS_AT,
+    ELEMENTS_AT,
+    OFFERS_AT,
+    HANDS_OUT_AT,
+    LIMITS_AT,
+    RESETTABLE_AT,
+    TIMED_AT,
+    INSTRUCTIONS_AT,
+    CONSTANTS_AT,
+    FRACTION_CONSTANTS_AT,
+    REFERENCES_AT,
+) = RULES_AT = range(MEMORY_AT.stop, MEMORY_AT.stop + 11)
+(
+    TIMES_AT,
+    INSTANCES_AT,
+    SKIPPED_AT,
+    NULLS_AT,
+    WHOLE_AT,
+    FRACTIONS_AT,
+    PASSING_AT,
+    ORDER_AT,
+    SOURCES_AT,
+    ORDERS_AT,
+    CLOCKS_AT,
+    STEP_CLOCKS_AT,
+    BOUNDS_AT,
+    OPENED_AT,
+    RANKS_AT,
+) = ROWS_AT = range(RULES_AT.stop, RULES_AT.stop + 15)
+(
+    LIST_ROWS,
+    ELEMENT_COUNT,
+    PARTIAL_WIDTH,
+    KEPT_WIDTH,
+    FRACTION_COUNT,
+    WHOLE_COUNT,
+    MATCH_WIDTH,
+    MATCH_ROOM,
+    ALARM_ROOM,
+    DUE_ROOM,
+    REFERENCE_COUNT,
+    TIMED_COUNT,
+    RESETTABLE_COUNT,
+    PASSING_WIDTH,
+    ROW_COUNT,
+    STEP_COUNT,
+    OPENED_COUNT,
+    RANK_COUNT,
+    PARTIAL_ROOM,
+) = range(ROWS_AT.stop, ROWS_AT.stop + 19)
+FRAME_SIZE = ROWS_AT.stop + 19
 
 # what the loop says when it stops
 FINISHED, SHORT_OF_ROOM, ASKS_FOR_RANKS = range(3)
@@ -153,13 +229,16 @@ INSTRUCTION_WIDTH = 6
     ARITHMETIC_INT,
     ARITHMETIC_FRACTION,
     ARITHMETIC_SINGLE,
-) = range(22)
+    MATCH_WHOLE,
+    MATCH_FRACTION,
+    REQUIRE,
+) = range(25)
 EQUAL, NOT_EQUAL, LESS, LESS_EQUAL, GREATER, GREATER_EQUAL = range(6)
 PLUS, MINUS, TIMES, DIVIDE, REMAINDER = range(5)
 
 
 class Memory(NamedTuple):
-    """What outlives a batch, room for results, and scratch registers."""
+    """What outlives a batch, room for results, scratch registers, and the frame, which begins with the counters."""
 
     lists: Int64Array
     entries: Int64Array
@@ -176,10 +255,10 @@ class Memory(NamedTuple):
     alarms: Int64Array
     due_alarms: Int64Array
     matches: Int64Array
-    counters: Int64Array
     registers: Int64Array
     fraction_registers: AnyArray
     null_registers: Int8Array
+    counters: Int64Array
 
 
 class Rules(NamedTuple):

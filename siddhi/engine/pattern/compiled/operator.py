@@ -29,7 +29,14 @@ from siddhi.engine.pattern.compiled.layout import EventReferences, element_table
 from siddhi.engine.pattern.compiled.loop import open_instance, order_alarms, return_due, run_machine
 from siddhi.engine.pattern.compiled.output import MatchOutput
 from siddhi.engine.pattern.compiled.reader import RowReader, null_events
-from siddhi.engine.pattern.compiled.room import first_memory, free_unreached, make_room, more_instances
+from siddhi.engine.pattern.compiled.room import (
+    address_of,
+    first_memory,
+    framed,
+    free_unreached,
+    make_room,
+    more_instances,
+)
 from siddhi.engine.pattern.compiled.saved import MachineReader, MachineWriter
 from siddhi.engine.pattern.conditions import (
     EventFilter,
@@ -42,6 +49,7 @@ from siddhi.engine.pattern.joining import joined_machines
 from siddhi.engine.pattern.limit import PartialLimit
 from siddhi.engine.pattern.machine import machine_slots
 from siddhi.engine.pattern.references import Reference, references
+from siddhi.engine.planner.choices import Execution
 from siddhi.engine.scope import source_key
 from siddhi.engine.state import State
 from siddhi.engine.state_size import StateSize, held_bytes
@@ -57,6 +65,8 @@ class CompiledMachineOperator(MergingOperator):
         NotCompilableError: the machine needs what the loop cannot do.
     """
 
+    execution = Execution.COMPILED
+
     handles_partitions = True
 
     def __init__(self, machine: model.StateMachine, read: Mapping[str, Reference], context: OperatorContext) -> None:
@@ -70,7 +80,9 @@ class CompiledMachineOperator(MergingOperator):
         for slot, layout in enumerate(self._layouts):
             for name, type_ in zip(layout.names, layout.types, strict=True):
                 self._feeds[self._feed_of_slot[slot]].attribute(name, type_)
-        self._programs = Programs(self._feeds, self._feed_of_slot, places, context)
+        self._programs = Programs(
+            self._feeds, self._feed_of_slot, [element.counted for element in machine.slots], places, context
+        )
         filters = self._read_filters(machine)
         self._reader = RowReader(self._feeds, filters, [self._feed_of_slot[slot] for slot in self._slots])
         if self._reader.whole_count + self._reader.fraction_count > MOST_COLUMNS:
@@ -82,6 +94,7 @@ class CompiledMachineOperator(MergingOperator):
         self._gathers = bool(self._rules.settings[at.GATHERS])
         self._limit = PartialLimit(context.max_partial_matches)
         self._memory = self._first_memory()
+        self._nothing = self._batch(self._memory.matches)
 
     def _read_filters(self, machine: model.StateMachine) -> list[EventFilter]:
         filters: dict[int, EventFilter] = {}
@@ -141,23 +154,29 @@ class CompiledMachineOperator(MergingOperator):
             memory.kept[rows, at.KEPT_NULLS] = nulls
             memory.kept[rows, at.KEPT_COLUMNS :] = whole
             memory.kept_fractions[rows] = fractions
+        framed(memory, self._rules)
         return memory
 
     # ---- life
 
     def start(self, clock_ms: int) -> None:
+        return_due(self._framed())  # none is due, but the loop is loaded
         if not self._context.partitioned:
             self._memory = make_room(self._memory, self._rules)
-            open_instance(self._memory, self._rules, 0, clock_ms)
+            open_instance(self._framed(), 0, clock_ms)
 
     def close_partitions(self, partitions: Int64Array) -> None:
         memory = self._memory
-        close_instances(memory, self._rules, kernel_array(partitions))
+        close_instances(self._framed(), kernel_array(partitions))
         count = int(memory.counters[at.ALARMS])
         alarms = memory.alarms[:count][~np.isin(memory.alarms[:count, at.ALARM_INSTANCE], partitions)]
         memory.alarms[: len(alarms)] = alarms
-        order_alarms(memory.alarms, len(alarms))
         memory.counters[at.ALARMS] = len(alarms)
+        order_alarms(self._framed())
+
+    @property
+    def timed(self) -> bool:
+        return self._timed
 
     def next_deadline_ms(self) -> int | None:
         memory = self._memory
@@ -189,6 +208,7 @@ class CompiledMachineOperator(MergingOperator):
             self._rules, self._layouts, self._reader, self._feeds, self._feed_of_slot, self._context.pool
         )
         self._memory = reader.memory(state["machines"], self._first_memory(), self._places)
+        self._framed()
 
     # ---- a step
 
@@ -197,27 +217,46 @@ class CompiledMachineOperator(MergingOperator):
             self._rules.constants[place] = self._context.pool.code(text)
         if len(step.opened):
             self._memory = more_instances(self._memory, self._rules, int(step.opened.max()) + 1)
+            self._framed()
         self._run(self._reader.read(inputs, step))
-        matches = self._memory.matches[: self._memory.counters[at.MATCHES]].copy()
-        batch = self._batch(matches)
+        found = self._memory.counters.item(at.MATCHES)
+        batch = self._batch(self._memory.matches[:found]) if found else self._nothing
         self._memory.counters[at.MATCHES] = 0
         self._keep_to_limit()
         return batch
 
     def _run(self, rows: at.Rows) -> None:
-        counters = self._memory.counters
-        counters[[at.CURSOR, at.OPENED, at.MATCHES]] = 0
-        counters[at.DONE_ORDER] = at.NONE
-        counters[at.SHOWN_CLOCK] = rows.bounds[0]
-        while (state := run_machine(*self._memory, *self._rules, *rows)) != at.FINISHED:
+        frame = self._memory.counters
+        frame[at.CURSOR] = frame[at.OPENED] = frame[at.MATCHES] = 0
+        frame[at.DONE_ORDER] = at.NONE
+        frame[at.SHOWN_CLOCK] = rows.bounds[0]
+        self._point_at(rows)
+        while (state := run_machine(frame)) != at.FINISHED:
             if state == at.ASKS_FOR_RANKS:
                 rows = rows._replace(ranks=self._ranks())
+                self._point_at(rows)
             else:
                 self._memory = make_room(self._memory, self._rules)
-        if counters[at.DUE_ALARMS]:
-            if counters[at.ALARMS] + counters[at.DUE_ALARMS] > len(self._memory.alarms):
+                self._framed()
+        if frame[at.DUE_ALARMS]:
+            if frame[at.ALARMS] + frame[at.DUE_ALARMS] > len(self._memory.alarms):
                 self._memory = make_room(self._memory, self._rules)
-            return_due(self._memory.alarms, self._memory.due_alarms, counters)
+                self._framed()
+            return_due(frame)
+
+    def _framed(self) -> Int64Array:
+        """Return the frame as the arrays are now; to be called whenever one of them was made again."""
+        return framed(self._memory, self._rules)
+
+    def _point_at(self, rows: at.Rows) -> None:
+        """Let the frame point at `rows`."""
+        frame = self._memory.counters
+        frame[at.ROWS_AT.start : at.ROWS_AT.stop] = [address_of(array) for array in rows]
+        frame[at.ROW_COUNT] = len(rows.order)
+        frame[at.STEP_COUNT] = len(rows.step_clocks)
+        frame[at.OPENED_COUNT] = rows.opened.shape[1]
+        frame[at.RANK_COUNT] = len(rows.ranks)
+        frame[at.PASSING_WIDTH] = rows.passing.shape[1]
 
     def _ranks(self) -> Int64Array:
         """The place of each partition instance among those whose alarms are due at one moment."""
@@ -228,14 +267,14 @@ class CompiledMachineOperator(MergingOperator):
 
     def _batch(self, matches: Int64Array) -> EventBatch:
         return EventBatch(
-            kernel_array(matches[:, at.MATCH_TIME]),
+            matches[:, at.MATCH_TIME].copy(),
             None,
-            kernel_array(matches[:, at.MATCH_ORDER]),
-            kernel_array(matches[:, at.MATCH_CLOCK]),
+            matches[:, at.MATCH_ORDER].copy(),
+            matches[:, at.MATCH_CLOCK].copy(),
             self._output.columns(matches, self._memory),
             None,
-            kernel_array(matches[:, at.MATCH_INSTANCE]) if self._context.partitioned else None,
-            kernel_array(matches[:, at.MATCH_CHUNK]) if self._gathers and len(matches) > 1 else None,
+            matches[:, at.MATCH_INSTANCE].copy() if self._context.partitioned else None,
+            matches[:, at.MATCH_CHUNK].copy() if self._gathers and len(matches) > 1 else None,
             only_current=True,
         )
 
@@ -245,10 +284,10 @@ class CompiledMachineOperator(MergingOperator):
         if memory.counters[at.LIVE] <= self._limit.most:
             return
         found = np.zeros((int(memory.counters[at.LIVE]), 2), dtype=np.int64)
-        count = waiting_partials(memory.lists, memory.entries, memory.partials, self._rules.elements, found)
+        count = waiting_partials(memory.counters, found)
         excess = self._limit.excess(count)
         if excess:
             oldest = np.argsort(found[:count, 1], kind="stable")[:excess]
             dropped = np.zeros(len(memory.partials), dtype=np.int8)
             dropped[found[oldest, 0]] = 1
-            drop_partials(memory, self._rules, dropped)
+            drop_partials(memory.counters, dropped)

@@ -6,16 +6,32 @@ import numpy as np
 
 from siddhi.engine.kernels import seldom_part
 from siddhi.engine.pattern.compiled import memory as at
+from siddhi.engine.pattern.compiled.views import (
+    chains,
+    chunks,
+    elements,
+    fractions,
+    free_chains,
+    free_chunks,
+    free_kept,
+    free_partials,
+    kept,
+    kept_fractions,
+    nulls,
+    partials,
+    times,
+    whole,
+)
 
 
 @seldom_part
 def new_partial(m):  # type: ignore[no-untyped-def]
     """A partial match without events."""
-    free = m.counters[at.FREE_PARTIALS] - 1
-    m.counters[at.FREE_PARTIALS] = free
-    partial = m.free_partials[free]
-    m.partials[partial, :] = at.NONE
-    m.partials[partial, at.EXPIRED] = 0
+    free = m[at.FREE_PARTIALS] - 1
+    m[at.FREE_PARTIALS] = free
+    partial = free_partials(m)[free]
+    partials(m)[partial, :] = at.NONE
+    partials(m)[partial, at.EXPIRED] = 0
     return partial
 
 
@@ -23,55 +39,55 @@ def new_partial(m):  # type: ignore[no-untyped-def]
 def copy_up_to(partial, place, m):  # type: ignore[no-untyped-def]
     """A new, live partial match with the slots before `place`; it shares their chains."""
     copy = new_partial(m)
-    m.partials[copy, at.TIME] = m.partials[partial, at.TIME]
+    partials(m)[copy, at.TIME] = partials(m)[partial, at.TIME]
     for slot in range(place):
-        m.partials[copy, at.SLOTS + slot] = m.partials[partial, at.SLOTS + slot]
+        partials(m)[copy, at.SLOTS + slot] = partials(m)[partial, at.SLOTS + slot]
     return copy
 
 
 @seldom_part
-def length_of(partial, place, m, rules):  # type: ignore[no-untyped-def]
+def length_of(partial, place, m):  # type: ignore[no-untyped-def]
     """How many events stand in the slot."""
-    value = m.partials[partial, at.SLOTS + place]
+    value = partials(m)[partial, at.SLOTS + place]
     if value == at.NONE:
         return 0
-    if rules.elements[place, at.KIND] != at.COUNTED:
+    if elements(m)[place, at.KIND] != at.COUNTED:
         return 1
-    return m.chains[value, at.LENGTH]
+    return chains(m)[value, at.LENGTH]
 
 
 @seldom_part
-def first_event(partial, place, m, rules):  # type: ignore[no-untyped-def]
+def first_event(partial, place, m):  # type: ignore[no-untyped-def]
     """The first event in the slot, `NONE` when it is empty."""
-    value = m.partials[partial, at.SLOTS + place]
-    if value == at.NONE or rules.elements[place, at.KIND] != at.COUNTED:
+    value = partials(m)[partial, at.SLOTS + place]
+    if value == at.NONE or elements(m)[place, at.KIND] != at.COUNTED:
         return value
-    return np.int64(m.chunks[m.chains[value, at.FIRST_CHUNK], at.CHUNK_EVENTS])
+    return np.int64(chunks(m)[chains(m)[value, at.FIRST_CHUNK], at.CHUNK_EVENTS])
 
 
 @seldom_part
-def event_at(partial, place, position, m, rules):  # type: ignore[no-untyped-def]
+def event_at(partial, place, position, m):  # type: ignore[no-untyped-def]
     """The event at `position` in the slot, which holds more events."""
-    value = m.partials[partial, at.SLOTS + place]
-    if rules.elements[place, at.KIND] != at.COUNTED:
+    value = partials(m)[partial, at.SLOTS + place]
+    if elements(m)[place, at.KIND] != at.COUNTED:
         return value
     hops = position // at.CHUNK_SIZE
-    behind = (m.chains[value, at.LENGTH] - 1) // at.CHUNK_SIZE - hops
+    behind = (chains(m)[value, at.LENGTH] - 1) // at.CHUNK_SIZE - hops
     if hops <= behind:
-        chunk = m.chains[value, at.FIRST_CHUNK]
+        chunk = chains(m)[value, at.FIRST_CHUNK]
         for _ in range(hops):
-            chunk = np.int64(m.chunks[chunk, at.CHUNK_NEXT])
+            chunk = np.int64(chunks(m)[chunk, at.CHUNK_NEXT])
     else:
-        chunk = m.chains[value, at.LAST_CHUNK]
+        chunk = chains(m)[value, at.LAST_CHUNK]
         for _ in range(behind):
-            chunk = np.int64(m.chunks[chunk, at.CHUNK_PREVIOUS])
-    return np.int64(m.chunks[chunk, at.CHUNK_EVENTS + position % at.CHUNK_SIZE])
+            chunk = np.int64(chunks(m)[chunk, at.CHUNK_PREVIOUS])
+    return np.int64(chunks(m)[chunk, at.CHUNK_EVENTS + position % at.CHUNK_SIZE])
 
 
 @seldom_part
-def pick(partial, place, way, offset, under_test, m, rules):  # type: ignore[no-untyped-def]
+def pick(partial, place, way, offset, under_test, m):  # type: ignore[no-untyped-def]
     """The event of the slot that a reference means, `NONE` when there is none."""
-    length = length_of(partial, place, m, rules)
+    length = length_of(partial, place, m)
     position = offset
     if way == at.LAST_EVENT:
         position = length - 1
@@ -79,72 +95,72 @@ def pick(partial, place, way, offset, under_test, m, rules):  # type: ignore[no-
         position = length - 1 - offset - under_test
     if position < 0 or position >= length:
         return np.int64(at.NONE)
-    return event_at(partial, place, position, m, rules)
+    return event_at(partial, place, position, m)
 
 
 @seldom_part
 def _new_chunk(previous, m):  # type: ignore[no-untyped-def]
-    free = m.counters[at.FREE_CHUNKS] - 1
-    m.counters[at.FREE_CHUNKS] = free
-    chunk = m.free_chunks[free]
-    m.chunks[chunk, at.CHUNK_NEXT] = at.NONE
-    m.chunks[chunk, at.CHUNK_PREVIOUS] = previous
+    free = m[at.FREE_CHUNKS] - 1
+    m[at.FREE_CHUNKS] = free
+    chunk = free_chunks(m)[free]
+    chunks(m)[chunk, at.CHUNK_NEXT] = at.NONE
+    chunks(m)[chunk, at.CHUNK_PREVIOUS] = previous
     return chunk
 
 
 @seldom_part
 def append(partial, place, event, m):  # type: ignore[no-untyped-def]
     """`event` stands last in the counted slot."""
-    chain = m.partials[partial, at.SLOTS + place]
+    chain = partials(m)[partial, at.SLOTS + place]
     if chain == at.NONE:
-        free = m.counters[at.FREE_CHAINS] - 1
-        m.counters[at.FREE_CHAINS] = free
-        chain = m.free_chains[free]
+        free = m[at.FREE_CHAINS] - 1
+        m[at.FREE_CHAINS] = free
+        chain = free_chains(m)[free]
         chunk = _new_chunk(at.NONE, m)
-        m.chains[chain, at.FIRST_CHUNK] = m.chains[chain, at.LAST_CHUNK] = chunk
-        m.chains[chain, at.LENGTH] = 0
-        m.partials[partial, at.SLOTS + place] = chain
-    length = m.chains[chain, at.LENGTH]
-    chunk = m.chains[chain, at.LAST_CHUNK]
+        chains(m)[chain, at.FIRST_CHUNK] = chains(m)[chain, at.LAST_CHUNK] = chunk
+        chains(m)[chain, at.LENGTH] = 0
+        partials(m)[partial, at.SLOTS + place] = chain
+    length = chains(m)[chain, at.LENGTH]
+    chunk = chains(m)[chain, at.LAST_CHUNK]
     if length and length % at.CHUNK_SIZE == 0:
         following = _new_chunk(chunk, m)
-        m.chunks[chunk, at.CHUNK_NEXT] = following
-        m.chains[chain, at.LAST_CHUNK] = chunk = following
-    m.chunks[chunk, at.CHUNK_EVENTS + length % at.CHUNK_SIZE] = event
-    m.chains[chain, at.LENGTH] = length + 1
+        chunks(m)[chunk, at.CHUNK_NEXT] = following
+        chains(m)[chain, at.LAST_CHUNK] = chunk = following
+    chunks(m)[chunk, at.CHUNK_EVENTS + length % at.CHUNK_SIZE] = event
+    chains(m)[chain, at.LENGTH] = length + 1
 
 
 @seldom_part
 def drop_last(partial, place, m):  # type: ignore[no-untyped-def]
     """The last event of the counted slot is gone; a slot that had one event is empty."""
-    chain = m.partials[partial, at.SLOTS + place]
+    chain = partials(m)[partial, at.SLOTS + place]
     if chain == at.NONE:
         return
-    length = m.chains[chain, at.LENGTH]
+    length = chains(m)[chain, at.LENGTH]
     if length == 1:
-        m.partials[partial, at.SLOTS + place] = at.NONE
+        partials(m)[partial, at.SLOTS + place] = at.NONE
         return
-    m.chains[chain, at.LENGTH] = length - 1
+    chains(m)[chain, at.LENGTH] = length - 1
     if (length - 1) % at.CHUNK_SIZE == 0:
-        m.chains[chain, at.LAST_CHUNK] = np.int64(m.chunks[m.chains[chain, at.LAST_CHUNK], at.CHUNK_PREVIOUS])
+        chains(m)[chain, at.LAST_CHUNK] = np.int64(chunks(m)[chains(m)[chain, at.LAST_CHUNK], at.CHUNK_PREVIOUS])
 
 
 @seldom_part
-def kept_event(row, latest, m, rows):  # type: ignore[no-untyped-def]
+def kept_event(row, latest, m):  # type: ignore[no-untyped-def]
     """The number of the event in `row` among the kept ones; it is kept when it is first asked for."""
-    event = m.counters[at.ROW_KEPT]
+    event = m[at.ROW_KEPT]
     if event != at.NONE:
         return event
-    free = m.counters[at.FREE_KEPT] - 1
-    m.counters[at.FREE_KEPT] = free
-    event = m.free_kept[free]
-    m.counters[at.ROW_KEPT] = event
-    time = rows.times[row]
-    m.kept[event, at.KEPT_TIME] = time
-    m.kept[event, at.KEPT_LATE] = latest - time
-    m.kept[event, at.KEPT_NULLS] = rows.nulls[row]
-    for column in range(rows.whole.shape[1]):
-        m.kept[event, at.KEPT_COLUMNS + column] = rows.whole[row, column]
-    for column in range(rows.fractions.shape[1]):
-        m.kept_fractions[event, column] = rows.fractions[row, column]
+    free = m[at.FREE_KEPT] - 1
+    m[at.FREE_KEPT] = free
+    event = free_kept(m)[free]
+    m[at.ROW_KEPT] = event
+    time = times(m)[row]
+    kept(m)[event, at.KEPT_TIME] = time
+    kept(m)[event, at.KEPT_LATE] = latest - time
+    kept(m)[event, at.KEPT_NULLS] = nulls(m)[row]
+    for column in range(m[at.WHOLE_COUNT]):
+        kept(m)[event, at.KEPT_COLUMNS + column] = whole(m)[row, column]
+    for column in range(m[at.FRACTION_COUNT]):
+        kept_fractions(m)[event, column] = fractions(m)[row, column]
     return event

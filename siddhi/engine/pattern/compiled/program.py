@@ -7,6 +7,21 @@ import numpy as np
 from siddhi.engine.kernels import seldom_part
 from siddhi.engine.pattern.compiled import memory as at
 from siddhi.engine.pattern.compiled.pool import pick
+from siddhi.engine.pattern.compiled.views import (
+    constants,
+    elements,
+    fraction_constants,
+    fraction_registers,
+    fractions,
+    instructions,
+    kept,
+    kept_fractions,
+    null_registers,
+    nulls,
+    partials,
+    registers,
+    whole,
+)
 
 
 @seldom_part
@@ -53,90 +68,90 @@ def _fraction(operator, left, right):  # type: ignore[no-untyped-def]
 
 
 @seldom_part
-def _load(number, code, row, partial, m, rules, rows):  # type: ignore[no-untyped-def]
+def _load(number, code, row, partial, m):  # type: ignore[no-untyped-def]
     """Register `number` gets what an event has: that in `row`, or one that `partial` holds."""
     operation = code[at.OPERATION]
     if operation <= at.EVENT_FRACTION:
         column = code[at.A]
         if operation == at.EVENT_WHOLE:
-            m.registers[number] = rows.whole[row, column]
+            registers(m)[number] = whole(m)[row, column]
             bit = column
         else:
-            m.fraction_registers[number] = rows.fractions[row, column]
-            bit = rows.whole.shape[1] + column
-        m.null_registers[number] = rows.nulls[row] >> bit & 1
+            fraction_registers(m)[number] = fractions(m)[row, column]
+            bit = m[at.WHOLE_COUNT] + column
+        null_registers(m)[number] = nulls(m)[row] >> bit & 1
         return
-    event = pick(partial, code[at.A], code[at.B], code[at.C], code[at.E], m, rules)
+    event = pick(partial, code[at.A], code[at.B], code[at.C], code[at.E], m)
     if operation == at.SLOT_EMPTY:
-        m.registers[number] = event == at.NONE
-        m.null_registers[number] = 0
+        registers(m)[number] = event == at.NONE
+        null_registers(m)[number] = 0
         return
     if operation == at.SLOT_TIME:
-        m.null_registers[number] = event == at.NONE
-        m.registers[number] = 0 if event == at.NONE else m.kept[event, at.KEPT_TIME]
+        null_registers(m)[number] = event == at.NONE
+        registers(m)[number] = 0 if event == at.NONE else kept(m)[event, at.KEPT_TIME]
         return
     if event == at.NONE:
-        event = 2 * rules.elements[code[at.A], at.FEED] + 1
+        event = 2 * elements(m)[code[at.A], at.FEED] + 1
     column = code[at.D]
     if operation == at.SLOT_WHOLE:
-        m.registers[number] = m.kept[event, at.KEPT_COLUMNS + column]
+        registers(m)[number] = kept(m)[event, at.KEPT_COLUMNS + column]
         bit = column
     else:
-        m.fraction_registers[number] = m.kept_fractions[event, column]
-        bit = rows.whole.shape[1] + column
-    m.null_registers[number] = m.kept[event, at.KEPT_NULLS] >> bit & 1
+        fraction_registers(m)[number] = kept_fractions(m)[event, column]
+        bit = m[at.WHOLE_COUNT] + column
+    null_registers(m)[number] = kept(m)[event, at.KEPT_NULLS] >> bit & 1
 
 
 @seldom_part
 def _calculate(number, code, m):  # type: ignore[no-untyped-def]
     operation, operator, left, right = (code[at.OPERATION], code[at.A], code[at.B], code[at.C])
-    null = m.null_registers[left] | m.null_registers[right]
+    null = null_registers(m)[left] | null_registers(m)[right]
     divides = operator >= at.DIVIDE
     if operation <= at.ARITHMETIC_INT:
-        divisor = m.registers[right]
+        divisor = registers(m)[right]
         if divides and divisor == 0:
             divisor, null = np.int64(1), np.int8(1)
-        result = _whole(operator, m.registers[left], divisor)
-        m.registers[number] = np.int64(np.int32(result)) if operation == at.ARITHMETIC_INT else result
+        result = _whole(operator, registers(m)[left], divisor)
+        registers(m)[number] = np.int64(np.int32(result)) if operation == at.ARITHMETIC_INT else result
     else:
-        divider = m.fraction_registers[right]
+        divider = fraction_registers(m)[right]
         if divides and divider == 0.0:
             divider, null = 1.0, np.int8(1)
-        quotient = _fraction(operator, m.fraction_registers[left], divider)
+        quotient = _fraction(operator, fraction_registers(m)[left], divider)
         single = operation == at.ARITHMETIC_SINGLE
-        m.fraction_registers[number] = np.float64(np.float32(quotient)) if single else quotient
-    m.null_registers[number] = null
+        fraction_registers(m)[number] = np.float64(np.float32(quotient)) if single else quotient
+    null_registers(m)[number] = null
 
 
 @seldom_part
 def _convert(number, code, m):  # type: ignore[no-untyped-def]
     operation, operand = (code[at.OPERATION], code[at.A])
-    m.null_registers[number] = m.null_registers[operand]
+    null_registers(m)[number] = null_registers(m)[operand]
     if operation == at.TO_FRACTION:
-        m.fraction_registers[number] = np.float64(m.registers[operand])
+        fraction_registers(m)[number] = np.float64(registers(m)[operand])
     elif operation == at.TO_SINGLE:
-        m.fraction_registers[number] = np.float64(np.float32(m.fraction_registers[operand]))
+        fraction_registers(m)[number] = np.float64(np.float32(fraction_registers(m)[operand]))
     elif operation == at.TO_WHOLE:
-        m.registers[number] = np.int64(m.fraction_registers[operand])
+        registers(m)[number] = np.int64(fraction_registers(m)[operand])
     else:
-        m.registers[number] = np.int64(np.int32(m.registers[operand]))
+        registers(m)[number] = np.int64(np.int32(registers(m)[operand]))
 
 
 @seldom_part
 def _compare_registers(number, code, m):  # type: ignore[no-untyped-def]
     operator, left, right = (code[at.A], code[at.B], code[at.C])
-    if m.null_registers[left] | m.null_registers[right]:
-        m.registers[number] = operator == at.NOT_EQUAL
+    if null_registers(m)[left] | null_registers(m)[right]:
+        registers(m)[number] = operator == at.NOT_EQUAL
     elif code[at.OPERATION] == at.COMPARE_WHOLE:
-        m.registers[number] = _compare(operator, m.registers[left], m.registers[right])
+        registers(m)[number] = _compare(operator, registers(m)[left], registers(m)[right])
     else:
-        m.registers[number] = _compare(operator, m.fraction_registers[left], m.fraction_registers[right])
-    m.null_registers[number] = 0
+        registers(m)[number] = _compare(operator, fraction_registers(m)[left], fraction_registers(m)[right])
+    null_registers(m)[number] = 0
 
 
 @seldom_part
 def _is_true(number, m):  # type: ignore[no-untyped-def]
-    return m.registers[number] != 0 and m.null_registers[number] == 0
+    return registers(m)[number] != 0 and null_registers(m)[number] == 0
 
 
 @seldom_part
@@ -144,45 +159,69 @@ def _decide(number, code, m):  # type: ignore[no-untyped-def]
     operation = code[at.OPERATION]
     left = _is_true(code[at.A], m)
     if operation == at.NOT:
-        m.registers[number] = not left
+        registers(m)[number] = not left
     elif operation == at.AND:
-        m.registers[number] = left and _is_true(code[at.B], m)
+        registers(m)[number] = left and _is_true(code[at.B], m)
     else:
-        m.registers[number] = left or _is_true(code[at.B], m)
-    m.null_registers[number] = 0
+        registers(m)[number] = left or _is_true(code[at.B], m)
+    null_registers(m)[number] = 0
 
 
 @seldom_part
-def _take_constant(number, code, m, rules):  # type: ignore[no-untyped-def]
+def _take_constant(number, code, m):  # type: ignore[no-untyped-def]
     if code[at.OPERATION] == at.CONSTANT_WHOLE:
-        m.registers[number] = rules.constants[code[at.A]]
+        registers(m)[number] = constants(m)[code[at.A]]
     else:
-        m.fraction_registers[number] = rules.fraction_constants[code[at.A]]
-    m.null_registers[number] = 0
+        fraction_registers(m)[number] = fraction_constants(m)[code[at.A]]
+    null_registers(m)[number] = 0
 
 
 @seldom_part
-def holds(element, row, partial, m, rules, rows):  # type: ignore[no-untyped-def]
+def _matches(first, row, partial, m):  # type: ignore[no-untyped-def]
+    """Whether instruction `first`, a comparison of a value of the event in `row` with one of the event of a slot that
+    is not counted, holds."""
+    operator, column = (instructions(m)[first, at.A], instructions(m)[first, at.B])
+    place, other = (instructions(m)[first, at.C], instructions(m)[first, at.D])
+    event = partials(m)[partial, at.SLOTS + place]
+    if event == at.NONE:
+        event = 2 * elements(m)[place, at.FEED] + 1
+    null = nulls(m)[row]
+    if instructions(m)[first, at.OPERATION] == at.MATCH_WHOLE:
+        if (null >> column | kept(m)[event, at.KEPT_NULLS] >> other) & 1:
+            return operator == at.NOT_EQUAL
+        return _compare(operator, whole(m)[row, column], kept(m)[event, at.KEPT_COLUMNS + other])
+    bits = m[at.WHOLE_COUNT]
+    if (null >> bits + column | kept(m)[event, at.KEPT_NULLS] >> bits + other) & 1:
+        return operator == at.NOT_EQUAL
+    return _compare(operator, fractions(m)[row, column], kept_fractions(m)[event, other])
+
+
+@seldom_part
+def holds(element, row, partial, m):  # type: ignore[no-untyped-def]
     """Whether the element's condition holds for the event in `row`, which stands in the slot of `partial` already."""
-    first, end = (rules.elements[element, at.FIRST_INSTRUCTION], rules.elements[element, at.END_INSTRUCTION])
+    first, end = (elements(m)[element, at.FIRST_INSTRUCTION], elements(m)[element, at.END_INSTRUCTION])
     if first == end:
         return True
     for number in range(end - first):
-        code = rules.instructions[first + number]
+        code = instructions(m)[first + number]
         operation = code[at.OPERATION]
-        if operation <= at.SLOT_EMPTY:
-            _load(number, code, row, partial, m, rules, rows)
+        if operation >= at.MATCH_WHOLE:  # one of the conditions that all have to hold
+            met = _is_true(code[at.A], m) if operation == at.REQUIRE else _matches(first + number, row, partial, m)
+            if not met:
+                return False
+        elif operation <= at.SLOT_EMPTY:
+            _load(number, code, row, partial, m)
         elif operation <= at.CONSTANT_FRACTION:
-            _take_constant(number, code, m, rules)
+            _take_constant(number, code, m)
         elif operation <= at.COMPARE_FRACTION:
             _compare_registers(number, code, m)
         elif operation <= at.NOT:
             _decide(number, code, m)
         elif operation == at.IS_NULL:
-            m.registers[number] = m.null_registers[code[at.A]]
-            m.null_registers[number] = 0
+            registers(m)[number] = null_registers(m)[code[at.A]]
+            null_registers(m)[number] = 0
         elif operation <= at.TO_INT:
             _convert(number, code, m)
         else:
             _calculate(number, code, m)
-    return _is_true(end - first - 1, m)
+    return True

@@ -9,7 +9,10 @@ from siddhi.engine.kernels import grown
 from siddhi.engine.pattern.compiled import memory as at
 from siddhi.engine.pattern.compiled.collect import collect
 
-_LEAST_ROOM = 256
+_LEAST_ROOM = 128
+_BUSY_ROOM = 8_192
+"""Up to so much there is twice the room whenever it runs short: what is asked for little never has it, and what is
+asked for much is not searched all the time."""
 
 _POOLS = (
     (at.FREE_ENTRIES, "free_entries", ("entries",)),
@@ -51,11 +54,38 @@ def first_memory(rules: at.Rules, feeds: int, columns: tuple[int, int], register
         alarms=np.zeros((0, at.ALARM_WIDTH), dtype=np.int64),
         due_alarms=np.zeros((0, at.ALARM_WIDTH), dtype=np.int64),
         matches=np.zeros((0, at.MATCH_EVENTS + len(rules.references)), dtype=np.int64),
-        counters=np.zeros(at.COUNTER_COUNT, dtype=np.int64),
+        counters=np.zeros(at.FRAME_SIZE, dtype=np.int64),
         registers=np.zeros(max(registers, 1), dtype=np.int64),
         fraction_registers=np.zeros(max(registers, 1), dtype=np.float64),
         null_registers=np.zeros(max(registers, 1), dtype=np.int8),
     )
+
+
+def address_of(array: AnyArray) -> int:
+    """Return where the items of `array` are, which lie in a row."""
+    address: int = array.__array_interface__["data"][0]
+    return address
+
+
+def framed(memory: at.Memory, rules: at.Rules) -> Int64Array:
+    """Return the frame with the addresses of all arrays of `memory` and `rules`, which the caller keeps alive."""
+    frame = memory.counters
+    arrays: list[AnyArray] = [*memory[:-1], *rules]
+    for place, array in zip((*at.MEMORY_AT, *at.RULES_AT), arrays, strict=True):
+        frame[place] = address_of(array)
+    frame[at.LIST_ROWS] = len(memory.lists)
+    frame[at.ELEMENT_COUNT] = len(rules.elements)
+    frame[at.PARTIAL_WIDTH] = memory.partials.shape[1]
+    frame[at.KEPT_WIDTH] = memory.kept.shape[1]
+    frame[at.WHOLE_COUNT] = memory.kept.shape[1] - at.KEPT_COLUMNS
+    frame[at.FRACTION_COUNT] = memory.kept_fractions.shape[1]
+    frame[at.MATCH_ROOM], frame[at.MATCH_WIDTH] = memory.matches.shape
+    frame[at.ALARM_ROOM] = len(memory.alarms)
+    frame[at.DUE_ROOM] = len(memory.due_alarms)
+    frame[at.REFERENCE_COUNT] = len(rules.references)
+    frame[at.TIMED_COUNT] = len(rules.timed)
+    frame[at.RESETTABLE_COUNT] = len(rules.resettable)
+    return frame
 
 
 def more_instances(memory: at.Memory, rules: at.Rules, count: int) -> at.Memory:
@@ -73,23 +103,7 @@ def free_unreached(memory: at.Memory, rules: at.Rules) -> None:
     marks = [np.zeros(len(things), dtype=np.int8) for things in (memory.partials, memory.chains, memory.chunks)]
     kept_marks = np.zeros(len(memory.kept), dtype=np.int8)
     kept_marks[: 2 * rules.offers.shape[0]] = 1  # the silence and the lack of an event of each source
-    collect(
-        memory.lists,
-        memory.entries,
-        memory.partials,
-        memory.chains,
-        memory.chunks,
-        memory.free_partials,
-        memory.free_chains,
-        memory.free_chunks,
-        memory.free_kept,
-        memory.matches,
-        memory.counters,
-        rules.elements,
-        rules.references,
-        *marks,
-        kept_marks,
-    )
+    collect(framed(memory, rules), *marks, kept_marks)
 
 
 def make_room(memory: at.Memory, rules: at.Rules, wanted: int = 0) -> at.Memory:
@@ -104,7 +118,7 @@ def make_room(memory: at.Memory, rules: at.Rules, wanted: int = 0) -> at.Memory:
     for counter, free_name, names in _POOLS:
         free: Int64Array = getattr(memory, free_name)
         count, size = int(memory.counters[counter]), len(getattr(memory, names[0]))
-        if count >= max(wanted, (size + len(memory.lists)) // 2):
+        if count >= max(wanted, (size + len(memory.lists)) // 2) and size >= _BUSY_ROOM:
             continue
         for name in names:
             changed[name] = grown(getattr(memory, name), size + max(wanted, len(memory.lists) // 2))

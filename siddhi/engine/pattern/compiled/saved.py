@@ -18,7 +18,7 @@ from siddhi.engine.pattern.compiled.expressions import FRACTIONS, Feed
 from siddhi.engine.pattern.compiled.lists import add_last, clear_horizon, welcome
 from siddhi.engine.pattern.compiled.loop import order_alarms
 from siddhi.engine.pattern.compiled.reader import RowReader
-from siddhi.engine.pattern.compiled.room import free_unreached, make_room, more_instances
+from siddhi.engine.pattern.compiled.room import framed, free_unreached, make_room, more_instances
 from siddhi.engine.pattern.snapshot import NO_CHAIN
 from siddhi.engine.state import Codes, State
 from siddhi.engine.strings import StringPool
@@ -211,7 +211,7 @@ class MachineReader:
         self._keep_elements(state["instances"], memory, places)
         self._keep_alarms(alarms, memory)
         numbers = np.array(waiting, dtype=np.int64).reshape(-1, 4)
-        wait_again(memory, self._rules, numbers)
+        wait_again(framed(memory, self._rules), numbers)
         free_unreached(memory, self._rules)
         return memory
 
@@ -285,8 +285,8 @@ class MachineReader:
         timed = {place: number for number, place in enumerate(self._rules.timed.tolist())}
         for number, (due, instance, place) in enumerate(alarms):
             memory.alarms[number] = [due, 0, instance, timed[place], number]
-        order_alarms(memory.alarms, len(alarms))
         memory.counters[at.ALARMS] = memory.counters[at.ALARM_COUNT] = len(alarms)
+        order_alarms(framed(memory, self._rules))
 
 
 def _keep_chain(memory: at.Memory, chain: int, events: Sequence[int], chunks: int) -> int:
@@ -303,15 +303,15 @@ def _keep_chain(memory: at.Memory, chain: int, events: Sequence[int], chunks: in
 
 
 @state_kernel
-def wait_again(memory, rules, waiting):  # type: ignore[no-untyped-def]
+def wait_again(m, waiting):  # type: ignore[no-untyped-def]
     """Partial matches wait where they waited when they were saved: (instance, place, whether fresh, partial)."""
-    stride = rules.elements.shape[0] + 1
-    for row in range(memory.lists.shape[0]):
+    stride = m[at.ELEMENT_COUNT] + 1
+    for row in range(m[at.LIST_ROWS]):
         if row % stride != stride - 1:
-            clear_horizon(row, memory)
+            clear_horizon(row, m)
     for number in range(waiting.shape[0]):
         base, element, partial = (waiting[number, 0] * stride, waiting[number, 1], waiting[number, 3])
         if waiting[number, 2]:
-            welcome(base, element, partial, memory, rules)
+            welcome(base, element, partial, m)
         else:
-            add_last(base, element, at.PENDING_HEAD, partial, memory, rules)
+            add_last(base, element, at.PENDING_HEAD, partial, m)

@@ -8,7 +8,9 @@ import pytest
 from pattern_runs import Event, PatternRun, analysed, answers, event_by_event
 
 from siddhi.engine.operator import OperatorContext
-from siddhi.engine.pattern.chain_plan import plan_chain
+from siddhi.engine.pattern.chain_plan import ChainPlan, plan_chain
+from siddhi.engine.pattern.compiled.operator import CompiledMachineOperator
+from siddhi.engine.planner.choices import NotApplicable
 from siddhi.engine.strings import StringPool
 
 CONDITIONS = (
@@ -35,7 +37,7 @@ def test_conditions_mean_the_same_in_the_compiled_chain(condition: str) -> None:
         for place, (row, stream) in enumerate(itertools.product([*values, *reversed(values)], "AB"))
     ]
     query = f"every e1=A -> e2=B[{condition}] select e1.k as k, e1.v as v, e2.v as w, e2.p as p"
-    assert plan_chain(analysed(query).elements[0].input, OperatorContext(StringPool())) is not None
+    assert isinstance(plan_chain(analysed(query).elements[0].input, OperatorContext(StringPool())), ChainPlan)
     found = answers(query, events, [5, 11, 12], [7])
     assert found == event_by_event(query, events)
     assert found
@@ -46,7 +48,7 @@ def test_a_null_means_the_same_in_a_filter_of_the_compiled_chain(filter_: str) -
     values = [(3, None), (None, 2.0), (7, 1.5), (None, None), (2, 9.0), (3, 5.0)]
     events = [Event("A", 1000 + place, "x", v, p) for place, (v, p) in enumerate(values)]
     query = f"every e1=A[{filter_}] -> e2=B select e1.v as v, e1.p as p"
-    assert plan_chain(analysed(query).elements[0].input, OperatorContext(StringPool())) is not None
+    assert isinstance(plan_chain(analysed(query).elements[0].input, OperatorContext(StringPool())), ChainPlan)
     events.append(Event("B", 2000, "x", 1, 1.0))
     found = answers(query, events, [3, 5])
     assert found == event_by_event(query, events)
@@ -63,8 +65,9 @@ def test_a_null_means_the_same_in_a_filter_of_the_compiled_chain(filter_: str) -
         "every e1=A -> e2=B[v - e1.v > 3] select e2.v as v",
     ],
 )
-def test_what_is_no_chain_of_comparisons_is_left_to_the_event_machine(query: str) -> None:
-    assert plan_chain(analysed(query).elements[0].input, OperatorContext(StringPool())) is None
+def test_what_is_no_chain_of_comparisons_is_left_to_the_machine_of_every_form(query: str) -> None:
+    assert isinstance(plan_chain(analysed(query).elements[0].input, OperatorContext(StringPool())), NotApplicable)
+    assert isinstance(PatternRun(query).operator, CompiledMachineOperator)
 
 
 def test_a_silence_ends_between_two_rows_of_one_batch() -> None:
