@@ -123,6 +123,8 @@ class Graph:
     def writers_first(self, nodes: list[int], shared: Ranks) -> list[int] | None:
         """`nodes` in an order in which those who write a `shared` table come before those who look at it; None when
         there is none, as who writes depends on what others see."""
+        if not shared:
+            return nodes
         before: dict[int, set[int]] = {node: set() for node in nodes}
         for node in nodes:
             place = self.places[node]
