@@ -27,7 +27,8 @@ from cep_worker.readers import count_events, read_events
 from topology.event_listener import EventListener
 from topology.frames import event_rows
 
-DEPLOY_TIMEOUT_S = 60.0
+DEPLOY_TIMEOUT_S = 300.0
+"""The first start after an installation compiles the engine's loops, which takes a busy machine minutes."""
 RESULT_TIMEOUT_S = 120.0
 QUIET_S = 2.5
 """Results are complete when every counter of the topology agrees and has stood still for so long."""

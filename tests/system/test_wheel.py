@@ -16,7 +16,7 @@ pytestmark = pytest.mark.cluster
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("siddhi", "query_plan", "topology", "cep_common", "cep_manager", "cep_worker", "cep_cli")
-INSTALL_S, DEMO_S = 900, 200
+INSTALL_S, DEMO_S = 900, 400
 WHOLE = os.environ.get("CEP_DIST", "") == "1"
 """`make dist-test` installs it, too, which fetches all libraries."""
 
