@@ -55,6 +55,15 @@ def unprocessed(key: PlanKey, live: Iterable[Worker], away: Iterable[Worker], fi
             plan, which had its name before. 0: not known, all counts.
     """
     here = [report for worker in live for report in _reports(worker, key, first_epoch)]
+    return unprocessed_of(key, here, away, first_epoch)
+
+
+def unprocessed_of(
+    key: PlanKey, here: Iterable[WorkerPlanReport], away: Iterable[Worker], first_epoch: int = 0
+) -> Unprocessed:
+    """Return what workers said last of the plan; `here` is what those say that are heard, the rest as for
+    `unprocessed`."""
+    here = [report for report in here if report.epoch >= first_epoch]
     gone = [(worker, report) for worker in away for report in _reports(worker, key, first_epoch) if has_left(report)]
     away_events = sum(waiting_events(report) for _, report in gone)
     return Unprocessed(

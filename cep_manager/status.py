@@ -17,7 +17,7 @@ from cep_common.task_messages import ComponentReport, HeldState, RegisterTask, S
 from cep_manager.checkpoint_view import unreadable_state
 from cep_manager.compiled_plan import CompiledPlan
 from cep_manager.degraded import DegradedPart, degraded_parts, reason_of
-from cep_manager.draining import Unprocessed, unprocessed
+from cep_manager.draining import Unprocessed, unprocessed_of
 from cep_manager.members import Member
 from cep_manager.plan_state import ChangeKind, PlanState
 from cep_manager.snapshot import Snapshot
@@ -130,6 +130,7 @@ def plan_status(snapshot: Snapshot, key: PlanKey) -> PlanStatus:
     """The status of a deployed plan; KeyError when it is not deployed."""
     record = snapshot.plans[key]
     reports = worker_reports(snapshot, key, record.epoch)
+    here = (report for one, report in snapshot.reports_of(key) if one.live(snapshot.now_ms, snapshot.lease_ms))
     inflow = _inflow(snapshot, key, record.compiled) if record.compiled is not None else ()
     outflow = _outflow(reports, record.compiled)
     tasks = snapshot.tasks.get(key, ())
@@ -180,7 +181,7 @@ def plan_status(snapshot: Snapshot, key: PlanKey) -> PlanStatus:
             )
             for task in tasks
         ),
-        unprocessed=unprocessed(key, snapshot.live_workers(), snapshot.away_workers, record.first_epoch),
+        unprocessed=unprocessed_of(key, here, snapshot.away_workers, record.first_epoch),
         degraded=parts,
         topics=topics_read(key, reports),
     )
