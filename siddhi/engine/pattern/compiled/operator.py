@@ -234,6 +234,8 @@ class CompiledMachineOperator(MergingOperator):
         while (state := run_machine(frame)) != at.FINISHED:
             if state == at.ASKS_FOR_RANKS:
                 rows = rows._replace(ranks=self._ranks())
+                due = self._memory.due_alarms[: frame[at.DUE_ALARMS]]  # those of one instance, which had no rank yet
+                due[:, at.RANK] = rows.ranks[due[:, at.ALARM_INSTANCE]]
                 self._point_at(rows)
             else:
                 self._memory = make_room(self._memory, self._rules)

@@ -141,3 +141,16 @@ def test_the_oldest_partial_matches_are_dropped_beyond_the_limit() -> None:
     assert size.partial_matches <= 21
     run.step([Event("B", 2000, "x", 1), Event("B", 2001, "x", 2)])
     assert [values[0] for _, values in run.answers] == list(range(30 - len(run.answers), 30))
+
+
+@pytest.mark.parametrize("make", [CompiledMachineOperator, EventMachineOperator])
+def test_silences_that_end_at_one_time_come_in_the_order_of_their_keys(make: Make) -> None:
+    run = LoggedRun("every e1=A -> not B for 100 milliseconds select e1.k as k", make, partitioned=True)
+    run.log = []
+    run.context = OperatorContext(
+        run.pool, playback=True, partitioned=True, instance_ranks=lambda: np.array([2, 0, 1], dtype=np.int64)
+    )
+    run.operator = run._build()
+    run.step([Event("A", 1000, key, 1) for key in "xyz"])
+    run.step([], until=2000)
+    assert [partition for _, _, _, partition, _, _ in run.log] == [1, 2, 0]
