@@ -31,10 +31,10 @@ ACTION, BY_KEY, ASK, SET, END, REFUSED = range(6)
 many of its rows were refused."""
 WRITER_LINES = 6
 
-USED, ALIVE, LOGGED, COPIES, GONE, UNIT = range(6)
+USED, ALIVE, LOGGED, COPIES, GONE, UNIT, MOST = range(7)
 """Counters: places in use, rows, what is written down, copies of rows, rows deleted, the unit that
-comes next."""
-COUNTERS = 6
+comes next, and as many notes as it makes at most."""
+COUNTERS = 7
 
 LOG_ROW, LOG_AT, LOG_PLACE, LOG_WAS, LOG_NEXT = range(5)
 """Lines of what is written down: the row's place, the unit that changed it, where the row stands as it was before, and
@@ -259,7 +259,7 @@ def write_rows(  # type: ignore[no-untyped-def] # noqa: C901, PLR0912, PLR0915 -
         if recorded:
             most = _most_notes(units, unit, writers, keys, nulls, ends, links, counters[USED])
             if counters[LOGGED] + most > log.shape[1] or counters[COPIES] + most > cells.shape[1]:
-                counters[UNIT] = unit
+                counters[UNIT], counters[MOST] = unit, most
                 return False
         action, by_key = writers[writer, ACTION], writers[writer, BY_KEY] != 0
         base = writers[writer, ASK]

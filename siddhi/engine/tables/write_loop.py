@@ -10,7 +10,7 @@ import numpy as np
 from siddhi.engine.arrays import INT64, BoolArray, FloatArray, Int64Array
 from siddhi.engine.batch import EventBatch
 from siddhi.engine.column import DTYPES, Column
-from siddhi.engine.kernels import NO_MASK
+from siddhi.engine.kernels import NO_MASK, grown
 from siddhi.engine.tables.hash_index import HashIndex
 from siddhi.engine.tables.history import History
 from siddhi.engine.tables.row_program import RowProgram
@@ -28,6 +28,7 @@ from siddhi.engine.tables.write_kernels import (
     INSERT,
     LOG_LINES,
     LOGGED,
+    MOST,
     REFUSED,
     SET,
     UPDATE,
@@ -143,10 +144,10 @@ def carry_out(table: Table, writes: Sequence[Write], *, recorded: bool = False) 
             whole, broken, known, missed, gone, dirty, log, heads, tails,
         )  # fmt: skip
         if not done:  # what follows writes down more than there is room for
-            table.make_room(2 * table.cells.shape[1])
-            log = table.log = np.concatenate(
-                [log, np.zeros_like(log, shape=(LOG_LINES, max(64, log.shape[1])))], axis=1
-            )
+            table.make_room(int(counters[COPIES] + counters[MOST]))
+            notes = int(counters[LOGGED] + counters[MOST])
+            if notes > log.shape[1]:
+                log = table.log = np.ascontiguousarray(grown(log.T, notes).T)
             heads, tails = table.heads_and_tails()
     table.take_up(int(counters[USED]), int(counters[ALIVE]))
     deleted = gone[: counters[GONE]]
