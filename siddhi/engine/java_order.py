@@ -6,12 +6,16 @@ import functools
 import struct
 from collections.abc import Iterable, Sequence
 
+import numpy as np
+
 from siddhi.engine.arrays import Int64Array
 from siddhi.nesting import DEEPEST
 
 _BITS = struct.Struct(">q")
 _DOUBLE = struct.Struct(">d")
 _NAN = 0x7FF80000
+_SHORT = 64
+"""Longer texts are hashed one by one, as all would be filled up to their length."""
 
 
 def string_hash(text: str) -> int:
@@ -21,6 +25,19 @@ def string_hash(text: str) -> int:
     for high, low in zip(encoded[::2], encoded[1::2], strict=True):
         value = (31 * value + (high << 8 | low)) & 0xFFFFFFFF
     return value
+
+
+def string_hashes(texts: Sequence[str]) -> Int64Array:
+    """`string_hash` of each of `texts`, at one go where these are short and have no characters beyond 16 bits."""
+    lengths = np.fromiter(map(len, texts), np.int64, len(texts))
+    longest = int(lengths.max(initial=0))
+    if not 0 < longest <= _SHORT or max(map(max, filter(None, texts))) > "\uffff":
+        return np.fromiter(map(string_hash, texts), np.int64, len(texts))
+    characters = np.array(texts, dtype=f"U{longest}").view(np.uint32).reshape(-1, longest)
+    values: Int64Array = np.zeros(len(texts), dtype=np.int64)
+    for place in range(longest):
+        values = np.where(place < lengths, (31 * values + characters[:, place]) & 0xFFFFFFFF, values)
+    return values
 
 
 def object_hash(value: object, depth: int = 0) -> int:

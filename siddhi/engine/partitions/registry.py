@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from siddhi.engine.arrays import NO_POSITIONS, BoolArray, Int64Array, filled
 from siddhi.engine.batch import EventBatch
-from siddhi.engine.java_order import hash_places, string_hash
+from siddhi.engine.java_order import hash_places, string_hashes
 from siddhi.engine.kernels import grown, state_kernel
 from siddhi.engine.operator import NEVER, Stateful, Step
 from siddhi.engine.state import CodeChange, NotByKeyError, State
@@ -123,8 +123,7 @@ class Instances(Stateful):
             count = len(self)
             if len(self._hashes) < count:
                 texts = self._keys.texts(np.arange(len(self._hashes), count))
-                added = np.fromiter((string_hash(text or "") for text in texts), np.int64, len(texts))
-                self._hashes = np.concatenate([self._hashes, added])
+                self._hashes = np.concatenate([self._hashes, string_hashes([text or "" for text in texts])])
             self._ranks = np.zeros(self._size, dtype=np.int64)
             self._ranks[self._ids[:count]] = hash_places(self._hashes, count) << 32 | np.arange(count)
         return self._ranks

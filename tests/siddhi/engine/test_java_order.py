@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from siddhi.engine.java_order import hash_ranks, object_hash
+from siddhi.engine.java_order import hash_ranks, object_hash, string_hash, string_hashes
 from siddhi.testing import Case, restored, run_case
 
 
@@ -62,3 +62,8 @@ def test_what_is_no_number_stands_in_a_union_once() -> None:
     events = [["NaN"], ["NaN"], ["NaN"], [1.0], [2.0], ["NaN"]]
     rows = [(at, [n]) for at, n in enumerate([1, 1, 1, 2, 2, 2], 1)]
     assert differences(app, rows, events) == ()
+
+
+def test_many_texts_are_hashed_like_each() -> None:
+    for texts in (["", "a", "Zürich", "k\0", "\uffff" * 9], ["a", "\U0001f600"], ["x" * 200, "y"], [""], []):
+        assert string_hashes(texts).tolist() == [string_hash(text) for text in texts]
