@@ -64,7 +64,7 @@ PLANS = (
     (
         "@purge(enable='true', interval='1 sec', idle.period='1 sec') partition with (key of S) begin"
         " from every e1=S[part > 0.5] -> e2=S[part > e1.part] select e1.key as key, e2.part as part insert into Out;"
-        " from every e1=S[part > 0.5] -> not S[whole > e1.whole] for 1 sec select e1.key as key insert into Out;"
+        " from every e1=S[part > 0.5] -> not S[whole > e1.whole] for 1 sec select e1.key as key insert into Silent;"
         " from S#window.length(2) select key, sum(whole) as a, distinctCount(key) as b group by key"
         " output last every 1 sec insert into Other; end;"
     ),
@@ -84,6 +84,7 @@ PLANS = (
         " from S join Plain on S.key == Plain.key and S.part == Plain.part select Plain.part as part insert into Other;"
         " from S select key, part delete Plain on Plain.part == part and Plain.key == key;"
     ),
+    " ".join(f"from S[key == 'k{n}' and part > 0.{n}] select key, whole insert into Out;" for n in range(10)),
 )
 
 AGGREGATION = (
