@@ -127,7 +127,10 @@ def drain_step(record: PlanRecord, live: Mapping[str, Worker], away: Mapping[str
         if all(map(is_secured, said)):
             return _deliver(said)
         return DrainStep("work", "its topology does not run, and must work off events that it had taken over")
-    return _deliver(said) if _at_rest(heard) else DrainStep("rest", "its stages work off what they have taken in")
+    delivered = _deliver(said)
+    if _at_rest(heard) or delivered.name != "through":
+        return delivered  # stages do not come to rest while workers cannot take their results
+    return DrainStep("rest", "its stages work off what they have taken in")
 
 
 def _deliver(said: Collection[WorkerPlanReport]) -> DrainStep:
