@@ -255,9 +255,13 @@ class RowFunction(CallNode):
 
 
 def _first_rows(places: Int64Array, rows: Int64Array) -> tuple[Int64Array, Int64Array, Int64Array]:
-    """The different ones of `places` in these rows, the first row of each, and which of them each row has."""
+    """The different ones of `places` in these rows, in the order of their first rows, these, and which of them each row
+    has. Of several rows that fail, the first one says why."""
     new, first, inverse = np.unique(places[rows], return_index=True, return_inverse=True)
-    return new, rows[first], inverse
+    order = np.argsort(first)
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    return new[order], rows[first[order]], rank[inverse]
 
 
 def limited(limit: CallLimit, compute: Callable[[_Given], _Made], given: _Given) -> _Made:
