@@ -38,7 +38,8 @@ def script_node(call: model.Call, arguments: tuple[Node, ...], pool: StringPool)
         except Exception as error:
             raise RowError(f"{type(error).__name__}: {error}") from error
 
-    node = RowFunction(call, arguments, pool, compute=compute, nulls=Nulls.PASS)
+    # A script may read a clock or draw at random, so what it gave is not kept for the next batch.
+    node = RowFunction(call, arguments, pool, compute=compute, nulls=Nulls.PASS, remembers=False)
     node.title = call.name
     return node
 

@@ -66,3 +66,17 @@ def test_a_function_that_gets_ever_new_values_does_not_remember_them(monkeypatch
     texts = [f"b{place}" for place in range(100)]
     rows = [row["u"] for stream, row in _play([1] * 50 + [50], texts) if stream == "Out"]
     assert rows == [text.upper() for text in texts]
+
+
+def test_a_script_is_called_again_for_each_batch() -> None:
+    """It may draw at random or read a clock: what it gave once must not be its answer for ever."""
+    script = "define function f[javascript] return double { return Math.random(); };"
+    text = f"@app:playback {script} define stream S (a int); from S select f(a) as b insert into Out;"
+    runtime = AppRuntime(analyse(parse(text)))
+    found: list[float] = []
+    runtime.add_stream_callback("Out", lambda batch: found.extend(batch.column("b").to_pylist()))
+    runtime.start(0)
+    for size in (1, 40, 1, 40):
+        times = pa.array([len(found) + 1] * size, pa.int64())
+        runtime.send("S", pa.record_batch({"_timestamp": times, "a": pa.array([1] * size, pa.int32())}))
+    assert len({found[0], found[1], found[41], found[42]}) == 4
