@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from cep_common.health import HEALTH_CALLS
 from cep_common.security.access import Permission
 
 CALLS: dict[str, Permission] = {
+    **HEALTH_CALLS,
     "api.show_health": Permission.OPEN,
     "api.describe": Permission.OPEN,
     "console.static": Permission.OPEN,

@@ -7,12 +7,15 @@ from collections.abc import Callable
 from flask import Response, redirect, render_template, request
 from werkzeug.wrappers import Response as AnyResponse
 
+from cep_common.health import HEALTH_CALLS
 from cep_manager.api.failures import failure
 from cep_manager.manager_view import ManagerMember, ManagerView
 from cep_manager.storm_api.blueprint import PREFIX as STORM
 from cep_manager.storm_api.blueprint import storm_refusal
 
-ALWAYS_ANSWERED = frozenset({"api.show_health", "api.describe", "console.static", "metrics.show_metrics"})
+ALWAYS_ANSWERED = frozenset(
+    {*HEALTH_CALLS, "api.show_health", "api.describe", "console.static", "metrics.show_metrics"}
+)
 """What does not depend on who leads."""
 
 CODE, NO_DATABASE = "not-leader", "plan-store"

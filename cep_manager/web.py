@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from flask import Flask, Response, make_response, redirect, render_template, request, url_for
 
+from cep_common.health import add_health_routes
 from cep_common.security.web import SENT_BY_SINK, Gate, Refuse, guard, open_gate
 from cep_manager.access import CALLS
 from cep_manager.accounts.account_callers import AccountCallers
@@ -61,7 +63,21 @@ def create_app(
     app.register_blueprint(accounts_blueprint(accounts, callers))
     app.register_blueprint(storm_blueprint(view))
     app.register_blueprint(metrics_blueprint(view))
+    add_health_routes(app, partial(_not_live, view), partial(_not_ready, view))
     return app
+
+
+def _not_live(view: ManagerView) -> str:
+    health = view.health()
+    return "" if health.ok else health.message
+
+
+def _not_ready(view: ManagerView) -> str:
+    """A manager is ready when it leads, or can send its callers on to the manager that does."""
+    election = view.election()
+    if election.leads or election.leader is not None:
+        return ""
+    return "the database cannot be used" if election.problem else "no manager leads yet"
 
 
 def _refuse_sinks(refuse: Refuse) -> Callable[[], Response | None]:

@@ -75,6 +75,9 @@ class Flows(Protocol):
     def checkpoints(self, known: tuple[PlanCheckpoints, ...]) -> None:
         """Which results of these plans stand."""
 
+    def registered(self, *, registered: bool) -> None:
+        """Note whether a manager of the worker's system takes its heartbeats."""
+
     def connect(self, key: PlanKey, epoch: int, stream: str, assigned: EndpointAssigned) -> None:
         """An inflow is to be linked to a receiver."""
 
@@ -201,7 +204,9 @@ class ControlLoop:
         )
         if isinstance(answer, WorkerRegistered):
             self._worker_pace.interval_ms = answer.heartbeat_ms
-            if not self._follows(answer.system, adopts=answer.adopts):
+            follows = self._follows(answer.system, adopts=answer.adopts)
+            self._flows.registered(registered=follows)
+            if not follows:
                 return
             self._flows.limit(answer.limits)
             self._flows.checkpoints(answer.checkpoints)
@@ -305,5 +310,6 @@ class ControlLoop:
             return None
 
     def _note(self, error: CepError) -> None:
+        self._flows.registered(registered=False)
         self._problem = error.message
         paced_logger.problem("manager", "no manager: reason=%s", error)

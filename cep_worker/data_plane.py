@@ -14,6 +14,7 @@ import zmq
 from cep_common.clock import Clock
 from cep_common.errors import InputError
 from cep_common.freed_memory import give_back_freed_memory
+from cep_common.health import stalled
 from cep_common.ids import PlanKey
 from cep_common.link_messages import StreamSchema
 from cep_common.messages import DeployedPlan, EndpointAssigned, PlanCheckpoints, RemovedPlan, TenantLimit
@@ -97,6 +98,7 @@ class DataPlane:
         self._leaving = False
         self._limits = TenantLimits()
         self._tick_ms = 0
+        self._registered = False
         self._given_back_ms = clock.monotonic_ms()
         self._held = HeldStore(config.results, worker, self._reactor, config.spool.set_aside_ms, clock)
         self._spool = spool
@@ -164,6 +166,19 @@ class DataPlane:
     def limit(self, limits: tuple[TenantLimit, ...]) -> None:
         """Exactly these tenants may not send as much as they like."""
         self._reactor.post(lambda: self._limits.apply(limits, self._clock.monotonic_ms()))
+
+    def registered(self, *, registered: bool) -> None:
+        self._registered = registered
+
+    def not_live(self) -> str:
+        if self._leaving or not self._tick_ms:
+            return ""
+        return stalled("the data thread", self._clock.monotonic_ms() - self._tick_ms)
+
+    def not_ready(self) -> str:
+        if self._leaving:
+            return "the worker is leaving"
+        return "" if self._registered else "no manager takes the worker's heartbeats"
 
     def checkpoints(self, known: tuple[PlanCheckpoints, ...]) -> None:
         """Results of these plans stand, and were undone, as `known` says."""

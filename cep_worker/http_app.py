@@ -20,6 +20,7 @@ from flask import Flask, Response, current_app, request
 from werkzeug.exceptions import HTTPException
 
 from cep_common.errors import InputError, UnauthorisedError
+from cep_common.health import add_health_routes
 from cep_common.ids import SUPER_TENANT, PlanKey, parse_tenant
 from cep_common.link_messages import StreamSchema
 from cep_common.metric_families import Metrics
@@ -123,6 +124,12 @@ class Gateway(Protocol):
     def health(self) -> dict[str, Any]:
         """How the worker is, for monitoring."""
 
+    def not_live(self) -> str:
+        """Return why the worker should be restarted, or ""."""
+
+    def not_ready(self) -> str:
+        """Return why the worker cannot serve plans now, or ""."""
+
     def figures(self) -> WorkerFigures:
         """What the worker has done, for its metrics."""
 
@@ -164,6 +171,7 @@ def create_app(gateway: Gateway, body_bytes: int, wait_ms: int, gate: Gate) -> F
         health = gateway.health()
         return _json(health if _sees_system(gate) else {"status": health["status"]})
 
+    add_health_routes(app, gateway.not_live, gateway.not_ready)
     _kept_routes(app, gateway)
     metrics = Metrics(lambda: worker_metrics(gateway.figures()))
 

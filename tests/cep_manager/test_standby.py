@@ -83,6 +83,15 @@ def test_health_and_what_pages_are_made_of_do_not_depend_on_who_leads(standby: F
     assert standby.get("/static/console.css").status_code == 200
 
 
+def test_a_manager_is_ready_when_it_leads_or_knows_who_does(standby: FlaskClient, view: FakeView) -> None:
+    assert (standby.get("/health/live").status_code, standby.get("/health/ready").status_code) == (200, 200)
+    view.managers = (HERE,)
+    answer = standby.get("/health/ready")
+    assert (answer.status_code, answer.json) == (503, {"status": "not ready", "reason": "no manager leads yet"})
+    view.healthy = False
+    assert standby.get("/health/live").status_code == 503
+
+
 def test_metrics_of_the_system_come_from_the_leader_alone(standby: FlaskClient, view: FakeView) -> None:
     told = standby.get("/metrics").text
     assert "cep_leader_up 0.0" in told

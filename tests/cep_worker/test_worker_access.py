@@ -36,6 +36,12 @@ class Gateway:
     def leaving(self) -> bool:
         return True
 
+    def not_live(self) -> str:
+        return ""
+
+    def not_ready(self) -> str:
+        return ""
+
     def health(self) -> dict[str, Any]:
         return {"status": "ok", "plans": [{"plan": "Secret"}]}
 

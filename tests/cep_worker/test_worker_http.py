@@ -228,6 +228,15 @@ def test_streams_and_health_are_told(world: World) -> None:
     assert (health["status"], health["worker"], health["plans"][0]["inflows"]) == ("ok", "worker-1", 1)
 
 
+def test_a_worker_is_ready_while_a_manager_takes_its_heartbeats(world: World) -> None:
+    world.start(PLAN)
+    until(lambda: requests.get(world.url("/health/ready"), timeout=5).status_code == 200)
+    assert requests.get(world.url("/health/live"), timeout=5).json() == {"status": "live"}
+    world.manager.stop()
+    until(lambda: requests.get(world.url("/health/ready"), timeout=5).status_code == 503)
+    assert requests.get(world.url("/health/live"), timeout=5).status_code == 200
+
+
 def test_tenants_use_the_same_names_for_streams_of_their_own(world: World) -> None:
     theirs = msgspec.structs.replace(
         PLAN, key=PlanKey(7, "Theirs"), imported=(msgspec.structs.replace(PLAN.imported[0], stream="D"),)

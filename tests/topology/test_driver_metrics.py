@@ -8,13 +8,15 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from topology_builders import KEY
 
-from cep_common.clock import SystemClock
+from cep_common.clock import ManualClock, SystemClock
 from cep_common.driver_messages import TopologyReport
 from cep_common.errors import ConfigError
+from cep_common.health import STALLED_MS
 from cep_common.security.access import AccessRole
 from cep_common.security.config import SecurityConfig, ServerSecurity
 from cep_common.security.tokens import TokenFile
@@ -33,7 +35,7 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "operations.md"
 
 
 def families() -> dict[str, list[tuple[dict[str, str], float]]]:
-    text = create_app(open_gate(), lambda: FIGURES).test_client().get("/metrics").text
+    text = create_app(open_gate(), lambda: FIGURES, ManualClock()).test_client().get("/metrics").text
     return {
         family.name: [(sample.labels, sample.value) for sample in family.samples]
         for family in text_string_to_metric_families(text)
@@ -49,6 +51,25 @@ def test_topologies_are_told_by_state_and_restarts_by_the_newest_epoch() -> None
     assert told["cep_driver_restarts"] == [(plan, 1.0)]
     assert (told["cep_driver_slots"], told["cep_driver_slots_free"]) == ([({}, 4.0)], [({}, 1.0)])
     assert "process_cpu_seconds" in told
+
+
+@pytest.mark.parametrize(
+    ("registered", "turned_ms", "now_ms", "live", "ready"),
+    [
+        (True, 100, 200, 200, 200),
+        (False, 100, 200, 200, 503),
+        (False, None, 90_000, 200, 503),
+        (True, 100, 100 + STALLED_MS, 503, 503),
+    ],
+)
+def test_a_driver_is_ready_when_a_manager_knows_it_and_live_while_its_loop_turns(
+    registered: bool, turned_ms: int | None, now_ms: int, live: int, ready: int
+) -> None:
+    figures = msgspec.structs.replace(FIGURES, registered=registered, turned_ms=turned_ms)
+    clock = ManualClock(now_ms)
+    client = create_app(open_gate(), lambda: figures, clock).test_client()
+    assert client.get("/health/live").status_code == live
+    assert client.get("/health/ready").status_code == ready
 
 
 def test_the_document_lists_the_drivers_metrics_and_no_others() -> None:

@@ -194,6 +194,7 @@ class Driver:
             executors=sum(one.usable for one in self._watch.executors),
             registered=self._reported is not None and self._answered,
             topologies=reports,
+            turned_ms=now_ms,
         )
         if self._stopping.is_set() and not self._answered:
             return  # nobody listens, and nothing is to wait for that

@@ -16,6 +16,7 @@ from prometheus_client.core import Metric
 
 from cep_common.clock import Clock
 from cep_common.driver_messages import RunState, TopologyReport
+from cep_common.health import HEALTH_CALLS, add_health_routes, stalled
 from cep_common.metric_families import Metrics, counter, gauge
 from cep_common.security.access import Permission
 from cep_common.security.config import ServerSecurity
@@ -23,7 +24,7 @@ from cep_common.security.web import Gate, guard
 from cep_common.web_server import WebServer
 from topology.spark.config import MetricsConfig
 
-CALLS = {"show_metrics": Permission.SEE_SYSTEM}
+CALLS = {**HEALTH_CALLS, "show_metrics": Permission.SEE_SYSTEM}
 
 THREADS = 2
 BODY_BYTES = 1_024
@@ -31,13 +32,18 @@ PLAN = ("tenant", "plan")
 
 
 class DriverFigures(msgspec.Struct, frozen=True):
-    """What the driver tells of itself at one moment; `registered` says that a manager has taken its last report."""
+    """What the driver reports of itself at one moment.
+
+    `registered` says that a manager has taken its last report; `turned_ms` is when its loop last turned (monotonic
+    clock), None until Spark has started.
+    """
 
     slots: int
     slots_free: int
     executors: int
     registered: bool
     topologies: tuple[TopologyReport, ...] = ()
+    turned_ms: int | None = None
 
 
 def driver_metrics(figures: DriverFigures) -> Iterator[Metric]:
@@ -73,7 +79,7 @@ class MetricsServer:
     def __init__(
         self, config: MetricsConfig, security: ServerSecurity, figures: Callable[[], DriverFigures], clock: Clock
     ) -> None:
-        app = create_app(Gate(security, config.host, clock, key="metrics.host"), figures)
+        app = create_app(Gate(security, config.host, clock, key="metrics.host"), figures, clock)
         where = "metrics.port (and metrics.host)"
         self._server = WebServer(app, config.host, config.port, THREADS, BODY_BYTES, security, where)
         self._server.start()
@@ -83,11 +89,22 @@ class MetricsServer:
         self._server.stop()
 
 
-def create_app(gate: Gate, figures: Callable[[], DriverFigures]) -> Flask:
-    """The driver's HTTP interface; every request passes `gate`."""
+def create_app(gate: Gate, figures: Callable[[], DriverFigures], clock: Clock) -> Flask:
+    """Return the driver's HTTP interface: metrics and health. Every request passes `gate`."""
     app = Flask("cep_driver", static_folder=None)
     metrics = Metrics(lambda: driver_metrics(figures()))
     guard(app, gate, CALLS, _refused)
+
+    def not_live() -> str:
+        turned_ms = figures().turned_ms
+        return "" if turned_ms is None else stalled("the driver's loop", clock.monotonic_ms() - turned_ms)
+
+    def not_ready() -> str:
+        if figures().turned_ms is None:
+            return "Spark has not started yet"
+        return "" if figures().registered else "no manager takes the driver's reports"
+
+    add_health_routes(app, not_live, not_ready)
 
     @app.get("/metrics")
     def show_metrics() -> Response:
