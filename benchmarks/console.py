@@ -30,7 +30,7 @@ import numpy as np
 import requests
 
 from benchmarks.console_peers import run_peers
-from cep_cli.local_system import Ports
+from cep_cli.system.local_system import Ports
 from cep_common.ids import Endpoint
 
 PLAN = """

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 import requests
 
-from cep_cli.local_system import LocalSystem, Ports
+from cep_cli.system.local_system import LocalSystem, Ports
 
 PLAN = """
 @Plan:name('{name}')

@@ -32,8 +32,8 @@ import numpy as np
 import pyarrow as pa
 import zmq
 
-from cep_cli.local_system import LocalSystem, Ports
-from cep_cli.plans import wait_until_connected
+from cep_cli.plan_commands.plans import wait_until_connected
+from cep_cli.system.local_system import LocalSystem, Ports
 from cep_common.ids import SUPER_TENANT, PlanKey
 from cep_worker.client import EventSender, fetch_schema
 from query_plan.examination import examine

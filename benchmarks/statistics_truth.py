@@ -28,8 +28,8 @@ import pyarrow as pa
 import requests
 from prometheus_client.parser import text_string_to_metric_families
 
-from cep_cli.local_system import LocalSystem, Ports
-from cep_cli.plans import wait_until_connected
+from cep_cli.plan_commands.plans import wait_until_connected
+from cep_cli.system.local_system import LocalSystem, Ports
 from cep_worker.client import EventSender, fetch_schema
 from topology.event_listener import EventListener
 

@@ -22,8 +22,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from benchmarks.bare_chain import bare_chain
-from cep_cli.local_system import LocalSystem, Ports
-from cep_cli.plans import wait_until_connected
+from cep_cli.plan_commands.plans import wait_until_connected
+from cep_cli.system.local_system import LocalSystem, Ports
 from cep_common.clock import SystemClock
 from cep_common.security.config import SecurityConfig
 from cep_common.security.keys import write_keys

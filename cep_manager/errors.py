@@ -40,7 +40,7 @@ from typing import Any
 import msgspec
 
 from cep_common.errors import CepError
-from cep_manager.compiled_plan import PlanProblem
+from cep_manager.plans.compiled_plan import PlanProblem
 
 
 class ManagerError(CepError):

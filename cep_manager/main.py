@@ -19,14 +19,14 @@ from cep_common.security.web import Gate
 from cep_common.web_server import WebServer
 from cep_manager.accounts.accounts import Accounts
 from cep_manager.accounts.first_admin import welcome_first_admin
+from cep_manager.commands.stored_plans import StoredPlans
 from cep_manager.config import ManagerConfig
-from cep_manager.database import Database
+from cep_manager.control.loop import ManagerService
 from cep_manager.errors import ManagerUnavailableError
 from cep_manager.events.parquet import MOST_FILE_BYTES
-from cep_manager.manager import Manager
-from cep_manager.service import ManagerService
-from cep_manager.stored_plans import StoredPlans
-from cep_manager.web import create_app
+from cep_manager.facade import Manager
+from cep_manager.persistence.database import Database
+from cep_manager.web.app import create_app
 
 logger = logging.getLogger(__name__)
 

@@ -15,23 +15,23 @@ from cep_common.ids import Endpoint, PlanKey
 from cep_common.messages import StreamBinding
 from cep_common.task_messages import StatisticsLevel
 from cep_manager.authoring.model import EditPreview, Language, Preview, Trial, Validation
-from cep_manager.checkpoint_view import CheckpointList, SavepointList, SavepointView
-from cep_manager.election import LeaderChange
-from cep_manager.event_flow import EventFlow
+from cep_manager.checkpoints.view import CheckpointList, SavepointList, SavepointView
+from cep_manager.control.snapshot import Snapshot
+from cep_manager.election.election import LeaderChange
 from cep_manager.events.model import EventFilter, EventStreamView, SentEvents, TailReport
-from cep_manager.graph_model import TopologyGraph
-from cep_manager.kept_errors.model import DiscardedErrors, ErrorChoice, KeptErrors, ReplayedErrors
+from cep_manager.graph.event_flow import EventFlow
+from cep_manager.graph.model import TopologyGraph
+from cep_manager.history.samples import SampleReport
 from cep_manager.live.broadcaster import Look, Watch
-from cep_manager.logs.insights import Insights
-from cep_manager.metric_tables.history import PlanHistory, Wanted
-from cep_manager.metric_tables.writer import MetricTablesView
-from cep_manager.plan_folder import FileProblem
-from cep_manager.rule_sets.model import RuleFile, RuleSetDetails, RuleSetReport, RuleSetSummary
-from cep_manager.samples import SampleReport
-from cep_manager.set_aside.model import AdoptedWorker, AsideList, DiscardedAside, RestoredAside
-from cep_manager.snapshot import Snapshot
+from cep_manager.monitoring.failed_events.model import DiscardedErrors, ErrorChoice, KeptErrors, ReplayedErrors
+from cep_manager.monitoring.logs.insights import Insights
+from cep_manager.monitoring.metric_tables.history import PlanHistory, Wanted
+from cep_manager.monitoring.metric_tables.writer import MetricTablesView
+from cep_manager.monitoring.set_aside.model import AdoptedWorker, AsideList, DiscardedAside, RestoredAside
+from cep_manager.monitoring.status import PlanStatus
+from cep_manager.plans.folder import FileProblem
+from cep_manager.plans.rule_sets.model import RuleFile, RuleSetDetails, RuleSetReport, RuleSetSummary
 from cep_manager.state_queries.model import StateList, StateQuestion, StateRows
-from cep_manager.status import PlanStatus
 from siddhi.explanation import PlanExplanation
 from siddhi.trial.messages import TrialResult
 

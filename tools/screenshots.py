@@ -22,8 +22,8 @@ sys.path.insert(0, str(ROOT / "tests" / "cep_manager"))
 import click  # noqa: E402
 from browser import Browser  # noqa: E402 - of the tests, which are not installed
 
-from cep_cli.demo import Demo, Sample  # noqa: E402
-from cep_cli.local_system import OWN_TOKEN, LocalSystem, Ports  # noqa: E402
+from cep_cli.system.demo import Demo, Sample  # noqa: E402
+from cep_cli.system.local_system import OWN_TOKEN, LocalSystem, Ports  # noqa: E402
 from cep_common.clock import SystemClock  # noqa: E402
 from cep_common.security.access import AccessRole  # noqa: E402
 from cep_common.security.tokens import TokenFile  # noqa: E402

@@ -1,9 +1,9 @@
 #!/bin/sh
-# Builds what the console takes from others into cep_manager/console/static/vendor: one bundle, its licences, and
+# Builds what the console takes from others into cep_manager/web/console/static/vendor: one bundle, its licences, and
 # vendor.json with names, versions and SHA-256 sums. Needs npm and the network; nothing of it is needed at run time.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
-target="$here/../cep_manager/console/static/vendor"
+target="$here/../cep_manager/web/console/static/vendor"
 build=$(mktemp -d)
 trap 'rm -rf "$build"' EXIT
 cp "$here/console_vendor/package.json" "$here/console_vendor/package-lock.json" "$here/console_vendor/codemirror.js" "$build"

@@ -36,7 +36,7 @@ from cep_manager.accounts.passwords import Passwords
 from cep_manager.accounts.session_store import SessionStore, StoredSession
 from cep_manager.accounts.user_store import UserStore
 from cep_manager.config import AccountsConfig
-from cep_manager.database import Database
+from cep_manager.persistence.database import Database
 
 logger = logging.getLogger(__name__)
 

@@ -9,10 +9,10 @@ from collections import OrderedDict
 import msgspec
 import sqlalchemy
 
-from cep_manager.accounts.account_schema import AUDIT
 from cep_manager.accounts.model import AuditEntry
-from cep_manager.database import Database
 from cep_manager.errors import StoreError
+from cep_manager.persistence.account_schema import AUDIT
+from cep_manager.persistence.database import Database
 
 logger = logging.getLogger(__name__)
 

@@ -10,10 +10,10 @@ import sqlalchemy
 from sqlalchemy.exc import IntegrityError
 
 from cep_common.security.access import AccessRole
-from cep_manager.accounts.account_schema import SECRETS, SESSIONS, USERS
 from cep_manager.accounts.model import Session, User
 from cep_manager.accounts.user_store import require_unchanged
-from cep_manager.database import Database
+from cep_manager.persistence.account_schema import SECRETS, SESSIONS, USERS
+from cep_manager.persistence.database import Database
 
 KEY_LENGTH = 16
 """So much of a session's hash names it among its user's."""

@@ -10,10 +10,10 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
 from cep_common.security.access import AccessRole
-from cep_manager.accounts.account_schema import SESSIONS, TOKENS, USERS
 from cep_manager.accounts.errors import AccountExistsError, LastAdminError, UnknownAccountError, WrongPasswordError
 from cep_manager.accounts.model import PersonalToken, User
-from cep_manager.database import Database
+from cep_manager.persistence.account_schema import SESSIONS, TOKENS, USERS
+from cep_manager.persistence.database import Database
 
 
 class UserStore:

@@ -11,8 +11,8 @@ from cep_manager.authoring.compile_process import (
     Previewed,
     Validated,
 )
+from cep_manager.authoring.compiler import compile_plan, plan_problems, validate_plan
 from cep_manager.authoring.preview import preview_plan
-from cep_manager.compiler import compile_plan, plan_problems, validate_plan
 from cep_manager.errors import PlanInvalidError
 from siddhi.analysis.analyser import analyse
 from siddhi.analysis.catalogue import builtin_registry

@@ -16,7 +16,7 @@ from typing import IO
 import msgspec
 
 from cep_manager.authoring.model import Preview, Validation
-from cep_manager.compiled_plan import CompiledPlan, PlanProblem
+from cep_manager.plans.compiled_plan import CompiledPlan, PlanProblem
 from query_plan.checks.reach import Reaches
 
 LENGTH = struct.Struct("!I")

@@ -26,9 +26,9 @@ from cep_manager.authoring.compile_process import (
 )
 from cep_manager.authoring.model import Preview, Validation
 from cep_manager.authoring.processes import KEPT_VARIABLES, kill
-from cep_manager.compiled_plan import CompiledPlan
 from cep_manager.config import CompileConfig
 from cep_manager.errors import PlanInvalidError, PlansBusyError, PlanTooCostlyError
+from cep_manager.plans.compiled_plan import CompiledPlan
 from query_plan.checks.reach import UNKNOWN, Reaches
 from siddhi.scripts.language import ScriptPolicy
 

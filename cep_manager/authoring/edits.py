@@ -8,12 +8,12 @@ import msgspec
 
 from cep_manager.authoring.model import EditedPart, EditedStream, EditPreview
 from cep_manager.authoring.processes import BoundedProcesses
-from cep_manager.compiled_plan import CompiledPlan
 from cep_manager.config import TrialConfig
+from cep_manager.control.snapshot import Snapshot
 from cep_manager.errors import TrialFailedError
-from cep_manager.plan_record import PlanRecord
-from cep_manager.snapshot import Snapshot
-from cep_manager.status import plan_status
+from cep_manager.monitoring.status import plan_status
+from cep_manager.plans.compiled_plan import CompiledPlan
+from cep_manager.plans.record import PlanRecord
 from siddhi.analysis.catalogue import builtin_registry
 from siddhi.scripts.language import ScriptPolicy
 from topology.conversion import Attributes, conversion_problem

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from cep_common.ids import PlanKey
+from cep_manager.authoring.compiler import compiled_plan, examine_plan
 from cep_manager.authoring.model import Preview
-from cep_manager.compiler import compiled_plan, examine_plan
-from cep_manager.topology_graph import planned_graph
+from cep_manager.graph.topology_graph import planned_graph
 from query_plan.explain import explain
 from siddhi.language.bounds import MOST_WORDS
 from siddhi.scripts.language import ScriptPolicy

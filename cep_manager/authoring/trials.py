@@ -7,9 +7,9 @@ from collections.abc import Callable
 import msgspec
 
 from cep_common.clock import Clock
+from cep_manager.authoring.compiler import plan_problems
 from cep_manager.authoring.model import Trial
 from cep_manager.authoring.processes import BoundedProcesses
-from cep_manager.compiler import plan_problems
 from cep_manager.config import TrialConfig
 from cep_manager.errors import BadRequestError, PlanInvalidError
 from siddhi.analysis.analyser import analyse

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from cep_common.ids import PlanKey
 from cep_common.messages import RegisterWorker, StreamBinding
+from cep_manager.control.snapshot import Snapshot
 from cep_manager.errors import NoWorkerError, UnknownStreamError
 from cep_manager.events.model import EventStreamView, Side, StreamMember
-from cep_manager.snapshot import Snapshot
-from cep_manager.status import worker_reports
+from cep_manager.monitoring.status import worker_reports
 
 _Bound = tuple[PlanKey, StreamBinding]
 

@@ -14,12 +14,12 @@ import msgspec
 
 from cep_common.ids import InsightAddress, PlanKey
 from cep_common.insight_messages import QueryState, StateFound
-from cep_manager.compiler import plan_problems
+from cep_manager.authoring.compiler import plan_problems
+from cep_manager.control.snapshot import Snapshot
 from cep_manager.errors import InsightBusyError, PlanNotRunningError, ProcessSilentError, QueryInvalidError
-from cep_manager.logs.asking import Ask, Question, Silence
-from cep_manager.logs.processes import Known, known_processes
-from cep_manager.plan_record import PlanRecord
-from cep_manager.snapshot import Snapshot
+from cep_manager.monitoring.logs.asking import Ask, Question, Silence
+from cep_manager.monitoring.logs.processes import Known, known_processes
+from cep_manager.plans.record import PlanRecord
 from cep_manager.state_queries.model import StateColumn, StateList, StateQuestion, StateRows, StateSource
 from query_plan.model import ProcessingStage, QueryPlan, stage_app
 from query_plan.xml import read_xml

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-import cep_cli.checkpoints
+import cep_cli.plan_commands.checkpoints
 from cep_cli.main import main
 from cep_common.web_client import Answer, WebClient
 
@@ -45,7 +45,7 @@ class FakeManager:
 def manager(monkeypatch: pytest.MonkeyPatch) -> FakeManager:
     made = FakeManager()
     monkeypatch.setattr(WebClient, "request", staticmethod(made.request))
-    monkeypatch.setattr(cep_cli.checkpoints, "POLL_S", 0.0)
+    monkeypatch.setattr(cep_cli.plan_commands.checkpoints, "POLL_S", 0.0)
     return made
 
 

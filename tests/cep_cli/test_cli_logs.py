@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-import cep_cli.logs
+import cep_cli.monitor.logs
 from cep_cli.main import main
 from cep_common.web_client import Answer, WebClient
 
@@ -54,7 +54,7 @@ class FakeManager:
 def manager(monkeypatch: pytest.MonkeyPatch) -> FakeManager:
     made = FakeManager()
     monkeypatch.setattr(WebClient, "request", staticmethod(made.request))
-    monkeypatch.setattr(cep_cli.logs, "AGAIN_S", 0.0)
+    monkeypatch.setattr(cep_cli.monitor.logs, "AGAIN_S", 0.0)
     return made
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from cep_cli import operations
 from cep_cli.main import main
+from cep_cli.monitor import operations
 from cep_common.web_client import Answer, WebClient
 
 NAME = "rebalance:1767225600000::Storms"

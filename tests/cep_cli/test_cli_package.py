@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cep_cli.package import PYTHON, PackagingError, libraries
+from cep_cli.system.package import PYTHON, PackagingError, libraries
 
 
 def test_the_archive_has_all_libraries_of_stages_and_what_those_need_but_not_what_spark_brings() -> None:

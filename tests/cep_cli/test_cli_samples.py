@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-import cep_cli.samples
+import cep_cli.develop.samples
 from cep_cli.main import main
 from cep_common.web_client import Answer, WebClient
 
@@ -41,7 +41,7 @@ class FakeManager:
 def manager(monkeypatch: pytest.MonkeyPatch) -> FakeManager:
     made = FakeManager()
     monkeypatch.setattr(WebClient, "request", staticmethod(made.request))
-    monkeypatch.setattr(cep_cli.samples, "POLL_S", 0.0)
+    monkeypatch.setattr(cep_cli.develop.samples, "POLL_S", 0.0)
     return made
 
 
@@ -63,7 +63,7 @@ def test_an_order_is_ended_by_who_gave_it(manager: FakeManager, monkeypatch: pyt
     def interrupt(_: float) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cep_cli.samples.time, "sleep", interrupt)
+    monkeypatch.setattr(cep_cli.develop.samples.time, "sleep", interrupt)
     result = CliRunner().invoke(main, ["sample", "Flights"])
     assert result.exit_code == 0
     assert manager.asked[-1] == ("/plans/Flights/sample", {"component": "", "percent": 0})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cep_cli.status_text import plan_line, plan_status
+from cep_cli.monitor.status_text import plan_line, plan_status
 
 
 def plan(**changes: Any) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from cep_cli.local_system import LOCK, OPEN, PORT_VARIABLES, LocalSystem, LocalSystemError, Ports
+from cep_cli.system.local_system import LOCK, OPEN, PORT_VARIABLES, LocalSystem, LocalSystemError, Ports
 from cep_common.errors import ConfigError
 
 

@@ -20,7 +20,7 @@ from cep_common.messages import (
 from cep_common.task_messages import ComponentReport, HandOver, HeldState, RegisterTask, StatisticsLevel, StreamCount
 from cep_manager.authoring.language import describe_language
 from cep_manager.authoring.model import EditedPart, EditedStream, EditPreview, Language, Preview, Trial
-from cep_manager.checkpoint_view import (
+from cep_manager.checkpoints.view import (
     CheckpointList,
     SavepointList,
     SavepointView,
@@ -29,10 +29,12 @@ from cep_manager.checkpoint_view import (
     savepoint_list,
     savepoint_view,
 )
-from cep_manager.cluster import driver_view, endpoint_views, task_views, worker_views
-from cep_manager.compiled_plan import CompiledPlan, PlannedComponent, PlanProblem
+from cep_manager.commands.plan_commands import unknown_plan
+from cep_manager.commands.sample_commands import sampled_components
 from cep_manager.config import QuotasConfig
-from cep_manager.control_plane import ControlPlane
+from cep_manager.control.control_plane import ControlPlane
+from cep_manager.control.instructions import Instruction
+from cep_manager.control.snapshot import Snapshot
 from cep_manager.errors import (
     EventsRefusedError,
     PlanExistsError,
@@ -42,16 +44,13 @@ from cep_manager.errors import (
     UnknownAsideError,
     UnknownWorkerError,
 )
-from cep_manager.event_flow import EventFlow, event_flow
 from cep_manager.events.model import EventFilter, EventStreamView, SentEvents, TailReport
 from cep_manager.events.streams import event_streams, find_stream
-from cep_manager.graph_model import TopologyGraph
-from cep_manager.instructions import Instruction
-from cep_manager.kept_errors.model import DiscardedErrors, ErrorChoice, KeptEntry, KeptErrors, ReplayedErrors
+from cep_manager.graph.event_flow import EventFlow, event_flow
+from cep_manager.graph.model import TopologyGraph
+from cep_manager.graph.topology_graph import planned_graph, topology_graph
+from cep_manager.history.samples import SampleReport, sample_report
 from cep_manager.live.broadcaster import Broadcaster, Look, Watch
-from cep_manager.logs.asking import Ask, Silence
-from cep_manager.logs.insights import Insights
-from cep_manager.logs.processes import known_processes, own_process
 from cep_manager.manager_view import (
     Cluster,
     ElectionView,
@@ -65,12 +64,25 @@ from cep_manager.manager_view import (
     Undeployed,
     Validation,
 )
-from cep_manager.metric_tables.history import PlanHistory, Wanted, from_points
-from cep_manager.metric_tables.model import PlanPoint
-from cep_manager.metric_tables.writer import MetricTablesView
-from cep_manager.plan_commands import unknown_plan
-from cep_manager.plan_record import PlanToRun
-from cep_manager.rule_sets.model import (
+from cep_manager.monitoring.cluster import driver_view, endpoint_views, task_views, worker_views
+from cep_manager.monitoring.failed_events.model import (
+    DiscardedErrors,
+    ErrorChoice,
+    KeptEntry,
+    KeptErrors,
+    ReplayedErrors,
+)
+from cep_manager.monitoring.logs.asking import Ask, Silence
+from cep_manager.monitoring.logs.insights import Insights
+from cep_manager.monitoring.logs.processes import known_processes, own_process
+from cep_manager.monitoring.metric_tables.history import PlanHistory, Wanted, from_points
+from cep_manager.monitoring.metric_tables.model import PlanPoint
+from cep_manager.monitoring.metric_tables.writer import MetricTablesView
+from cep_manager.monitoring.set_aside.model import AdoptedWorker, AsideEntry, AsideList, DiscardedAside, RestoredAside
+from cep_manager.monitoring.status import plan_status
+from cep_manager.plans.compiled_plan import CompiledPlan, PlannedComponent, PlanProblem
+from cep_manager.plans.record import PlanToRun
+from cep_manager.plans.rule_sets.model import (
     DeployedRule,
     RuleChange,
     RuleFile,
@@ -83,14 +95,8 @@ from cep_manager.rule_sets.model import (
     report_of,
     require_files,
 )
-from cep_manager.rule_sets.origin import require_rule_set_name
-from cep_manager.sample_commands import sampled_components
-from cep_manager.samples import SampleReport, sample_report
-from cep_manager.set_aside.model import AdoptedWorker, AsideEntry, AsideList, DiscardedAside, RestoredAside
-from cep_manager.snapshot import Snapshot
+from cep_manager.plans.rule_sets.origin import require_rule_set_name
 from cep_manager.state_queries.model import StateColumn, StateList, StateQuestion, StateRows, StateSource
-from cep_manager.status import plan_status
-from cep_manager.topology_graph import planned_graph, topology_graph
 from siddhi.explanation import ExplainedOperator, ExplainedQuery, ExplainedStage, PlanExplanation, RuledOut
 from siddhi.scripts.language import ScriptPolicy
 from siddhi.trial.messages import TrialOutput, TrialResult, TrialRow

@@ -12,7 +12,7 @@ from flask.testing import FlaskClient
 from manager_world import FakeView
 from storm_world import ID, running_view
 
-from cep_manager.storm_api.blueprint import storm_blueprint
+from cep_manager.web.storm_api.blueprint import storm_blueprint
 
 GOLDEN = Path(__file__).parent / "storm_golden"
 PREFIX = "/storm/api/v1"

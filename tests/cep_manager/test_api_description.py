@@ -11,9 +11,9 @@ import pytest
 import schemathesis
 from manager_world import FakeView, World
 
-from cep_manager.access import CALLS
-from cep_manager.api.openapi import PART
-from cep_manager.web import create_app
+from cep_manager.web.access import CALLS
+from cep_manager.web.api.openapi import PART
+from cep_manager.web.app import create_app
 
 APP = create_app(FakeView(World()), 10_000)
 
@@ -30,7 +30,7 @@ def operations(document: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def test_every_route_is_described_and_nothing_else(document: dict[str, Any]) -> None:
-    """A route of the API is declared by `Api.get`, `.post`, … of cep_manager/api/calls.py, with its description."""
+    """A route of the API is declared by `Api.get`, `.post`, … of cep_manager/web/api/calls.py, with its description."""
     routes = {
         (method, PART.sub(r"{\1}", rule.rule.removeprefix("/api/v1")))
         for rule in APP.url_map.iter_rules()

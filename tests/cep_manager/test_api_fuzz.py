@@ -28,7 +28,7 @@ from schemathesis.specs.openapi.checks import (
 
 from cep_manager.config import AccountsConfig, ControlConfig, DatabaseConfig, HttpConfig, LiveConfig, ManagerConfig
 from cep_manager.main import ManagerProcess
-from cep_manager.web import create_app
+from cep_manager.web.app import create_app
 
 PLAN = """\
 @Plan:name('Storms')

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from manager_world import FakeView, World
 
-from cep_manager.console.api_texts import shape
-from cep_manager.web import create_app
+from cep_manager.web.app import create_app
+from cep_manager.web.console.texts.api import shape
 
 APP = create_app(FakeView(World()), 10_000)
 

@@ -1,7 +1,7 @@
 """Which endpoint is chosen: never a stale one, same host first, fewest live connections, then by name."""
 
 from cep_common.ids import Endpoint
-from cep_manager.assignment import Candidate, Promise, choose, live_connections
+from cep_manager.control.assignment import Candidate, Promise, choose, live_connections
 
 LEASE_MS = 3_000
 

@@ -25,14 +25,14 @@ from cep_common.ids import SUPER_TENANT, Endpoint, PlanKey
 from cep_common.messages import InflowReport, WorkerPlanReport
 from cep_common.task_messages import StreamCount
 from cep_common.worker_reports import ConnectorReport, HeldReport, PublisherReport, SpoolReport
-from cep_manager.attention import RECENT_MS, Finding, Picture, Severity, in_order, system_findings
-from cep_manager.attention_plans import BUSY, LASTING_MS, plan_findings
-from cep_manager.election import LeaderChange
-from cep_manager.instructions import LogLine
+from cep_manager.control.instructions import LogLine
+from cep_manager.election.election import LeaderChange
 from cep_manager.manager_view import ElectionView, ManagerInfo
-from cep_manager.plan_folder import FileProblem
-from cep_manager.plan_state import PlanState
-from cep_manager.status import plan_status
+from cep_manager.monitoring.alerts import RECENT_MS, Finding, Picture, Severity, in_order, system_findings
+from cep_manager.monitoring.plan_alerts import BUSY, LASTING_MS, plan_findings
+from cep_manager.monitoring.status import plan_status
+from cep_manager.plans.folder import FileProblem
+from cep_manager.plans.state import PlanState
 
 NOW_MS = 1_795_000_000_000
 INFO = ManagerInfo("127.0.0.1", 8904, 1, 65_000, "0.1.0", "3.11", "sqlite:///manager.db", 3_000, 1_000)

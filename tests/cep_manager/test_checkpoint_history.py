@@ -6,8 +6,8 @@ import msgspec
 from manager_world import KEY, World, driver, plan, topology
 
 from cep_common.driver_messages import CheckpointReport, CheckpointSettings
-from cep_manager.checkpoint_history import MOST_CHECKPOINTS, UNTOLD
-from cep_manager.checkpoint_view import CheckpointList, Spread, checkpoint_list, checkpoint_overview
+from cep_manager.checkpoints.view import CheckpointList, Spread, checkpoint_list, checkpoint_overview
+from cep_manager.history.checkpoint_history import MOST_CHECKPOINTS, UNTOLD
 
 
 def told(world: World) -> CheckpointList:

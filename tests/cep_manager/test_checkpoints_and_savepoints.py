@@ -11,10 +11,10 @@ from cep_common.checkpoint_messages import ClearCheckpoints, TakeSavepoint
 from cep_common.driver_messages import CheckpointReport, KillTopology, SavepointReport, SubmitTopology
 from cep_common.ids import PlanKey
 from cep_common.messages import CheckpointSpan
-from cep_manager.checkpoint_commands import require_free_name
+from cep_manager.checkpoints.commands import require_free_name
+from cep_manager.control.instructions import NoteBegun, PushToDriver, RaiseEpoch
 from cep_manager.errors import BadRequestError, NoDriverError
-from cep_manager.instructions import NoteBegun, PushToDriver, RaiseEpoch
-from cep_manager.web import create_app
+from cep_manager.web.app import create_app
 
 CHECKPOINTS = (
     CheckpointReport(11, "complete", 1_000, 20, 5_000, 300, 2),

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from cep_manager.command_queue import CommandQueue
+from cep_manager.control.command_queue import CommandQueue
 from cep_manager.errors import ManagerUnavailableError
 
 
@@ -40,6 +40,6 @@ def test_what_is_queued_when_the_loop_ends_has_failed_and_so_has_what_comes_late
 
 
 def test_a_loop_that_does_not_answer_is_not_waited_for_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cep_manager.command_queue.COMMAND_TIMEOUT_S", 0.01)
+    monkeypatch.setattr("cep_manager.control.command_queue.COMMAND_TIMEOUT_S", 0.01)
     with pytest.raises(ManagerUnavailableError, match="did not answer"):
         CommandQueue(lambda: None).do(lambda _: ())

@@ -5,16 +5,16 @@ import pytest
 from manager_world import KEY, LEASE_MS, PROBLEM, FakeView, World, driver, plan, serves, task, topology, worker
 
 from cep_common.ids import PlanKey
-from cep_manager.console.highlight import siddhi_lines, xml_lines
-from cep_manager.console.presenters import (
+from cep_manager.plans.state import PlanState
+from cep_manager.web.console.texts.formats import count, duration, iso, plural, utc
+from cep_manager.web.console.texts.highlight import siddhi_lines, xml_lines
+from cep_manager.web.console.texts.presenters import (
     STATE_TONES,
     Line,
     present_cluster,
     present_plan,
     present_problem,
 )
-from cep_manager.console.text import count, duration, iso, plural, utc
-from cep_manager.plan_state import PlanState
 
 
 @pytest.fixture

@@ -12,10 +12,10 @@ from postgresql_server import PostgresqlServer
 from cep_common.ids import PlanKey
 from cep_common.reach.files import is_system_database
 from cep_manager.accounts.user_store import UserStore
-from cep_manager.database import Database
-from cep_manager.election import Look
+from cep_manager.election.election import Look
 from cep_manager.errors import StoreError
-from cep_manager.plan_store import PlanStore, StoredPlan, StoredVersion
+from cep_manager.persistence.database import Database
+from cep_manager.plans.store import PlanStore, StoredPlan, StoredVersion
 
 
 @pytest.fixture

@@ -12,10 +12,10 @@ from manager_world import KEY
 from test_attention import INFO, World, found, picture
 
 from cep_common.ids import PlanKey
-from cep_manager.database import Database
-from cep_manager.database_note import SUFFIX
 from cep_manager.errors import StoreError
-from cep_manager.plan_store import PlanStore
+from cep_manager.persistence.database import Database
+from cep_manager.persistence.database_note import SUFFIX
+from cep_manager.plans.store import PlanStore
 
 
 def opened(path: Path) -> Database:

@@ -33,8 +33,8 @@ from cep_common.messages import (
 )
 from cep_common.task_messages import TaskRegistered
 from cep_manager.config import QuotasConfig
-from cep_manager.instructions import LogLine, PushToDriver, RaiseEpoch
-from cep_manager.plan_state import PlanState
+from cep_manager.control.instructions import LogLine, PushToDriver, RaiseEpoch
+from cep_manager.plans.state import PlanState
 
 
 @pytest.fixture

@@ -10,12 +10,12 @@ from cep_common.driver_messages import KillTopology
 from cep_common.messages import PlansListed, RegisterWorker, WorkerPlanReport
 from cep_common.task_messages import TaskRegistered
 from cep_common.worker_reports import HeldReport, SpoolReport
-from cep_manager.draining import Unprocessed, awaited_workers, unprocessed
-from cep_manager.instructions import PushToDriver, RemoveDrained
-from cep_manager.members import Member
-from cep_manager.plan_record import PlanRecord, PlanToRun
-from cep_manager.plan_state import PlanState
-from cep_manager.status import plan_status
+from cep_manager.control.deployment.draining import Unprocessed, awaited_workers, unprocessed
+from cep_manager.control.instructions import PushToDriver, RemoveDrained
+from cep_manager.control.members import Member
+from cep_manager.monitoring.status import plan_status
+from cep_manager.plans.record import PlanRecord, PlanToRun
+from cep_manager.plans.state import PlanState
 
 
 def has(events: int, takes_in: bool = False, secured: bool = True, held: HeldReport | None = None) -> WorkerPlanReport:

@@ -14,12 +14,12 @@ from serving import serving
 from cep_common.clock import SystemClock
 from cep_common.ids import SUPER_TENANT, PlanKey
 from cep_common.task_messages import HeldState
+from cep_manager.authoring.compiler import compile_plan, validate_plan
 from cep_manager.authoring.model import EditedPart, EditedStream, EditPreview, Preview, Trial, Validation
 from cep_manager.authoring.preview import preview_plan
 from cep_manager.authoring.trials import Trials
-from cep_manager.compiler import compile_plan, validate_plan
 from cep_manager.config import TrialConfig
-from cep_manager.web import create_app
+from cep_manager.web.app import create_app
 from siddhi.scripts.language import ScriptPolicy
 from siddhi.trial.messages import TrialResult
 

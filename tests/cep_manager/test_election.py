@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from cep_common.ids import Endpoint
-from cep_manager.election import (
+from cep_manager.control.instructions import LogLine
+from cep_manager.election.election import (
     FORGET_AFTER_MS,
     MOVES,
     Claim,
@@ -32,7 +33,6 @@ from cep_manager.election import (
     Signal,
     own_ms,
 )
-from cep_manager.instructions import LogLine
 from topology.order_fence import OrderFence
 
 PACE = Pace(heartbeat_ms=1_000, poll_ms=1_000, lease_ms=2_000, alone_ms=10_000)

@@ -5,8 +5,8 @@ from manager_world import COMPILED, KEY, LEASE_MS, World, plan
 
 from cep_common.ids import PlanKey
 from cep_common.messages import Connector, StreamBinding
-from cep_manager.compiled_plan import CompiledPlan
-from cep_manager.event_flow import EventFlow, FlowNode, event_flow
+from cep_manager.graph.event_flow import EventFlow, FlowNode, event_flow
+from cep_manager.plans.compiled_plan import CompiledPlan
 
 
 def flow(world: World, tenant: int = KEY.tenant) -> EventFlow:

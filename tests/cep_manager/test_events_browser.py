@@ -13,7 +13,7 @@ from manager_world import FakeView, World
 from serving import serving
 
 from cep_common.ids import SUPER_TENANT
-from cep_manager.web import create_app
+from cep_manager.web.app import create_app
 
 pytestmark = [pytest.mark.cluster, NEEDS_CHROMIUM]
 

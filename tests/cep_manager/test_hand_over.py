@@ -7,10 +7,10 @@ from manager_world import COMPILED, KEY, World, driver, plan, task, topology
 from cep_common.driver_messages import KillTopology, RegisterDriver
 from cep_common.ids import Endpoint
 from cep_common.task_messages import HandOver, RegisterTask, StateSource, TaskRegistered
-from cep_manager import hand_over
-from cep_manager.instructions import PushToDriver
-from cep_manager.plan_record import PlanRecord
-from cep_manager.plan_state import PlanState
+from cep_manager.control.deployment import state_transfer
+from cep_manager.control.instructions import PushToDriver
+from cep_manager.plans.record import PlanRecord
+from cep_manager.plans.state import PlanState
 
 DOOR = Endpoint("10.0.0.2", 15_100)
 INSTANCES = [component.instance for component in task().components]
@@ -94,7 +94,7 @@ def test_tasks_are_heard_often_while_a_plan_is_changed(world: World) -> None:
 
 def test_the_former_topology_works_on_when_its_state_cannot_be_moved_in_time(world: World) -> None:
     world.hear(reports(2), reports(2, 1), reports(1))
-    for _ in range(hand_over.LONGEST_MS // 1_000):
+    for _ in range(state_transfer.LONGEST_MS // 1_000):
         world.now_ms += 1_000
         world.hear(both(), reports(2), reports(2, 1), reports(1))
     assert record(world).epoch == 1

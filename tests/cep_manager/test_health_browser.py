@@ -9,7 +9,7 @@ from browser import NEEDS_CHROMIUM, Browser
 from manager_world import KEY, FakeView
 from serving import serving
 
-from cep_manager.web import create_app
+from cep_manager.web.app import create_app
 
 pytestmark = [pytest.mark.cluster, NEEDS_CHROMIUM]
 

@@ -10,7 +10,7 @@ from ailing_world import HOSTILE, NOW_MS, ailing_world
 from flask.testing import FlaskClient
 from manager_world import KEY, FakeView, World, driver, plan, task
 
-from cep_cli.status_text import plan_status
+from cep_cli.monitor.status_text import plan_status
 from cep_common.clock import ManualClock
 from cep_common.messages import RegisterWorker
 from cep_common.security.access import AccessRole
@@ -18,8 +18,8 @@ from cep_common.security.config import ServerSecurity
 from cep_common.security.tokens import TokenFile
 from cep_common.security.web import Gate
 from cep_manager.errors import StoreError
-from cep_manager.plan_state import PlanState
-from cep_manager.web import create_app
+from cep_manager.plans.state import PlanState
+from cep_manager.web.app import create_app
 
 PAGES = (
     "/checkpoints",

@@ -11,8 +11,8 @@ from manager_world import KEY, FakeView
 from serving import serving
 from storm_world import running_view
 
-from cep_manager.metric_tables.model import PlanPoint
-from cep_manager.web import create_app
+from cep_manager.monitoring.metric_tables.model import PlanPoint
+from cep_manager.web.app import create_app
 
 pytestmark = [pytest.mark.cluster, NEEDS_CHROMIUM]
 

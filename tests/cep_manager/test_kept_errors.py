@@ -22,10 +22,10 @@ from cep_common.security.config import ServerSecurity
 from cep_common.security.tokens import TokenFile
 from cep_common.security.web import Gate
 from cep_manager.errors import NoWorkerError, WorkerFailedError
-from cep_manager.kept_errors.asking import ErrorStores
-from cep_manager.kept_errors.model import ErrorChoice, SilentWorker
-from cep_manager.web import create_app
-from cep_manager.worker_calls import live_workers
+from cep_manager.monitoring.failed_events.asking import ErrorStores
+from cep_manager.monitoring.failed_events.model import ErrorChoice, SilentWorker
+from cep_manager.monitoring.worker_calls import live_workers
+from cep_manager.web.app import create_app
 
 
 def entry(number: int) -> dict[str, Any]:

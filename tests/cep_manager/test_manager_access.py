@@ -16,9 +16,9 @@ from cep_common.security.access import AccessRole, Principal, is_granted
 from cep_common.security.config import ServerSecurity
 from cep_common.security.tokens import TokenFile
 from cep_common.security.web import SENT_BY_SINK, Gate
-from cep_manager.access import CALLS
 from cep_manager.manager_view import PlanDetails
-from cep_manager.web import create_app
+from cep_manager.web.access import CALLS
+from cep_manager.web.app import create_app
 
 
 def calls_of(rule: Rule) -> list[str]:
@@ -28,7 +28,7 @@ def calls_of(rule: Rule) -> list[str]:
 
 
 def test_every_call_of_the_manager_asks_for_a_permission() -> None:
-    """A new route belongs into `cep_manager/access.py`; until it is there only admins can call it."""
+    """A new route belongs into `cep_manager/web/access.py`; until it is there only admins can call it."""
     routes = {call for rule in create_app(FakeView(World()), 1_000).url_map.iter_rules() for call in calls_of(rule)}
     assert routes - CALLS.keys() == set()
 

@@ -14,12 +14,12 @@ from prometheus_client.parser import text_string_to_metric_families
 from storm_world import running_view
 
 from cep_common.task_messages import ComponentReport
-from cep_manager.compiled_plan import PlannedComponent
 from cep_manager.errors import ManagerUnavailableError
-from cep_manager.metric_tables.writer import MetricTablesView
-from cep_manager.metrics import stages
-from cep_manager.metrics.blueprint import metrics_blueprint
-from cep_manager.web import create_app
+from cep_manager.monitoring.metric_tables.writer import MetricTablesView
+from cep_manager.plans.compiled_plan import PlannedComponent
+from cep_manager.web.app import create_app
+from cep_manager.web.metrics import stages
+from cep_manager.web.metrics.blueprint import metrics_blueprint
 
 UNITS = ("seconds", "bytes", "events", "rows", "ratio", "info")
 COUNTED = (

@@ -39,11 +39,11 @@ from cep_common.messages import (
 )
 from cep_common.transport import ControlClient
 from cep_manager.config import AccountsConfig, ControlConfig, DatabaseConfig, HttpConfig, ManagerConfig
-from cep_manager.control_plane import ControlPlane
+from cep_manager.control.control_plane import ControlPlane
+from cep_manager.control.snapshot import Snapshot
+from cep_manager.election.leadership import Leadership
 from cep_manager.errors import StoreError
-from cep_manager.leadership import Leadership
 from cep_manager.main import ManagerProcess
-from cep_manager.snapshot import Snapshot
 
 PLAN = """\
 @Plan:name('Storms')
@@ -261,8 +261,8 @@ def test_a_manager_has_its_plans_at_hand_before_anybody_learns_that_it_leads(
                 learned.append(made[0].wait_settled(0))
             return told
 
-    monkeypatch.setattr("cep_manager.service.Leadership", Watched)
-    monkeypatch.setattr("cep_manager.service.ControlPlane", WatchedPlane)
+    monkeypatch.setattr("cep_manager.control.loop.Leadership", Watched)
+    monkeypatch.setattr("cep_manager.control.loop.ControlPlane", WatchedPlane)
     second = ManagerProcess(config)
     try:
         assert second.service.snapshot().plans

@@ -6,7 +6,7 @@ from pathlib import Path
 from prometheus_client.parser import text_string_to_metric_families
 from storm_world import running_view
 
-from cep_manager.web import create_app
+from cep_manager.web.app import create_app
 
 TEXT = (Path(__file__).parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
 TABLE = TEXT.partition("| manager | labels | is |")[2].partition("\n\n")[0]

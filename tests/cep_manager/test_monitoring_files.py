@@ -18,8 +18,8 @@ from cep_common.driver_messages import TopologyReport
 from cep_common.messages import InflowReport, OutflowReport, WorkerPlanReport
 from cep_common.metric_families import Metrics
 from cep_common.worker_reports import PartitionReport
-from cep_manager.members import LOST_SHOWN_MS
-from cep_manager.web import create_app as manager_app
+from cep_manager.control.members import LOST_SHOWN_MS
+from cep_manager.web.app import create_app as manager_app
 from cep_worker.figures import ConnectorFigures, HeldFigures, SpoolFigures, WorkerFigures
 from cep_worker.metrics import worker_metrics
 from tools.write_dashboard import TARGET, text

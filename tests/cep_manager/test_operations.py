@@ -10,7 +10,7 @@ from manager_world import COMPILED, KEY, FakeView, World, driver, plan, task, to
 from cep_common.driver_messages import SavepointReport
 from cep_common.ids import PlanKey
 from cep_manager.errors import UnknownOperationError
-from cep_manager.operations import (
+from cep_manager.monitoring.operations import (
     Operation,
     OperationId,
     OperationKind,
@@ -19,7 +19,7 @@ from cep_manager.operations import (
     operations_now,
     parse_operation,
 )
-from cep_manager.web import create_app
+from cep_manager.web.app import create_app
 
 FIRST_MS = 1_767_225_600_000
 CHANGED_MS = FIRST_MS + 60_000

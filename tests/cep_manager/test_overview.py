@@ -21,14 +21,14 @@ from manager_world import (
 
 from cep_common.ids import SUPER_TENANT, PlanKey
 from cep_common.latency import percentile_ms
-from cep_manager.api.overview_routes import GOOD_FOR_MS, Recent
-from cep_manager.attention import Picture
-from cep_manager.console.overview_texts import present_overview, spark
 from cep_manager.manager_view import ElectionView, ManagerInfo
-from cep_manager.plan_figures import STEP_S, STEPS, Traffic, plan_figure, traffic
-from cep_manager.system_overview import SystemOverview, system_overview
-from cep_manager.web import create_app
-from cep_manager.worker_view import worker_details
+from cep_manager.monitoring.alerts import Picture
+from cep_manager.monitoring.plan_metrics import STEP_S, STEPS, Traffic, plan_figure, traffic
+from cep_manager.monitoring.system_overview import SystemOverview, system_overview
+from cep_manager.monitoring.worker_view import worker_details
+from cep_manager.web.api.routes.overview import GOOD_FOR_MS, Recent
+from cep_manager.web.app import create_app
+from cep_manager.web.console.texts.overview import present_overview, spark
 
 OTHER = PlanKey(7, "Theirs")
 INFO = ManagerInfo("127.0.0.1", 8904, 1, 65_000, "0.1.0", "3.11", "sqlite:///manager.db", 3_000, 1_000)

@@ -7,9 +7,9 @@ from manager_world import COMPILED, DEPLOYED_MS, KEY, LEASE_MS, World, driver, p
 from cep_common.driver_messages import KillTopology, RegisterDriver, RunState, SubmitTopology, TopologyReport
 from cep_common.messages import Rejected
 from cep_common.task_messages import TaskRegistered
-from cep_manager.instructions import PushToDriver, RaiseEpoch, SettleChange
-from cep_manager.plan_record import PlanRecord
-from cep_manager.plan_state import ChangeKind, PlanState
+from cep_manager.control.instructions import PushToDriver, RaiseEpoch, SettleChange
+from cep_manager.plans.record import PlanRecord
+from cep_manager.plans.state import ChangeKind, PlanState
 
 SLOTS = 4
 

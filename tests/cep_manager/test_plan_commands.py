@@ -35,10 +35,10 @@ from cep_common.messages import (
 )
 from cep_common.task_messages import HandOver, TaskRegistered
 from cep_common.worker_reports import HeldReport
-from cep_manager.compiler import compile_plan
+from cep_manager.authoring.compiler import compile_plan
+from cep_manager.commands.plan_commands import FROM_CHECKPOINT
 from cep_manager.config import AccountsConfig, ControlConfig, DatabaseConfig, HttpConfig, ManagerConfig, QuotasConfig
 from cep_manager.main import ManagerProcess
-from cep_manager.plan_commands import FROM_CHECKPOINT
 from siddhi.scripts.language import ScriptPolicy
 
 OTHER = PLAN.replace("60", "90")

@@ -4,10 +4,10 @@ import pytest
 from manager_world import FLIGHTS
 
 from cep_common.messages import Connector
-from cep_manager.compiled_plan import PlannedComponent, PlannedQuery
-from cep_manager.compiler import compile_plan, validate_plan
+from cep_manager.authoring.compiler import compile_plan, validate_plan
 from cep_manager.config import ManagerConfig
 from cep_manager.errors import PlanInvalidError
+from cep_manager.plans.compiled_plan import PlannedComponent, PlannedQuery
 
 NO_SCRIPTS = ManagerConfig().scripts
 

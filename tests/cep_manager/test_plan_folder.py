@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cep_common.ids import SUPER_TENANT, PlanKey
-from cep_manager.plan_folder import Findings, PlanFolder, origin_of, parse_origin, tenant_of
+from cep_manager.plans.folder import Findings, PlanFolder, origin_of, parse_origin, tenant_of
 
 LATE = PlanKey(SUPER_TENANT, "Late")
 ORIGIN = origin_of("late.siddhiql", b"...")

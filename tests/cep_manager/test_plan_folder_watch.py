@@ -12,6 +12,7 @@ from free_ports import free_port
 from test_manager_process import PLAN, eventually
 
 from cep_common.ids import SUPER_TENANT, PlanKey
+from cep_manager.commands.folder_watch import LARGEST_BYTES, PlanFolderWatch
 from cep_manager.config import (
     AccountsConfig,
     ControlConfig,
@@ -22,7 +23,6 @@ from cep_manager.config import (
     QuotasConfig,
 )
 from cep_manager.main import ManagerProcess
-from cep_manager.plan_folder_watch import LARGEST_BYTES, PlanFolderWatch
 
 NAME = "Storms"
 OTHER = PLAN.replace("60", "90")

@@ -6,8 +6,8 @@ import pytest
 from manager_world import KEY
 from storm_world import running_view
 
-from cep_manager.metric_tables.model import PlanPoint
-from cep_manager.web import create_app
+from cep_manager.monitoring.metric_tables.model import PlanPoint
+from cep_manager.web.app import create_app
 
 NAME = "/api/v1/plans/Storms"
 

@@ -7,7 +7,7 @@ import pytest
 from manager_world import topology
 
 from cep_common.driver_messages import RunState
-from cep_manager.plan_state import MOVES, Observation, PlanState, Signal, read_signal
+from cep_manager.plans.state import MOVES, Observation, PlanState, Signal, read_signal
 
 RUNNING = Observation(
     unusable="", driver_missing="", report=topology("running"), tasks_live=2, tasks_required=2, silent_tasks=()

@@ -9,8 +9,8 @@ from storm_world import PER_SECOND, running_view
 
 from cep_common.latency import bucket
 from cep_common.task_messages import HeldState, QueryReport
-from cep_manager.statistics.plan_statistics import Activity, PlanStatistics, WindowStatistics, plan_statistics
-from cep_manager.web import create_app
+from cep_manager.monitoring.plan_statistics import Activity, PlanStatistics, WindowStatistics, plan_statistics
+from cep_manager.web.app import create_app
 
 
 @pytest.fixture(scope="module")

@@ -18,9 +18,9 @@ from manager_world import (
 )
 
 from cep_common.task_messages import HeldState
-from cep_manager.members import LOST_SHOWN_MS
-from cep_manager.plan_state import PlanState
-from cep_manager.status import InflowStatus, LostWorker, OutflowStatus, PlanStatus, plan_status
+from cep_manager.control.members import LOST_SHOWN_MS
+from cep_manager.monitoring.status import InflowStatus, LostWorker, OutflowStatus, PlanStatus, plan_status
+from cep_manager.plans.state import PlanState
 
 
 @pytest.fixture

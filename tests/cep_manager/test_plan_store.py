@@ -11,9 +11,9 @@ from manager_world import KEY
 
 from cep_common.ids import PlanKey
 from cep_common.messages import RemovedPlan
-from cep_manager.database import Database
 from cep_manager.errors import NotLeaderError, PlanExistsError
-from cep_manager.plan_store import REMOVED_KNOWN_MS, PlanStore, StoredPlan, StoredVersion
+from cep_manager.persistence.database import Database
+from cep_manager.plans.store import REMOVED_KNOWN_MS, PlanStore, StoredPlan, StoredVersion
 
 OTHER = PlanKey(KEY.tenant, "Gales")
 

@@ -10,9 +10,9 @@ from cep_common.driver_messages import RegisterDriver, SubmitTopology, TopologyR
 from cep_common.ids import PlanKey
 from cep_common.messages import TenantLimit
 from cep_manager.config import Quota, QuotasConfig
+from cep_manager.control.instructions import PushToDriver
 from cep_manager.errors import QuotaError
-from cep_manager.instructions import PushToDriver
-from cep_manager.quotas import check_plans, check_workers, share_of_events
+from cep_manager.plans.quotas import check_plans, check_workers, share_of_events
 
 ONE, TWO, THREE = (PlanKey(7, name) for name in ("One", "Two", "Three"))
 OTHER = PlanKey(8, "One")

@@ -6,12 +6,12 @@ import msgspec
 import pytest
 from manager_world import KEY, World, driver, plan, serves, task, topology, worker
 
-from cep_manager.graph_ends import sink_nodes, source_nodes
-from cep_manager.members import Member, Timed, heard
-from cep_manager.plan_figures import plan_figure
-from cep_manager.rates import per_second
-from cep_manager.status import worker_reports
-from cep_manager.worker_view import worker_details
+from cep_manager.control.members import Member, Timed, heard
+from cep_manager.graph.ends import sink_nodes, source_nodes
+from cep_manager.monitoring.plan_metrics import plan_figure
+from cep_manager.monitoring.rates import per_second
+from cep_manager.monitoring.status import worker_reports
+from cep_manager.monitoring.worker_view import worker_details
 
 
 def member(*counts: int | None) -> Member[object]:

@@ -14,7 +14,7 @@ from manager_world import FakeView, World
 from serving import serving
 
 from cep_manager.manager_view import Overview
-from cep_manager.web import create_app
+from cep_manager.web.app import create_app
 
 pytestmark = [pytest.mark.cluster, NEEDS_CHROMIUM]
 

@@ -6,7 +6,7 @@ import pytest
 from flask.testing import FlaskClient
 from manager_world import KEY, FakeView, World
 
-from cep_manager.web import create_app
+from cep_manager.web.app import create_app
 
 
 @pytest.fixture

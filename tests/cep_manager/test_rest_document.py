@@ -5,10 +5,10 @@ from pathlib import Path
 
 from manager_world import FakeView, World
 
-from cep_manager.api.failures import HTTP_CODES, HTTP_STATUS
-from cep_manager.plan_state import PlanState
-from cep_manager.status import PlanStatus, TaskStatus, TopologyStatus
-from cep_manager.web import create_app
+from cep_manager.monitoring.status import PlanStatus, TaskStatus, TopologyStatus
+from cep_manager.plans.state import PlanState
+from cep_manager.web.api.failures import HTTP_CODES, HTTP_STATUS
+from cep_manager.web.app import create_app
 
 TEXT = (Path(__file__).parents[2] / "docs" / "rest.md").read_text(encoding="utf-8")
 

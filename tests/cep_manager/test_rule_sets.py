@@ -12,11 +12,11 @@ from cep_common.ids import SUPER_TENANT, PlanKey
 from cep_manager.config import AccountsConfig, ControlConfig, DatabaseConfig, HttpConfig, ManagerConfig, QuotasConfig
 from cep_manager.errors import BadRequestError, ManagerUnavailableError, PlanExistsError, StoreError
 from cep_manager.main import ManagerProcess
-from cep_manager.plan_batch import PlanBatch
-from cep_manager.plan_folder import origin_of
-from cep_manager.plan_store import PlanStore
-from cep_manager.rule_sets.model import RuleFile, RuleSetRefusedError, RuleSetReport, UnknownRuleSetError
-from cep_manager.rule_sets.origin import parse_rule_origin
+from cep_manager.plans.batch import PlanBatch
+from cep_manager.plans.folder import origin_of
+from cep_manager.plans.rule_sets.model import RuleFile, RuleSetRefusedError, RuleSetReport, UnknownRuleSetError
+from cep_manager.plans.rule_sets.origin import parse_rule_origin
+from cep_manager.plans.store import PlanStore
 
 SET = "weather"
 

@@ -5,9 +5,9 @@ import pytest
 from manager_world import KEY, World, plan, task
 
 from cep_common.task_messages import SampledEvent, SampleOrder
+from cep_manager.commands.sample_commands import sampled_components
 from cep_manager.errors import BadRequestError
-from cep_manager.sample_commands import sampled_components
-from cep_manager.samples import MOST_EVENTS, Samples, sample_report
+from cep_manager.history.samples import MOST_EVENTS, Samples, sample_report
 
 
 def seen(*numbers: int, instance: str = "lateness#0") -> tuple[SampledEvent, ...]:

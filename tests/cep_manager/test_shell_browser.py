@@ -10,7 +10,7 @@ from manager_world import KEY, FakeView, World, driver, plan, topology
 from serving import serving
 
 from cep_common.ids import SUPER_TENANT, PlanKey
-from cep_manager.web import create_app
+from cep_manager.web.app import create_app
 
 pytestmark = [pytest.mark.cluster, NEEDS_CHROMIUM]
 

@@ -8,7 +8,7 @@ from flask.testing import FlaskClient
 from manager_world import LEADER, FakeView, World
 
 from cep_common.ids import Endpoint
-from cep_manager.web import create_app
+from cep_manager.web.app import create_app
 
 ELSEWHERE = msgspec.structs.replace(
     LEADER, control=Endpoint("10.0.0.6", 8904), http_address="https://10.0.0.6:9080", asked=False

@@ -15,14 +15,14 @@ from cep_common.insight_messages import QueryState, StateFound
 from cep_common.messages import Message
 from cep_common.security.roles import Role
 from cep_common.task_messages import ComponentReport
-from cep_manager.compiler import compile_plan
+from cep_manager.authoring.compiler import compile_plan
+from cep_manager.control.snapshot import Snapshot
 from cep_manager.errors import InsightBusyError, PlanNotRunningError, ProcessSilentError, QueryInvalidError
-from cep_manager.logs.asking import Question, Silence
-from cep_manager.plan_record import PlanRecord
-from cep_manager.snapshot import Snapshot
+from cep_manager.monitoring.logs.asking import Question, Silence
+from cep_manager.plans.record import PlanRecord
 from cep_manager.state_queries.model import StateQuestion, StateRows
 from cep_manager.state_queries.questions import StateQueries, asked_stage, state_list
-from cep_manager.web import create_app
+from cep_manager.web.app import create_app
 from query_plan.xml import read_xml
 from siddhi.scripts.language import ScriptPolicy
 

@@ -5,9 +5,9 @@ import pytest
 from manager_world import COMPILED, KEY, World, counts, plan, task
 
 from cep_common.task_messages import ComponentReport, RegisterTask
-from cep_manager.statistics.figures import added_up, capacity, figures
-from cep_manager.statistics.histories import Histories
-from cep_manager.statistics.history import MOST_COUNTERS, OTHERS, WINDOWS_S, History, Track
+from cep_manager.history.counter_histories import Histories
+from cep_manager.history.counter_history import MOST_COUNTERS, OTHERS, WINDOWS_S, History, Track
+from cep_manager.history.windowed_metrics import added_up, capacity, figures
 
 EMITTED = ("emitted", "Late")
 SECOND = 1_000

@@ -21,11 +21,11 @@ from cep_common.security.config import ServerSecurity
 from cep_common.security.tokens import TokenFile
 from cep_common.security.web import Gate
 from cep_manager.errors import ManagerUnavailableError
-from cep_manager.plan_state import PlanState
-from cep_manager.storm_api.kills import Kills
-from cep_manager.storm_api.model import STATUS
-from cep_manager.storm_api.texts import plan_of, topology_id, uptime
-from cep_manager.web import create_app
+from cep_manager.monitoring.storm_topology.model import STATUS
+from cep_manager.monitoring.storm_topology.texts import plan_of, topology_id, uptime
+from cep_manager.plans.state import PlanState
+from cep_manager.web.app import create_app
+from cep_manager.web.storm_api.kills import Kills
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,8 @@ from pathlib import Path
 from manager_world import FakeView, World
 from storm_calls import client_of
 
-from cep_manager.plan_state import PlanState
-from cep_manager.storm_api.blueprint import PREFIX
+from cep_manager.plans.state import PlanState
+from cep_manager.web.storm_api.blueprint import PREFIX
 
 TEXT = (Path(__file__).parents[2] / "docs" / "storm-api.md").read_text(encoding="utf-8")
 NAMES = {

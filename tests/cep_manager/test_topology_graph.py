@@ -3,9 +3,9 @@
 import pytest
 from manager_world import COMPILED, KEY, LEASE_MS, World, driver, plan, serves, task, topology, worker
 
-from cep_manager.graph_model import GraphEdge, GraphNode, TopologyGraph
-from cep_manager.graph_stages import component_layers
-from cep_manager.topology_graph import topology_graph
+from cep_manager.graph.model import GraphEdge, GraphNode, TopologyGraph
+from cep_manager.graph.stages import component_layers
+from cep_manager.graph.topology_graph import topology_graph
 
 
 @pytest.fixture

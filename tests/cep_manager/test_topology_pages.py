@@ -16,8 +16,8 @@ from cep_common.security.config import ServerSecurity
 from cep_common.security.tokens import TokenFile
 from cep_common.security.web import Gate
 from cep_common.task_messages import SampledEvent
-from cep_manager.compiled_plan import PlannedQuery
-from cep_manager.web import create_app
+from cep_manager.plans.compiled_plan import PlannedQuery
+from cep_manager.web.app import create_app
 
 
 @pytest.fixture

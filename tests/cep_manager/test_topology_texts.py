@@ -5,12 +5,17 @@ import pytest
 from manager_world import KEY, FakeView, World, plan
 
 from cep_common.latency import bucket, upper_bound_ms
-from cep_manager.compiled_plan import PlannedQuery
-from cep_manager.console.highlight import siddhi_lines
-from cep_manager.console.metric_columns import COMPONENT_COLUMNS, METRICS, STAGE_TABLES
-from cep_manager.console.presenters import Line
-from cep_manager.console.text import latency
-from cep_manager.console.topology_texts import (
+from cep_manager.graph.model import Connection
+from cep_manager.graph.topology_view.page import topology_view
+from cep_manager.graph.topology_view.stages import histogram
+from cep_manager.monitoring.status import PlanStatus, plan_status
+from cep_manager.plans.compiled_plan import PlannedQuery
+from cep_manager.plans.state import PlanState
+from cep_manager.web.console.texts.formats import latency
+from cep_manager.web.console.texts.highlight import siddhi_lines
+from cep_manager.web.console.texts.metric_columns import COMPONENT_COLUMNS, METRICS, STAGE_TABLES
+from cep_manager.web.console.texts.presenters import Line
+from cep_manager.web.console.texts.topology import (
     actions,
     capacity_step,
     connection_texts,
@@ -20,11 +25,6 @@ from cep_manager.console.topology_texts import (
     stage_tables,
     summary,
 )
-from cep_manager.graph_model import Connection
-from cep_manager.plan_state import PlanState
-from cep_manager.status import PlanStatus, plan_status
-from cep_manager.topology_view.page import topology_view
-from cep_manager.topology_view.stages import histogram
 
 
 @pytest.fixture

@@ -9,11 +9,11 @@ from cep_common.latency import bucket
 from cep_common.task_messages import HeldState, QueryReport, RegisterTask
 from cep_common.worker_reports import PublisherReport
 from cep_manager.errors import UnknownComponentError
-from cep_manager.topology_view.component import component_view
-from cep_manager.topology_view.mermaid import mermaid
-from cep_manager.topology_view.model import ComponentView, StageError, TopologyView
-from cep_manager.topology_view.page import topology_view
-from cep_manager.topology_view.stages import RECENT_MS
+from cep_manager.graph.topology_view.component import component_view
+from cep_manager.graph.topology_view.mermaid import mermaid
+from cep_manager.graph.topology_view.model import ComponentView, StageError, TopologyView
+from cep_manager.graph.topology_view.page import topology_view
+from cep_manager.graph.topology_view.stages import RECENT_MS
 
 MINUTE_MS = 60_000
 

@@ -29,9 +29,9 @@ from cep_common.errors import PeerError, RequestRejectedError
 from cep_common.ids import Endpoint
 from cep_common.messages import ListPlans, Message, PlansListed, RegisterWorker, WorkerRegistered
 from cep_common.transport import ControlClient
-from cep_manager.compiler import compile_plan
+from cep_manager.authoring.compiler import compile_plan
 from cep_manager.config import AccountsConfig, ControlConfig, DatabaseConfig, ElectionConfig, HttpConfig, ManagerConfig
-from cep_manager.control_plane import ControlPlane
+from cep_manager.control.control_plane import ControlPlane
 from cep_manager.main import ManagerProcess
 from siddhi.scripts.language import ScriptPolicy
 

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-VENDOR = ROOT / "cep_manager" / "console" / "static" / "vendor"
+VENDOR = ROOT / "cep_manager" / "web" / "console" / "static" / "vendor"
 AXE = ROOT / "tests" / "cep_manager" / "axe"
 DESCRIBED = json.loads((VENDOR / "vendor.json").read_text(encoding="utf-8"))
 

@@ -11,7 +11,6 @@ from manager_world import COMPILED, KEY, LEASE_MS, PROBLEM, WARNING, FakeView, W
 from cep_common.errors import CepError
 from cep_common.ids import PlanKey
 from cep_common.messages import StreamBinding
-from cep_manager.api.failures import HTTP_STATUS, status_of
 from cep_manager.errors import (
     BadRequestError,
     ManagerError,
@@ -21,7 +20,8 @@ from cep_manager.errors import (
     StoreError,
 )
 from cep_manager.events.model import EventFilter
-from cep_manager.web import create_app
+from cep_manager.web.api.failures import HTTP_STATUS, status_of
+from cep_manager.web.app import create_app
 
 BODY_BYTES = 2_000
 EVENT_PAGES = ["/events", "/events/imported/Arrivals:1.0.0", "/events/exported/KnockOns:1.0.0"]

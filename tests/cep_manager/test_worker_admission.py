@@ -7,7 +7,7 @@ from test_attention import found, picture
 
 from cep_common.messages import ListPlans, PlansListed, RegisterWorker, Rejected, RemovedPlan, WorkerRegistered
 from cep_common.worker_reports import AsideReport
-from cep_manager.control_plane import ControlPlane
+from cep_manager.control.control_plane import ControlPlane
 
 
 @pytest.fixture

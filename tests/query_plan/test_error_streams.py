@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from cep_common.ids import PlanKey
-from cep_manager.compiler import compiled_plan
+from cep_manager.authoring.compiler import compiled_plan
 from cep_worker.sinks.error_store import ERROR_COLUMN, ErrorStoreOptions
 from cep_worker.sinks.registry import OF_COMPILER
 from query_plan.error_streams import SINK_TYPE, STREAM_OPTION

@@ -8,11 +8,11 @@ import msgspec
 import pytest
 
 from cep_common.ids import PlanKey
-from cep_manager.compiler import compile_plan
+from cep_manager.authoring.compiler import compile_plan
 from cep_manager.errors import StreamsBusyError
-from cep_manager.graph_stages import MOST_EDGES
+from cep_manager.graph.stages import MOST_EDGES
+from cep_manager.graph.topology_graph import planned_graph
 from cep_manager.live.broadcaster import Broadcaster
-from cep_manager.topology_graph import planned_graph
 from siddhi.scripts.language import ScriptPolicy
 
 MANY = """@Plan:name('P') @Plan:dist(receiverParallelism='{n}', publisherParallelism='{n}')

@@ -11,11 +11,11 @@ import time
 import pytest
 
 from cep_common.security.access import GRANTS, AccessRole
-from cep_manager.access import CALLS
-from cep_manager.api.turns import Turns
 from cep_manager.authoring.compilers import _IDLE, PlanCompilers
 from cep_manager.config import CompileConfig
 from cep_manager.errors import PlanInvalidError, PlansBusyError, PlanTooCostlyError
+from cep_manager.web.access import CALLS
+from cep_manager.web.api.turns import Turns
 from siddhi.scripts.language import ScriptPolicy
 
 GOOD = "@Plan:name('P') define stream S (a int); from S[a > 1] select a insert into O;"

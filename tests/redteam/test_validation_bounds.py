@@ -10,8 +10,8 @@ import pytest
 from generated_plans import SHAPES, S
 from long_form import of_length
 
+from cep_manager.authoring.compiler import validate_plan
 from cep_manager.authoring.model import Validation
-from cep_manager.compiler import validate_plan
 from query_plan import examination
 from siddhi.errors import MOST_PROBLEMS
 from siddhi.language.bounds import LONGEST_NUMBER, MOST_CHARACTERS, MOST_WORDS

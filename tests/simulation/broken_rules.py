@@ -10,9 +10,9 @@ from unittest import mock
 
 from cep_common.checkpoint_messages import ReportPart
 from cep_common.messages import CheckpointSpan
-from cep_manager.assignment import Candidate, Choice, choose
-from cep_manager.election import Election, Role
-from cep_manager.registry import Registry
+from cep_manager.control.assignment import Candidate, Choice, choose
+from cep_manager.control.registry import Registry
+from cep_manager.election.election import Election, Role
 from cep_worker.held.decisions import Attempt, Verdict, verdict
 from topology.alignment import Aligner, Step
 from topology.bundle import Bundle
@@ -182,12 +182,14 @@ BROKEN_RULES = {
     "a leader acts after its lease": BrokenRule("election", _leader_that_never_ends),
     "the driver follows former leaders": BrokenRule("election", _replaced(OrderFence, "admits", _follows_anybody)),
     "stale endpoints are assigned": BrokenRule(
-        "assignment", _patched("cep_manager.registry.choose", _gives_stale_ones)
+        "assignment", _patched("cep_manager.control.registry.choose", _gives_stale_ones)
     ),
     "the host of who asks does not matter": BrokenRule(
-        "assignment", _patched("cep_manager.registry.choose", _sends_far_away)
+        "assignment", _patched("cep_manager.control.registry.choose", _sends_far_away)
     ),
-    "promises do not count": BrokenRule("assignment", _patched("cep_manager.assignment._order", _counts_no_promises)),
+    "promises do not count": BrokenRule(
+        "assignment", _patched("cep_manager.control.assignment._order", _counts_no_promises)
+    ),
     "promises are never taken back": BrokenRule("assignment", _replaced(Registry, "_take_back", _keeps_promises)),
     "a task that pauses takes events in": BrokenRule("hand-over", _replaced(Task, "_works", _works_on)),
     "what a checkpoint may hold is secured before it is complete": BrokenRule(
@@ -206,7 +208,7 @@ BROKEN_RULES = {
     ),
     "numbers of checkpoints are used again": BrokenRule("delivery", _numbers_again),
     "epochs that a replaced database gave out are given out again": BrokenRule(
-        "older-copy", _patched("cep_manager.deployment.least_epoch", _any_epoch_will_do), first=100
+        "older-copy", _patched("cep_manager.control.deployment.deployments.least_epoch", _any_epoch_will_do), first=100
     ),
 }
 """By what is broken."""

@@ -12,7 +12,7 @@ from virtual_world import VirtualWorld
 
 from cep_common.ids import Endpoint, PlanKey
 from cep_common.messages import EndpointAssigned, RegisterEndpoint, RequestEndpoint
-from cep_manager.registry import Registry
+from cep_manager.control.registry import Registry
 
 KEY = PlanKey(-1234, "Storms")
 HEARTBEAT_MS, LEASE_MS = 1_000, 3_000

@@ -28,12 +28,12 @@ from virtual_world import VirtualWorld
 
 from cep_common.ids import PlanKey
 from cep_common.messages import Message
-from cep_manager.compiled_plan import CompiledPlan
-from cep_manager.compiler import compile_plan
+from cep_manager.authoring.compiler import compile_plan
 from cep_manager.config import QuotasConfig
-from cep_manager.control_plane import ControlPlane
-from cep_manager.instructions import PushToDriver, RaiseEpoch
-from cep_manager.plan_record import PlanToRun
+from cep_manager.control.control_plane import ControlPlane
+from cep_manager.control.instructions import PushToDriver, RaiseEpoch
+from cep_manager.plans.compiled_plan import CompiledPlan
+from cep_manager.plans.record import PlanToRun
 from query_plan.model import QueryPlan
 from siddhi.scripts.language import ScriptPolicy
 from topology.checkpoint.model import Manifest, stages_of, unseal

@@ -1,7 +1,7 @@
 """Managers, their database and a driver: elections while messages are late or lost, and processes die, hang and return.
 
-The decisions are the real ones (`cep_manager.election`, `topology.order_fence`); the database and what lies between it
-and the managers are made up.
+The decisions are the real ones (`cep_manager.election.election`, `topology.order_fence`); the database and what lies
+between it and the managers are made up.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import msgspec
 from virtual_world import VirtualWorld
 
 from cep_common.ids import Endpoint
-from cep_manager.election import (
+from cep_manager.election.election import (
     Claim,
     Confirm,
     Election,

@@ -29,11 +29,11 @@ from cep_common.messages import (
     WorkerRegistered,
 )
 from cep_common.task_messages import StateSource, TaskRegistered
-from cep_manager.compiled_plan import CompiledPlan, PlannedComponent
 from cep_manager.config import QuotasConfig
-from cep_manager.control_plane import ControlPlane
-from cep_manager.instructions import PushToDriver, RaiseEpoch, SettleChange
-from cep_manager.plan_record import PlanToRun, PlanVersion
+from cep_manager.control.control_plane import ControlPlane
+from cep_manager.control.instructions import PushToDriver, RaiseEpoch, SettleChange
+from cep_manager.plans.compiled_plan import CompiledPlan, PlannedComponent
+from cep_manager.plans.record import PlanToRun, PlanVersion
 from topology.lifecycle import Action, Instruction, TopologyRuns
 
 HEARTBEAT_MS, LEASE_MS = 700, 2_100

@@ -27,7 +27,7 @@ from chaos_progress import Progress
 from chaos_system import CHECKPOINT_MS, ChaosSystem
 from two_hosts import two_hosts
 
-from cep_cli.local_system import Ports
+from cep_cli.system.local_system import Ports
 
 QUIET_S = (1.0, 4.0)
 """Between two faults results flow for so long."""

@@ -11,7 +11,7 @@ from postgresql_server import PostgresqlServer
 from standalone_cluster import StandaloneCluster
 from two_managers import ManagerPair
 
-from cep_cli.local_system import LocalSystem, Ports
+from cep_cli.system.local_system import LocalSystem, Ports
 
 
 @pytest.fixture(scope="session")

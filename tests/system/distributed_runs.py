@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from cep_cli.local_system import LocalSystem
-from cep_cli.plans import wait_until_connected
+from cep_cli.plan_commands.plans import wait_until_connected
+from cep_cli.system.local_system import LocalSystem
 from cep_worker.client import EventSender, fetch_schema
 from query_plan.examination import Compiled, examine
 from siddhi.column_names import KIND, TIMESTAMP

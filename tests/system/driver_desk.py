@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 import zmq
 
-from cep_cli.processes import LEAVES_WITH_PARENT
+from cep_cli.system.processes import LEAVES_WITH_PARENT
 from cep_common.driver_messages import DriverRegistered, KillTopology, RegisterDriver, SubmitTopology, TopologyReport
 from cep_common.ids import PlanKey
 from cep_common.messages import EndpointRegistered, Message, RegisterEndpoint, Rejected

@@ -10,8 +10,8 @@ from contextlib import ExitStack
 import flights_reference
 from flights_events import EXPORTED, IMPORTED, PLAN, Rows, flight_batches, last_time_ms, plan_text, rows_of
 
-from cep_cli.local_system import LocalSystem
-from cep_cli.plans import wait_until_connected
+from cep_cli.plan_commands.plans import wait_until_connected
+from cep_cli.system.local_system import LocalSystem
 from cep_worker.client import EventSender, fetch_schema
 from topology.event_listener import EventListener
 

@@ -22,9 +22,9 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from kafka_broker import Broker, kafka_broker
 
-from cep_cli.local_system import LocalSystem, Ports
-from cep_cli.plans import wait_until_connected
-from cep_cli.status_text import plan_status
+from cep_cli.monitor.status_text import plan_status
+from cep_cli.plan_commands.plans import wait_until_connected
+from cep_cli.system.local_system import LocalSystem, Ports
 
 PLAN = """@Plan:name('LateFlights')
 @Plan:playback

@@ -24,7 +24,7 @@ from soak_growth import WARM_UP_S, Growth, Watch, course, descendants, processor
 from soak_load import BATCH_ROWS, PLAN, LoadFeeder, LoadListener, Pace, in_time, p99_of
 from two_hosts import two_hosts
 
-from cep_cli.local_system import Ports
+from cep_cli.system.local_system import Ports
 from cep_common.errors import CepError
 from cep_common.ids import Endpoint
 from cep_common.security.config import SecurityConfig

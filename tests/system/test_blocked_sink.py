@@ -18,8 +18,8 @@ import pyarrow as pa
 import pytest
 from soak_growth import descendants, holding
 
-from cep_cli.local_system import LocalSystem, Ports
-from cep_cli.plans import wait_until_connected
+from cep_cli.plan_commands.plans import wait_until_connected
+from cep_cli.system.local_system import LocalSystem, Ports
 from cep_worker.client import EventSender, fetch_schema
 
 pytestmark = pytest.mark.spark

@@ -16,7 +16,7 @@ from busy_host import busy_processes, recalled, steps_to_lead
 from late_plan import PLAN
 from two_managers import ManagerPair
 
-from cep_cli.plans import wait_until_connected
+from cep_cli.plan_commands.plans import wait_until_connected
 
 pytestmark = pytest.mark.spark
 

@@ -12,8 +12,8 @@ import pytest
 from click.testing import CliRunner, Result
 from late_plan import PLAN, TEXT, deploy_late
 
-from cep_cli.local_system import LocalSystem
 from cep_cli.main import main
+from cep_cli.system.local_system import LocalSystem
 
 pytestmark = [pytest.mark.spark, pytest.mark.cluster]
 

@@ -14,7 +14,7 @@ import pytest
 from distributed_plans import all_in_one, plans
 from distributed_runs import DistributedPlan, candidates, differences, on_a_cluster, on_one_engine
 
-from cep_cli.local_system import LocalSystem
+from cep_cli.system.local_system import LocalSystem
 from siddhi.testing import load_cases
 
 pytestmark = [pytest.mark.spark, pytest.mark.cluster]

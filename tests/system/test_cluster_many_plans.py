@@ -10,7 +10,7 @@ import pytest
 import requests
 from late_plan import POLL_S, TEXT, assert_events_flow
 
-from cep_cli.local_system import LocalSystem
+from cep_cli.system.local_system import LocalSystem
 
 pytestmark = [pytest.mark.spark, pytest.mark.cluster]
 

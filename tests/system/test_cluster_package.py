@@ -12,8 +12,8 @@ import pytest
 from late_plan import assert_events_flow, deploy_late
 from standalone_cluster import StandaloneCluster
 
-from cep_cli.local_system import LocalSystem, Ports
-from cep_cli.package import write_archive
+from cep_cli.system.local_system import LocalSystem, Ports
+from cep_cli.system.package import write_archive
 
 pytestmark = [pytest.mark.spark, pytest.mark.cluster]
 

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 from distributed_runs import DistributedPlan, differences, on_a_cluster, on_one_engine
 
-from cep_cli.local_system import LocalSystem
-from cep_cli.plans import wait_until_connected
+from cep_cli.plan_commands.plans import wait_until_connected
+from cep_cli.system.local_system import LocalSystem
 from cep_worker.client import EventSender, fetch_schema
 from topology.event_listener import EventListener
 

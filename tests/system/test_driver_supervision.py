@@ -12,7 +12,7 @@ import zmq
 from driver_desk import lives
 from late_plan import PLAN, assert_events_flow, departures, deploy_late
 
-from cep_cli.local_system import LocalSystem
+from cep_cli.system.local_system import LocalSystem
 from cep_common.errors import CepError, RequestRejectedError
 from cep_common.ids import SUPER_TENANT, Endpoint, PlanKey
 from cep_common.link_messages import OpenLink, StreamSchema

@@ -19,8 +19,8 @@ from late_plan import (
     status_until,
 )
 
-from cep_cli.local_system import LocalSystem
-from cep_cli.status_text import plan_status
+from cep_cli.monitor.status_text import plan_status
+from cep_cli.system.local_system import LocalSystem
 from topology.event_listener import EventListener
 
 pytestmark = [pytest.mark.spark, pytest.mark.cluster]

@@ -8,7 +8,7 @@ import pytest
 from flights_events import assert_all_rows_equal
 from flights_feed import deploy_flights, results_of_all_flights
 
-from cep_cli.local_system import LocalSystem
+from cep_cli.system.local_system import LocalSystem
 
 pytestmark = [pytest.mark.spark, pytest.mark.cluster]
 

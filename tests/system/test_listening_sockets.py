@@ -11,7 +11,7 @@ from late_plan import deploy_late
 from cep_cli.doctor.checks import findings_of
 from cep_cli.doctor.security import gather
 from cep_cli.doctor.sockets import ListeningSocket, listening_sockets
-from cep_cli.local_system import LocalSystem
+from cep_cli.system.local_system import LocalSystem
 
 pytestmark = [pytest.mark.spark, pytest.mark.cluster]
 

@@ -12,7 +12,7 @@ import pytest
 from late_plan import PLAN, deploy_late
 
 from cep_cli.errors import RefusedError
-from cep_cli.local_system import LocalSystem
+from cep_cli.system.local_system import LocalSystem
 
 pytestmark = [pytest.mark.spark, pytest.mark.cluster]
 

@@ -24,9 +24,9 @@ from late_plan import (
     status_until,
 )
 
-from cep_cli.local_system import LocalSystem
 from cep_cli.main import main
-from cep_cli.plans import wait_until_connected
+from cep_cli.plan_commands.plans import wait_until_connected
+from cep_cli.system.local_system import LocalSystem
 from cep_worker.client import EventSender, fetch_schema
 from topology.event_listener import EventListener
 

@@ -15,9 +15,9 @@ from driver_desk import lives
 from late_plan import CONNECT_TIMEOUT_S, EVENT_TIMEOUT_MS, PLAN, TEXT, departures, status_until
 
 from cep_cli.errors import RefusedError
-from cep_cli.local_system import LocalSystem
 from cep_cli.main import main
-from cep_cli.plans import wait_until_connected
+from cep_cli.plan_commands.plans import wait_until_connected
+from cep_cli.system.local_system import LocalSystem
 from cep_common.ids import SUPER_TENANT, PlanKey
 from cep_worker.client import EventSender, fetch_schema
 from topology.checkpoint.store import open_store

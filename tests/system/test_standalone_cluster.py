@@ -9,7 +9,7 @@ from flights_events import PLAN, assert_all_rows_equal
 from flights_feed import deploy_flights, results_of_all_flights
 from standalone_cluster import parent_of
 
-from cep_cli.local_system import LocalSystem
+from cep_cli.system.local_system import LocalSystem
 
 pytestmark = [pytest.mark.spark, pytest.mark.cluster]
 

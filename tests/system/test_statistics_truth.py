@@ -8,8 +8,8 @@ import pytest
 import requests
 
 from benchmarks import statistics_truth
-from cep_cli.local_system import LocalSystem
-from cep_cli.plans import wait_until_connected
+from cep_cli.plan_commands.plans import wait_until_connected
+from cep_cli.system.local_system import LocalSystem
 
 SECONDS, RATE = 24, 1_000
 """Each place tells of a load at moments of its own, up to two seconds apart: a rate of a few seconds is known no better

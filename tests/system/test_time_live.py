@@ -16,9 +16,9 @@ import requests
 from flights_events import EXPORTED, PLAN
 from flights_feed import deploy_flights
 
-from cep_cli.local_system import LocalSystem, Ports
-from cep_cli.plans import wait_until_connected
-from cep_cli.status_text import plan_status
+from cep_cli.monitor.status_text import plan_status
+from cep_cli.plan_commands.plans import wait_until_connected
+from cep_cli.system.local_system import LocalSystem, Ports
 from topology.event_listener import EventListener
 
 pytestmark = [pytest.mark.spark, pytest.mark.cluster]

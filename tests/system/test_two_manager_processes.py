@@ -10,7 +10,7 @@ import requests
 from late_plan import PLAN, TEXT
 from two_managers import Flow, ManagerPair, steady_flow
 
-from cep_cli.plans import wait_until_connected
+from cep_cli.plan_commands.plans import wait_until_connected
 
 pytestmark = [pytest.mark.spark, pytest.mark.cluster]
 

@@ -13,9 +13,9 @@ from click.testing import CliRunner, Result
 from late_plan import CONNECT_TIMEOUT_S, status_until
 from web_hook import WebHook
 
-from cep_cli.local_system import LocalSystem
 from cep_cli.main import main
-from cep_cli.plans import wait_until_connected
+from cep_cli.plan_commands.plans import wait_until_connected
+from cep_cli.system.local_system import LocalSystem
 from cep_worker.client import EventSender, fetch_schema
 
 pytestmark = [pytest.mark.spark, pytest.mark.cluster]

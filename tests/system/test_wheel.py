@@ -64,8 +64,8 @@ def test_the_wheel_has_every_file_of_the_packages(wheel: Path) -> None:
         if name.split("/")[0] in PACKAGES:
             wanted |= {f"{name}/{one.name}" for one in path.iterdir() if one.is_file()} if path.is_dir() else {name}
     assert wanted - held == set()
-    assert "cep_cli/flights/departures.parquet" in held
-    assert "cep_manager/logs/conf/manager.yaml" in held
+    assert "cep_cli/system/flights/departures.parquet" in held
+    assert "cep_manager/monitoring/logs/conf/manager.yaml" in held
     assert {f"{package}/py.typed" for package in PACKAGES} <= held
     assert "License-Expression: Apache-2.0" in metadata
     assert any(name.endswith("LICENSE") for name in held)

@@ -22,7 +22,7 @@ from tour_pages import PAGES
 from tour_visitor import CHROMIUM, Browser, LeftError, Visitor
 from tour_ways import Step, Tour
 
-from cep_cli.local_system import LocalSystem, Ports
+from cep_cli.system.local_system import LocalSystem, Ports
 
 STEPS = (*BEGINNING, *DEEDS, *PAGES)
 PICTURES = Path("var") / "tour"

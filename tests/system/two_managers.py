@@ -17,8 +17,8 @@ import pyarrow as pa
 import requests
 from late_plan import PLAN
 
-from cep_cli.local_system import LocalSystem, Ports
 from cep_cli.rest import ManagerClient
+from cep_cli.system.local_system import LocalSystem, Ports
 from cep_worker.client import EventSender, fetch_schema
 from topology.event_listener import EventListener
 

@@ -22,10 +22,10 @@ from cep_common.link_messages import BeatLink, CloseLink, Data, MarkIdle, OpenLi
 from cep_common.message_types import message_types
 from cep_common.messages import ListPlans, RegisterEndpoint, RegisterWorker, RequestEndpoint
 from cep_common.task_messages import RegisterTask
-from cep_manager.compiler import compile_plan
+from cep_manager.authoring.compiler import compile_plan
 from cep_manager.config import QuotasConfig
-from cep_manager.control_plane import ControlPlane
-from cep_manager.plan_record import PlanToRun
+from cep_manager.control.control_plane import ControlPlane
+from cep_manager.plans.record import PlanToRun
 from siddhi.scripts.language import ScriptPolicy
 from topology.frames import arrow_schema, decode_batch, encode_batch
 from topology.link_server import LinkServer

@@ -22,8 +22,8 @@ from cep_manager.accounts.administration import Administration, administration
 from cep_manager.accounts.model import User
 from cep_manager.accounts.passwords import Passwords
 from cep_manager.config import AccountsConfig, DatabaseConfig
-from cep_manager.database import Database
-from cep_manager.web import create_app
+from cep_manager.persistence.database import Database
+from cep_manager.web.app import create_app
 
 QUICK = Passwords(PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
 """Hashes that cost nothing: what a test is about is seldom their strength."""

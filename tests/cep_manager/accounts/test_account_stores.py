@@ -24,8 +24,8 @@ from cep_manager.accounts.errors import (
 )
 from cep_manager.accounts.model import AuditEntry
 from cep_manager.config import AccountsConfig
-from cep_manager.database import Database
 from cep_manager.errors import StoreError
+from cep_manager.persistence.database import Database
 
 CLOCK = ManualClock(1_000_000)
 

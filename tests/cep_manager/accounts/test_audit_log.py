@@ -11,10 +11,10 @@ from account_world import BODY_BYTES, PASSWORD, AccountWorld, world_in
 from cep_common.security.access import AccessRole
 from cep_common.security.tokens import TokenFile, bearer
 from cep_manager.accounts.audit_log import DAY_MS, TIDY_AFTER, AuditLog
-from cep_manager.accounts.audit_texts import deed, through
 from cep_manager.accounts.model import AuditEntry
 from cep_manager.config import DatabaseConfig
-from cep_manager.database import Database
+from cep_manager.persistence.database import Database
+from cep_manager.web.account_pages.audit_texts import deed, through
 
 
 def entry(at_ms: int, call: str = "api.restart_plan", who: str = "ada", status: int = 200) -> AuditEntry:

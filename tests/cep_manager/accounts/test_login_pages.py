@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from account_world import PASSWORD, AccountWorld, world_in
 
-from cep_manager.accounts.next_page import safe_next
+from cep_manager.web.login.next_page import safe_next
 
 CHOSEN = "staple the battery twice"
 

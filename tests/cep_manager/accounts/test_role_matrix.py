@@ -15,7 +15,7 @@ from werkzeug.routing import Rule
 
 from cep_common.ids import SUPER_TENANT
 from cep_common.security.access import Permission, Principal, is_granted
-from cep_manager.access import CALLS
+from cep_manager.web.access import CALLS
 
 OF_THE_SUPER_TENANT = ("KnockOns", "AirportStorms", "Airports where many flights leave late")
 ABOUT_WHAT_IS_SENT = {"api.preview_plan", "console.query_plan_fragment"}

@@ -7,13 +7,13 @@ from manager_world import World, plan, serves, task, worker
 from cep_common.ids import SUPER_TENANT, PlanKey
 from cep_common.messages import InflowReport
 from cep_common.task_messages import HeldState
+from cep_manager.authoring.compiler import compile_plan
 from cep_manager.authoring.edits import NOT_RUNNING, EditPreviews
 from cep_manager.authoring.model import EditedPart, EditedStream, EditPreview
 from cep_manager.authoring.processes import BoundedProcesses
-from cep_manager.compiled_plan import CompiledPlan
-from cep_manager.compiler import compile_plan
 from cep_manager.config import TrialConfig
 from cep_manager.errors import PlanInvalidError, TrialFailedError
+from cep_manager.plans.compiled_plan import CompiledPlan
 from siddhi.scripts.language import ScriptPolicy
 from topology.edit_preview.messages import EditFates, EditRefused, EditRequest, PartFate
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from cep_manager.authoring.compiler import validate_plan
 from cep_manager.authoring.samples import Sample, sample, samples
-from cep_manager.compiler import validate_plan
 from siddhi.scripts.language import ScriptPolicy
 
 

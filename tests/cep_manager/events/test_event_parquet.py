@@ -14,7 +14,7 @@ from cep_manager.errors import EventFileError
 from cep_manager.events import parquet
 from cep_manager.events.parquet import AT_ONCE, read_parquet
 from cep_manager.events.parquet_rows import MOST_ROWS, RefusedError, bounded, events
-from cep_manager.web import create_app
+from cep_manager.web.app import create_app
 
 ATTRIBUTES = (("tailnum", "string"), ("delay", "long"))
 

@@ -7,8 +7,8 @@ from manager_world import KEY, World, driver, plan, serves, task, topology, work
 
 from cep_common.error_records import ErrorRecord
 from cep_common.task_messages import RegisterTask
-from cep_manager.exceptions.history import MOST_GROUPS, MOST_PLACES, MOST_REPORTERS, SHOWN_PLACES, ErrorHistory
-from cep_manager.exceptions.model import ErrorGroup
+from cep_manager.history.error_history import MOST_GROUPS, MOST_PLACES, MOST_REPORTERS, SHOWN_PLACES, ErrorHistory
+from cep_manager.history.errors import ErrorGroup
 
 DROPPED = ErrorRecord("event-dropped", "stream Late: 3 is no number", 5_000, 6_000, 10, "lateness#0")
 

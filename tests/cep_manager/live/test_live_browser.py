@@ -11,9 +11,9 @@ from browser import NEEDS_CHROMIUM, Browser
 from manager_world import COMPILED, FakeView, World, plan, serves, task, worker
 from serving import serving
 
-from cep_manager.compiled_plan import PlannedComponent
 from cep_manager.live.broadcaster import Broadcaster
-from cep_manager.web import create_app
+from cep_manager.plans.compiled_plan import PlannedComponent
+from cep_manager.web.app import create_app
 
 pytestmark = [pytest.mark.cluster, NEEDS_CHROMIUM]
 

@@ -23,7 +23,7 @@ from cep_manager.live import broadcaster as module
 from cep_manager.live.broadcaster import Broadcaster
 from cep_manager.live.merge_patch import merge_patch, tells_something
 from cep_manager.live.pictures import PlanPicture
-from cep_manager.web import create_app
+from cep_manager.web.app import create_app
 
 WAIT_S = 10.0
 

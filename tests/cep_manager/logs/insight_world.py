@@ -13,7 +13,7 @@ from cep_common.insight.door import Insight, answer_to
 from cep_common.insight.ring import LogRing
 from cep_common.insight_messages import ReadConfiguration, ReadLog, Setting
 from cep_common.messages import Message
-from cep_manager.logs.asking import Question, Silence
+from cep_manager.monitoring.logs.asking import Question, Silence
 
 KEY = PlanKey(-1234, "Storms")
 

@@ -17,7 +17,7 @@ from cep_common.security.access import AccessRole
 from cep_common.security.config import ServerSecurity
 from cep_common.security.tokens import TokenFile
 from cep_common.security.web import Gate
-from cep_manager.web import create_app
+from cep_manager.web.app import create_app
 
 TASK = "task:Storms[-1234]:1:0"
 

@@ -22,11 +22,11 @@ from cep_common.security.config import SecurityConfig
 from cep_common.security.context import GuardedContext, open_context
 from cep_common.security.roles import Role
 from cep_manager.errors import BadRequestError, InsightBusyError, ProcessSilentError, UnknownProcessError
-from cep_manager.logs import insights as limits
-from cep_manager.logs.asking import Question, Silence, asking
-from cep_manager.logs.insights import AGAIN_MS, PATIENCE_MS
-from cep_manager.logs.model import LogQuery
-from cep_manager.logs.processes import task_id
+from cep_manager.monitoring.logs import insights as limits
+from cep_manager.monitoring.logs.asking import Question, Silence, asking
+from cep_manager.monitoring.logs.insights import AGAIN_MS, PATIENCE_MS
+from cep_manager.monitoring.logs.model import LogQuery
+from cep_manager.monitoring.logs.processes import task_id
 
 
 @pytest.fixture

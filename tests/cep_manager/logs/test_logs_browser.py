@@ -12,7 +12,7 @@ from browser import NEEDS_CHROMIUM, Browser
 from insight_world import Processes
 from serving import serving
 
-from cep_manager.web import create_app
+from cep_manager.web.app import create_app
 
 pytestmark = [pytest.mark.cluster, NEEDS_CHROMIUM]
 

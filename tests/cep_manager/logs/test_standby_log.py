@@ -15,8 +15,8 @@ from test_manager_process import eventually
 from cep_common.insight.door import Insight
 from cep_common.insight.ring import LogRing
 from cep_manager.config import AccountsConfig, ControlConfig, DatabaseConfig, ElectionConfig, HttpConfig, ManagerConfig
-from cep_manager.logs.model import LogQuery
 from cep_manager.main import ManagerProcess
+from cep_manager.monitoring.logs.model import LogQuery
 
 ELECTION = ElectionConfig(heartbeat_ms=500, retries=2, poll_ms=100)
 

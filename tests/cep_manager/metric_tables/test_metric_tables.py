@@ -16,12 +16,12 @@ from test_recorded_figures import NOON_MS, running_world
 from cep_common.clock import ManualClock
 from cep_manager.config import MetricTablesConfig
 from cep_manager.errors import StoreError
-from cep_manager.metric_tables.database import MOST_REMOVALS, REMOVED_AT_ONCE_MS, MetricDatabase
-from cep_manager.metric_tables.history import Wanted
-from cep_manager.metric_tables.model import MetricRow
-from cep_manager.metric_tables.recorder import MetricRecorder
-from cep_manager.metric_tables.tables import METADATA, TABLES
-from cep_manager.metric_tables.writer import HANGS_MS, MOST_LOOKS, REMOVE_EVERY_MS, MetricWriter
+from cep_manager.monitoring.metric_tables.database import MOST_REMOVALS, REMOVED_AT_ONCE_MS, MetricDatabase
+from cep_manager.monitoring.metric_tables.history import Wanted
+from cep_manager.monitoring.metric_tables.model import MetricRow
+from cep_manager.monitoring.metric_tables.recorder import MetricRecorder
+from cep_manager.monitoring.metric_tables.tables import METADATA, TABLES
+from cep_manager.monitoring.metric_tables.writer import HANGS_MS, MOST_LOOKS, REMOVE_EVERY_MS, MetricWriter
 
 SPREAD = dict.fromkeys(("max", "mean", "min", "stddev", "p50", "p75", "p95", "p98", "p99", "p999"), 0.125)
 RATES = {"mean_rate": 999.75, "m1_rate": 1_000.5, "m5_rate": 0.25, "m15_rate": 0.1}
@@ -220,7 +220,7 @@ def test_a_database_that_hangs_or_fails_is_not_asked_for_charts(
     clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     database = FakeDatabase()
-    monkeypatch.setattr("cep_manager.metric_tables.recorder.MetricDatabase", lambda _url: database)
+    monkeypatch.setattr("cep_manager.monitoring.metric_tables.recorder.MetricDatabase", lambda _url: database)
     recorder = recorder_of(running_world(), clock, "sqlite://")
     wanted = Wanted("queue", NOON_MS, NOON_MS + 15_000, 15_000)
     told: list[tuple[str, str]] = []
@@ -245,7 +245,7 @@ def test_a_database_that_hangs_or_fails_is_not_asked_for_charts(
 
 
 def test_of_very_many_values_the_newest_are_read(database: MetricDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cep_manager.metric_tables.database.MOST_ROWS_READ", 2)
+    monkeypatch.setattr("cep_manager.monitoring.metric_tables.database.MOST_ROWS_READ", 2)
     database.write([row(at_ms=NOON_MS + second) for second in range(4)])
     told = database.read("gauge", SOURCE, "of.gauge", "value", 0, 2 * NOON_MS)
     assert [at_ms for at_ms, _ in told] == [NOON_MS + 2, NOON_MS + 3]

@@ -1,0 +1,1 @@
+"""Commands that help to write and try plans."""

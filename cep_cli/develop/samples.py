@@ -1,0 +1,56 @@
+"""`cep sample`: events as they go through the stages of a running plan."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from typing import Any
+
+import click
+
+from cep_cli.errors import with_readable_errors
+from cep_cli.plan_commands.plans import JSON_OPTION, manager_options
+from cep_cli.rest import ManagerClient
+
+POLL_S = 1.0
+
+
+@click.command("sample")
+@click.argument("plan")
+@click.option("--stage", default="", help="Of this stage alone; without it of all.")
+@click.option("--percent", type=click.FloatRange(0, 100, min_open=True), default=10.0, show_default=True)
+@click.option("--seconds", type=click.IntRange(1, 3_600), default=60, show_default=True, help="For how long.")
+@JSON_OPTION
+@manager_options
+@with_readable_errors
+def sample_command(plan: str, stage: str, percent: float, seconds: int, as_json: bool, client: ManagerClient) -> None:
+    """Show about PERCENT of a hundred events that the stages of PLAN take in and give out, at most ten a second of each
+    stream; nothing is restarted. Ctrl-C ends it."""
+    client.act(plan, "sample", component=stage, percent=percent, for_s=seconds)
+    shown: Counter[tuple[Any, ...]] = Counter()
+    try:
+        while True:
+            told = client.samples(plan, stage)
+            shown = _show(told["events"], shown, as_json)
+            if not told["orders"]:
+                break
+            time.sleep(POLL_S)
+    except KeyboardInterrupt:
+        client.act(plan, "sample", component=stage, percent=0)
+
+
+def _show(events: list[dict[str, Any]], before: Counter[tuple[Any, ...]], as_json: bool) -> Counter[tuple[Any, ...]]:
+    """Says the events that were not told before; gives all that have been told and may be told again."""
+    now: Counter[tuple[Any, ...]] = Counter()
+    for event in events:
+        place = tuple(event.values())
+        now[place] += 1
+        if now[place] > before[place]:
+            click.echo(json.dumps(event) if as_json else _line(event))
+    return now
+
+
+def _line(event: dict[str, Any]) -> str:
+    at = time.strftime("%H:%M:%S", time.localtime(event["at_ms"] / 1_000))
+    return f"{at} {event['instance']} {event['direction']:>3} {event['stream']} {event['event']}"

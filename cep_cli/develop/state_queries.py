@@ -1,0 +1,41 @@
+"""`cep query`: what the tables, named windows and aggregations of a running plan hold."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from cep_cli.errors import with_readable_errors
+from cep_cli.plan_commands.plan_text import is_text
+from cep_cli.plan_commands.plans import JSON_OPTION, manager_options
+from cep_cli.rest import ManagerClient
+from cep_cli.terminal import printable
+from cep_common.insight_messages import MOST_ROWS
+
+
+@click.command("query")
+@click.argument("plan")
+@click.argument("query")
+@click.option(
+    "--limit", type=click.IntRange(1, MOST_ROWS), default=100, show_default=True, help="So many rows at most."
+)
+@JSON_OPTION
+@manager_options
+@with_readable_errors
+def query_command(plan: str, query: str, limit: int, as_json: bool, client: ManagerClient) -> None:
+    """Print what the tables, named windows and aggregations of the running PLAN hold, one JSON object a line.
+
+    QUERY is an on-demand query that reads one of them, such as "from Limits on most > 100 select symbol, most".
+    """
+    if not is_text(query):
+        raise click.UsageError("QUERY is no text in UTF-8")
+    told = client.query(plan, query, limit)
+    if as_json:
+        click.echo(json.dumps(told))
+        return
+    names = [column["name"] for column in told["columns"]]
+    for row in told["rows"]:
+        click.echo(printable(json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False)))
+    if told["found"] > len(told["rows"]):
+        click.echo(f"{told['found'] - len(told['rows'])} more: --limit, or `limit` and `offset` in the query", err=True)

@@ -1,0 +1,128 @@
+"""`cep errors`: events that failed and that workers keep, looked at, replayed or discarded."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from typing import Any
+
+import click
+
+from cep_cli.errors import RefusedError, with_readable_errors
+from cep_cli.plan_commands.plans import JSON_OPTION, manager_options
+from cep_cli.rest import ManagerClient
+from cep_cli.terminal import printable
+
+MOST_SHOWN = 100
+EVENTS_SHOWN = 3
+"""Of each entry; `--json` has all."""
+
+
+@click.command("errors")
+@click.argument("plan")
+@click.option("--replay", "replayed", metavar="ID", multiple=True, help="Replay the entry ID; may be given again.")
+@click.option("--replay-all", is_flag=True, help="Replay all entries of PLAN, oldest first.")
+@click.option("--discard", "discarded", metavar="ID", multiple=True, help="Discard the entry ID; may be given again.")
+@click.option("--discard-all", is_flag=True, help="Discard all entries of PLAN.")
+@click.option(
+    "--limit", type=click.IntRange(1, MOST_SHOWN), default=20, show_default=True, help="So many entries, the oldest."
+)
+@JSON_OPTION
+@manager_options
+@with_readable_errors
+def errors_command(
+    plan: str,
+    replayed: tuple[str, ...],
+    replay_all: bool,
+    discarded: tuple[str, ...],
+    discard_all: bool,
+    limit: int,
+    as_json: bool,
+    client: ManagerClient,
+) -> None:
+    """List events of PLAN that failed and are kept, replay them or discard them.
+
+    Kept are events that fail in queries, of streams with @OnError(action='STORE'), and those that sinks with
+    on.error='STORE' cannot deliver.
+    """
+    if sum(map(bool, (replayed, replay_all, discarded, discard_all))) > 1:
+        raise click.UsageError("give one of --replay, --replay-all, --discard and --discard-all")
+    if replayed or replay_all:
+        _replay(client, plan, {"all": True} if replay_all else {"ids": replayed}, as_json)
+    elif discarded or discard_all:
+        _discard(client, plan, {"all": True} if discard_all else {"ids": discarded}, as_json)
+    else:
+        _show(client.kept_errors(plan, limit), as_json)
+
+
+def _show(told: Any, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps(told))
+        return
+    if not told["found"]:
+        click.echo(f"{told['plan']}: no events are kept")
+    for entry in told["entries"]:
+        for line in _entry_lines(entry):
+            click.echo(printable(line))
+    if told["found"] > len(told["entries"]):
+        more = told["found"] - len(told["entries"])
+        click.echo(f"{more} more entries: --limit, or replay or discard these", err=True)
+    _tell_silent(told)
+
+
+def _replay(client: ManagerClient, plan: str, choice: dict[str, Any], as_json: bool) -> None:
+    """Asks again while there are entries left and some are taken each time. Raises RefusedError when some stay."""
+    told = client.replay_errors(plan, choice)
+    replayed, events = told["replayed"], told["events"]
+    while "all" in choice and told["left"] and told["replayed"]:
+        told = client.replay_errors(plan, choice)
+        replayed, events = replayed + told["replayed"], events + told["events"]
+    if as_json:
+        click.echo(json.dumps({**told, "replayed": replayed, "events": events}))
+    else:
+        click.echo(f"{plan}: {replayed} entries replayed ({events} events)")
+        if told["under_way"]:
+            click.echo(f"{told['under_way']} entries are with their sinks, which try yet: see `cep errors {plan}`")
+        for refused in told["refused"]:
+            click.echo(printable(f"{refused['id']} stays: {refused['reason']} [{refused['code']}]"), err=True)
+        _tell_silent(told)
+    kept = len(told["refused"]) + told["left"]
+    _miss(plan, choice, replayed + told["under_way"] + kept)
+    if kept or told["silent"]:
+        raise RefusedError(f"not all entries of {plan} that were asked for are replayed")
+
+
+def _discard(client: ManagerClient, plan: str, choice: dict[str, Any], as_json: bool) -> None:
+    told = client.discard_errors(plan, choice)
+    click.echo(json.dumps(told) if as_json else f"{plan}: {told['discarded']} entries discarded")
+    if not as_json:
+        _tell_silent(told)
+    _miss(plan, choice, told["discarded"])
+
+
+def _miss(plan: str, choice: dict[str, Any], found: int) -> None:
+    """Raises RefusedError when fewer entries were `found` than were named."""
+    missing = len(set(choice.get("ids", ()))) - found
+    if missing > 0:
+        raise RefusedError(f"{missing} of these ids are no entries of {plan}: see `cep errors {plan}`")
+
+
+def _entry_lines(entry: Any) -> list[str]:
+    at = datetime.fromtimestamp(entry["time_ms"] / 1_000).astimezone().isoformat(" ", "seconds")
+    where = (
+        f"{entry['kind']} {entry['sink']} of {entry['stream']}"
+        if entry["kind"] != "stream"
+        else f"stream {entry['stream']}"
+    )
+    query = f", query {entry['query']}" if entry["query"] else ""
+    events = entry["events"]
+    lines = [f"{entry['id']}  {at}  {where}{query}: {entry['reason']}"]
+    lines += [f"  {json.dumps(event, ensure_ascii=False)}" for event in events[:EVENTS_SHOWN]]
+    if len(events) > EVENTS_SHOWN:
+        lines.append(f"  and {len(events) - EVENTS_SHOWN} more events")
+    return lines
+
+
+def _tell_silent(told: Any) -> None:
+    for silent in told["silent"]:
+        click.echo(f"worker {silent['worker']} did not answer: {silent['problem']}", err=True)

@@ -1,0 +1,46 @@
+"""The command that shows long actions, and waits for one."""
+
+from __future__ import annotations
+
+import json
+import time
+from datetime import datetime
+from typing import Any
+
+import click
+
+from cep_cli.errors import RefusedError, with_readable_errors
+from cep_cli.plan_commands.plans import JSON_OPTION, POLL_S, manager_options
+from cep_cli.rest import ManagerClient
+
+ENDED = ("succeeded", "failed", "superseded")
+
+
+@click.command("operations")
+@click.argument("operation", required=False)
+@click.option("--wait", "wait_s", type=float, default=0, help="Wait up to so many seconds until OPERATION has ended.")
+@JSON_OPTION
+@manager_options
+@with_readable_errors
+def operations_command(operation: str | None, wait_s: float, as_json: bool, client: ManagerClient) -> None:
+    """Show the newest deployments, changes and savepoints and how far they have got, or that of OPERATION alone."""
+    if operation is None:
+        found = client.operations()
+        click.echo(json.dumps(found) if as_json else "\n".join(map(_line, found)) or "nothing was deployed")
+        return
+    told = client.operation(operation)
+    deadline = time.monotonic() + wait_s
+    while told["state"] not in ENDED and time.monotonic() < deadline:
+        time.sleep(POLL_S)
+        told = client.operation(operation)
+    click.echo(json.dumps(told) if as_json else _line(told))
+    if told["state"] == "failed":
+        raise RefusedError(f"{told['plan']}: {told['error']['message']}")
+    if wait_s > 0 and told["state"] not in ENDED:
+        raise RefusedError(f"{told['plan']}: not ended within {wait_s:.0f} s")
+
+
+def _line(told: dict[str, Any]) -> str:
+    begun = datetime.fromtimestamp(told["begun_ms"] / 1_000).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    what = f"{told['kind']} of {told['plan']}"
+    return f"{begun}  {told['state']:<10}  {what}: {told['progress']}  ({told['operation']})"

@@ -1,0 +1,55 @@
+"""The command that tells how all is, and what needs attention first."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from typing import Any
+
+import click
+
+from cep_cli.errors import with_readable_errors
+from cep_cli.plan_commands.plans import JSON_OPTION, manager_options
+from cep_cli.rest import ManagerClient
+from cep_cli.terminal import printable
+
+CRITICAL = "critical"
+
+
+@click.command("overview")
+@click.option("--check", is_flag=True, help="Fail (exit code 1) when something is critical; for scripts.")
+@JSON_OPTION
+@manager_options
+@with_readable_errors
+def overview_command(check: bool, as_json: bool, client: ManagerClient) -> None:
+    """Show traffic, plans and the system at a glance, and what needs attention, the worst first."""
+    told = client.overview()
+    for line in [json.dumps(told)] if as_json else [*_at_a_glance(told), *map(_finding, told["findings"])]:
+        click.echo(printable(line))
+    if not told["findings"] and not as_json:
+        click.echo("nothing needs attention")
+    if check and any(one["severity"] == CRITICAL for one in told["findings"]):
+        raise click.exceptions.Exit(1)
+
+
+def _at_a_glance(told: dict[str, Any]) -> list[str]:
+    figures, system = told["figures"], told["system"]
+    latency = "–" if figures["p99_ms"] is None else f"{figures['p99_ms']:.1f} ms"
+    plans = ", ".join(f"{number} {state}" for state, number in told["plans"].items()) or "none"
+    rates = f"{figures['received_per_second']:.0f}/s in, {figures['emitted_per_second']:.0f}/s out"
+    lines = [f"events   {rates}, {figures['waiting_events']} wait, latency p99 {latency}", f"plans    {plans}"]
+    if system is not None:
+        used = system["slots_total"] - system["slots_free"]
+        driver = f"driver {system['driver']}" if not system["driver_missing"] else system["driver_missing"]
+        slots = f"{used} of {system['slots_total']} slots used"
+        if system.get("stage_hosts"):
+            slots += f", {system['stage_hosts']} of them by stage hosts with {system['hosted_plans']} plans"
+        lines.append(f"system   {driver}, {slots}, workers: {system['workers']}")
+    return lines
+
+
+def _finding(one: dict[str, Any]) -> str:
+    since = (
+        "" if one["since_ms"] is None else datetime.fromtimestamp(one["since_ms"] / 1_000).strftime(" since %H:%M:%S")
+    )
+    return f"{one['severity']:<8} {one['subject']} {one['name']}{since}: {one['what']}\n    {one['advice']}"

@@ -1,0 +1,96 @@
+"""`cep wal`: accepted events and results of plans that are missing, which workers have set aside."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from typing import Any
+
+import click
+
+from cep_cli.errors import RefusedError, with_readable_errors
+from cep_cli.plan_commands.plans import JSON_OPTION, manager_options
+from cep_cli.rest import ManagerClient
+from cep_cli.terminal import printable
+
+
+@click.group("wal")
+def wal_command() -> None:
+    """Look at what workers have set aside of plans that are missing, restore it or discard it.
+
+    Workers keep accepted events in write-ahead logs. When a plan is missing that nobody has undeployed, as after the
+    manager's database was lost, they set aside what they have of it and delete it after some days (spool.set_aside_ms).
+    When the plan is back, its events go on by themselves.
+    """
+
+
+@wal_command.command("list")
+@JSON_OPTION
+@manager_options
+@with_readable_errors
+def list_command(as_json: bool, client: ManagerClient) -> None:
+    """List what is set aside, oldest first."""
+    told = client.set_aside()
+    if as_json:
+        click.echo(json.dumps(told))
+        return
+    if not told["entries"]:
+        click.echo("nothing is set aside")
+    for entry in told["entries"]:
+        what = f"accepted events of {entry['stream']}" if entry["kind"] == "log" else "undelivered results"
+        line = f"{entry['id']}  {entry['plan']}: {entry['events']:,} {what} at {entry['worker']}"
+        click.echo(printable(f"{line}, since {_time(entry['since_ms'])}, until {_time(entry['until_ms'])}"))
+        click.echo(printable(f"          {entry['reason']}"))
+    for silent in told["silent"]:
+        click.echo(f"worker {silent['worker']} did not answer: {silent['problem']}", err=True)
+
+
+@wal_command.command("restore")
+@click.argument("id_", metavar="ID")
+@JSON_OPTION
+@manager_options
+@with_readable_errors
+def restore_command(id_: str, as_json: bool, client: ManagerClient) -> None:
+    """Give the events of ID to the plan that has the name of theirs now; each is taken once."""
+    told = client.restore_aside(id_)
+    events, lost = told["events"], told["lost"]
+    while told["left"] and told["events"]:
+        told = client.restore_aside(id_)
+        events, lost = events + told["events"], lost + told["lost"]
+    if as_json:
+        click.echo(json.dumps({**told, "events": events, "lost": lost}))
+    else:
+        click.echo(f"{id_}: {events:,} events restored")
+        if lost:
+            click.echo(f"{lost:,} events could not be read; the log of worker {told['worker']} says why", err=True)
+    if told["left"]:
+        raise RefusedError(f"{told['left']:,} events of {id_} are left: restore it again")
+
+
+@wal_command.command("discard")
+@click.argument("id_", metavar="ID")
+@JSON_OPTION
+@manager_options
+@with_readable_errors
+def discard_command(id_: str, as_json: bool, client: ManagerClient) -> None:
+    """Delete what is set aside as ID."""
+    told: Any = client.discard_aside(id_)
+    click.echo(json.dumps(told) if as_json else f"{id_}: {told['events']:,} events discarded")
+
+
+@wal_command.command("adopt")
+@click.argument("worker")
+@JSON_OPTION
+@manager_options
+@with_readable_errors
+def adopt_command(worker: str, as_json: bool, client: ManagerClient) -> None:
+    """Let WORKER, which serves another system, serve this one.
+
+    It sets aside what it has of plans that are missing here; nothing is lost.
+    """
+    told: Any = client.adopt_worker(worker)
+    click.echo(json.dumps(told) if as_json else f"{worker} serves this system from its next heartbeat on")
+
+
+def _time(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1_000).astimezone().isoformat(" ", "seconds")

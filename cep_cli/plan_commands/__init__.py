@@ -1,0 +1,1 @@
+"""Commands that deploy and change plans."""

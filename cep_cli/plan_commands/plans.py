@@ -1,0 +1,308 @@
+"""Commands on plans of a running system: what can be done to them, and how they fare."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import click
+
+from cep_cli.errors import FAILED, RefusedError, with_readable_errors
+from cep_cli.monitor.status_text import managers_status, plan_line, plan_status
+from cep_cli.plan_commands.edit_preview import show_preview
+from cep_cli.plan_commands.plan_text import PLAN_FILE, SET_OPTION, read_plan
+from cep_cli.rest import ManagerClient
+from cep_cli.security.credentials import Credentials
+from cep_cli.terminal import printable
+from cep_common.ids import SUPER_TENANT
+from query_plan.plan_names import named_after
+
+POLL_S = 0.1
+DRAIN_S = 60.0
+"""So long `cep undeploy` waits for a plan to work off what was accepted; it goes on by itself after that."""
+SHOWN_EVERY_S = 2.0
+
+
+def manager_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Adds the options that say which manager a command speaks to, for which tenant and as whom; the command gets a
+    `client` made of them."""
+
+    @click.option(
+        "--manager",
+        envvar="CEP_MANAGER_URL",
+        default="http://127.0.0.1:9080",
+        show_default=True,
+        help="The manager's console address; several are separated by commas.",
+    )
+    @click.option("--tenant", type=int, default=SUPER_TENANT, show_default=True, help="The plans' owner.")
+    @click.option("--token", envvar="CEP_TOKEN", default="", help="Who you are; default is what `cep login` got.")
+    @wraps(command)
+    @with_readable_errors
+    def with_client(manager: str, tenant: int, token: str, **options: Any) -> None:
+        if not token:
+            kept = Credentials.of_user(os.environ).of(manager)
+            token = kept.token if kept is not None else ""
+        command(client=ManagerClient(manager, tenant, token), **options)
+
+    return with_client
+
+
+FROM_OPTION = click.option(
+    "--from", "savepoint", metavar="SAVEPOINT", default="", help="Begin from this savepoint; none: with empty state."
+)
+
+
+JSON_OPTION = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+WAIT_OPTION = click.option(
+    "--wait", "wait_s", type=float, default=0, help="Wait up to so many seconds until all is connected."
+)
+
+
+@click.command("deploy")
+@click.argument("file", type=PLAN_FILE)
+@click.option(
+    "--replace", is_flag=True, help="Replace a deployed plan of the same name; it runs on until this one does."
+)
+@click.option("--rename", "renamed", metavar="OLD", help="Rename plan OLD as FILE says, then replace it.")
+@click.option("--dry-run", is_flag=True, help="Say what the plan would keep of its state, and deploy nothing.")
+@SET_OPTION
+@FROM_OPTION
+@WAIT_OPTION
+@JSON_OPTION
+@manager_options
+@with_readable_errors
+def deploy_command(
+    file: Path,
+    replace: bool,
+    renamed: str | None,
+    dry_run: bool,
+    values: dict[str, str],
+    savepoint: str,
+    wait_s: float,
+    as_json: bool,
+    client: ManagerClient,
+) -> None:
+    """Deploy the execution plan in FILE."""
+    text = named_after(read_plan(file, values), file.stem)
+    if dry_run:
+        show_preview(client, text, renamed, as_json)
+        return
+    outcome = client.deploy_renamed(renamed, text, savepoint) if renamed else client.deploy(text, replace, savepoint)
+    _tell(client, outcome, wait_s, as_json)
+
+
+@click.command("undeploy")
+@click.argument("plan")
+@click.option("--drain", "discard", flag_value="", default=True, help="Work off what was accepted first (default).")
+@click.option("--discard", "discard", flag_value="yes", help="Drop what was accepted and is not worked off yet.")
+@click.option(
+    "--wait", "wait_s", type=float, default=DRAIN_S, show_default=True, help="Wait so many seconds until it is gone."
+)
+@JSON_OPTION
+@manager_options
+@with_readable_errors
+def undeploy_command(plan: str, discard: str, wait_s: float, as_json: bool, client: ManagerClient) -> None:
+    """Remove PLAN and its checkpoints, and end its topology; its savepoints stay. It takes no more events in, and goes
+    once those that were accepted are worked off and delivered."""
+    done = client.undeploy(plan, bool(discard))
+    if done["draining"]:
+        if not as_json and (done["waiting_events"] or done["waiting_results"]):
+            click.echo(f"{plan}: {done['message']}", err=True)
+        done |= {"draining": not _wait_until_gone(client, plan, wait_s)}
+    if as_json:
+        click.echo(json.dumps(done))
+    elif done["draining"]:
+        click.echo(
+            f"{plan}: is still being undeployed; it is removed once nothing waits, see cep status {plan}", err=True
+        )
+    else:
+        events, results = done["discarded_events"], done["discarded_results"]
+        dropped = f"; {events:,} accepted events were dropped" if events else ""
+        dropped += (
+            f"; {results:,} undelivered results are dropped unless sinks take them within 30 s" if results else ""
+        )
+        click.echo(f"{plan}: undeployed{dropped}", err=True)
+
+
+def _wait_until_gone(client: ManagerClient, plan: str, wait_s: float) -> bool:
+    """Shows what the plan waits for, whenever that is something else; True when it is gone in time."""
+    deadline = time.monotonic() + wait_s
+    shown = ""
+    next_ms = 0.0
+    while plan in (reasons := {one["plan"]: one["status"]["topology"]["undeploying"] for one in client.plans()}):
+        if not reasons[plan]:  # somebody has deployed it again, or keeps it
+            raise RefusedError(f"{plan} was deployed again, or activated, while it was being undeployed")
+        if reasons[plan] != shown and time.monotonic() >= next_ms:
+            shown, next_ms = reasons[plan], time.monotonic() + SHOWN_EVERY_S
+            click.echo(f"{plan}: {shown}", err=True)
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(POLL_S)
+    return True
+
+
+@click.command("activate")
+@click.argument("plan")
+@JSON_OPTION
+@manager_options
+@with_readable_errors
+def activate_command(plan: str, as_json: bool, client: ManagerClient) -> None:
+    """Let workers take events in for PLAN again."""
+    _tell(client, client.act(plan, "activate"), 0, as_json)
+
+
+@click.command("deactivate")
+@click.argument("plan")
+@JSON_OPTION
+@manager_options
+@with_readable_errors
+def deactivate_command(plan: str, as_json: bool, client: ManagerClient) -> None:
+    """Let workers take no more events in for PLAN; its state is kept."""
+    _tell(client, client.act(plan, "deactivate"), 0, as_json)
+
+
+@click.command("trace")
+@click.argument("plan")
+@click.argument("switch", type=click.Choice(["on", "off"]))
+@JSON_OPTION
+@manager_options
+@with_readable_errors
+def trace_command(plan: str, switch: str, as_json: bool, client: ManagerClient) -> None:
+    """Let workers write the events of PLAN to their logs, or write them no more; nothing is restarted."""
+    _tell(client, client.act(plan, "trace", on=switch == "on"), 0, as_json)
+
+
+@click.command("statistics")
+@click.argument("plan")
+@click.argument("level", type=click.Choice(["off", "basic", "detail"]))
+@JSON_OPTION
+@manager_options
+@with_readable_errors
+def statistics_command(plan: str, level: str, as_json: bool, client: ManagerClient) -> None:
+    """Let the stages of PLAN count nothing, events and latencies, or each query's too; nothing is restarted."""
+    _tell(client, client.act(plan, "statistics-level", level=level), 0, as_json)
+
+
+@click.command("release")
+@click.argument("plan")
+@click.argument("streams", nargs=-1)
+@JSON_OPTION
+@manager_options
+@with_readable_errors
+def release_command(plan: str, streams: tuple[str, ...], as_json: bool, client: ManagerClient) -> None:
+    """Let the event time of PLAN go on without the first event of STREAMS, or of all that it waits for."""
+    _tell(client, client.act(plan, "release", streams=streams), 0, as_json)
+
+
+@click.command("restart")
+@click.argument("plan")
+@FROM_OPTION
+@WAIT_OPTION
+@JSON_OPTION
+@manager_options
+@with_readable_errors
+def restart_command(plan: str, savepoint: str, wait_s: float, as_json: bool, client: ManagerClient) -> None:
+    """End the topology of PLAN and start it again, with the state that it has."""
+    _tell(client, client.restart(plan, savepoint), wait_s, as_json)
+
+
+@click.command("rebalance")
+@click.argument("plan")
+@click.option(
+    "--workers", type=click.IntRange(1), required=True, help="How many topology workers (Spark tasks) it is to have."
+)
+@WAIT_OPTION
+@JSON_OPTION
+@manager_options
+@with_readable_errors
+def rebalance_command(plan: str, workers: int, wait_s: float, as_json: bool, client: ManagerClient) -> None:
+    """Run PLAN on another number of topology workers; it runs on until the new topology does."""
+    _tell(client, client.act(plan, "rebalance", workers=workers), wait_s, as_json)
+
+
+@click.command("rename")
+@click.argument("plan")
+@click.argument("name")
+@WAIT_OPTION
+@JSON_OPTION
+@manager_options
+@with_readable_errors
+def rename_command(plan: str, name: str, wait_s: float, as_json: bool, client: ManagerClient) -> None:
+    """Call PLAN NAME from now on. Nothing is restarted; its state and what waits stay."""
+    _tell(client, client.act(plan, "rename", name=name), wait_s, as_json)
+
+
+def _tell(client: ManagerClient, outcome: Any, wait_s: float, as_json: bool) -> None:
+    """Shows what a command did, once it has come about when there is time to wait. Raises RefusedError when not."""
+    if wait_s > 0:
+        topology = wait_until_connected(client, outcome["plan"], wait_s)["status"]["topology"]
+        if outcome["changed"] and topology["change_error"]:
+            raise RefusedError(f"{outcome['plan']} was not changed and runs as before: {topology['change_error']}")
+    click.echo(json.dumps(outcome) if as_json else f"{outcome['topology']}: {outcome['message']}")
+
+
+@click.command("plans")
+@JSON_OPTION
+@manager_options
+@with_readable_errors
+def plans_command(as_json: bool, client: ManagerClient) -> None:
+    """List the deployed plans with their states."""
+    plans = client.plans()
+    if as_json:
+        click.echo(json.dumps(plans))
+        return
+    for plan in plans:
+        click.echo(plan_line(plan))
+
+
+@click.command("status")
+@click.argument("plan", required=False)
+@click.option("--watch", is_flag=True, help="Show the status anew each second until interrupted.")
+@JSON_OPTION
+@manager_options
+@with_readable_errors
+def status_command(plan: str | None, watch: bool, as_json: bool, client: ManagerClient) -> None:
+    """Show the deployment status of PLAN, or of all plans: topology, inflow and outflow connections.
+
+    Without PLAN it also tells what is critical of workers and managers; see `cep overview` for the rest.
+    """
+    while True:
+        plans = [client.plan(plan)] if plan else client.plans()
+        managers = [] if plan or as_json else client.managers()
+        critical = [] if plan or as_json else client.critical_findings()
+        if watch:
+            click.clear()
+        if len(managers) > 1:
+            click.echo(f"{managers_status(managers)}\n")
+        click.echo(json.dumps(plans) if as_json else "\n\n".join(map(plan_status, plans)) or "no plan is deployed")
+        for one in critical:
+            click.echo(printable(f"\n{one['subject']} {one['name']}: {one['what']}\n    {one['advice']}"))
+        if not watch:
+            break
+        time.sleep(1)
+    if any(one["status"]["topology"]["state"] == "failed" for one in plans):
+        sys.exit(FAILED)
+
+
+def wait_until_connected(client: ManagerClient, plan: str, wait_s: float) -> Any:
+    """The plan's details once it is active (or inactive, for one that is deactivated) and all its connections stand.
+
+    Raises RefusedError when it fails, or is not there in time; the message holds its status.
+    """
+    deadline = time.monotonic() + wait_s
+    while True:
+        details = client.plan(plan)
+        status = details["status"]
+        if status["topology"]["state"] in ("active", "degraded", "inactive") and status["connected"]:
+            return details
+        if status["topology"]["state"] == "failed" or time.monotonic() > deadline:
+            raise RefusedError(f"{plan} is not active and connected:\n{plan_status(details)}")
+        time.sleep(POLL_S)

@@ -1,0 +1,77 @@
+"""`cep login` and `cep logout`: a token of one's own, so that the other commands need not be told who one is."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+
+import click
+
+from cep_cli.errors import RefusedError, with_readable_errors
+from cep_cli.rest import ManagerClient
+from cep_cli.security.credentials import Credential, Credentials
+from cep_common.clock import SystemClock
+
+MANAGER_OPTION = click.option(
+    "--manager",
+    envvar="CEP_MANAGER_URL",
+    default="http://127.0.0.1:9080",
+    show_default=True,
+    help="The manager's console address; several are separated by commas.",
+)
+LONGEST_NAME = 64
+NOBODYS = (401, 404)
+"""How a manager refuses a token that is good no more, or where nobody logs in any more."""
+
+
+@click.command("login")
+@click.argument("name", required=False)
+@click.option("--days", type=click.IntRange(1, 366), default=30, show_default=True, help="How long it holds.")
+@MANAGER_OPTION
+@with_readable_errors
+def login_command(name: str | None, days: int, manager: str) -> None:
+    """Log in as NAME: a token of yours is kept in ~/.config/cep, and the other commands show it."""
+    user = name or click.prompt("Name", err=True)
+    password = _password("Password")
+    client = ManagerClient(manager, basic=(user, password))
+    account = client.account()
+    if account["must_change_password"]:
+        chosen = _password("This password was given to you; choose another one", repeated=True)
+        client.change_password(password, chosen)
+        client = ManagerClient(client.url, basic=(user, chosen))
+    # The time comes first: of a host with a long name only the end may go.
+    called = f"cep login {SystemClock().now_ms()} on {socket.gethostname()}"[:LONGEST_NAME]
+    token = client.make_token(called, account["role"], days)
+    Credentials.of_user(os.environ).keep(manager, Credential(account["name"], called, token))
+    click.echo(f"logged in at {client.url} as {account['name']} ({account['role']}) for {days} days", err=True)
+
+
+def _password(question: str, *, repeated: bool = False) -> str:
+    """What is typed without being shown, or, where nobody types, the next line of standard input."""
+    if sys.stdin.isatty():
+        return str(click.prompt(question, hide_input=True, confirmation_prompt=repeated, err=True))
+    click.echo(f"{question}: ", nl=False, err=True)
+    line = sys.stdin.readline()
+    click.echo(err=True)
+    if not line:
+        raise RefusedError(f"{question}: standard input has ended; type it, or send it there as a line")
+    return line.rstrip("\r\n")
+
+
+@click.command("logout")
+@MANAGER_OPTION
+@with_readable_errors
+def logout_command(manager: str) -> None:
+    """Revoke the token that `cep login` got, and forget it; it is kept while the manager cannot revoke it."""
+    credentials = Credentials.of_user(os.environ)
+    kept = credentials.of(manager)
+    if kept is None:
+        raise RefusedError(f"you are not logged in at {manager}")
+    try:
+        ManagerClient(manager, token=kept.token).revoke_token(kept.name)
+    except RefusedError as error:
+        if error.status not in NOBODYS:
+            raise
+    credentials.forget(manager)
+    click.echo(f"logged out at {manager}", err=True)

@@ -1,0 +1,99 @@
+"""`cep user`: users of the console and the REST API. The commands work on the managers' database, on a host that
+reaches it, so that an operator who is locked out gets in again."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+import msgspec
+
+from cep_cli.errors import with_readable_errors
+from cep_cli.system.processes import CONFIG_OPTION
+from cep_common.clock import SystemClock
+from cep_common.config import load_config
+from cep_common.security.access import AccessRole
+from cep_manager.accounts.accounts import Accounts
+from cep_manager.accounts.administration import PEOPLE, Administration, Change, administration
+from cep_manager.config import ManagerConfig
+from cep_manager.persistence.database import Database
+
+
+@click.group("user")
+def user_command() -> None:
+    """Make, list and change users, in the managers' database (database.url of the manager's configuration)."""
+
+
+@user_command.command("create")
+@click.argument("name")
+@click.option("--role", type=click.Choice([role.value for role in PEOPLE]), required=True, help="What they may do.")
+@click.option("--tenant", type=int, help="The only tenant that they may act for; default all.")
+@CONFIG_OPTION
+@with_readable_errors
+def create_command(name: str, role: str, tenant: int | None, config: Path | None) -> None:
+    """Make the user NAME and print the password for the first login, at which another one must be chosen."""
+    with _administration(config) as users:
+        click.echo(users.create(name, AccessRole(role), tenant))
+    click.echo(f"{name} is {role}, and chooses another password at the first login", err=True)
+
+
+@user_command.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@CONFIG_OPTION
+@with_readable_errors
+def list_command(as_json: bool, config: Path | None) -> None:
+    """List users and what they may do."""
+    with _accounts(config) as accounts:
+        users = accounts.users.users()
+    if as_json:
+        shown = [{k: v for k, v in msgspec.to_builtins(one).items() if k != "password_hash"} for one in users]
+        click.echo(json.dumps(shown))
+        return
+    for one in users:
+        state = "disabled" if one.disabled else "has to choose a password" if one.must_change_password else "active"
+        tenant = "all tenants" if one.tenant is None else f"tenant {one.tenant}"
+        click.echo(f"{one.name:24} {one.role.value:9} {tenant:14} {state}")
+
+
+@user_command.command("reset-password")
+@click.argument("name")
+@CONFIG_OPTION
+@with_readable_errors
+def reset_command(name: str, config: Path | None) -> None:
+    """Give NAME a new password for one login and print it. Who was disabled is not any more."""
+    with _administration(config) as users:
+        click.echo(users.reset_password(name))
+    click.echo(f"{name} was logged out everywhere, and chooses another password at the next login", err=True)
+
+
+@user_command.command("disable")
+@click.argument("name")
+@CONFIG_OPTION
+@with_readable_errors
+def disable_command(name: str, config: Path | None) -> None:
+    """Log NAME out everywhere and for good; `reset-password` lets them in again."""
+    with _administration(config) as users:
+        users.change(name, Change(disabled=True))
+    click.echo(f"{name}: disabled", err=True)
+
+
+@contextmanager
+def _accounts(path: Path | None) -> Iterator[Accounts]:
+    default = Path("conf") / "manager.yaml"
+    chosen = path or (default if default.exists() else None)
+    config = load_config(ManagerConfig, chosen, "manager", os.environ)
+    database = Database(config.database, config.election.lease_ms)
+    try:
+        yield Accounts(database, config.accounts, SystemClock())
+    finally:
+        database.close()
+
+
+@contextmanager
+def _administration(path: Path | None) -> Iterator[Administration]:
+    with _accounts(path) as accounts:
+        yield administration(accounts)

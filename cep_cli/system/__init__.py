@@ -1,0 +1,1 @@
+"""Commands that start the processes of a system and package it."""

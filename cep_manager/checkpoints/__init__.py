@@ -1,0 +1,1 @@
+"""Checkpoints and savepoints: commands and views."""

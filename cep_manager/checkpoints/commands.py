@@ -1,0 +1,74 @@
+"""What can be done to the checkpoints and savepoints of plans: the driver does it, and tells of it in its reports."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+
+from cep_common.checkpoint_messages import ClearCheckpoints, DeleteSavepoint, TakeSavepoint
+from cep_common.driver_messages import FORMER_SAVEPOINT, UNREADABLE_SAVEPOINT, SavepointReport
+from cep_common.ids import PlanKey
+from cep_manager.checkpoints.view import (
+    BEGIN_ANEW,
+    CheckpointList,
+    SavepointList,
+    SavepointView,
+    checkpoint_list,
+    require_savepoint,
+    savepoint_list,
+    savepoint_view,
+)
+from cep_manager.commands.plan_commands import outcome_of
+from cep_manager.commands.rule_set_commands import RuleSetCommands
+from cep_manager.errors import BadRequestError
+from cep_manager.manager_view import Outcome
+
+_RESERVED = (FORMER_SAVEPOINT, UNREADABLE_SAVEPOINT)
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
+
+
+class CheckpointCommands(RuleSetCommands):
+    """Commands on checkpoints and savepoints. Every one raises NoDriverError when there is nobody to do it."""
+
+    def checkpoints(self, key: PlanKey) -> CheckpointList:
+        """See `ManagerView.checkpoints`."""
+        return checkpoint_list(self._live_snapshot(), key, self._record(key).epoch)
+
+    def clear_checkpoints(self, key: PlanKey) -> Outcome:
+        """See `ManagerView.clear_checkpoints`."""
+        record = self._record(key)
+        self._service.order(ClearCheckpoints(key))
+        message = f"the checkpoints of {key.plan} are removed; its topology works on and takes others"
+        return outcome_of(key, record.epoch, message, changed=True)
+
+    def savepoints(self, key: PlanKey) -> SavepointList:
+        """See `ManagerView.savepoints`."""
+        return savepoint_list(self._live_snapshot(), key)
+
+    def take_savepoint(self, key: PlanKey, name: str) -> SavepointView:
+        """See `ManagerView.take_savepoint`."""
+        record = self._record(key)
+        name = name or self._new_name()
+        require_free_name(name)
+        self._service.order(TakeSavepoint(key, record.epoch, name))
+        return savepoint_view(SavepointReport(key, name, "taking"))
+
+    def delete_savepoint(self, key: PlanKey, name: str) -> None:
+        """See `ManagerView.delete_savepoint`."""
+        snapshot = self._live_snapshot()
+        if name not in [one.name for one in savepoint_list(snapshot, key).savepoints]:
+            require_savepoint(snapshot, key, name)
+        self._service.order(DeleteSavepoint(key, name))
+
+    def _new_name(self) -> str:
+        return datetime.fromtimestamp(self._clock.now_ms() / 1_000, UTC).strftime("%Y%m%d-%H%M%S")
+
+
+def require_free_name(name: str) -> None:
+    """Raises BadRequestError when nobody may name a savepoint so."""
+    if not _NAME.fullmatch(name) or name == BEGIN_ANEW or name.startswith(_RESERVED):
+        raise BadRequestError(
+            f"a savepoint cannot be named {name[:80]!r}: use up to 64 letters, digits, '.', '_' and '-', beginning "
+            f"with a letter or digit; {BEGIN_ANEW!r} stands for no savepoint, and what other plans or versions have "
+            f"left is kept under names that begin with {' or '.join(map(repr, _RESERVED))}"
+        )

@@ -1,0 +1,155 @@
+"""The watched folder in the manager's process: a thread that looks at the files and does what `PlanFolder` finds."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Collection, Mapping
+from pathlib import Path, PurePath
+from typing import Protocol
+
+from cep_common.errors import CepError
+from cep_common.ids import PlanKey
+from cep_common.paced_log import PacedLog
+from cep_manager.config import PlanFolderConfig
+from cep_manager.errors import NotLeaderError
+from cep_manager.plans.folder import SUFFIX, FileProblem, Origin, PlanFolder, Stamp, origin_of, tenant_of
+from query_plan.plan_names import named_after
+
+logger = logging.getLogger(__name__)
+paced_logger = PacedLog(logger)
+
+LARGEST_BYTES = 1_048_576
+"""A larger file is no plan; nobody should wait while it is read."""
+
+
+class FilePlans(Protocol):
+    """The plans as the folder needs them; every method may raise CepError."""
+
+    def origins(self) -> Mapping[PlanKey, Origin | None]:
+        """Every deployed plan and the file that it comes from; None: it was deployed by hand."""
+
+    def deploy_file(self, tenant: int, text: str, origin: Origin, files: Collection[str]) -> None:
+        """The plan in `text` is deployed in place of what came from its file before, or from one that is not among the
+        `files` of the folder any more. Raises PlanExistsError when a plan of its name has come otherwise."""
+
+    def undeploy(self, key: PlanKey) -> object:
+        """The plan takes nothing in any more, and goes when what was accepted is worked off."""
+
+
+EMPTY = (
+    "the folder is empty, and no file has been seen in it, as when its volume is not mounted; plans of its files stay "
+    "until there is a file in it, or they are undeployed by hand"
+)
+
+
+class PlanFolderWatch:
+    """Looks at the folder until stopped. A folder that cannot be read is told of, and changes nothing."""
+
+    def __init__(self, config: PlanFolderConfig, plans: FilePlans) -> None:
+        self._config = config
+        self._path = Path(config.path)
+        self._plans = plans
+        self._folder = PlanFolder()
+        self._problems: tuple[FileProblem, ...] = ()
+        self._had_files: tuple[int, int] | None = None
+        """The folder in which there were files: its device and inode."""
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="plan-folder", daemon=True)
+
+    def start(self) -> None:
+        """Files act from now on."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """The thread has ended."""
+        self._stopping.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def problems(self) -> tuple[FileProblem, ...]:
+        """Why files are not what runs; any thread may ask."""
+        return self._problems
+
+    def look(self) -> None:
+        """Looks at the folder once."""
+        try:
+            files = _files(self._path)
+            status = self._path.stat()
+        except OSError as error:
+            self._tell((FileProblem(str(self._path), f"the folder cannot be read: {error.strerror}"),))
+            return
+        try:
+            findings = self._folder.look(files, self._plans.origins())
+            for name in findings.changed:
+                self._deploy(name, files)
+            if files:
+                self._had_files = status.st_dev, status.st_ino
+            elif findings.gone and self._had_files != (status.st_dev, status.st_ino):
+                plans = ", ".join(key.plan for key in findings.gone)
+                self._tell((FileProblem(str(self._path), f"{EMPTY}: {plans}"),))
+                return
+            for key in findings.gone:
+                logger.info("file has gone, its plan goes plan=%s", key.topology())
+                self._plans.undeploy(key)
+        except NotLeaderError:  # the leader looks at the folder; who comes to lead looks at all of it
+            self._folder = PlanFolder()
+            self._tell(())
+            return
+        except CepError as error:  # the manager or its store cannot be asked now: the next look does what is left
+            self._tell((*self._folder.problems(), FileProblem(str(self._path), error.message)))
+            return
+        self._tell(self._folder.problems())
+
+    def _run(self) -> None:
+        while not self._stopping.wait(self._config.interval_ms / 1_000):
+            try:
+                self.look()
+            except Exception:
+                # The border of this thread: a defect in one look must not end all looks.
+                paced_logger.exception("folder could not be looked at path=%s", self._path)
+
+    def _deploy(self, name: str, files: Mapping[str, Stamp]) -> None:
+        _, size = files[name]
+        if size > LARGEST_BYTES:
+            self._folder.handled(name, f"it has {size} bytes; a plan may have {LARGEST_BYTES}")
+            return
+        try:
+            contents = (self._path / name).read_bytes()
+            origin = origin_of(name, contents)
+            if origin not in self._plans.origins().values():
+                text = named_after(contents.decode("utf-8"), PurePath(name).stem)
+                self._plans.deploy_file(tenant_of(name), text, origin, files)
+        except UnicodeDecodeError as error:
+            self._folder.handled(name, f"it is not UTF-8 text (byte {error.start})")
+        except (ValueError, OSError) as error:
+            self._folder.handled(name, str(error))
+        except CepError as error:
+            if error.code in _PASSING:
+                raise
+            self._folder.handled(name, error.message, waits=error.code in _IN_ITS_WAY)
+        else:
+            self._folder.handled(name)
+
+    def _tell(self, problems: tuple[FileProblem, ...]) -> None:
+        for one in problems:
+            if one not in self._problems:
+                logger.warning("file is not deployed file=%s reason=%r", one.name, one.problem)
+        self._problems = problems
+
+
+_PASSING = frozenset({"plan-store", "manager-unavailable", "not-leader"})
+"""Errors that have nothing to do with the file: it is tried again."""
+_IN_ITS_WAY = frozenset({"plan-exists", "over-quota", "change-under-way"})
+"""Errors that end when other plans or files have gone."""
+
+
+def _files(folder: Path) -> dict[str, Stamp]:
+    """The files of the folder and of the tenants' folders in it, by their names within it. Raises OSError."""
+    found: dict[str, Stamp] = {}
+    for entry in folder.iterdir():
+        for path in entry.iterdir() if entry.is_dir() else (entry,):
+            if path.suffix == SUFFIX and path.is_file():
+                status = path.stat()
+                found[path.relative_to(folder).as_posix()] = (status.st_mtime_ns, status.st_size)
+    return found

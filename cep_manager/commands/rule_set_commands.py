@@ -1,0 +1,246 @@
+"""Commands on rule sets. A change is written in one transaction of the plan store, and the control loop hears of it
+when that is committed: it is made as a whole or not at all. A dry run is the same work, given up at its end."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from pathlib import PurePath
+
+import msgspec
+
+from cep_common.errors import CepError
+from cep_common.ids import PlanKey
+from cep_manager.commands.http_paths import TakenPaths
+from cep_manager.commands.plan_commands import PlanCommands
+from cep_manager.commands.reaches import known_reaches
+from cep_manager.errors import ChangeUnderWayError, PlanInvalidError, PlanTooCostlyError
+from cep_manager.manager_view import Outcome, Undeployed
+from cep_manager.plans.compiled_plan import CompiledPlan
+from cep_manager.plans.record import PlanRecord
+from cep_manager.plans.rule_sets.comparing import RuleStep, RuleSteps, WantedRule, compare, rules_of
+from cep_manager.plans.rule_sets.model import (
+    DeployedRule,
+    RuleChange,
+    RuleFile,
+    RuleProblem,
+    RuleSetDetails,
+    RuleSetRefusedError,
+    RuleSetReport,
+    RuleSetSummary,
+    UnknownRuleSetError,
+    problem_of,
+    report_of,
+    require_files,
+)
+from cep_manager.plans.rule_sets.origin import RuleOrigin, parse_rule_origin, require_rule_set_name
+from query_plan.plan_names import named_after
+
+NOT_OF_THE_PLAN = frozenset({"plan-store", "manager-unavailable", "not-leader", "plans-busy"})
+"""Codes of errors that say nothing about a plan: the whole request may be repeated."""
+
+FURTHER_ATTEMPTS = 3
+"""So often a change is made once more when the control loop has noted something of the same plans meanwhile."""
+
+
+class _GivenUpError(Exception):
+    """Ends a transaction of which nothing is to stay."""
+
+
+class RuleSetCommands(PlanCommands):
+    """Deploys and removes rule sets."""
+
+    def deploy_rules(
+        self,
+        tenant: int,
+        rule_set: str,
+        files: tuple[RuleFile, ...],
+        revision: str = "",
+        *,
+        removes: bool = True,
+        dry_run: bool = False,
+    ) -> RuleSetReport:
+        """See `ManagerView.deploy_rules`."""
+        require_rule_set_name(rule_set)
+        require_files(rule_set, files)
+        compiled: dict[str, CompiledPlan] = {}
+        wanted, problems = self._compile(tenant, rule_set, files, compiled)
+        with self._one_at_a_time:
+            return self._change_rules(tenant, rule_set, revision, wanted, problems, compiled, removes, dry_run)
+
+    def remove_rules(self, tenant: int, rule_set: str, *, dry_run: bool = False) -> RuleSetReport:
+        """See `ManagerView.remove_rules`."""
+        self.rule_set(tenant, rule_set)
+        with self._one_at_a_time:
+            return self._change_rules(tenant, rule_set, "", [], [], {}, removes=True, dry_run=dry_run)
+
+    def rule_set(self, tenant: int, rule_set: str) -> RuleSetDetails:
+        """See `ManagerView.rule_set`."""
+        own = rules_of(rule_set, tenant, self._live_snapshot().plans.values())
+        if not own:
+            raise UnknownRuleSetError(f"no plan of a rule set named {rule_set[:80]} is deployed for tenant {tenant}")
+        plans = (
+            DeployedRule(record.key.plan, origin.file, origin.revision, record.state.value, record.target()[0])
+            for record, origin in own.values()
+        )
+        return RuleSetDetails(rule_set, tenant, tuple(plans))
+
+    def rule_sets(self, tenant: int) -> tuple[RuleSetSummary, ...]:
+        """See `ManagerView.rule_sets`."""
+        counts: dict[str, int] = {}
+        for record in self._live_snapshot().plans.values():
+            origin = parse_rule_origin(record.origin)
+            if record.key.tenant == tenant and origin is not None:
+                counts[origin.rule_set] = counts.get(origin.rule_set, 0) + 1
+        return tuple(RuleSetSummary(name, plans) for name, plans in sorted(counts.items()))
+
+    def _compile(
+        self, tenant: int, rule_set: str, files: tuple[RuleFile, ...], compiled: dict[str, CompiledPlan]
+    ) -> tuple[list[WantedRule], list[RuleProblem]]:
+        """Return the plans of the files, each of which is compiled unless it is what runs; those that cannot be are
+        problems."""
+        own = rules_of(rule_set, tenant, self._live_snapshot().plans.values())
+        runs = {record.target()[0]: record.key.plan for record, _ in own.values() if record.compiled is not None}
+        reaches = known_reaches(self._service.led())
+        wanted, problems = [], []
+        for one in files:
+            text = one.text if one.text in runs else named_after(one.text, PurePath(one.file).stem)
+            name = runs.get(text)
+            if name is None:
+                try:
+                    compiled[text] = self.compilers.compile(text, reaches)
+                except (PlanInvalidError, PlanTooCostlyError) as error:
+                    problems.append(problem_of(error, "", one.file))
+                    continue
+                name = compiled[text].name
+            wanted.append(WantedRule(name, one.file, text))
+        return wanted, problems
+
+    def _change_rules(
+        self,
+        tenant: int,
+        rule_set: str,
+        revision: str,
+        wanted: list[WantedRule],
+        problems: list[RuleProblem],
+        compiled: dict[str, CompiledPlan],
+        removes: bool,
+        dry_run: bool,
+    ) -> RuleSetReport:
+        for attempt in itertools.count():
+            try:
+                report = self._attempt(tenant, rule_set, revision, wanted, problems, compiled, removes, dry_run)
+            except ChangeUnderWayError:
+                if attempt == FURTHER_ATTEMPTS:
+                    raise
+            else:
+                break
+        if report.problems:
+            raise RuleSetRefusedError(report)
+        return report
+
+    def _attempt(
+        self,
+        tenant: int,
+        rule_set: str,
+        revision: str,
+        wanted: list[WantedRule],
+        problems: list[RuleProblem],
+        compiled: dict[str, CompiledPlan],
+        removes: bool,
+        dry_run: bool,
+    ) -> RuleSetReport:
+        """Make the change, unless there are problems. Raises ChangeUnderWayError when somebody else has changed one of
+        the plans meanwhile."""
+        found = compare(rule_set, tenant, wanted, self._live_snapshot().plans.values(), removes=removes)
+        problems = [*problems, *found.problems]
+        self._compile_missing(found, compiled)
+        changes: list[RuleChange] = []
+        with contextlib.suppress(_GivenUpError), self._as_one_change():
+            for step in found.steps:
+                try:
+                    changes.append(self._do(tenant, step, RuleOrigin(rule_set, step.file, revision), compiled))
+                except CepError as error:
+                    if error.code in NOT_OF_THE_PLAN:
+                        raise
+                    problems.append(problem_of(error, step.plan, step.file))
+            problems += self._taken_paths(tenant, found, compiled, {one.plan for one in problems})
+            _give_up(bool(problems) or dry_run)
+        changes.sort(key=lambda one: one.plan)
+        return report_of(rule_set, tenant, tuple(changes), tuple(problems), revision=revision, dry_run=dry_run)
+
+    def _compile_missing(self, found: RuleSteps, compiled: dict[str, CompiledPlan]) -> None:
+        """Compile what somebody else changed since the files were looked at."""
+        for step in found.steps:
+            if step.text and step.action != "keep" and step.text not in compiled:
+                compiled[step.text] = self.compilers.compile(step.text, known_reaches(self._service.led()))
+
+    def _do(self, tenant: int, step: RuleStep, origin: RuleOrigin, compiled: dict[str, CompiledPlan]) -> RuleChange:
+        if step.key is None:
+            key = self._store.key_of(tenant, step.plan)
+            outcome = self._add(key, step.text, compiled[step.text])
+            self._set_origin(key, origin)
+            return _changed(step, outcome)
+        if step.action == "remove":
+            return _removed(self._undeploy(step.key))
+        record = self._record(step.key)
+        if step.action == "keep":
+            was = parse_rule_origin(record.origin)
+            if was is not None and was.file != step.file:  # the file was moved; what changed the plan last stays
+                self._set_origin(step.key, RuleOrigin(origin.rule_set, step.file, was.revision))
+            return RuleChange(step.plan, step.file, "keep", f"{step.plan} is unchanged", epoch=record.epoch)
+        self._set_origin(step.key, origin)
+        if step.action == "rename":
+            return _changed(step, self._rename(step.key, step.text, compiled[step.text]), former=record.key.plan)
+        if step.action == "activate":
+            return self._keep_after_all(step, record, compiled)
+        return _changed(step, self._deploy_over(record, step.text, compiled[step.text]))
+
+    def _keep_after_all(self, step: RuleStep, record: PlanRecord, compiled: dict[str, CompiledPlan]) -> RuleChange:
+        """Keep a plan that is being undeployed, as the text says."""
+        if record.goes:
+            raise ChangeUnderWayError(f"{step.plan} is being undeployed and about to go; try again in a second")
+        self._end_draining(record)
+        outcome = self._deploy_over(self._record(record.key), step.text, compiled[step.text])
+        kept = f"{step.plan} is not undeployed after all"
+        return _changed(step, msgspec.structs.replace(outcome, message=f"{kept}; {outcome.message}"))
+
+    def _set_origin(self, key: PlanKey, origin: RuleOrigin) -> None:
+        self._store.set_origin(key, origin.text())
+        self._service.set_origin(key, origin.text())
+
+    def _taken_paths(
+        self, tenant: int, found: RuleSteps, compiled: dict[str, CompiledPlan], refused: set[str]
+    ) -> list[RuleProblem]:
+        """Return the paths of sources that two plans would have when the change is made."""
+        snapshot, problems = self._live_snapshot(), []
+        taken = TakenPaths(snapshot)
+        for step in found.steps:
+            key, plan = snapshot.key_named(tenant, step.plan), compiled.get(step.text)
+            if key is None or plan is None or step.plan in refused:
+                continue
+            try:
+                taken.refuse(key, plan)
+            except PlanInvalidError as error:
+                problems.append(problem_of(error, step.plan, step.file))
+        return problems
+
+
+def _give_up(nothing_is_to_stay: bool) -> None:
+    if nothing_is_to_stay:
+        raise _GivenUpError
+
+
+def _changed(step: RuleStep, outcome: Outcome, former: str = "") -> RuleChange:
+    return RuleChange(step.plan, step.file, step.action, outcome.message, former, outcome.epoch)
+
+
+def _removed(done: Undeployed) -> RuleChange:
+    return RuleChange(
+        done.plan,
+        "",
+        "remove",
+        done.message,
+        waiting_events=done.waiting_events,
+        waiting_results=done.waiting_results,
+    )

@@ -1,0 +1,42 @@
+"""Looking at events inside of running topologies: what is to be sampled, and what was seen."""
+
+from __future__ import annotations
+
+from cep_common.ids import PlanKey
+from cep_manager.checkpoints.commands import CheckpointCommands
+from cep_manager.errors import BadRequestError
+from cep_manager.history.samples import SampleReport, sample_report
+from cep_manager.plans.record import PlanRecord
+
+LONGEST_S = 3_600
+"""An order holds for an hour at most."""
+
+
+class SampleCommands(CheckpointCommands):
+    """Commands on samples."""
+
+    def sample(self, key: PlanKey, component: str, percent: float, for_s: int) -> SampleReport:
+        """See `ManagerView.sample`."""
+        record = self._record(key)
+        components = sampled_components(record, component, percent, for_s)
+        self._service.sample(key, components, percent, for_s * 1_000)
+        return self.samples(key, component)
+
+    def samples(self, key: PlanKey, component: str = "") -> SampleReport:
+        """See `ManagerView.samples`."""
+        self._record(key)
+        snapshot = self._live_snapshot()
+        return sample_report(snapshot.samples, key, component, snapshot.now_ms)
+
+
+def sampled_components(record: PlanRecord, component: str, percent: float, for_s: int) -> tuple[str, ...]:
+    """The stages that are meant: `component`, or all when that is empty. Raises BadRequestError."""
+    known = tuple(one.name for one in record.compiled.components) if record.compiled is not None else ()
+    if component and component not in known:
+        there = ", ".join(known) or "none, its text cannot be compiled"
+        raise BadRequestError(f"{record.key.plan} has no stage named {component[:80]}; there are: {there}")
+    if not 0 <= percent <= 100:
+        raise BadRequestError(f"percent must be between 0 (end) and 100, not {percent:g}")
+    if not 1 <= for_s <= LONGEST_S:
+        raise BadRequestError(f"for_s must be between 1 and {LONGEST_S} seconds, not {for_s}")
+    return (component,) if component else known

@@ -1,0 +1,52 @@
+"""The stored plans, compiled: what a manager that comes to lead runs. A standby reads them ahead, so that it has only
+to read what changed since."""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+import msgspec
+
+from cep_common.ids import PlanKey
+from cep_manager.authoring.compiler import compile_plan
+from cep_manager.commands.plan_commands import former_to_run, plan_to_run
+from cep_manager.errors import PlanInvalidError
+from cep_manager.plans.compiled_plan import CompiledPlan
+from cep_manager.plans.record import PlanToRun
+from cep_manager.plans.store import PlanStore, StoredPlan
+from siddhi.scripts.language import ScriptPolicy
+
+logger = logging.getLogger(__name__)
+
+
+class StoredPlans:
+    """Remembers what the texts that were read last were compiled to. One thread uses it."""
+
+    def __init__(self, scripts: ScriptPolicy) -> None:
+        self._scripts = scripts
+        self._compiled: dict[str, CompiledPlan | str] = {}
+
+    def read(self, store: PlanStore) -> tuple[PlanToRun, ...]:
+        """Every plan of the store; one that cannot be compiled any more says why. Raises StoreError."""
+        known, self._compiled = self._compiled, {}
+        return tuple(self._to_run(stored, known) for stored in store.plans())
+
+    def _to_run(self, stored: StoredPlan, known: dict[str, CompiledPlan | str]) -> PlanToRun:
+        plan = plan_to_run(stored, self._compile(stored.key, stored.text, known), sent_before=True)
+        if stored.former is None:
+            return plan
+        former = former_to_run(stored, stored.former, self._compile(stored.key, stored.former.text, known))
+        return msgspec.structs.replace(plan, former=former)
+
+    def _compile(self, key: PlanKey, text: str, known: dict[str, CompiledPlan | str]) -> CompiledPlan | str:
+        found = known.get(text)
+        if found is None:
+            try:
+                found = compile_plan(text, self._scripts, most_words=sys.maxsize)  # it was let in when it was deployed
+            except PlanInvalidError as error:
+                reason = error.message
+                logger.error("stored plan is unusable plan=%s reason=%r", key.topology(), reason)  # noqa: TRY400
+                found = f"the stored text cannot be compiled any more: {reason}"
+        self._compiled[text] = found
+        return found

@@ -1,0 +1,30 @@
+"""Which results of plans that deliver exactly once stand, for workers that hold them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from cep_common.driver_messages import RegisterDriver
+from cep_common.ids import PlanKey
+from cep_common.messages import CheckpointSpan, PlanCheckpoints
+from cep_manager.control.members import Member
+from cep_manager.plans.record import PlanRecord
+
+
+def standing_results(
+    plans: Mapping[PlanKey, PlanRecord], driver: Member[RegisterDriver] | None
+) -> tuple[PlanCheckpoints, ...]:
+    """Of the plans that deliver exactly once: which results stand, as the driver's store knows it. While a plan is
+    changed two of its topologies tell of that; one of another plan of the name, that is being ended, of its own. The
+    plan that was deployed last comes last."""
+    found: dict[tuple[PlanKey, int], dict[tuple[int, int], CheckpointSpan]] = {}
+    for report in driver.latest.topologies if driver is not None else ():
+        record = plans.get(report.key)
+        if record is not None and record.compiled is not None and record.compiled.delivery == "exactly-once":
+            spans = {(span.epoch, span.attempt): span for span in report.spans}
+            found.setdefault((report.key, report.deployed_ms), {}).update(spans)
+    return tuple(
+        PlanCheckpoints(key, tuple(spans[run] for run in sorted(spans)), deployed_ms)
+        for (key, deployed_ms), spans in sorted(found.items())
+        if spans
+    )

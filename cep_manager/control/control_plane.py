@@ -1,0 +1,435 @@
+"""The manager's decisions in one place: each message gets its answer, each moment its instructions. Pure.
+
+The shell (`service`) feeds it messages, commands and the monotonic time, and carries out what it says.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from cep_common.driver_messages import DriverRegistered, PlanHost, RegisterDriver
+from cep_common.ids import PlanKey
+from cep_common.lease import AdaptiveLease
+from cep_common.messages import (
+    DeployedPlan,
+    ListPlans,
+    Message,
+    PlansListed,
+    RegisterEndpoint,
+    RegisterWorker,
+    Rejected,
+    RemovedPlan,
+    RequestEndpoint,
+    WorkerRegistered,
+)
+from cep_common.task_messages import RegisterTask, StatisticsLevel, TaskRegistered
+from cep_manager.config import QuotasConfig
+from cep_manager.control.committed_results import standing_results
+from cep_manager.control.deployment import state_transfer
+from cep_manager.control.deployment.deployments import Deployments, describe_task
+from cep_manager.control.instructions import DriverOrder, Instruction, LogLine, PushToDriver
+from cep_manager.control.members import Members
+from cep_manager.control.registry import Registry
+from cep_manager.control.run_fence import RunFence
+from cep_manager.control.snapshot import Snapshot
+from cep_manager.control.worker_admission import WorkerAdmission
+from cep_manager.errors import NoDriverError
+from cep_manager.history.checkpoint_history import CheckpointHistory
+from cep_manager.history.counter_histories import Histories
+from cep_manager.history.deliveries import Deliveries
+from cep_manager.history.error_history import ErrorHistory
+from cep_manager.history.samples import Samples
+from cep_manager.plans.compiled_plan import CompiledPlan
+from cep_manager.plans.present_names import present_names, renames
+from cep_manager.plans.quotas import share_of_events
+from cep_manager.plans.record import PlanRecord, PlanToRun
+from cep_manager.plans.store import MOST_REMOVED
+
+CHANGING_HEARTBEAT_MS = 100
+"""Tasks of a plan that is being changed are heard this often: orders go with the answers, and events wait for them."""
+
+
+class ControlPlane:
+    """Registry, members and deployments, and the rules between them. One thread uses it."""
+
+    def __init__(
+        self,
+        heartbeat_ms: int,
+        lease_ms: int,
+        default_workers: int,
+        revision: int,
+        quotas: QuotasConfig,
+        ahead_ms: int = 0,
+        system: str = "",
+        removed: tuple[RemovedPlan, ...] = (),
+        default_host: PlanHost = "own",
+    ) -> None:
+        """`revision` is where the plan list's count begins; it is above all that an earlier process gave out. The time
+        of day is `ahead_ms` ahead of the monotonic time. `system` is the database's identity, and `removed` are the
+        plans that were undeployed on purpose."""
+        self._system = system
+        self._removed = removed
+        self._admission = WorkerAdmission(system)
+        self._ahead_ms = ahead_ms
+        self._heartbeat_ms = heartbeat_ms
+        self._lease_ms = lease_ms
+        self._lease = AdaptiveLease(lease_ms, heartbeat_ms)
+        self._revision = revision
+        self._registry = Registry(heartbeat_ms, lease_ms)
+        self._members = Members(lease_ms, self._lease)
+        self._histories = Histories()
+        self._deliveries = Deliveries()
+        self._errors = ErrorHistory()
+        self._checkpoints = CheckpointHistory()
+        self._samples = Samples()
+        self._deployments = Deployments(lease_ms, default_workers, quotas, default_host)
+        self._fence = RunFence(self._deployments, self._members, self._registry, heartbeat_ms, lease_ms)
+        self._quotas = quotas
+        self._driver_lost = False
+
+    # ---- messages --------------------------------------------------------------------------------------------------
+
+    def handle(self, peer: bytes, message: Message, now_ms: int) -> tuple[Message, list[Instruction]]:
+        """The answer to `message`, and what is to be done besides."""
+        stale = renames(message, self._deployments.plans) if isinstance(message, RegisterDriver) else ()
+        message = present_names(message, self._deployments.plans)
+        farewell = self._fence.farewell(message, now_ms)
+        if farewell is not None:
+            return farewell, []
+        match message:
+            case RegisterEndpoint():
+                by_stage = message.role == "receiver"
+                refusal = self._fence.refuse_run(message) if by_stage else self._fence.refuse_epoch(message)
+                return refusal or self._registry.register(message, now_ms), []
+            case RequestEndpoint():
+                by_stage = message.role == "worker"
+                refusal = self._fence.refuse_run(message) if by_stage else self._fence.refuse_epoch(message)
+                refusal = refusal or self._fence.await_receivers(message, now_ms)
+                return (refusal, []) if refusal else self._registry.assign(message, now_ms)
+            case RegisterWorker():
+                return self._worker(peer, message, now_ms)
+            case RegisterTask():
+                return self._task(peer, message, now_ms)
+            case RegisterDriver():
+                answer, notes = self._driver(peer, message, now_ms)
+                accepted = isinstance(answer, DriverRegistered)
+                return answer, [*notes, *(PushToDriver(peer, order) for order in stale if accepted)]
+            case ListPlans():
+                return self._list_plans(), []
+        return Rejected(code="unexpected-message", reason=f"a manager does not take {message.TYPE}"), []
+
+    def _worker(self, peer: bytes, message: RegisterWorker, now_ms: int) -> tuple[Message, list[Instruction]]:
+        if self._admission.is_foreign(message, now_ms):
+            adopts = self._admission.is_adopted(message.worker)
+            return WorkerRegistered(self._heartbeat_ms, 0, system=self._system, adopts=adopts), []
+        holder = self._members.live_by_name(now_ms).get(message.worker)
+        refusal = self._admission.refuse(message, holder, now_ms, self._lease_ms)
+        if refusal is not None:
+            return refusal, []
+        self._admission.returned(message, self._members.away_workers, now_ms)
+        notes: list[Instruction] = []
+        plans = tuple(report for report in message.plans if self._deployments.speaks_of_plan(report))
+        self._errors.worker_heard(msgspec.structs.replace(message, plans=plans))
+        self._deliveries.heard(message.worker, message.process_id, plans, now_ms)
+        former = self._members.workers.get(message.worker)
+        if self._members.worker_heard(message, peer, now_ms):
+            if former is not None and not former.latest.leaving:
+                last = former.latest
+                text = f"worker {last.worker} was started again while it was taken for alive"
+                self._process_lost("worker-restarted", text, last.host, last.process_id, now_ms)
+            where = f"worker={message.worker} host={message.host} process={message.process_id}"
+            notes.append(LogLine("info", f"worker registered {where}"))
+        limits = share_of_events(self._quotas, self._deployments.plans, self._members.live_workers(now_ms))
+        checkpoints = standing_results(self._deployments.plans, self._members.live_driver(now_ms))
+        registered = WorkerRegistered(self._heartbeat_ms, self._revision, limits, checkpoints, system=self._system)
+        return registered, notes
+
+    def _task(self, peer: bytes, message: RegisterTask, now_ms: int) -> tuple[Message, list[Instruction]]:
+        refusal = self._fence.refuse_run(message)
+        if refusal is not None:
+            return refusal, []
+        notes: list[Instruction] = []
+        self._histories.heard(message, now_ms - message.counted_ago_ms)
+        self._errors.task_heard(message)
+        self._samples.heard(message.key, message.samples)
+        message = msgspec.structs.replace(message, samples=())  # members keep the reports of some seconds
+        if self._members.task_heard(message, peer, now_ms):
+            task = describe_task(self._members.tasks[message.key][message.epoch, message.task])
+            notes.append(LogLine("info", f"task registered plan={message.key.topology()} task={task!r}"))
+        record = self._deployments.plans[message.key]
+        samples = self._samples.orders(message.key, now_ms)
+        order, sources = state_transfer.order(record, message.epoch, self._members.tasks[message.key])
+        if record.rests:  # nothing more comes: it is to be seen when all of it has been worked off
+            order = "pause"
+        changes = record.trial is not None or record.rests
+        heartbeat_ms = min(CHANGING_HEARTBEAT_MS, self._heartbeat_ms) if changes else self._heartbeat_ms
+        level = record.statistics_level()
+        answer = TaskRegistered(heartbeat_ms, self._lease_ms, order, sources, samples=samples, statistics=level)
+        return msgspec.structs.replace(answer, released=record.released), notes
+
+    def _driver(self, peer: bytes, message: RegisterDriver, now_ms: int) -> tuple[Message, list[Instruction]]:
+        if not self._members.accepts_driver(message, now_ms):
+            live = self._members.live_driver(now_ms)
+            other = live.latest if live else message
+            reason = (
+                f"driver {other.driver} on {other.host} (process {other.process_id}) is alive; one driver at a time"
+            )
+            return Rejected(code="driver-exists", reason=reason), []
+        if self._members.was_replaced(message, now_ms):
+            return self._driver_replaced(message, now_ms)
+        topologies = tuple(report for report in message.topologies if self._deployments.speaks_of_plan(report))
+        self._errors.driver_heard(msgspec.structs.replace(message, topologies=topologies))
+        for report in topologies:
+            self._fence.attempt_heard(report.key, report.epoch, report.restarts)
+            self._checkpoints.heard(report)
+        notes: list[Instruction] = []
+        before = self._members.live_driver(now_ms)
+        if self._members.driver_heard(message, peer, now_ms):
+            if before is not None:
+                last = before.latest
+                text = f"the driver {last.driver} was started again while it was taken for alive"
+                self._process_lost("driver-restarted", text, last.host, last.process_id, now_ms)
+            where = f"driver={message.driver} host={message.host} process={message.process_id} master={message.master}"
+            notes.append(LogLine("info", f"driver registered {where}"))
+        driver = self._members.live_driver(now_ms)
+        if driver is not None:
+            notes += self._deployments.orphans(driver)
+        return DriverRegistered(self._heartbeat_ms, self._lease_ms, system=self._system), notes
+
+    def _driver_replaced(self, message: RegisterDriver, now_ms: int) -> tuple[Message, list[Instruction]]:
+        live = self._members.live_driver(now_ms)
+        other = live.latest if live else message
+        reason = (
+            f"driver {message.driver} on {message.host} (process {message.process_id}) ends: another process of this "
+            f"name, on {other.host} (process {other.process_id}), was started later; give each driver its own name"
+        )
+        notes: list[Instruction] = [LogLine("warning", f"driver refused reason={reason!r}")]
+        return Rejected(code="driver-replaced", reason=reason), notes
+
+    def _list_plans(self) -> PlansListed:
+        records = (self._deployments.plans[key] for key in sorted(self._deployments.plans))
+        plans = tuple(_deployed(record, record.compiled) for record in records if record.compiled is not None)
+        kept = tuple(key for key, record in sorted(self._deployments.plans.items()) if record.compiled is None)
+        return PlansListed(self._revision, plans, kept, self._removed, self._system)
+
+    # ---- commands --------------------------------------------------------------------------------------------------
+
+    def put_plan(self, plan: PlanToRun, now_ms: int) -> list[Instruction]:
+        """The stored plan should run, in place of any other of its key."""
+        self._revision += 1
+        instructions = self._deployments.put(plan, self._members.live_driver(now_ms), now_ms)
+        if isinstance(plan.compiled, str):
+            self._errors.note(plan.key, "failure", "plan-invalid", plan.compiled, "", 0, now_ms + self._ahead_ms)
+        self._keep_epochs(plan.key)
+        return instructions
+
+    def rename_plan(self, plan: PlanToRun) -> list[Instruction]:
+        """The plan has the name and the text of the stored one; what runs of it goes on as it is."""
+        self._revision += 1
+        instructions = self._deployments.rename(plan)
+        self._errors.rename(plan.key)
+        return instructions
+
+    def remove_plan(self, key: PlanKey, now_ms: int, *, drain: bool = False) -> list[Instruction]:
+        """The plan, its topology, its endpoints and its tasks are gone; doing so again changes nothing. Workers are
+        told that they may delete what they have of it."""
+        self._revision += 1
+        record = self._deployments.plans.get(key)
+        if record is not None:
+            self._removed = (*self._removed, RemovedPlan(key, record.created_ms))[-MOST_REMOVED:]
+        instructions = self._deployments.remove(key, self._members.live_driver(now_ms), now_ms, drain=drain)
+        self._keep_epochs(key)
+        return instructions
+
+    def drain_plan(self, key: PlanKey, workers: tuple[str, ...] | None, now_ms: int) -> list[Instruction]:
+        """The plan takes nothing in any more and goes when nothing of it is left; with None it goes on after all."""
+        self._revision += 1
+        instructions = self._deployments.drain(key, workers, self._members.live_driver(now_ms))
+        self._keep_epochs(key)
+        return instructions
+
+    def not_removed(self, key: PlanKey, reason: str) -> list[Instruction]:
+        """The plan store could not do what a `RemoveDrained` asked for."""
+        return self._deployments.not_removed(key, reason)
+
+    def adopt_worker(self, worker: str) -> list[Instruction]:
+        """A worker that serves another system is told to serve this one with its next heartbeat."""
+        self._admission.adopt(worker)
+        return [LogLine("warning", f"worker of another system is adopted worker={worker}")]
+
+    def set_intake(self, key: PlanKey, intake: bool) -> list[Instruction]:
+        """Workers take events in for the plan, or do not."""
+        self._revision += 1
+        return self._deployments.set_intake(key, intake)
+
+    def set_trace(self, key: PlanKey, trace: bool) -> list[Instruction]:
+        """Workers write the plan's events to their logs, or do not."""
+        self._revision += 1
+        self._deployments.set_trace(key, trace)
+        return []
+
+    def set_statistics(self, key: PlanKey, level: StatisticsLevel) -> list[Instruction]:
+        """The plan's stages count at that level: their heartbeats are answered so."""
+        self._deployments.set_statistics(key, level)
+        return []
+
+    def release(self, key: PlanKey, streams: tuple[str, ...]) -> list[Instruction]:
+        """The first events of these streams are not waited for: the heartbeats of the plan's tasks are answered so."""
+        self._deployments.release(key, streams)
+        return [LogLine("info", f"first events are not waited for plan={key.topology()} streams={','.join(streams)}")]
+
+    def sample(
+        self, key: PlanKey, components: tuple[str, ...], percent: float, for_ms: int, now_ms: int
+    ) -> list[Instruction]:
+        """Events that go through the stages are told of for `for_ms`; `percent` 0: not any more."""
+        if percent:
+            self._samples.begin(key, components, percent, now_ms + for_ms)
+        else:
+            self._samples.end(key, components)
+        return []
+
+    def set_origin(self, key: PlanKey, origin: str) -> list[Instruction]:
+        """The plan comes from the file that `origin` names."""
+        self._deployments.set_origin(key, origin)
+        return []
+
+    def restart_plan(
+        self, key: PlanKey, epoch: int, now_ms: int, restore: str = "", restore_epoch: int = 0
+    ) -> list[Instruction]:
+        """The plan is submitted anew under `epoch`, which the plan store has counted, to begin from what `restore`
+        says, as it was told under `restore_epoch`."""
+        self._revision += 1
+        driver = self._members.live_driver(now_ms)
+        instructions = self._deployments.restart(key, epoch, driver, now_ms, restore, restore_epoch)
+        self._keep_epochs(key)
+        return instructions
+
+    def order(self, order: DriverOrder, now_ms: int) -> list[Instruction]:
+        """The driver is told to do that. Raises NoDriverError."""
+        driver = self._members.live_driver(now_ms)
+        if driver is None:
+            raise NoDriverError(self._driver_missing(now_ms))
+        return [PushToDriver(driver.peer, order)]
+
+    def epoch_raised(self, key: PlanKey, epoch: int, now_ms: int) -> list[Instruction]:
+        """The plan store has counted the epoch that a `RaiseEpoch` asked for."""
+        self._revision += 1
+        instructions = self._deployments.epoch_raised(key, epoch, now_ms)
+        self._keep_epochs(key)
+        return instructions
+
+    def epoch_not_raised(self, key: PlanKey, reason: str, now_ms: int) -> list[Instruction]:
+        """The plan store could not do what a `RaiseEpoch` asked for."""
+        return self._deployments.epoch_not_raised(key, reason, now_ms)
+
+    # ---- time ------------------------------------------------------------------------------------------------------
+
+    def tick(self, now_ms: int) -> list[Instruction]:
+        """What follows from the passing of time and from all that was heard: call it after messages and often."""
+        self._adapt_lease(now_ms)
+        instructions = self._registry.expire(now_ms)
+        for worker in self._members.expire_workers(now_ms):
+            silence = f"silent_ms={now_ms - worker.heard_ms}"
+            latest = worker.latest
+            if latest.leaving:
+                instructions.append(LogLine("info", f"worker left worker={latest.worker} {silence}"))
+                continue
+            instructions.append(LogLine("warning", f"worker lost worker={latest.worker} {silence}"))
+            text = f"worker {latest.worker} fell silent"
+            self._process_lost("worker-lost", text, latest.host, latest.process_id, now_ms)
+        driver = self._members.live_driver(now_ms)
+        lost = driver is None and self._members.driver is not None
+        if lost and not self._driver_lost:
+            instructions.append(LogLine("error", f"driver lost reason={self._driver_missing(now_ms)!r}"))
+            latest_driver = self._members.driver.latest if self._members.driver is not None else None
+            if latest_driver is not None:
+                text = f"the driver {latest_driver.driver} fell silent"
+                self._process_lost("driver-lost", text, latest_driver.host, latest_driver.process_id, now_ms)
+        self._driver_lost = lost
+        before = {key: record.epochs() for key, record in self._deployments.plans.items()}
+        instructions += self._deployments.step_drains(self._members, now_ms)
+        missing, served = self._driver_missing(now_ms), self._members.served_plans(now_ms)
+        instructions += self._deployments.reconcile(driver, self._members.tasks, served, missing, now_ms)
+        for key, record in self._deployments.plans.items():
+            if record.epochs() != before[key]:
+                self._revision += 1
+                self._keep_epochs(key)
+        return instructions
+
+    def _adapt_lease(self, now_ms: int) -> None:
+        """Give peers more time while heartbeats come late."""
+        self._lease_ms = self._lease.ms(now_ms)
+        for part in (self._members, self._registry, self._deployments):
+            part.lease_ms = self._lease_ms
+
+    def snapshot(self, now_ms: int) -> Snapshot:
+        """All that is known now; sharing nothing that changes."""
+        return Snapshot(
+            now_ms=now_ms,
+            lease_ms=self._lease_ms,
+            revision=self._revision,
+            plans=dict(self._deployments.plans),
+            driver=self._members.driver,
+            driver_missing=self._driver_missing(now_ms),
+            workers=tuple(self._members.workers[name] for name in sorted(self._members.workers)),
+            lost_workers=tuple(self._members.lost_workers[name] for name in sorted(self._members.lost_workers)),
+            tasks={
+                key: found
+                for key, record in self._deployments.plans.items()
+                if (found := self._members.tasks_of(key, record.epoch))
+            },
+            endpoints=self._registry.records(),
+            histories=self._histories.snapshot(),
+            deliveries=self._deliveries.snapshot(),
+            errors=self._errors.groups(),
+            checkpoints=self._checkpoints.known(),
+            samples=self._samples.snapshot(),
+            away_workers=tuple(self._members.away_workers[name] for name in sorted(self._members.away_workers)),
+            strangers=self._admission.strangers(now_ms, self._lease_ms),
+        )
+
+    def _process_lost(self, code: str, text: str, host: str, process_id: int, now_ms: int) -> None:
+        self._errors.note(None, "failure", code, text, host, process_id, now_ms + self._ahead_ms)
+
+    def _driver_missing(self, now_ms: int) -> str:
+        """Why no driver can be asked; empty when one is alive."""
+        if self._members.live_driver(now_ms) is not None:
+            return ""
+        last = self._members.driver
+        if last is None:
+            return "no driver has registered"
+        driver = last.latest
+        return f"the driver {driver.driver} on {driver.host} (process {driver.process_id}) is silent"
+
+    def _keep_epochs(self, key: PlanKey) -> None:
+        """Tasks and endpoints of epochs that are over are gone."""
+        record = self._deployments.plans.get(key)
+        epochs = record.epochs() if record is not None else ()
+        instances = record.instances() if record is not None else frozenset()
+        self._registry.keep_epochs(key, epochs)
+        self._fence.keep(key, epochs)
+        self._members.keep_tasks(key, epochs)
+        self._histories.keep(key, epochs, instances)
+        self._checkpoints.keep_epochs(key, epochs)
+        if record is None:
+            self._errors.keep(self._deployments.plans)
+            self._deliveries.keep(self._deployments.plans)
+            self._checkpoints.keep(self._deployments.plans)
+        self._samples.keep(key, {name.rpartition("#")[0] for name in instances})
+
+
+def _deployed(record: PlanRecord, compiled: CompiledPlan) -> DeployedPlan:
+    return DeployedPlan(
+        key=record.key,
+        epoch=record.epoch,
+        imported=compiled.imported,
+        exported=compiled.exported,
+        playback=compiled.playback,
+        sources=compiled.sources,
+        sinks=compiled.sinks,
+        intake=record.takes_in(),
+        trace=record.traced(),
+        delivery=compiled.delivery,
+        deployed_ms=record.created_ms,
+        former_names=record.former_names,
+    )

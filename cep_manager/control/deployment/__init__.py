@@ -1,0 +1,1 @@
+"""How plans start, change, move their state, drain and end."""

@@ -1,0 +1,465 @@
+"""Deployment: the plans that should run against what driver and tasks report. Pure; time is an argument.
+
+Epochs: every (re)submission of a plan has an epoch one above the last, counted by the plan store, never reused. A plan
+is submitted again, under a new epoch, when a driver process has come that does not run it, when a submission got lost,
+when it is changed or restarted, and when driver or workers know of an epoch that this plan store has not counted yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
+
+import msgspec
+
+from cep_common.driver_messages import KillTopology, PlanHost, RegisterDriver, TopologyReport
+from cep_common.ids import PlanKey
+from cep_common.messages import WorkerPlanReport
+from cep_common.task_messages import RegisterTask, StatisticsLevel
+from cep_manager.config import QuotasConfig
+from cep_manager.control.deployment import plan_change, state_transfer
+from cep_manager.control.deployment.draining import drain
+from cep_manager.control.deployment.state_transfer import Tasks
+from cep_manager.control.deployment.used_epochs import least_epoch
+from cep_manager.control.instructions import Instruction, LogLine, NoteBegun, PushToDriver, RaiseEpoch
+from cep_manager.control.members import Member, Members
+from cep_manager.plans.compiled_plan import CompiledPlan
+from cep_manager.plans.quotas import held_back, room_for_change
+from cep_manager.plans.record import (
+    DRAIN_BEGINS,
+    PlanRecord,
+    PlanToRun,
+    PlanVersion,
+    Submission,
+    Trial,
+    new_record,
+    with_version,
+)
+from cep_manager.plans.state import MOVES, ChangeKind, Observation, PlanState, Signal, read_signal, signal_of
+
+LOST_AFTER_LEASES = 2
+"""A submission that the driver has not listed for so many leases is taken for lost."""
+
+
+class Deployments:
+    """All plans that should run, by key; `default_workers` is for those that do not say how many they need."""
+
+    def __init__(
+        self, lease_ms: int, default_workers: int, quotas: QuotasConfig, default_host: PlanHost = "own"
+    ) -> None:
+        self.lease_ms = self._base_lease_ms = lease_ms
+        self._quotas = quotas
+        self._default_workers = default_workers
+        self._default_host = default_host
+        self.plans: dict[PlanKey, PlanRecord] = {}
+        self._since_ms: int | None = None
+        """When this process began to look after them."""
+
+    def put(self, plan: PlanToRun, driver: Member[RegisterDriver] | None, now_ms: int) -> list[Instruction]:
+        """The plan should run, in place of any other of its key; when it is a change, then as soon as it can."""
+        before = self.plans.get(plan.key)
+        if before is None and plan.former is not None:
+            self.plans[plan.key] = before = new_record(plan.former, self._default_workers, now_ms, self._default_host)
+        self._take_name(plan.key)
+        record = new_record(plan, self._default_workers, now_ms, self._default_host)
+        if before is not None:
+            counted = max(record.counted, before.counted)
+            record = msgspec.structs.replace(record, first_epoch=before.first_epoch, counted=counted)
+            record = msgspec.structs.replace(record, released=before.released)
+        what = f"plan={plan.key.topology()} epoch={plan.epoch}"
+        version = record.version()
+        if plan.change is None or before is None or version is None or plan_change.former_of(before) is None:
+            self.plans[plan.key] = record
+            return [LogLine("info", f"plan {'replaced' if before else 'deployed'} {what}")]
+        changing: list[Instruction] = [LogLine("info", f"plan is changed {what} change={plan.change}")]
+        before = msgspec.structs.replace(before, intake=plan.intake, origin=plan.origin, trace=plan.trace)
+        before = msgspec.structs.replace(before, statistics=plan.statistics)
+        before = msgspec.structs.replace(before, restore=plan.restore, restore_epoch=plan.restore_epoch)
+        before = msgspec.structs.replace(before, counted=record.counted)
+        runs = before.submission is Submission.UNKNOWN or plan_change.runs(before, _reports(driver))
+        if runs and not plan.restore:  # what begins from a savepoint takes nothing over from what runs
+            trial = Trial(plan.change, version, record.submission, now_ms)
+            self.plans[plan.key], instructions = plan_change.begin_trial(before, trial, driver)
+        else:
+            instructions = self._change_in_place(before, version, plan.change, record.submission, now_ms)
+        return [*changing, *instructions]
+
+    def rename(self, plan: PlanToRun) -> list[Instruction]:
+        """The plan has the name and the text of the stored one; what runs of it goes on as it is."""
+        record = self.plans.pop(plan.key, None)
+        if record is None:
+            return []
+        self._take_name(plan.key)
+        compiled, unusable = (None, plan.compiled) if isinstance(plan.compiled, str) else (plan.compiled, "")
+        self.plans[plan.key] = msgspec.structs.replace(
+            record,
+            key=plan.key,
+            text=plan.text,
+            compiled=compiled,
+            unusable=unusable,
+            updated_ms=plan.updated_ms,
+            former_names=plan.former_names,
+        )
+        return [LogLine("info", f"plan renamed plan={plan.key.topology()} former={record.key.topology()}")]
+
+    def _take_name(self, key: PlanKey) -> None:
+        """The plan's name is a former one of no other plan any more."""
+        for other in [one for one in self.plans.values() if key.plan in one.former_names and one.key != key]:
+            if other.key.tenant == key.tenant:
+                self._change(other, former_names=tuple(name for name in other.former_names if name != key.plan))
+
+    def remove(
+        self, key: PlanKey, driver: Member[RegisterDriver] | None, now_ms: int, *, drain: bool = False
+    ) -> list[Instruction]:
+        """The plan should not run any more, and its checkpoints are to go."""
+        record = self.plans.get(key)
+        if record is None:
+            return []
+        instructions = self._signal(record, Signal.UNDEPLOY, "undeployed", now_ms)
+        del self.plans[key]
+        if driver is not None:
+            killed = KillTopology(key, drain=drain, forget=max(record.epochs()), deployed_ms=record.created_ms)
+            instructions.append(PushToDriver(driver.peer, killed))
+        return instructions
+
+    def drain(
+        self, key: PlanKey, workers: tuple[str, ...] | None, driver: Member[RegisterDriver] | None
+    ) -> list[Instruction]:
+        """The plan takes nothing in any more, and goes once nothing of it is left at `workers` and in its topology;
+        None: it goes on after all."""
+        record = self.plans.get(key)
+        if record is None:
+            return []
+        instructions: list[Instruction] = []
+        if workers is not None and record.trial is not None:
+            record, instructions = plan_change.reject(record, record.trial, driver, "the plan is being undeployed")
+            self.plans[key] = record
+        reason = DRAIN_BEGINS if workers is not None else ""
+        self._change(record, draining=workers, drain_reason=reason, rests=False, goes=False)
+        what = "is drained before it goes" if workers is not None else "goes on, it is not undeployed"
+        return [*instructions, LogLine("info", f"plan {what} plan={key.topology()}")]
+
+    def not_removed(self, key: PlanKey, reason: str) -> list[Instruction]:
+        """The plan store could not remove a plan that is drained; it is asked again."""
+        if key in self.plans:
+            self._change(self.plans[key], goes=False)
+        return [LogLine("error", f"drained plan not removed plan={key.topology()} reason={reason!r}")]
+
+    def step_drains(self, members: Members, now_ms: int) -> list[Instruction]:
+        """Plans that are being undeployed get on; those of which nothing is left are removed."""
+        if self._since_ms is None:
+            self._since_ms = now_ms
+        instructions: list[Instruction] = []
+        for record in list(self.plans.values()):
+            if record.draining is not None and not record.goes:
+                knows_all = record.first_epoch > 0 or now_ms - self._since_ms >= LOST_AFTER_LEASES * self.lease_ms
+                drained, done = drain(record, members, now_ms, knows_all=knows_all)
+                self.plans[record.key] = drained
+                instructions += done
+        return instructions
+
+    def speaks_of_plan(self, report: TopologyReport | WorkerPlanReport) -> bool:
+        """False of a report on what ran before its plan was undeployed, or on another plan of its name: it is told of
+        until it has ended."""
+        record = self.plans.get(report.key)
+        if record is None or report.epoch < record.first_epoch:
+            return False
+        return not isinstance(report, TopologyReport) or record.owns(report)
+
+    def set_intake(self, key: PlanKey, intake: bool) -> list[Instruction]:
+        """Workers take events in for the plan, or do not."""
+        record = self.plans.get(key)
+        if record is None or record.intake is intake:
+            return []
+        self._change(record, intake=intake)
+        return [LogLine("info", f"plan {'activated' if intake else 'deactivated'} plan={key.topology()}")]
+
+    def set_trace(self, key: PlanKey, trace: bool) -> None:
+        """Workers write the plan's events to their logs, or do not."""
+        if key in self.plans:
+            self._change(self.plans[key], trace=trace)
+
+    def set_statistics(self, key: PlanKey, level: StatisticsLevel) -> None:
+        """Its stages count at that level."""
+        if key in self.plans:
+            self._change(self.plans[key], statistics=level)
+
+    def release(self, key: PlanKey, streams: Iterable[str]) -> None:
+        """The first events of these streams are not waited for."""
+        if key in self.plans:
+            released = dict.fromkeys([*self.plans[key].released, *streams])
+            self._change(self.plans[key], released=tuple(released))
+
+    def set_origin(self, key: PlanKey, origin: str) -> None:
+        """The plan comes from the file that `origin` names."""
+        if key in self.plans:
+            self._change(self.plans[key], origin=origin)
+
+    def restart(
+        self,
+        key: PlanKey,
+        epoch: int,
+        driver: Member[RegisterDriver] | None,
+        now_ms: int,
+        restore: str = "",
+        restore_epoch: int = 0,
+    ) -> list[Instruction]:
+        """The plan is submitted again under `epoch`, which the plan store has counted; one that holds slots at once, so
+        that they do not go to another plan of its tenant."""
+        record = self.plans.get(key)
+        if record is None or epoch <= record.epoch or record.change() is not None:
+            return []
+        holds_slots = record.submission is Submission.SENT and record.state is not PlanState.FAILED
+        self._change(record, epoch=epoch, counted=epoch, submission=Submission.NEW, restarts=0, change_error="")
+        self._change(self.plans[key], restore=restore, restore_epoch=restore_epoch)
+        instructions = self._signal(self.plans[key], Signal.RESTART, "restarted on demand", now_ms)
+        if holds_slots and driver is not None and record.compiled is not None:
+            instructions += self._send(self.plans[key], record.compiled, driver, now_ms)
+        return instructions
+
+    def epoch_raised(self, key: PlanKey, epoch: int, now_ms: int) -> list[Instruction]:
+        """The plan store counted `epoch`; it is submitted at the next `reconcile`."""
+        record = self.plans.get(key)
+        if record is None or epoch <= max(record.epochs()):
+            return []
+        told_now = bool(record.restore) and epoch > record.counted + 1  # the store has left epochs out
+        restore_epoch = epoch if told_now else record.restore_epoch
+        self._change(
+            record, epoch=epoch, counted=epoch, submission=Submission.NEW, restarts=0, restore_epoch=restore_epoch
+        )
+        return self._move(self.plans[key], PlanState.DEPLOYING, "about to be submitted again", now_ms)
+
+    def epoch_not_raised(self, key: PlanKey, reason: str, now_ms: int) -> list[Instruction]:
+        """The plan store could not count; it is asked again when the plan is reconciled after two leases."""
+        record = self.plans.get(key)
+        if record is None or record.submission is not Submission.RAISING:
+            return []
+        self._move(record, PlanState.FAILED, f"the plan store does not answer: {reason}", now_ms)
+        return [LogLine("error", f"epoch not raised plan={key.topology()} reason={reason!r}")]
+
+    def orphans(self, driver: Member[RegisterDriver]) -> list[Instruction]:
+        """Kills what the driver runs and nobody wants: unknown plans, others of a known name, and what is left beside a
+        current epoch. Each may take its last checkpoint: an order to end it so may have been on its way already."""
+        topologies = [report for report in driver.latest.topologies if report.state != "stopping"]
+        listed = {(report.key, report.epoch) for report in topologies}
+        instructions: list[Instruction] = []
+        for report in topologies:
+            record = self.plans.get(report.key)
+            if record is None:
+                instructions.append(PushToDriver(driver.peer, KillTopology(key=report.key, drain=True)))
+            elif not record.owns(report) or (
+                report.epoch not in record.epochs() and (record.key, record.epoch) in listed
+            ):
+                kill = KillTopology(key=report.key, epoch=report.epoch, drain=True)
+                instructions.append(PushToDriver(driver.peer, kill))
+        return instructions
+
+    def reconcile(
+        self,
+        driver: Member[RegisterDriver] | None,
+        tasks: Mapping[PlanKey, Tasks],
+        served: Sequence[WorkerPlanReport],
+        driver_missing: str,
+        now_ms: int,
+    ) -> list[Instruction]:
+        """Every plan is submitted if it must be, and its state is what driver and tasks say now.
+
+        `driver` is the live driver, else None, and `driver_missing` says why there is none. `served` is what live
+        workers do for plans.
+        """
+        instructions: list[Instruction] = []
+        reports = {(report.key, report.epoch): report for report in _reports(driver)}
+        ending = {report.key for report in _reports(driver) if report.state == "stopping"}
+        for key in list(self.plans):
+            mine = tasks.get(key, {})
+            if driver is not None:
+                instructions += self._step_trial(self.plans[key], driver, mine, now_ms)
+                record = self.plans[key]
+                least = least_epoch(record, driver.latest.topologies, served)
+                if least > record.counted and record.trial is None and record.compiled is not None:
+                    instructions += self._leave_out(record, least, now_ms)
+                else:
+                    listed = _own(record, reports) is not None
+                    # A change that waits for more slots than the plan had has a former version to go back to.
+                    holds = record.fallback is None and any(
+                        one.key == key and one.state != "stopping" for one in _reports(driver)
+                    )
+                    instructions += self._submit(record, driver, listed, holds, key in ending, now_ms)
+            report = _own(self.plans[key], reports)
+            instructions += self._note_begun(self.plans[key], report)
+            instructions += self._observe(self.plans[key], report, mine, driver_missing, now_ms)
+        return instructions
+
+    def _change_in_place(
+        self, before: PlanRecord, version: PlanVersion, kind: ChangeKind, submission: Submission, now_ms: int
+    ) -> list[Instruction]:
+        """The plan is submitted in its new form at once; what it was before comes back if that cannot start."""
+        changed = with_version(before, version)
+        fallback = plan_change.former_of(before)
+        self.plans[before.key] = msgspec.structs.replace(
+            changed, submission=submission, fallback=fallback, change_error=""
+        )
+        return self._signal(self.plans[before.key], signal_of(kind), "about to be submitted", now_ms)
+
+    def _step_trial(
+        self, record: PlanRecord, driver: Member[RegisterDriver], tasks: Tasks, now_ms: int
+    ) -> list[Instruction]:
+        if record.trial is None:
+            return []
+        progress = state_transfer.progress(record, record.trial, tasks, self.lease_ms, now_ms)
+        quota = self._quotas.of(record.key.tenant)
+        room = room_for_change(quota, record, record.trial.version.slots, self.plans)
+        self.plans[record.key], instructions = plan_change.step(
+            record, record.trial, driver, progress, room, LOST_AFTER_LEASES * self._base_lease_ms, now_ms
+        )
+        return instructions
+
+    def _submit(
+        self, record: PlanRecord, driver: Member[RegisterDriver], listed: bool, holds: bool, ending: bool, now_ms: int
+    ) -> list[Instruction]:
+        """The plan is submitted if it must be. The driver has it (`listed`), or a topology of it, whose slots the plan
+        `holds`, or one that is `ending`."""
+        if record.compiled is None:
+            return []
+        process = (driver.latest.driver, driver.latest.process_id)
+        if listed:
+            if record.submission is not Submission.SENT or record.sent_to != process:
+                self._change(record, submission=Submission.SENT, sent_to=process, sent_ms=now_ms)
+            return []
+        # While the driver ends the plan's former topology it may be slow to take up the next one.
+        lost = not ending and now_ms - record.sent_ms >= LOST_AFTER_LEASES * self._base_lease_ms
+        match record.submission:
+            case Submission.NEW if not holds and self._held_back(record):
+                return []
+            case Submission.NEW:
+                return self._send(record, record.compiled, driver, now_ms)
+            case Submission.SENT if record.sent_to == process and not lost:
+                return []
+            case Submission.RAISING if not lost:
+                return []
+            case _:
+                self._change(record, submission=Submission.RAISING, sent_ms=now_ms)
+                return [RaiseEpoch(record.key)]
+
+    def _leave_out(self, record: PlanRecord, least: int, now_ms: int) -> list[Instruction]:
+        """The plan is to be submitted under an epoch that no database has given out yet."""
+        if (
+            record.submission is Submission.RAISING
+            and now_ms - record.sent_ms < LOST_AFTER_LEASES * self._base_lease_ms
+        ):
+            return []
+        self._change(record, submission=Submission.RAISING, sent_ms=now_ms)
+        what = f"plan={record.key.topology()} counted={record.counted} known={least}"
+        return [LogLine("warning", f"epochs were given out before {what}"), RaiseEpoch(record.key, least)]
+
+    def _send(
+        self, record: PlanRecord, compiled: CompiledPlan, driver: Member[RegisterDriver], now_ms: int
+    ) -> list[Instruction]:
+        process = (driver.latest.driver, driver.latest.process_id)
+        self._change(record, submission=Submission.SENT, sent_to=process, sent_ms=now_ms)
+        return [
+            LogLine("info", f"topology submitted plan={record.key.topology()} epoch={record.epoch}"),
+            PushToDriver(driver.peer, record.to_submit(compiled)),
+        ]
+
+    def _note_begun(self, record: PlanRecord, current: TopologyReport | None) -> list[Instruction]:
+        """From when the plan runs it begins from its newest checkpoint."""
+        if current is None or current.state != "running" or not record.restore:
+            return []
+        self._change(record, restore="", restore_epoch=0)
+        return [NoteBegun(record.key, record.epoch)]
+
+    def _held_back(self, record: PlanRecord) -> str:
+        return held_back(self._quotas.of(record.key.tenant), record.key, record.slots, self.plans)
+
+    def _observe(
+        self, record: PlanRecord, current: TopologyReport | None, tasks: Tasks, driver_missing: str, now_ms: int
+    ) -> list[Instruction]:
+        if current is not None and current.restarts != record.restarts:
+            self._change(record, restarts=current.restarts)
+            record = self.plans[record.key]
+        mine = [tasks[task] for task in sorted(tasks) if task[0] == record.epoch]
+        trial = record.trial
+        observation = Observation(
+            unusable=record.unusable,
+            driver_missing=driver_missing,
+            report=current,
+            tasks_live=sum(task.live(now_ms, self.lease_ms) for task in mine),
+            tasks_required=record.workers,
+            silent_tasks=tuple(describe_task(task) for task in mine if not task.live(now_ms, self.lease_ms)),
+            intake=record.intake,
+            draining=record.drain_reason if record.draining is not None else "",
+            change=trial.kind if trial is not None else None,
+            held_back=self._held_back(record) if record.submission is Submission.NEW else "",
+            change_reason=f"epoch {trial.version.epoch} is to take over: {trial.reason}" if trial is not None else "",
+        )
+        if current is None and record.submission is Submission.RAISING and record.state is PlanState.FAILED:
+            return []  # the plan store failed; that reason stands until it answers
+        signal, reason = read_signal(observation)
+        instructions = self._conclude(record, current, signal, reason, now_ms)
+        record = self.plans[record.key]
+        if record.submission is Submission.RAISING and instructions:
+            return instructions  # its former text is brought back: what was seen is of no more concern
+        state = MOVES[signal][record.state]
+        if _interrupts(record.state, state, signal) and (record.state is not state or reason != record.interruption):
+            self._change(record, interruption=reason, interrupted_ms=now_ms)
+        return [*instructions, *self._signal(self.plans[record.key], signal, reason, now_ms)]
+
+    def _conclude(
+        self, record: PlanRecord, current: TopologyReport | None, signal: Signal, reason: str, now_ms: int
+    ) -> list[Instruction]:
+        """A change that was made in place has come about, or is taken back."""
+        instructions: list[Instruction] = []
+        in_vain = signal is Signal.RESTARTED and current is not None and current.restarts >= plan_change.TRIES
+        if signal in (Signal.COMPLETE, Signal.PAUSED, Signal.DRAINS):
+            self.plans[record.key], instructions = plan_change.settle(record)
+        elif signal is Signal.GIVEN_UP or in_vain:
+            self.plans[record.key], instructions = plan_change.go_back(record, reason, now_ms)
+        return instructions
+
+    def _signal(self, record: PlanRecord, signal: Signal, reason: str, now_ms: int) -> list[Instruction]:
+        state = MOVES[signal][record.state]
+        return [] if state is None else self._move(record, state, reason, now_ms)
+
+    def _move(self, record: PlanRecord, state: PlanState, reason: str, now_ms: int) -> list[Instruction]:
+        if (state, reason) == (record.state, record.reason):
+            return []
+        since_ms = now_ms if state is not record.state else record.state_since_ms
+        self._change(record, state=state, reason=reason, state_since_ms=since_ms)
+        if state is record.state:
+            return []
+        level: Literal["info", "warning", "error"] = {PlanState.FAILED: "error", PlanState.RESTARTING: "warning"}.get(
+            state, "info"
+        )  # type: ignore[assignment]
+        what = f"plan={record.key.topology()} epoch={record.epoch} from={record.state.value} to={state.value}"
+        return [LogLine(level, f"plan state changed {what} reason={reason!r}")]
+
+    def _change(self, record: PlanRecord, **changes: object) -> None:
+        self.plans[record.key] = msgspec.structs.replace(record, **changes)
+
+
+RUNS = (PlanState.ACTIVE, PlanState.INACTIVE, PlanState.UPDATING, PlanState.REBALANCING, PlanState.DRAINING)
+"""States in which a topology of the plan works, but for moments of a change that must be made in place."""
+
+
+def _interrupts(before: PlanState, after: PlanState | None, signal: Signal) -> bool:
+    """True when a plan that ran does not, or the driver says why it ended."""
+    if before in RUNS and after not in RUNS:
+        return True
+    return signal in (Signal.RESTARTED, Signal.GIVEN_UP)
+
+
+def _own(record: PlanRecord, reports: Mapping[tuple[PlanKey, int], TopologyReport]) -> TopologyReport | None:
+    """The report on the plan's present topology."""
+    report = reports.get((record.key, record.epoch))
+    return report if report is not None and record.owns(report) else None
+
+
+def _reports(driver: Member[RegisterDriver] | None) -> tuple[TopologyReport, ...]:
+    return driver.latest.topologies if driver is not None else ()
+
+
+def describe_task(task: Member[RegisterTask]) -> str:
+    """A task for people: its number, host and process."""
+    latest = task.latest
+    return f"task {latest.task} on {latest.host} (process {latest.process_id})"

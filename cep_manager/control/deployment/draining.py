@@ -1,0 +1,175 @@
+"""Undeploying without losing what was accepted: a plan takes nothing in, works off what it has, then goes. Pure.
+
+undeploy ──▶ takes nothing in ──▶ every worker has handed over what it accepted ──▶ stages come to rest ──▶ removed
+             (kept in the list,    (also those that are away: they are waited for)   (exactly once: results
+              told to workers)                                                         are with their sinks)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Literal
+
+import msgspec
+
+from cep_common.ids import PlanKey
+from cep_common.messages import RegisterWorker, WorkerPlanReport
+from cep_common.task_messages import RegisterTask
+from cep_manager.control.deployment.state_transfer import AT_REST, Tasks
+from cep_manager.control.instructions import Instruction, RemoveDrained
+from cep_manager.control.members import Member, Members, has_left, is_secured, undelivered_results, waiting_events
+from cep_manager.plans.record import PlanRecord
+
+Worker = Member[RegisterWorker]
+
+MOST_NAMED = 3
+"""So many workers are named in a reason."""
+
+
+class Unprocessed(msgspec.Struct, frozen=True):
+    """What workers have of a plan: `events` that they accepted and its topology has not taken over, `results` that wait
+    for their checkpoint or for sinks, both also at workers that are `away`, which have `away_events` of the events."""
+
+    events: int = 0
+    results: int = 0
+    away_events: int = 0
+    away: tuple[str, ...] = ()
+
+
+class DrainStep(msgspec.Struct, frozen=True):
+    """What a plan that is being drained does now: `work`, `rest` (its stages finish what they have) or `through`; and
+    the reason for people."""
+
+    name: Literal["work", "rest", "through"]
+    reason: str = ""
+
+
+def unprocessed(key: PlanKey, live: Iterable[Worker], away: Iterable[Worker], first_epoch: int = 0) -> Unprocessed:
+    """Return what workers said last of the plan.
+
+    Args:
+        key: The plan.
+        live: The workers that are heard.
+        away: Those that are not heard any more.
+        first_epoch: The epoch under which the plan was deployed. What workers said of earlier ones is about another
+            plan, which had its name before. 0: not known, all counts.
+    """
+    here = [report for worker in live for report in _reports(worker, key, first_epoch)]
+    return unprocessed_of(key, here, away, first_epoch)
+
+
+def unprocessed_of(
+    key: PlanKey, here: Iterable[WorkerPlanReport], away: Iterable[Worker], first_epoch: int = 0
+) -> Unprocessed:
+    """Return what workers said last of the plan; `here` is what those say that are heard, the rest as for
+    `unprocessed`."""
+    here = [report for report in here if report.epoch >= first_epoch]
+    gone = [(worker, report) for worker in away for report in _reports(worker, key, first_epoch) if has_left(report)]
+    away_events = sum(waiting_events(report) for _, report in gone)
+    return Unprocessed(
+        events=sum(map(waiting_events, here)) + away_events,
+        results=sum(map(undelivered_results, (*here, *(report for _, report in gone)))),
+        away_events=away_events,
+        away=tuple(worker.latest.worker for worker, _ in gone),
+    )
+
+
+def awaited_workers(
+    key: PlanKey, live: Iterable[Worker], away: Iterable[Worker], first_epoch: int = 0
+) -> tuple[str, ...]:
+    """Return the names of the workers that may have events of the plan when it is about to be drained: all that are
+    live, since they may be accepting some right now. The arguments are those of `unprocessed`."""
+    names = {worker.latest.worker for worker in live}
+    for worker in away:
+        names |= {worker.latest.worker for report in _reports(worker, key, first_epoch) if has_left(report)}
+    return tuple(sorted(names))
+
+
+def _reports(worker: Worker, key: PlanKey, first_epoch: int) -> list[WorkerPlanReport]:
+    return [report for report in worker.latest.plans if report.key == key and report.epoch >= first_epoch]
+
+
+def drain(
+    record: PlanRecord, members: Members, now_ms: int, *, knows_all: bool
+) -> tuple[PlanRecord, list[Instruction]]:
+    """Return the plan, which is being undeployed, after a look at what is left of it, and its removal when that is
+    nothing. Unless the manager `knows_all` workers, some that it has not heard yet may have events."""
+    live = members.live_by_name(now_ms)
+    # A worker that came back with another folder does not bring back the events that it had.
+    live = {name: worker for name, worker in live.items() if name not in members.away_workers}
+    awaited = tuple(name for name in record.draining or () if name not in live or not _is_done(live[name], record))
+    record = msgspec.structs.replace(record, draining=awaited)
+    step = drain_step(record, live, members.away_workers, members.tasks.get(record.key, {}))
+    if step.name != "through":
+        return msgspec.structs.replace(record, drain_reason=step.reason, rests=step.name == "rest"), []
+    if not knows_all:
+        return msgspec.structs.replace(record, drain_reason="workers have not all been heard yet"), []
+    return msgspec.structs.replace(record, drain_reason="nothing of it is left", goes=True), [RemoveDrained(record.key)]
+
+
+def drain_step(record: PlanRecord, live: Mapping[str, Worker], away: Mapping[str, Worker], tasks: Tasks) -> DrainStep:
+    """What comes next; `live` are the workers that are heard, `away` those that are not and may have events."""
+    missing = [name for name in record.draining or () if name not in live]
+    if missing:
+        return DrainStep("work", _away_reason(missing, record, away))
+    reports = {name: _report(worker, record) for name, worker in live.items()}
+    unsure = [name for name, report in reports.items() if report is None or report.takes_in]
+    if unsure:
+        return DrainStep("work", f"its intake at {_named(unsure)} is about to stop")
+    said = [report for report in reports.values() if report is not None]
+    events = sum(map(waiting_events, said))
+    if events:
+        return DrainStep("work", f"{events:,} accepted events wait for its topology")
+    if record.compiled is not None and record.compiled.delivery == "exactly-once":
+        return _exactly_once(said)
+    heard = [task.latest for number, task in sorted(tasks.items()) if number[0] == record.epoch]
+    if len(heard) < record.workers:
+        if all(map(is_secured, said)):
+            return _deliver(said)
+        return DrainStep("work", "its topology does not run, and must work off events that it had taken over")
+    delivered = _deliver(said)
+    if _at_rest(heard) or delivered.name != "through":
+        return delivered  # stages do not come to rest while workers cannot take their results
+    return DrainStep("rest", "its stages work off what they have taken in")
+
+
+def _deliver(said: Collection[WorkerPlanReport]) -> DrainStep:
+    """Sinks have all results, or these wait for them."""
+    results = sum(map(undelivered_results, said))
+    return DrainStep("rest", f"{results:,} results wait for their sinks") if results else DrainStep("through")
+
+
+def _exactly_once(said: Collection[WorkerPlanReport]) -> DrainStep:
+    """Results stand once a checkpoint holds the events that they came from."""
+    if not all(map(is_secured, said)):
+        return DrainStep("work", "the last events wait for their checkpoint")
+    results = sum(report.held.released_events for report in said if report.held is not None)
+    return DrainStep("work", f"{results:,} results wait for their sinks") if results else DrainStep("through")
+
+
+def _at_rest(tasks: Iterable[RegisterTask]) -> bool:
+    return all(task.hand_over in AT_REST for task in tasks)
+
+
+def _is_done(worker: Worker, record: PlanRecord) -> bool:
+    report = _report(worker, record)
+    return report is not None and not report.takes_in and not has_left(report)
+
+
+def _report(worker: Worker, record: PlanRecord) -> WorkerPlanReport | None:
+    found = (one for one in worker.latest.plans if (one.key, one.epoch) == (record.key, record.epoch))
+    return next(found, None)
+
+
+def _away_reason(missing: list[str], record: PlanRecord, away: Mapping[str, Worker]) -> str:
+    gone = [away[name] for name in missing if name in away]
+    events = unprocessed(record.key, (), gone, record.first_epoch).events
+    has = f"with {events:,} accepted events" if events else "and may have accepted events"
+    verb = "is" if len(missing) == 1 else "are"
+    return f"{_named(missing)} {verb} away {has}: start it again, or undeploy with discard to drop them"
+
+
+def _named(names: list[str]) -> str:
+    shown = ", ".join(sorted(names)[:MOST_NAMED])
+    more = len(names) - MOST_NAMED
+    return f"worker{'s' if len(names) > 1 else ''} {shown}" + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,81 @@
+"""How state goes from a running topology to the one that is to take its place. Pure.
+
+former   work ─▶ pause ─▶ quiet: nothing is under way ─▶ give ─▶ given ──────────────▶ killed
+trial    stand-by ────────────────────────────────────────────▶ fetches ─▶ restored ─▶ work
+
+Instances have the same names in both, so each state goes from an instance to its namesake, wherever that runs now. What
+the tasks report says how far it has got; a manager that has just started reads it there. Events wait in the workers
+meanwhile, and what was worked on is acknowledged before the cut: no event is in the state and sent again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from cep_common.task_messages import HandOver, RegisterTask, StateSource, TaskOrder
+from cep_manager.control.members import Member
+from cep_manager.plans.record import PlanRecord, Trial
+
+Tasks = Mapping[tuple[int, int], Member[RegisterTask]]
+"""The tasks of a plan, by epoch and number."""
+
+LONGEST_MS = 30_000
+"""A former topology works on when its state has not been moved by then."""
+
+
+AT_REST: frozenset[HandOver] = frozenset({"quiet", "given"})
+"""What paused tasks say once nothing of theirs is under way any more."""
+
+
+class Progress(msgspec.Struct, frozen=True):
+    """How far a trial has got: `live` of its tasks are heard, `restored` have the state of the former topology; of the
+    tasks of that, so many are `at_rest`."""
+
+    live: int
+    restored: int
+    at_rest: int
+
+
+def moves_state(record: PlanRecord) -> bool:
+    """True when the topology that runs has a state to go on with. Stages that the new one has too hand theirs over;
+    where their queries differ, what is the same in them is taken, and the tasks tell what was not."""
+    return record.compiled is not None
+
+
+def progress(record: PlanRecord, trial: Trial, tasks: Tasks, lease_ms: int, now_ms: int) -> Progress:
+    """What is heard of a trial's tasks, and of those that it comes after."""
+    at_rest = sum(task.latest.hand_over in AT_REST for task in _of(tasks, record.epoch))
+    heard = [task for task in _of(tasks, trial.version.epoch) if task.live(now_ms, lease_ms)]
+    return Progress(len(heard), sum(task.latest.hand_over == "restored" for task in heard), at_rest)
+
+
+def order(record: PlanRecord, epoch: int, tasks: Tasks) -> tuple[TaskOrder, tuple[StateSource, ...]]:
+    """What a task of `epoch` shall do now, and where one that stands by gets its state."""
+    trial = record.trial
+    if trial is None:
+        return "work", ()
+    former = _of(tasks, record.epoch)
+    steps = [task.latest.hand_over for task in former]
+    # A task that had to pause for an earlier manager process stays so: its state may have been fetched already.
+    begun = moves_state(record) and (trial.moving_since_ms is not None or not AT_REST.isdisjoint(steps))
+    whole = begun and len(former) == record.workers
+    if epoch == trial.version.epoch:
+        return "stand-by", _sources(former) if whole and set(steps) == {"given"} else ()
+    if not begun:
+        return "work", ()
+    return "give" if whole and AT_REST.issuperset(steps) else "pause", ()
+
+
+def _of(tasks: Tasks, epoch: int) -> list[Member[RegisterTask]]:
+    return [tasks[task] for task in sorted(tasks) if task[0] == epoch]
+
+
+def _sources(former: list[Member[RegisterTask]]) -> tuple[StateSource, ...]:
+    return tuple(
+        StateSource(task.latest.epoch, component.instance, task.latest.state_endpoint)
+        for task in former
+        for component in task.latest.components
+        if task.latest.state_endpoint is not None
+    )

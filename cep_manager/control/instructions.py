@@ -1,0 +1,70 @@
+"""What decisions ask the manager's shell to do. Decisions themselves do no I/O."""
+
+from __future__ import annotations
+
+import logging
+from typing import Literal
+
+import msgspec
+
+from cep_common.checkpoint_messages import ClearCheckpoints, DeleteSavepoint, TakeSavepoint
+from cep_common.driver_messages import KillTopology, RenamePlan, SubmitTopology
+from cep_common.ids import PlanKey
+from cep_manager.plans.record import PlanVersion
+
+DriverOrder = SubmitTopology | KillTopology | RenamePlan | TakeSavepoint | DeleteSavepoint | ClearCheckpoints
+"""What a driver is told to do; each bears the token under which the manager leads."""
+
+_LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+
+
+class LogLine(msgspec.Struct, frozen=True):
+    """Write one line to the log."""
+
+    level: Literal["info", "warning", "error"]
+    text: str
+
+    def write(self, logger: logging.Logger) -> None:
+        """The line is in the log."""
+        logger.log(_LEVELS[self.level], "%s", self.text, stacklevel=2)
+
+
+class PushToDriver(msgspec.Struct, frozen=True):
+    """Send `message` to the driver at `peer` (its routing id)."""
+
+    peer: bytes
+    message: DriverOrder
+
+
+class RaiseEpoch(msgspec.Struct, frozen=True):
+    """Count the plan's epoch up in the plan store, to one above `above`, then report it with `epoch_raised`."""
+
+    key: PlanKey
+    above: int = 0
+
+
+class SettleChange(msgspec.Struct, frozen=True):
+    """Keep in the plan store that the plan is what `in_force` says, and forget what it was before the change whose last
+    epoch was `epoch`."""
+
+    key: PlanKey
+    epoch: int
+    in_force: PlanVersion
+
+
+class NoteBegun(msgspec.Struct, frozen=True):
+    """Keep in the plan store that the plan has run under `epoch`, so that it does not begin again from where it was
+    told to."""
+
+    key: PlanKey
+    epoch: int
+
+
+class RemoveDrained(msgspec.Struct, frozen=True):
+    """Remove the plan from the plan store, as nothing of it is left to be worked off, then report it with
+    `remove_plan`, or with `not_removed`."""
+
+    key: PlanKey
+
+
+Instruction = LogLine | PushToDriver | RaiseEpoch | SettleChange | NoteBegun | RemoveDrained

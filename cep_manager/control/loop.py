@@ -1,0 +1,431 @@
+"""The manager's control loop: one thread that owns the control socket and all decisions, so that no heartbeat ever
+waits for the web or the database.
+
+Readers take the snapshot of the moment; commands from other threads are queued and answered through futures. What the
+database must do is done by a thread of its own, which reports back through the same queue.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import socket
+import threading
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+
+import msgspec
+import zmq
+
+from cep_common.clock import Clock
+from cep_common.driver_messages import DriverRegistered
+from cep_common.errors import DecodeError, PortInUseError, UnauthorisedError
+from cep_common.ids import PlanKey
+from cep_common.insight.door import Insight, open_door
+from cep_common.messages import Message, Rejected, RemovedPlan, WorkerRegistered
+from cep_common.paced_log import PacedLog
+from cep_common.priority import raise_priority
+from cep_common.security.context import GuardedContext, open_context
+from cep_common.security.roles import Role
+from cep_common.task_messages import StatisticsLevel, TaskRegistered
+from cep_common.transport import ControlServer
+from cep_manager.config import ManagerConfig
+from cep_manager.control.command_queue import Command, CommandQueue
+from cep_manager.control.control_plane import ControlPlane
+from cep_manager.control.instructions import (
+    DriverOrder,
+    Instruction,
+    LogLine,
+    NoteBegun,
+    PushToDriver,
+    RaiseEpoch,
+    RemoveDrained,
+    SettleChange,
+)
+from cep_manager.control.snapshot import Snapshot
+from cep_manager.election.leadership import Leadership, Led, Resigned, Standing
+from cep_manager.errors import ManagerUnavailableError, NotLeaderError, StoreError
+from cep_manager.persistence.database import Database
+from cep_manager.plans.record import PlanToRun
+from cep_manager.plans.store import PlanStore, StoredVersion, WriteRight
+
+logger = logging.getLogger(__name__)
+paced_logger = PacedLog(logger)
+
+MESSAGES_AT_ONCE = 1_000
+"""After so many messages the loop looks at its commands and the time, however many more are waiting."""
+
+SETTLE_S, SETTLE_STEP_S = 10.0, 0.1
+"""How long a start waits until it is clear who leads, and how often it looks whether the loop lives."""
+
+NOTED_S = 10.0
+"""So long a command waits until the plan store has been told what it must know before."""
+
+REVISION_BITS = 32
+"""A leader can change its plan list so many times (2 to the power of it) before its revisions meet the next one's."""
+
+
+class ManagerService:
+    """The control loop. `start` and `stop` are called by one thread; everything else by any."""
+
+    def __init__(
+        self,
+        config: ManagerConfig,
+        database: Database,
+        clock: Clock,
+        read_plans: Callable[[PlanStore], tuple[PlanToRun, ...]],
+        insight: Insight | None = None,
+    ) -> None:
+        """The control port is bound; nothing is answered before `start`. When this manager comes to lead, what
+        `read_plans` gives is to run. Other managers may read what `insight` tells. Raises PortInUseError that names the
+        configuration's key."""
+        self._config = config
+        self._store = store = PlanStore(database)
+        self._clock = clock
+        self._context = open_context(config.security, Role.MANAGER, {"host": config.host})
+        try:
+            self._server = ControlServer(self._context, config.host, config.control.port)
+        except PortInUseError as error:
+            self._context.destroy(linger=0)
+            raise PortInUseError(f"{error.message}; set control.port (and host) to a free one") from error
+        self._system = store.system()
+        self._removed: tuple[RemovedPlan, ...] = ()
+        """The plans that had been undeployed when the store was read last."""
+        self._token, self._plane = 0, self._new_plane(0)
+        self._tell()
+        self._commands = CommandQueue(self._wake)
+        self._wake_reader, self._wake_writer = socket.socketpair()
+        self._wake_reader.settimeout(0.0)
+        self._wake_writer.settimeout(0.0)
+        control = config.control_endpoint()
+        self._door = open_door(self._context, Role.MANAGER, config.host, config.log, insight, control.host)
+        address = self._door.address if self._door is not None else None
+        self._read_plans = read_plans
+        self._leadership = Leadership(config, database, clock, self._read_store, self._wake, address)
+        self._store_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="plan-store")
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="control-loop", daemon=True)
+
+    @property
+    def context(self) -> GuardedContext:
+        """For sockets of other threads; it ends with `stop`."""
+        return self._context
+
+    def start(self) -> None:
+        """The control plane answers: as the leader, or naming the leader when there is another."""
+        self._thread.start()
+        waits = range(int(SETTLE_S / SETTLE_STEP_S))
+        any(self._leadership.wait_settled(SETTLE_STEP_S) or not self.alive() for _ in waits)
+
+    def stop(self) -> None:
+        """The loop has ended and every socket is closed; commands still queued have failed."""
+        self._stopping.set()
+        self._commands.close()
+        self._wake()
+        if self._thread.ident is not None:
+            self._thread.join()
+        else:
+            self._server.close()
+        self._store_thread.shutdown(wait=True)
+        self._leadership.close()
+        self._wake_reader.close()
+        self._wake_writer.close()
+        if self._door is not None:
+            self._door.close()
+        self._context.destroy(linger=0)
+
+    def alive(self) -> bool:
+        """True while the loop runs."""
+        return self._thread.is_alive() and not self._stopping.is_set()
+
+    @property
+    def store(self) -> PlanStore:
+        """Where plans are kept; it can be written as long as this manager leads."""
+        return self._store
+
+    def leads(self) -> bool:
+        """True while this manager leads, and the snapshot shows what it leads."""
+        return self.led() is not None
+
+    def led(self) -> Snapshot | None:
+        """The snapshot, of a manager that leads; None: this one does not, or knows only a part of its plans yet."""
+        token, snapshot = self._told
+        return snapshot if self._leadership.leads() and token == self._leadership.token() else None
+
+    def standing(self) -> Standing:
+        """Who leads, and which managers there are."""
+        return self._leadership.standing
+
+    def snapshot(self) -> Snapshot:
+        """What the loop knew last; at most a tick old while it lives."""
+        return self._told[1]
+
+    def together(self) -> AbstractContextManager[None]:
+        """Tell the loop of all that this thread does within the block at its end, or of nothing when an error ends it.
+        Raises ManagerUnavailableError."""
+        return self._commands.together()
+
+    def put_plan(self, plan: PlanToRun) -> None:
+        """The stored plan should run, and snapshots show it. Raises ManagerUnavailableError."""
+        self._commands.do(lambda now_ms: self._plane.put_plan(plan, now_ms))
+
+    def remove_plan(self, key: PlanKey, drain: bool = False) -> None:
+        """The plan should not run, and snapshots do not show it. When it is to `drain`, its topology works off what it
+        has taken in before it ends. Raises ManagerUnavailableError."""
+        self._commands.do(lambda now_ms: self._plane.remove_plan(key, now_ms, drain=drain))
+
+    def drain_plan(self, key: PlanKey, workers: tuple[str, ...] | None) -> None:
+        """The plan takes nothing in any more, and goes by itself when nothing of it is left in its topology and at
+        `workers`; None: it goes on after all. Raises ManagerUnavailableError."""
+        self._commands.do(lambda now_ms: self._plane.drain_plan(key, workers, now_ms))
+
+    def rename_plan(self, plan: PlanToRun) -> None:
+        """The plan has the name and the text of the stored one; what runs goes on. Raises ManagerUnavailableError."""
+        self._commands.do(lambda _: self._plane.rename_plan(plan))
+
+    def await_notes(self) -> None:
+        """Return once the plan store has been told all that the control loop wanted it to know so far. Raises
+        ManagerUnavailableError."""
+        try:
+            self._store_thread.submit(lambda: None).result(NOTED_S)
+        except (TimeoutError, RuntimeError) as error:
+            raise ManagerUnavailableError("the plan store does not answer in time; try again") from error
+
+    def set_intake(self, key: PlanKey, intake: bool) -> None:
+        """Workers take events in for the plan, or do not. Raises ManagerUnavailableError."""
+        self._commands.do(lambda _: self._plane.set_intake(key, intake))
+
+    def set_trace(self, key: PlanKey, trace: bool) -> None:
+        """Workers write the plan's events to their logs, or do not. Raises ManagerUnavailableError."""
+        self._commands.do(lambda _: self._plane.set_trace(key, trace))
+
+    def set_statistics(self, key: PlanKey, level: StatisticsLevel) -> None:
+        """The plan's stages count at that level from their next heartbeat on. Raises ManagerUnavailableError."""
+        self._commands.do(lambda _: self._plane.set_statistics(key, level))
+
+    def release(self, key: PlanKey, streams: tuple[str, ...]) -> None:
+        """The first events of these streams are not waited for. Raises ManagerUnavailableError."""
+        self._commands.do(lambda _: self._plane.release(key, streams))
+
+    def sample(self, key: PlanKey, components: tuple[str, ...], percent: float, for_ms: int) -> None:
+        """Events that go through the stages are told of for `for_ms`; `percent` 0: not any more. Raises
+        ManagerUnavailableError."""
+        self._commands.do(lambda now_ms: self._plane.sample(key, components, percent, for_ms, now_ms))
+
+    def set_origin(self, key: PlanKey, origin: str) -> None:
+        """The plan comes from the file that `origin` names. Raises ManagerUnavailableError."""
+        self._commands.do(lambda _: self._plane.set_origin(key, origin))
+
+    def restart_plan(self, key: PlanKey, epoch: int, restore: str = "", restore_epoch: int = 0) -> None:
+        """The plan is submitted anew under `epoch`, to begin from what `restore` says, as it was told under
+        `restore_epoch`. Raises ManagerUnavailableError."""
+        self._commands.do(lambda now_ms: self._plane.restart_plan(key, epoch, now_ms, restore, restore_epoch))
+
+    def order(self, order: DriverOrder) -> None:
+        """The driver is told to do that. Raises ManagerUnavailableError, NoDriverError."""
+        self._commands.do(lambda now_ms: self._plane.order(order, now_ms))
+
+    def adopt_worker(self, worker: str) -> None:
+        """The worker, which serves another system, is to serve this one. Raises ManagerUnavailableError."""
+        self._commands.do(lambda _: self._plane.adopt_worker(worker))
+
+    def _wake(self) -> None:
+        # A full pipe means that the loop is being woken already; a closed one that it has ended.
+        with contextlib.suppress(OSError):
+            self._wake_writer.send(b"w")
+
+    # ---- the loop's own thread -------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        raise_priority(self._config.control.priority)  # it judges heartbeats
+        try:
+            self._loop()
+        except Exception:
+            # The thread's border: `alive` is False from now on, and whoever runs the process ends it.
+            paced_logger.exception("control loop failed")
+        finally:
+            self._server.close()
+
+    def _loop(self) -> None:
+        poller = zmq.Poller()
+        poller.register(self._server.socket, zmq.POLLIN)
+        poller.register(self._wake_reader.fileno(), zmq.POLLIN)
+        tick_ms = max(10, self._config.control.heartbeat_ms // 4)
+        while not self._stopping.is_set():
+            poller.poll(min(tick_ms, self._leadership.wait_ms()))
+            self._drain_wakes()
+            self._follow_election()
+            self._take_messages()
+            answered = self._take_commands()
+            # Messages first, then time: whoever spoke before this moment is not taken for silent.
+            if self._leadership.leads():
+                self._carry_out(self._plane.tick(self._clock.monotonic_ms()))
+            self._tell()
+            for command in answered:
+                command.done.set_result(None)
+
+    def _follow_election(self) -> None:
+        changes = self._leadership.turn()
+        for change in changes:
+            match change:
+                case Led(token, plans):
+                    self._token, self._plane = token, self._new_plane(token)
+                    for plan in plans:
+                        self._carry_out(self._plane.put_plan(plan, self._clock.monotonic_ms()))
+                    self._store.lead(WriteRight(token, self._leadership.refused))
+                case Resigned():
+                    self._store.lead(None)
+                    self._token, self._plane = 0, self._new_plane(0)
+        if changes:  # whoever hears from the leader finds the plans that it knows
+            self._tell()
+        self._leadership.settle()
+
+    def _tell(self) -> None:
+        self._told = self._token, self._plane.snapshot(self._clock.monotonic_ms())
+
+    def _new_plane(self, token: int) -> ControlPlane:
+        config = self._config
+        return ControlPlane(
+            heartbeat_ms=config.control.heartbeat_ms,
+            lease_ms=config.control.lease_ms,
+            default_workers=config.topology.workers,
+            # The plan list's revision begins above all that an earlier leader can have given out.
+            revision=token << REVISION_BITS,
+            quotas=config.quotas,
+            ahead_ms=self._clock.now_ms() - self._clock.monotonic_ms(),
+            system=self._system,
+            removed=self._removed,
+            default_host=config.topology.host,
+        )
+
+    def _read_store(self) -> tuple[PlanToRun, ...]:
+        """Read what a leader begins with, in a thread of the election. Raises CepError."""
+        removed = self._store.removed()
+        plans = self._read_plans(self._store)
+        self._removed = removed
+        return plans
+
+    def _drain_wakes(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            while self._wake_reader.recv(4096):
+                pass
+
+    def _take_messages(self) -> None:
+        for _ in range(MESSAGES_AT_ONCE):
+            if not self._server.socket.poll(0):
+                return
+            try:
+                peer, envelope = self._server.receive()
+            except (DecodeError, UnauthorisedError) as error:
+                paced_logger.problem("message", "message refused reason=%r", error.message)
+                continue
+            if not self._leadership.leads():
+                self._server.send(peer, self._leadership.refusal(), envelope.correlation)
+                continue
+            try:
+                answer, instructions = self._plane.handle(peer, envelope.message, self._clock.monotonic_ms())
+            except Exception:
+                # The border of the loop: one message that trips a defect must not silence the registry for all.
+                paced_logger.exception("message failed type=%s", envelope.message.TYPE)
+                answer, instructions = Rejected(code="internal", reason="the manager failed; see its log"), []
+            self._server.send(peer, self._signed(answer), envelope.correlation)
+            self._carry_out(instructions)
+
+    def _signed(self, answer: Message) -> Message:
+        """The answer with what the peer must know of the managers."""
+        match answer:
+            case WorkerRegistered() | TaskRegistered():
+                return msgspec.structs.replace(answer, managers=self._leadership.managers())
+            case DriverRegistered():
+                known = {"managers": self._leadership.managers(), "token": self._leadership.token()}
+                return msgspec.structs.replace(answer, **known)
+        return answer
+
+    def _take_commands(self) -> list[Command]:
+        """Runs what is queued; gives the commands that are to be told so once the snapshot shows it."""
+        taken: list[Command] = []
+        for command in self._commands.take():
+            if not self._leadership.leads():
+                command.done.set_exception(NotLeaderError("this manager does not lead any more"))
+                continue
+            try:
+                self._carry_out(command.run(self._clock.monotonic_ms()))
+            except Exception as error:  # noqa: BLE001 - raised again where the command came from
+                command.done.set_exception(error)
+            else:
+                taken.append(command)
+        return taken
+
+    def _carry_out(self, instructions: Iterable[Instruction]) -> None:
+        for instruction in instructions:
+            match instruction:
+                case LogLine():
+                    instruction.write(logger)
+                case PushToDriver(peer, message):
+                    self._push(peer, message)
+                case RaiseEpoch(key, above):
+                    self._store_thread.submit(self._raise_epoch, key, above)
+                case SettleChange():
+                    self._store_thread.submit(self._settle, instruction)
+                case NoteBegun(key, epoch):
+                    self._store_thread.submit(self._note_begun, key, epoch)
+                case RemoveDrained(key):
+                    self._store_thread.submit(self._remove_drained, key)
+
+    def _push(self, peer: bytes, message: DriverOrder) -> None:
+        """An order goes to the driver, as long as this manager may give any."""
+        if self._leadership.leads():
+            self._server.send(peer, msgspec.structs.replace(message, token=self._leadership.token()))
+        else:
+            logger.warning("order not given, this manager does not lead: order=%s", message.TYPE)
+
+    # ---- the plan store's thread -----------------------------------------------------------------------------------
+
+    def _raise_epoch(self, key: PlanKey, above: int) -> None:
+        try:
+            epoch = self._store.raise_epoch(key, above)
+        except (StoreError, NotLeaderError) as error:
+            self._report_failure(key, error.message)
+        except Exception:
+            # The border of this thread: nobody waits for what it returns or raises.
+            logger.exception("epoch not raised plan=%s", key.topology())
+            self._report_failure(key, "the manager failed; see its log")
+        else:
+            self._commands.post(lambda now_ms: self._plane.epoch_raised(key, epoch, now_ms))
+
+    def _settle(self, change: SettleChange) -> None:
+        version = change.in_force
+        stored = StoredVersion(version.text, version.updated_ms, version.epoch, version.workers_asked)
+        try:
+            self._store.settle(change.key, change.epoch, stored)
+        except NotLeaderError as error:
+            logger.warning("change not settled plan=%s reason=%r", change.key.topology(), error.message)
+        except Exception:
+            # The border of this thread. A manager that starts with the change unsettled looks again how it stands.
+            logger.exception("change not settled plan=%s epoch=%d", change.key.topology(), change.epoch)
+
+    def _note_begun(self, key: PlanKey, epoch: int) -> None:
+        try:
+            self._store.begun(key, epoch)
+        except NotLeaderError as error:
+            logger.warning("beginning not noted plan=%s reason=%r", key.topology(), error.message)
+        except Exception:
+            # The border of this thread. A manager that comes to lead sees the plan run, and notes it then.
+            logger.exception("beginning not noted plan=%s epoch=%d", key.topology(), epoch)
+
+    def _remove_drained(self, key: PlanKey) -> None:
+        try:
+            self._store.remove(key, self._clock.now_ms())
+        except (StoreError, NotLeaderError) as error:
+            reason = error.message
+            self._commands.post(lambda _: self._plane.not_removed(key, reason))
+        except Exception:
+            # The border of this thread: the plan is asked for again.
+            logger.exception("drained plan not removed plan=%s", key.topology())
+            self._commands.post(lambda _: self._plane.not_removed(key, "the manager failed; see its log"))
+        else:
+            self._commands.post(lambda now_ms: self._plane.remove_plan(key, now_ms, drain=True))
+
+    def _report_failure(self, key: PlanKey, reason: str) -> None:
+        self._commands.post(lambda now_ms: self._plane.epoch_not_raised(key, reason, now_ms))

@@ -1,0 +1,97 @@
+"""Who may speak for a plan's topology: what is left of runs that are over is refused, or led out. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from cep_common.ids import PlanKey
+from cep_common.messages import EndpointRegistered, Message, RegisterEndpoint, Rejected, RequestEndpoint
+from cep_common.task_messages import RegisterTask, TaskRegistered
+from cep_manager.control.attempts import Attempts
+from cep_manager.control.deployment.deployments import RUNS, Deployments
+from cep_manager.control.members import Members
+from cep_manager.control.registry import Registry
+
+
+class RunFence:
+    """Asked before a message of a topology, or about one, is dealt with; workers speak for epochs, a topology's own
+    stages for one attempt of theirs."""
+
+    def __init__(
+        self, deployments: Deployments, members: Members, registry: Registry, heartbeat_ms: int, lease_ms: int
+    ) -> None:
+        self._deployments = deployments
+        self._members = members
+        self._registry = registry
+        self._heartbeat_ms = heartbeat_ms
+        self._lease_ms = lease_ms
+        self._attempts = Attempts()
+
+    def farewell(self, message: Message, now_ms: int) -> Message | None:
+        """The answer to a stage of a former epoch which the driver has still to end: it may take its last checkpoint,
+        and is known of no more. None for everyone else; who has given its state away is one of them."""
+        match message:
+            case RegisterTask(hand_over="") | RegisterEndpoint(role="receiver") | RequestEndpoint(role="worker"):
+                pass
+            case _:
+                return None
+        driver = self._members.live_driver(now_ms)
+        listed = driver.latest.topologies if driver is not None else ()
+        runs = any((report.key, report.epoch) == (message.key, message.epoch) for report in listed)
+        if not runs or self.refuse_epoch(message) is None:
+            return None
+        match message:
+            case RegisterTask():
+                record = self._deployments.plans.get(message.key)
+                level = record.statistics_level() if record is not None else "basic"
+                return TaskRegistered(self._heartbeat_ms, self._lease_ms, statistics=level)
+            case RegisterEndpoint():
+                return EndpointRegistered(self._heartbeat_ms, self._lease_ms)
+            case _:
+                return Rejected("no-endpoint", f"epoch {message.epoch} of {message.key.topology()} is being ended")
+
+    def refuse_run(self, message: RegisterEndpoint | RequestEndpoint | RegisterTask) -> Rejected | None:
+        """The refusal of what is left of an earlier run of a topology; a new one takes the place of the one before."""
+        refusal = self.refuse_epoch(message) or self._attempts.refuse(message.key, message.epoch, message.attempt)
+        if refusal is None:
+            self.attempt_heard(message.key, message.epoch, message.attempt)
+        return refusal
+
+    def attempt_heard(self, key: PlanKey, epoch: int, attempt: int) -> None:
+        """That attempt runs: what was heard of the tasks of an earlier one does not speak for those that come now."""
+        if self._attempts.heard(key, epoch, attempt):
+            self._members.forget_tasks(key, (epoch,))
+            self._registry.forget_receivers(key, epoch)
+
+    def refuse_epoch(self, message: RegisterEndpoint | RequestEndpoint | RegisterTask) -> Rejected | None:
+        """The refusal of who speaks of a plan that is not deployed, or of an epoch of it that does not run."""
+        key, epoch = message.key, message.epoch
+        record = self._deployments.plans.get(key)
+        if record is None:
+            return Rejected(code="unknown-plan", reason=f"{key.topology()} is not deployed")
+        if epoch in record.epochs():
+            return None
+        if epoch < max(record.epochs()):
+            reason = f"epoch {epoch} of {key.topology()} is over, the current one is {record.epoch}"
+            return Rejected(code="stale-epoch", reason=reason)
+        reason = f"epoch {epoch} of {key.topology()} was never given out, the current one is {record.epoch}"
+        return Rejected(code="unknown-epoch", reason=reason)
+
+    def await_receivers(self, message: RequestEndpoint, now_ms: int) -> Rejected | None:
+        """While a topology starts, receivers are given out once all of them are known: those that register first would
+        get every worker else, though one on a worker's own host is about to come."""
+        record = self._deployments.plans[message.key]
+        runs = message.epoch == record.epoch and record.state in RUNS
+        if message.role != "receiver" or (runs and now_ms - record.state_since_ms >= self._lease_ms):
+            return None
+        version = record.version() if message.epoch == record.epoch or record.trial is None else record.trial.version
+        expected = version.compiled.receiver_instances() if version is not None else 0
+        known = self._registry.receivers(message.key, message.epoch)
+        if known >= expected:
+            return None
+        reason = f"{known} of {expected} receivers of {message.key.topology()} have registered; ask again"
+        return Rejected(code="no-endpoint", reason=reason)
+
+    def keep(self, key: PlanKey, epochs: Collection[int]) -> None:
+        """The plan has these epochs only."""
+        self._attempts.keep(key, epochs)

@@ -1,0 +1,85 @@
+"""What the control loop knows at one moment, immutable, for readers in other threads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from cep_common.driver_messages import RegisterDriver
+from cep_common.ids import PlanKey
+from cep_common.messages import RegisterWorker, WorkerPlanReport
+from cep_common.task_messages import RegisterTask
+from cep_manager.control.members import Member
+from cep_manager.control.registry import EndpointRecord
+from cep_manager.control.worker_admission import Stranger
+from cep_manager.history.checkpoint_history import KnownCheckpoint
+from cep_manager.history.counter_history import History
+from cep_manager.history.errors import ErrorGroup
+from cep_manager.history.samples import PlanSamples
+from cep_manager.plans.record import PlanRecord
+
+PlanReports = list[tuple[Member[RegisterWorker], WorkerPlanReport]]
+
+
+class Snapshot(msgspec.Struct, frozen=True):
+    """`now_ms` is the monotonic time at which it was taken; all times of members are on the same clock.
+
+    `driver` may be silent: ask `Member.live`. `lost_workers` fell silent lately. `tasks` are those of
+    each plan's current epoch, by number. `histories` are what their instances have counted, by name, tasks of earlier
+    epochs included.
+    """
+
+    now_ms: int
+    lease_ms: int
+    revision: int
+    plans: dict[PlanKey, PlanRecord]
+    driver: Member[RegisterDriver] | None
+    driver_missing: str
+    workers: tuple[Member[RegisterWorker], ...]
+    lost_workers: tuple[Member[RegisterWorker], ...]
+    tasks: dict[PlanKey, tuple[Member[RegisterTask], ...]]
+    endpoints: tuple[EndpointRecord, ...]
+    histories: dict[PlanKey, Mapping[str, History]] = {}
+    deliveries: dict[PlanKey, History] = {}
+    """How many results of each plan sinks and listeners have got, by stream."""
+    errors: dict[PlanKey | None, tuple[ErrorGroup, ...]] = {}
+    """What went wrong, by plan (None: with processes, apart from plans), newest first."""
+    checkpoints: dict[PlanKey, tuple[KnownCheckpoint, ...]] = {}
+    """The checkpoints of each plan that are remembered, oldest first."""
+    samples: dict[PlanKey, PlanSamples] = {}
+    away_workers: tuple[Member[RegisterWorker], ...] = ()
+    """Workers that are gone, lately or not, and may still have events of a plan."""
+    strangers: tuple[Stranger, ...] = ()
+    """Workers that are refused, or that came back without what they had."""
+
+    _sorted: list[tuple[tuple[Member[RegisterWorker], ...], dict[PlanKey, PlanReports]]] = []
+    """What `workers` say, by plan, once somebody has asked for it."""
+
+    def reports_of(self, key: PlanKey) -> PlanReports:
+        """Return what workers, live or not, say of the plan. The first call sorts all that they say, so that a list of
+        a thousand plans does not look through it a thousand times."""
+        workers, reports = self._sorted[0] if self._sorted else ((), {})
+        if workers is not self.workers:
+            reports = {}
+            for worker in self.workers:
+                for report in worker.latest.plans:
+                    reports.setdefault(report.key, []).append((worker, report))
+            self._sorted[:] = [(self.workers, reports)]
+        return reports.get(key, [])
+
+    def key_named(self, tenant: int, name: str) -> PlanKey | None:
+        """Return the key of the deployed plan of that name."""
+        record = self.plans.get(PlanKey(tenant, name))
+        if record is not None and record.key.plan == name:
+            return record.key
+        return next((key for key in self.plans if (key.tenant, key.plan) == (tenant, name)), None)
+
+    def present_name(self, tenant: int, former: str) -> str:
+        """Return the name that the plan has now which was called `former` before; empty when there is none."""
+        found = (one.key for one in self.plans.values() if one.key.tenant == tenant and former in one.former_names)
+        return next((key.plan for key in found), "")
+
+    def live_workers(self) -> tuple[Member[RegisterWorker], ...]:
+        """Return the workers that are heard."""
+        return tuple(one for one in self.workers if one.live(self.now_ms, self.lease_ms))

@@ -1,0 +1,1 @@
+"""Which manager leads."""

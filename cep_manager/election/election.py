@@ -1,0 +1,401 @@
+"""Which manager leads: decided by each one for itself, from the lease in the database and its own clock. Pure.
+
+                 the lease is free, or has not moved for its length
+    STANDBY ──────────────────────────────────────────────────────▶ CLAIMING
+       ▲ ▲                                   another was quicker        │ claimed, under the next token
+       │ └──────────────────────────────────────────────────────────────┤
+       │       not confirmed in time, taken by another, or refused      ▼
+       ├──────────────────────────────────────────────────────────── PREPARING   (reads the plans)
+       │                                                                │
+       └───────────────────────────────────────────────────────────  LEADING
+
+No time of day is compared with that of another host. A leader counts its lease from the moment at which it *asked* the
+database to confirm it, a standby from the moment at which it *had seen* that confirmation: so the leader's ends first.
+A leader whose confirmations come late, as on a busy host, makes its lease longer. A standby that sees no confirmation
+probes the leader's port: if its process has ended, nobody has to wait for the end of the lease.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import msgspec
+
+from cep_common.ids import Endpoint
+from cep_common.lease import AdaptiveLease
+from cep_manager.control.instructions import LogLine
+
+MARGIN_PARTS = 10
+"""A leader gives up this part of its lease before the end: clocks of hosts may run so much faster or slower."""
+
+FORGET_AFTER_MS = 60_000
+"""A manager that has not been in the database for so long is not told of any more."""
+
+
+class Role(Enum):
+    """What a manager is."""
+
+    STANDBY = "standby"
+    CLAIMING = "claiming"
+    PREPARING = "preparing"
+    LEADING = "leading"
+
+
+class Signal(Enum):
+    """What a look at database or clock means for the lease."""
+
+    FREE = "free"
+    """It may be claimed."""
+    TAKEN = "taken"
+    """Another manager has it."""
+    OWN = "own"
+    """The database has confirmed it to this manager, and there is time left."""
+    READY = "ready"
+    """The plans were read."""
+    OVER = "over"
+    """Its time has run out, or something was refused, or nothing can be known."""
+
+
+MOVES: dict[tuple[Role, Signal], Role] = {
+    (Role.STANDBY, Signal.FREE): Role.CLAIMING,
+    (Role.STANDBY, Signal.TAKEN): Role.STANDBY,
+    (Role.STANDBY, Signal.OVER): Role.STANDBY,
+    (Role.CLAIMING, Signal.OWN): Role.PREPARING,
+    (Role.CLAIMING, Signal.TAKEN): Role.STANDBY,
+    (Role.CLAIMING, Signal.OVER): Role.STANDBY,
+    (Role.PREPARING, Signal.OWN): Role.PREPARING,
+    (Role.PREPARING, Signal.READY): Role.LEADING,
+    (Role.PREPARING, Signal.TAKEN): Role.STANDBY,
+    (Role.PREPARING, Signal.OVER): Role.STANDBY,
+    (Role.LEADING, Signal.OWN): Role.LEADING,
+    (Role.LEADING, Signal.TAKEN): Role.STANDBY,
+    (Role.LEADING, Signal.OVER): Role.STANDBY,
+}
+"""Every legal move; a signal that is not here comes too late for the role, and changes nothing."""
+
+HOLDS_LEASE = frozenset({Role.PREPARING, Role.LEADING})
+
+
+class Pace(msgspec.Struct, frozen=True):
+    """How often a leader has its lease confirmed and a standby looks at it, and how long it lasts: `lease_ms`, but
+    `alone_ms` when there is no other manager. Nobody waits then for its end, so a slow disk need not end it."""
+
+    heartbeat_ms: int
+    poll_ms: int
+    lease_ms: int
+    alone_ms: int
+
+
+def own_ms(lease_ms: int) -> int:
+    """How long a leader counts on a lease of this length, from when it asked for it."""
+    return lease_ms - lease_ms // MARGIN_PARTS
+
+
+class Manager(msgspec.Struct, frozen=True):
+    """A manager process: `instance` is unlike that of any other process, `control` and `http_address` are where it is
+    reached, `insight` is where other managers read its log (None: nowhere, or not known)."""
+
+    instance: str
+    control: Endpoint
+    http_address: str
+    insight: Endpoint | None = None
+
+
+class Lease(msgspec.Struct, frozen=True):
+    """The lease as it is in the database. `token` has grown with every change of leader, `beat` with every confirmation
+    since, `changes` with every write of plans. `holder` None: it was given back, or never taken. `since_ms` is the time
+    of day, by its holder's clock, at which it was taken: for people."""
+
+    token: int
+    holder: Manager | None
+    beat: int
+    lease_ms: int
+    since_ms: int
+    changes: int
+
+
+class LeaderChange(msgspec.Struct, frozen=True):
+    """`leader` took the lease over under `token` at the time of day `at_ms` without that `former` had given it back."""
+
+    at_ms: int
+    token: int
+    former: Endpoint
+    leader: Endpoint
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """What was found in the database: the lease, and every manager with the number of times that it has been there.
+    `done` says that the claim or the confirmation that was asked for has come about, and just now. `namesake` is the
+    process that had signed in at this manager's address before; empty: none, or this one."""
+
+    lease: Lease
+    done: bool = False
+    managers: tuple[tuple[Manager, int], ...] = ()
+    namesake: str = ""
+
+
+class Look(msgspec.Struct, frozen=True):
+    """Sign in, and see how the lease stands. After each of these requests tell `heard` or `failed`."""
+
+
+class Claim(msgspec.Struct, frozen=True):
+    """Take the lease for `lease_ms` under the next token, unless token or beat have moved; then as `Look`."""
+
+    token: int
+    beat: int
+    lease_ms: int
+
+
+class Confirm(msgspec.Struct, frozen=True):
+    """Count the beat of the lease up, and let it last for `lease_ms` from now on, if it is still held under `token`;
+    forget managers that have gone; then as `Look`."""
+
+    token: int
+    lease_ms: int
+    gone: tuple[tuple[Manager, int], ...] = ()
+
+
+class ProbeHolder(msgspec.Struct, frozen=True):
+    """Find out whether the holder of the lease still listens at `control`; if not, call `holder_gone`."""
+
+    token: int
+    beat: int
+    control: Endpoint
+
+
+class ReadPlans(msgspec.Struct, frozen=True):
+    """Read all plans, then tell `prepared` with `token`; 0: only have them at hand, there is nothing to tell."""
+
+    token: int
+
+
+class Lead(msgspec.Struct, frozen=True):
+    """Do a leader's work from now on, under `token`."""
+
+    token: int
+
+
+class Resign(msgspec.Struct, frozen=True):
+    """Do none of a leader's work any more."""
+
+    token: int
+
+
+Request = Look | Claim | Confirm
+Instruction = Request | ProbeHolder | ReadPlans | Lead | Resign | LogLine
+
+
+class Sight(msgspec.Struct, frozen=True):
+    """Another manager, or this one: when it was last known to be in the database (monotonic)."""
+
+    manager: Manager
+    beat: int
+    heard_ms: int
+
+
+class Election:
+    """One manager's part in the election. One thread uses it, all times are of one monotonic clock."""
+
+    def __init__(self, me: Manager, pace: Pace) -> None:
+        self._me = me
+        self._pace = pace
+        self.role = Role.STANDBY
+        self.token = 0
+        self.lease: Lease | None = None
+        self.sights: dict[Endpoint, Sight] = {}
+        self.problem = ""
+        self._delays = AdaptiveLease(pace.lease_ms, pace.heartbeat_ms)
+        self._confirmed_ms: int | None = None
+        self._gone: tuple[int, int] | None = None
+        self._until_ms = 0
+        self._asked: tuple[Request, int] | None = None
+        self._due_ms = 0
+        self._moved_ms = 0
+        self._complained = False
+
+    def leads(self, now_ms: int) -> bool:
+        """True while this manager may act as the leader: it was told to lead, and its lease has not run out."""
+        return self.role is Role.LEADING and now_ms < self._until_ms
+
+    def leader(self, now_ms: int) -> Manager | None:
+        """Who leads, as far as this manager knows; None when nobody is known to."""
+        if self.role is Role.LEADING:
+            return self._me if self.leads(now_ms) else None
+        lease = self.lease
+        if lease is None or lease.holder is None or self._is_mine(lease):
+            return None
+        return lease.holder if now_ms - self._moved_ms < lease.lease_ms else None
+
+    def is_settled(self, now_ms: int) -> bool:
+        """True when it is clear whether this manager leads."""
+        return self.leads(now_ms) or self.leader(now_ms) is not None
+
+    def wait_ms(self, now_ms: int) -> int:
+        """After how long `tick` has something to do, if nothing else happens before."""
+        until = [self._due_ms] if self._asked is None else []
+        if self.role in HOLDS_LEASE:
+            until.append(self._until_ms)
+        return max(0, min(until, default=now_ms + self._pace.poll_ms) - now_ms)
+
+    def tick(self, now_ms: int) -> list[Instruction]:
+        """What the passing of time asks for; call it before anything is done as a leader."""
+        instructions: list[Instruction] = []
+        if self.role in HOLDS_LEASE and now_ms >= self._until_ms:
+            reason = self.problem or "the database has not answered"
+            instructions += self._move(Signal.OVER, f"the lease was not confirmed in time: {reason}")
+        if self._asked is None and now_ms >= self._due_ms:
+            instructions += self._ask(now_ms)
+        return instructions
+
+    def heard(self, seen: Seen, now_ms: int) -> list[Instruction]:
+        """The database has answered the request that is under way."""
+        if self._asked is None:
+            return []
+        request, asked_ms = self._asked
+        self._asked = None
+        instructions = self._note(seen, now_ms)
+        lease, before = seen.lease, self.lease
+        first = before is None
+        moved = first or (before is not None and (before.token, before.beat) != (lease.token, lease.beat))
+        self.lease, self.problem = lease, ""
+        if moved:
+            self._moved_ms = now_ms
+        self._due_ms = now_ms + self._pace.poll_ms
+        signal = self._read(seen, request, asked_ms, now_ms, first)
+        reason = f"{_name(lease.holder)} leads under token {lease.token}" if signal is Signal.TAKEN else "it came late"
+        if signal is Signal.OWN:
+            self.token = lease.token
+            self._note_confirmation(request, now_ms)
+            self._until_ms = asked_ms + own_ms(lease.lease_ms)
+            self._due_ms = asked_ms + self._pace.heartbeat_ms
+        elif signal is Signal.TAKEN:
+            # An earlier claim may have come about unheard: then nobody else is to be waited for.
+            wait_ms = 0 if self._is_mine(lease) else lease.lease_ms
+            self._due_ms = min(self._due_ms, max(now_ms, self._moved_ms + wait_ms))
+            if first or (before is not None and before.changes != lease.changes):
+                instructions.append(ReadPlans(0))
+            if now_ms - self._moved_ms >= self._pace.heartbeat_ms and lease.holder is not None:
+                instructions.append(ProbeHolder(lease.token, lease.beat, lease.holder.control))
+        instructions += self._move(signal, reason)
+        if self.role is Role.CLAIMING:
+            instructions += self._ask(now_ms)
+        return instructions
+
+    def failed(self, reason: str, now_ms: int) -> list[Instruction]:
+        """The database could not be asked; whether it did what it was asked for is not known."""
+        if self._asked is None:
+            return []
+        self._asked = None
+        # A leader has little time: it asks again soon.
+        holds = self.role in HOLDS_LEASE
+        self._due_ms = now_ms + (self._pace.heartbeat_ms // 4 if holds else self._pace.poll_ms)
+        instructions: list[Instruction] = []
+        if not self.problem:
+            instructions.append(LogLine("warning", f"lease cannot be seen reason={reason!r}"))
+        self.problem = reason
+        return instructions if holds else [*instructions, *self._move(Signal.OVER, reason)]
+
+    def holder_gone(self, token: int, beat: int, now_ms: int) -> list[Instruction]:
+        """Claim the lease early: a probe has shown that its holder's process has ended.
+
+        `token` and `beat` are those of the probe; the claim fails if the lease has moved since.
+        """
+        lease = self.lease
+        if self.role is not Role.STANDBY or lease is None or (lease.token, lease.beat) != (token, beat):
+            return []
+        self._gone = token, beat
+        self._due_ms = now_ms
+        return [LogLine("warning", f"the manager that led has ended control={_name(lease.holder)} token={token}")]
+
+    def prepared(self, token: int, now_ms: int) -> list[Instruction]:
+        """The plans were read for `token`."""
+        if token != self.token or now_ms >= self._until_ms:
+            return []
+        return self._move(Signal.READY, "")
+
+    def refused(self, token: int, reason: str) -> list[Instruction]:
+        """Something that was done under `token` was refused, or failed for good: this manager must not lead."""
+        return self._move(Signal.OVER, reason) if token == self.token else []
+
+    def _ask(self, now_ms: int) -> list[Instruction]:
+        request: Request
+        lease = self.lease
+        if self.role in HOLDS_LEASE:
+            request = Confirm(self.token, self._length_ms(now_ms), self._departed(now_ms))
+            # It may come about unheard, and be shorter than what was confirmed before.
+            self._until_ms = min(self._until_ms, now_ms + own_ms(request.lease_ms))
+        elif lease is not None and (self.role is Role.CLAIMING or self._may_claim(lease, now_ms)):
+            # When beat or token have moved since they were last seen, the claim comes to nothing.
+            self._move(Signal.FREE, "")
+            request = Claim(lease.token, lease.beat, self._length_ms(now_ms))
+        else:
+            request = Look()
+        self._asked = (request, now_ms)
+        return [request]
+
+    def _length_ms(self, now_ms: int) -> int:
+        alone = all(control == self._me.control for control in self.sights)
+        return self._pace.alone_ms if alone else self._delays.ms(now_ms)
+
+    def _note_confirmation(self, request: Request, now_ms: int) -> None:
+        """Learn from the time between two confirmations how late they come."""
+        if isinstance(request, Confirm) and self._confirmed_ms is not None:
+            self._delays.heard(now_ms - self._confirmed_ms, now_ms)
+        self._confirmed_ms = now_ms
+
+    def _may_claim(self, lease: Lease, now_ms: int) -> bool:
+        gone = self._gone == (lease.token, lease.beat)
+        return gone or self._is_mine(lease) or now_ms - self._moved_ms >= lease.lease_ms
+
+    def _read(self, seen: Seen, request: Request, asked_ms: int, now_ms: int, first: bool) -> Signal:
+        """What the lease means for this manager now."""
+        lease = seen.lease
+        if isinstance(request, Look):
+            # Whoever had this very address before has ended: it can be listened on by one process only.
+            successor = first and lease.holder is not None and lease.holder.control == self._me.control
+            free = lease.holder is None or self._is_mine(lease) or successor
+            return Signal.FREE if free else Signal.TAKEN
+        if not seen.done:
+            return Signal.TAKEN
+        return Signal.OWN if now_ms < asked_ms + own_ms(lease.lease_ms) else Signal.OVER
+
+    def _move(self, signal: Signal, reason: str) -> list[Instruction]:
+        before, after = self.role, MOVES.get((self.role, signal))
+        if after is None:
+            return []
+        self.role = after
+        if before in HOLDS_LEASE and after is Role.STANDBY:
+            self._due_ms = min(self._due_ms, self._until_ms)
+            note = LogLine("warning", f"resigned token={self.token} reason={reason!r}")
+            return [Resign(self.token), note]
+        if (before, after) == (Role.CLAIMING, Role.PREPARING):
+            return [ReadPlans(self.token)]
+        if (before, after) == (Role.PREPARING, Role.LEADING):
+            return [LogLine("info", f"leads token={self.token}"), Lead(self.token)]
+        return []
+
+    def _note(self, seen: Seen, now_ms: int) -> list[Instruction]:
+        """Who is there; a silent one is told of for a while."""
+        before = self.sights
+        self.sights = {}
+        for manager, beat in seen.managers:
+            known = before.get(manager.control)
+            same = known is not None and (known.manager.instance, known.beat) == (manager.instance, beat)
+            heard_ms = known.heard_ms if known is not None and same else now_ms
+            self.sights[manager.control] = Sight(manager, beat, heard_ms)
+        if not seen.namesake or self.lease is None or self._complained:
+            return []
+        self._complained = True
+        advice = "give each manager its own (advertised_host, control.port)"
+        return [LogLine("error", f"another manager has this one's address control={_name(self._me)} advice={advice!r}")]
+
+    def _is_mine(self, lease: Lease) -> bool:
+        return lease.holder is not None and lease.holder.instance == self._me.instance
+
+    def _departed(self, now_ms: int) -> tuple[tuple[Manager, int], ...]:
+        sights = self.sights.values()
+        return tuple((one.manager, one.beat) for one in sights if now_ms - one.heard_ms >= FORGET_AFTER_MS)
+
+
+def _name(manager: Manager | None) -> str:
+    return f"{manager.control.host}:{manager.control.port}" if manager is not None else "nobody"

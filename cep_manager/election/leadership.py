@@ -1,0 +1,277 @@
+"""The election in a manager's process: asks the database in threads of its own, and says when to lead and to resign.
+
+The control loop calls `turn`; nothing here ever makes it wait.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+import uuid
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import msgspec
+
+from cep_common.clock import Clock
+from cep_common.errors import CepError
+from cep_common.ids import Endpoint, InsightAddress
+from cep_common.messages import Rejected
+from cep_common.paced_log import PacedLog
+from cep_common.priority import raise_priority
+from cep_common.probe import Probes
+from cep_manager.config import ManagerConfig
+from cep_manager.control.instructions import LogLine
+from cep_manager.election.election import (
+    Claim,
+    Confirm,
+    Election,
+    Instruction,
+    Lead,
+    LeaderChange,
+    Lease,
+    Look,
+    Manager,
+    Pace,
+    ProbeHolder,
+    ReadPlans,
+    Request,
+    Resign,
+    Sight,
+)
+from cep_manager.persistence.database import Database
+from cep_manager.persistence.lease_store import LeaseStore
+from cep_manager.plans.record import PlanToRun
+
+logger = logging.getLogger(__name__)
+paced_logger = PacedLog(logger)
+
+ALONE_LEASES = 5
+"""The lease of a manager that is alone lasts as long as so many others."""
+
+
+PROBE_POLL_MS = 20
+"""How often the answer to a probe is looked for."""
+
+
+class Standing(msgspec.Struct, frozen=True):
+    """How the election stands, for readers in other threads. `leader` None: nobody is known to lead. `token` and
+    `since_ms` (time of day) are the leader's; `sights` are all managers, at the monotonic time `now_ms`. `changes` are
+    those of leader that this manager has seen, the last ones."""
+
+    now_ms: int
+    me: Manager
+    leader: Manager | None = None
+    token: int = 0
+    since_ms: int = 0
+    sights: tuple[Sight, ...] = ()
+    problem: str = ""
+    changes: tuple[LeaderChange, ...] = ()
+
+
+MOST_CHANGES = 100
+"""So many changes of leader are remembered."""
+
+
+class Led(msgspec.Struct, frozen=True):
+    """This manager leads from now on under `token`, and these are the plans that should run."""
+
+    token: int
+    plans: tuple[PlanToRun, ...]
+
+
+class Resigned(msgspec.Struct, frozen=True):
+    """This manager does not lead any more."""
+
+
+class Leadership:
+    """One manager's part in the election. `turn`, `settle` and `close` are for the control loop's thread and the one
+    that ends it, all else for any."""
+
+    def __init__(
+        self,
+        config: ManagerConfig,
+        database: Database,
+        clock: Clock,
+        read_plans: Callable[[], tuple[PlanToRun, ...]],
+        wake: Callable[[], None],
+        insight: InsightAddress | None = None,
+    ) -> None:
+        """`read_plans` is called in a thread of its own and may raise CepError; `wake` when there is something for
+        `turn` to do. Other managers are told that they can read this one's log at `insight`."""
+        election = config.election
+        run, where = (insight.run, insight.endpoint) if insight is not None else (uuid.uuid4().hex, None)
+        self.me = Manager(run, config.control_endpoint(), config.http_address(), where)
+        self._named = config.manager_endpoints()
+        self._clock = clock
+        self._read_plans = read_plans
+        self._wake = wake
+        self._leases = LeaseStore(database, self.me, clock.now_ms)
+        lease_ms = election.lease_ms
+        pace = Pace(election.heartbeat_ms, election.poll_ms, lease_ms, ALONE_LEASES * lease_ms)
+        self._election = Election(self.me, pace)
+        self._plans: tuple[PlanToRun, ...] = ()
+        self._reports: queue.SimpleQueue[Callable[[int], list[Instruction]]] = queue.SimpleQueue()
+        self._lease_thread = ThreadPoolExecutor(
+            max_workers=1, thread_name_prefix="lease", initializer=raise_priority, initargs=(config.control.priority,)
+        )
+        self._plans_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="read-plans")
+        self._probes: Probes[tuple[int, int]] = Probes()
+        self._settled = threading.Event()
+        self._closed = False
+        self._changes: deque[LeaderChange] = deque(maxlen=MOST_CHANGES)
+        self._seen: Lease | None = None
+        self.standing = Standing(clock.monotonic_ms(), self.me)
+
+    def leads(self) -> bool:
+        """True while this manager may act as the leader; ask right before each act."""
+        return self._election.leads(self._clock.monotonic_ms())
+
+    def token(self) -> int:
+        """Under which token this manager leads, or last did."""
+        return self._election.token
+
+    def managers(self) -> tuple[Endpoint, ...]:
+        """The control planes of all managers that are known, this one first."""
+        seen = tuple(one.manager.control for one in self.standing.sights)
+        return tuple(dict.fromkeys((self.me.control, *seen, *self._named)))
+
+    def refusal(self) -> Rejected:
+        """What a manager that does not lead answers to whatever it is asked."""
+        leader = self._election.leader(self._clock.monotonic_ms())
+        if leader is None or leader.instance == self.me.instance:
+            return Rejected(code="not-leader", reason="no manager leads at the moment; ask again")
+        where = f"{leader.control.host}:{leader.control.port}"
+        return Rejected(code="not-leader", reason=f"the manager at {where} leads", leader=leader.control)
+
+    def wait_settled(self, timeout_s: float) -> bool:
+        """True once it was clear whether this manager leads; False when it is not within `timeout_s`."""
+        return self._settled.wait(timeout_s)
+
+    def refused(self, token: int, reason: str) -> None:
+        """Something was refused that this manager did under `token`: it resigns."""
+        self._report(lambda _: self._election.refused(token, reason))
+
+    def wait_ms(self) -> int:
+        """After how long `turn` is to be called at the latest."""
+        wait_ms = self._election.wait_ms(self._clock.monotonic_ms())
+        return min(wait_ms, PROBE_POLL_MS) if self._probes.pending else wait_ms
+
+    def turn(self) -> list[Led | Resigned]:
+        """What has come about; call it before anything is done as a leader, and often."""
+        changes: list[Led | Resigned] = []
+        # Time first: what came in while this process was held up does not count for more than it is.
+        self._carry_out(self._election.tick(self._clock.monotonic_ms()), changes)
+        now_ms = self._clock.monotonic_ms()
+        for token, beat in self._probes.refused(now_ms):
+            self._carry_out(self._election.holder_gone(token, beat, now_ms), changes)
+        while True:
+            try:
+                report = self._reports.get_nowait()
+            except queue.Empty:
+                break
+            self._carry_out(report(self._clock.monotonic_ms()), changes)
+        return changes
+
+    def settle(self) -> None:
+        """Other threads learn how the election stands, and whoever waits for it that it is clear whether this manager
+        leads, if it is; to be called when what `turn` told has been done, so that a leader's plans can be asked for."""
+        self._publish(self._clock.monotonic_ms())
+        if not self._settled.is_set() and self._election.is_settled(self._clock.monotonic_ms()):
+            self._settled.set()
+
+    def close(self) -> None:
+        """The lease is given back if it was held, so that another manager need not wait for its end; closing again does
+        nothing."""
+        if self._closed:
+            return
+        self._closed = True
+        self._probes.close()
+        self._plans_thread.shutdown(wait=True, cancel_futures=True)
+        self._lease_thread.submit(self._give_back, self._election.token)
+        self._lease_thread.shutdown(wait=True)
+
+    def _publish(self, now_ms: int) -> None:
+        election = self._election
+        leader = election.leader(now_ms)
+        lease = election.lease
+        self._note_change(lease)
+        self.standing = Standing(
+            now_ms=now_ms,
+            me=self.me,
+            leader=leader,
+            token=lease.token if lease is not None and leader is not None else 0,
+            since_ms=lease.since_ms if lease is not None and leader is not None else 0,
+            sights=tuple(election.sights[control] for control in sorted(election.sights)),
+            problem=election.problem,
+            changes=tuple(self._changes),
+        )
+
+    def _note_change(self, lease: Lease | None) -> None:
+        before, self._seen = self._seen, lease
+        if before is None or lease is None or before.holder is None or lease.holder is None:
+            return
+        if lease.token != before.token:
+            self._changes.append(LeaderChange(lease.since_ms, lease.token, before.holder.control, lease.holder.control))
+
+    def _carry_out(self, instructions: list[Instruction], changes: list[Led | Resigned]) -> None:
+        for instruction in instructions:
+            match instruction:
+                case Look() | Claim() | Confirm():
+                    self._lease_thread.submit(self._ask, instruction)
+                case ProbeHolder(token, beat, control):
+                    self._probes.begin((token, beat), control, self._clock.monotonic_ms())
+                case ReadPlans(token):
+                    self._plans_thread.submit(self._read, token)
+                case Lead(token):
+                    changes.append(Led(token, self._plans))
+                case Resign():
+                    changes.append(Resigned())
+                case LogLine():
+                    instruction.write(logger)
+
+    # ---- the database's threads ------------------------------------------------------------------------------------
+
+    def _report(self, report: Callable[[int], list[Instruction]]) -> None:
+        self._reports.put(report)
+        self._wake()
+
+    def _ask(self, request: Request) -> None:
+        try:
+            seen = self._leases.carry_out(request)
+        except CepError as error:
+            reason = error.message
+            self._report(lambda now_ms: self._election.failed(reason, now_ms))
+        except Exception:
+            # The border of this thread: nobody waits for what it returns or raises.
+            paced_logger.exception("lease not seen")
+            self._report(lambda now_ms: self._election.failed("the manager failed; see its log", now_ms))
+        else:
+            self._report(lambda now_ms: self._election.heard(seen, now_ms))
+
+    def _read(self, token: int) -> None:
+        try:
+            plans = self._read_plans()
+        except CepError as error:
+            paced_logger.problem("plans", "plans not read reason=%r", error.message)
+            self.refused(token, error.message)
+        except Exception:
+            # The border of this thread.
+            paced_logger.exception("plans not read")
+            self.refused(token, "the manager failed; see its log")
+        else:
+            paced_logger.over("plans", "plans can be read again")
+            if token:
+                self._report(lambda now_ms: self._prepared(token, plans, now_ms))
+
+    def _prepared(self, token: int, plans: tuple[PlanToRun, ...], now_ms: int) -> list[Instruction]:
+        self._plans = plans
+        return self._election.prepared(token, now_ms)
+
+    def _give_back(self, token: int) -> None:
+        try:
+            self._leases.give_back(token)
+        except CepError as error:
+            logger.warning("lease not given back, it ends by itself reason=%r", error.message)

@@ -1,1 +1,0 @@
-"""Errors of plans and processes: what is remembered of them, and how it is told."""

@@ -1,0 +1,297 @@
+"""The manager as the web sees it."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import logging
+import os
+import platform
+from collections.abc import Collection, Hashable
+
+from cep_common.clock import Clock
+from cep_common.ids import PlanKey
+from cep_common.insight.door import Insight
+from cep_common.process_time import process_up_ms
+from cep_manager.authoring.edits import EditPreviews
+from cep_manager.authoring.explanations import Explanations
+from cep_manager.authoring.language import describe_language
+from cep_manager.authoring.model import EditPreview, Language, Preview, Trial, Validation
+from cep_manager.authoring.processes import BoundedProcesses
+from cep_manager.authoring.trials import Trials
+from cep_manager.commands.folder_watch import PlanFolderWatch
+from cep_manager.commands.plan_commands import unknown_plan
+from cep_manager.commands.reaches import known_reaches
+from cep_manager.commands.sample_commands import SampleCommands
+from cep_manager.config import ManagerConfig
+from cep_manager.control.loop import ManagerService
+from cep_manager.control.snapshot import Snapshot
+from cep_manager.errors import NoWorkerError, UnknownWorkerError
+from cep_manager.events.model import EventFilter, EventStreamView, SentEvents
+from cep_manager.events.sending import own_authorization, send_events
+from cep_manager.events.streams import event_streams, find_stream, workers_of
+from cep_manager.events.tails import Tail, Tails, listen_with
+from cep_manager.graph.event_flow import EventFlow, event_flow
+from cep_manager.graph.model import TopologyGraph
+from cep_manager.graph.topology_graph import topology_graph
+from cep_manager.live.broadcaster import Broadcaster, Look, Watch
+from cep_manager.manager_view import (
+    Cluster,
+    ElectionView,
+    Health,
+    ManagerInfo,
+    Overview,
+    PlanDetails,
+    PlanSummary,
+)
+from cep_manager.monitoring.cluster import driver_view, election_view, endpoint_views, task_views, worker_views
+from cep_manager.monitoring.failed_events.asking import ErrorStores
+from cep_manager.monitoring.failed_events.model import DiscardedErrors, ErrorChoice, KeptErrors, ReplayedErrors
+from cep_manager.monitoring.logs.asking import asking
+from cep_manager.monitoring.logs.insights import Insights
+from cep_manager.monitoring.logs.processes import Known, known_processes, manager_id, own_process
+from cep_manager.monitoring.logs.standbys import other_managers
+from cep_manager.monitoring.metric_tables.history import PlanHistory, Wanted
+from cep_manager.monitoring.metric_tables.recorder import MetricRecorder
+from cep_manager.monitoring.metric_tables.writer import MetricTablesView
+from cep_manager.monitoring.set_aside.asking import AsideStores
+from cep_manager.monitoring.set_aside.model import AdoptedWorker, AsideList, DiscardedAside, RestoredAside
+from cep_manager.monitoring.status import plan_status
+from cep_manager.monitoring.worker_calls import live_workers
+from cep_manager.plans.compiled_plan import CompiledPlan
+from cep_manager.plans.record import PlanRecord
+from cep_manager.state_queries.model import StateList, StateQuestion, StateRows
+from cep_manager.state_queries.questions import StateQueries, state_list
+from siddhi.explanation import PlanExplanation
+from siddhi.trial.messages import TrialResult
+
+logger = logging.getLogger(__name__)
+
+
+class Manager(SampleCommands):
+    """Implements `ManagerView`: what is to be read here, the commands by inheritance. Any thread may call."""
+
+    def __init__(
+        self,
+        config: ManagerConfig,
+        database: str,
+        service: ManagerService,
+        clock: Clock,
+        insight: Insight | None = None,
+    ) -> None:
+        """`database` is its address, without a password; `insight` is what this process tells of itself."""
+        super().__init__(service.store, service, clock, config)
+        self._database = database
+        self._config = config
+        self._tails = Tails(config.tail, clock, listen_with(config.security))
+        self._broadcaster = Broadcaster(config.live_at_once())
+        processes = BoundedProcesses(config.trial)
+        self._trials = Trials(config.trial, config.scripts, clock, processes, self.compilers.check)
+        self._explanations = Explanations(config.trial, config.scripts, processes)
+        self._edits = EditPreviews(config.trial, config.scripts, processes, self._looked_at)
+        own = manager_id(config.control_endpoint())
+        self._insights = Insights(self._known_processes, asking(service.context), own, insight)
+        self._state_queries = StateQueries(asking(service.context), config.scripts)
+        self.folder = PlanFolderWatch(config.plan_folder, self)
+        self.recorder = MetricRecorder(config.metrics.tables, service.led, clock)
+
+    def plans(self, tenant: int, only: Collection[PlanKey] | None = None) -> tuple[PlanSummary, ...]:
+        snapshot = self._live_snapshot()
+        chosen = snapshot.plans if only is None else [key for key in only if key in snapshot.plans]
+        keys = sorted(key for key in chosen if key.tenant == tenant)
+        return tuple(_summary(snapshot, snapshot.plans[key]) for key in keys)
+
+    def plan(self, key: PlanKey) -> PlanDetails:
+        snapshot = self._live_snapshot()
+        record = _record(snapshot, key)
+        summary = _summary(snapshot, record)
+        return PlanDetails(
+            **{field: getattr(summary, field) for field in summary.__struct_fields__},
+            text=record.text,
+            imported=record.compiled.imported if record.compiled else (),
+            exported=record.compiled.exported if record.compiled else (),
+        )
+
+    def query_plan(self, key: PlanKey) -> str:
+        record = _record(self._live_snapshot(), key)
+        compiled = record.compiled or self.compilers.compile(record.text, looking=True)
+        return compiled.query_plan
+
+    def graph(self, key: PlanKey) -> TopologyGraph:
+        snapshot = self._live_snapshot()
+        _record(snapshot, key)
+        return topology_graph(snapshot, key)
+
+    def event_flow(self, tenant: int) -> EventFlow:
+        return event_flow(self._live_snapshot(), tenant)
+
+    def event_streams(self, tenant: int) -> tuple[EventStreamView, ...]:
+        return event_streams(self._live_snapshot(), tenant)
+
+    def open_tail(self, tenant: int, name: str, wanted: EventFilter | None) -> Tail:
+        snapshot = self._live_snapshot()
+        stream = find_stream(snapshot, tenant, "exported", name)
+        endpoints = tuple(one.egress for one in workers_of(snapshot, tenant, stream) if one.egress is not None)
+        if not endpoints:
+            raise NoWorkerError(f"no worker lets listeners in for {name}; see egress in their configuration")
+        return self._tails.open(endpoints, name, tenant, wanted)
+
+    def watch(self, name: Hashable, look: Look) -> Watch:
+        return self._broadcaster.watch(name, look)
+
+    def end_streams(self) -> None:
+        """Nobody is sent what changes any more."""
+        self._broadcaster.close()
+
+    def send_events(self, tenant: int, name: str, body: bytes, kind: str, authorization: str) -> SentEvents:
+        snapshot = self._live_snapshot()
+        stream = find_stream(snapshot, tenant, "imported", name)
+        shown = authorization or own_authorization(self._config.accounts.worker_token)
+        return send_events(workers_of(snapshot, tenant, stream), name, tenant, body, kind, shown)
+
+    def kept_errors(self, key: PlanKey, limit: int, authorization: str) -> KeptErrors:
+        return self._error_stores(key, authorization).listed(limit)
+
+    def replay_errors(self, key: PlanKey, choice: ErrorChoice, authorization: str) -> ReplayedErrors:
+        return self._error_stores(key, authorization).replay(choice)
+
+    def discard_errors(self, key: PlanKey, choice: ErrorChoice, authorization: str) -> DiscardedErrors:
+        return self._error_stores(key, authorization).discard(choice)
+
+    def set_aside(self, tenant: int, authorization: str) -> AsideList:
+        return self._aside_stores(tenant, authorization).listed()
+
+    def restore_aside(self, tenant: int, id_: str, authorization: str) -> RestoredAside:
+        return self._aside_stores(tenant, authorization).restore(id_)
+
+    def discard_aside(self, tenant: int, id_: str, authorization: str) -> DiscardedAside:
+        return self._aside_stores(tenant, authorization).discard(id_)
+
+    def adopt_worker(self, worker: str) -> AdoptedWorker:
+        snapshot = self._live_snapshot()
+        strangers = {one.report.worker: one.report for one in snapshot.strangers if one.kind == "other-system"}
+        if worker not in strangers:
+            raise UnknownWorkerError(
+                f"no worker named {worker} that serves another system is heard: see `cep status` for those that are"
+            )
+        self._service.adopt_worker(worker)
+        return AdoptedWorker(worker, strangers[worker].system)
+
+    def _aside_stores(self, tenant: int, authorization: str) -> AsideStores:
+        shown = authorization or own_authorization(self._config.accounts.worker_token)
+        return AsideStores(live_workers(self._live_snapshot(), "what it has set aside"), tenant, shown)
+
+    def _error_stores(self, key: PlanKey, authorization: str) -> ErrorStores:
+        snapshot = self._live_snapshot()
+        _record(snapshot, key)
+        shown = authorization or own_authorization(self._config.accounts.worker_token)
+        return ErrorStores(live_workers(snapshot, "its error store"), key, shown)
+
+    def validate(self, text: str) -> Validation:
+        return self.compilers.validate(text, known_reaches(self._service.led()))
+
+    def preview(self, tenant: int, text: str) -> Preview:
+        return self.compilers.preview(tenant, text)
+
+    def preview_edit(self, key: PlanKey, text: str) -> EditPreview:
+        snapshot = self._live_snapshot()
+        return self._edits.preview(snapshot, _record(snapshot, key), text)
+
+    def explain(self, text: str) -> PlanExplanation:
+        return self._explanations.explain(self._looked_at(text).query_plan)
+
+    def explain_plan(self, key: PlanKey) -> PlanExplanation:
+        return self._explanations.explain(self.query_plan(key))
+
+    def try_plan(self, trial: Trial) -> TrialResult:
+        return self._trials.run(trial)
+
+    def _looked_at(self, text: str) -> CompiledPlan:
+        return self.compilers.compile(text, looking=True)
+
+    def language(self) -> Language:
+        return describe_language(self._config.scripts)
+
+    def cluster(self) -> Cluster:
+        snapshot = self._live_snapshot()
+        return Cluster(
+            manager=self._info(),
+            driver=driver_view(snapshot),
+            driver_missing=snapshot.driver_missing,
+            workers=worker_views(snapshot),
+            tasks=task_views(snapshot),
+            endpoints=endpoint_views(snapshot),
+            file_problems=self.folder.problems(),
+            managers=self.election().managers,
+            metric_tables=self.metric_tables(),
+        )
+
+    def insights(self) -> Insights:
+        return self._insights
+
+    def state_list(self, key: PlanKey) -> StateList:
+        return state_list(_record(self._live_snapshot(), key))
+
+    def query_state(self, key: PlanKey, question: StateQuestion) -> StateRows:
+        snapshot = self._live_snapshot()
+        return self._state_queries.put(snapshot, _record(snapshot, key), question)
+
+    def _known_processes(self) -> tuple[Known, ...]:
+        own = own_process(self._config.control_endpoint(), os.getpid(), process_up_ms())
+        return (own, *other_managers(self._service.standing()), *known_processes(self._live_snapshot()))
+
+    def history(self, key: PlanKey, wanted: Wanted) -> PlanHistory:
+        return self.recorder.history(key, wanted)
+
+    def metric_tables(self) -> MetricTablesView:
+        return self.recorder.view()
+
+    def election(self) -> ElectionView:
+        return election_view(self._service.standing(), leads=self._service.leads())
+
+    def overview(self) -> Overview:
+        return Overview(now_ms=self._clock.now_ms(), manager=self._info(), snapshot=self._live_snapshot())
+
+    def health(self) -> Health:
+        age_ms = self._clock.monotonic_ms() - self._service.snapshot().now_ms
+        leads = self._service.leads()
+        if not self._service.alive():
+            return Health(ok=False, message="the control loop has stopped", loop_age_ms=age_ms, leads=False)
+        if age_ms >= self._config.control.lease_ms:
+            message = f"the control loop has not moved for {age_ms} ms"
+            return Health(ok=False, message=message, loop_age_ms=age_ms, leads=leads)
+        return Health(ok=True, message="ok" if leads else "ok: stands by", loop_age_ms=age_ms, leads=leads)
+
+    def _info(self) -> ManagerInfo:
+        return ManagerInfo(
+            host=self._config.host,
+            control_port=self._config.control.port,
+            process_id=os.getpid(),
+            up_ms=process_up_ms(),
+            version=importlib.metadata.version("cep-on-spark"),
+            python=platform.python_version(),
+            database=self._database,
+            lease_ms=self._config.control.lease_ms,
+            heartbeat_ms=self._config.control.heartbeat_ms,
+            insecure=self._config.security.insecure,
+            database_problem=self._service.store.database_problem(),
+        )
+
+
+def _summary(snapshot: Snapshot, record: PlanRecord) -> PlanSummary:
+    return PlanSummary(
+        plan=record.key.plan,
+        tenant=record.key.tenant,
+        topology=record.key.topology(),
+        description=record.compiled.description if record.compiled else "",
+        epoch=record.epoch,
+        created_ms=record.created_ms,
+        updated_ms=record.updated_ms,
+        status=plan_status(snapshot, record.key),
+    )
+
+
+def _record(snapshot: Snapshot, key: PlanKey) -> PlanRecord:
+    record = snapshot.plans.get(key)
+    if record is None:
+        raise unknown_plan(key)
+    return record

@@ -1,0 +1,220 @@
+"""What a plan's page and a stage's page tell. REST gives these structs out as they are.
+
+Times of day are milliseconds since 1970, lengths of time milliseconds; what cannot be told is None.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from cep_common.messages import Delivery
+from cep_common.task_messages import ComponentKind, HeldState, SampledEvent, SampleOrder
+from cep_manager.graph.model import Connection
+from cep_manager.history.errors import ErrorGroup
+from cep_manager.monitoring.status import PlanStatus
+from cep_manager.plans.compiled_plan import PlannedQuery
+
+WindowName = Literal["10m", "3h", "1d", "all"]
+"""The windows that statistics are kept for."""
+
+
+class StageError(msgspec.Struct, frozen=True):
+    """The newest error of an instance: where and when. `recent`: less than half an hour ago."""
+
+    text: str
+    instance: str
+    host: str
+    task: int
+    process_id: int
+    at_ms: int
+    age_ms: int
+    recent: bool
+
+
+class Counts(msgspec.Struct, frozen=True):
+    """What a stage or an instance of one did in a window, and what it holds now.
+
+    `transferred` counts an emitted event once for each stage that takes it. `capacity` is the share of the last ten
+    minutes that the busiest instance spent working. `execute_ms` is the mean time that working on an event took,
+    `process_ms` that which it stayed, at receivers until all that came of it had gone on; percentiles are the
+    receivers' alone. `queued` events, and the state's rows and bytes, are those of now.
+    """
+
+    received: int = 0
+    emitted: int = 0
+    transferred: int = 0
+    received_per_second: float = 0.0
+    emitted_per_second: float = 0.0
+    capacity: float = 0.0
+    execute_ms: float | None = None
+    process_ms: float | None = None
+    p50_ms: float | None = None
+    p95_ms: float | None = None
+    p99_ms: float | None = None
+    queued: int = 0
+    state_rows: int = 0
+    state_bytes: int = 0
+    dropped: int = 0
+    errors: int = 0
+    last_error: StageError | None = None
+
+
+class Stage(msgspec.Struct, frozen=True):
+    """A stage: `executors` of its `tasks` instances live."""
+
+    name: str
+    kind: ComponentKind
+    executors: int
+    tasks: int
+    counts: Counts
+
+
+class WindowTotal(msgspec.Struct, frozen=True):
+    """The whole topology in one window, of which `covered_ms` were counted: events that came in and that went out."""
+
+    window: WindowName
+    covered_ms: int
+    received: int
+    emitted: int
+    transferred: int
+    dropped: int
+    received_per_second: float
+    emitted_per_second: float
+    mean_ms: float | None
+    p50_ms: float | None
+    p95_ms: float | None
+    p99_ms: float | None
+
+
+class Place(msgspec.Struct, frozen=True):
+    """A task of the topology, and what its process uses."""
+
+    task: int
+    host: str
+    process_id: int
+    live: bool
+    up_ms: int
+    memory_bytes: int
+    cpu_ms: int
+    instances: tuple[str, ...]
+
+
+class LastCheckpoint(msgspec.Struct, frozen=True):
+    """The newest checkpoint that is complete; begun at a time of day."""
+
+    checkpoint: int
+    began_ms: int
+    duration_ms: int
+    size_bytes: int
+
+
+class TopologyHead(msgspec.Struct, frozen=True):
+    """The head of a plan's page. `identifier` is the topology's id in Storm's form. `executors` of `tasks` instances
+    live, in `places`. `restart_reason` says why it was last started anew, empty when it was not."""
+
+    plan: str
+    tenant: int
+    topology: str
+    identifier: str
+    description: str
+    epoch: int
+    created_ms: int
+    updated_ms: int
+    up_ms: int
+    status: PlanStatus
+    delivery: Delivery
+    workers: int
+    executors: int
+    tasks: int
+    restart_reason: str
+    last_checkpoint: LastCheckpoint | None
+    savepoints: tuple[str, ...]
+    places: tuple[Place, ...]
+    samples: tuple[SampleOrder, ...]
+
+
+class TopologyView(TopologyHead, frozen=True):
+    """A plan's page: stages in one window, the whole topology in each, connections with workers."""
+
+    window: WindowName
+    windows: tuple[WindowTotal, ...]
+    stages: tuple[Stage, ...]
+    connections: tuple[Connection, ...]
+
+
+class Bar(msgspec.Struct, frozen=True):
+    """Events whose latency was at most `to_ms` (None: longer than all others) and more than that of the bar before."""
+
+    to_ms: float | None
+    events: int
+
+
+class Instance(msgspec.Struct, frozen=True):
+    """An instance of a stage; `expected` while no task has told of it, `silent` when its task is."""
+
+    name: str
+    state: Literal["live", "silent", "expected"]
+    host: str
+    task: int
+    process_id: int
+    up_ms: int
+    counts: Counts
+    held: tuple[HeldState, ...] = ()
+
+
+class StreamIn(msgspec.Struct, frozen=True):
+    """A stream that the stage takes: from which stages or `event_stream`, and how its instances share it."""
+
+    stream: str
+    producers: tuple[str, ...]
+    event_stream: str
+    grouping: str
+    received: int
+    received_per_second: float
+
+
+class StreamOut(msgspec.Struct, frozen=True):
+    """A stream that the stage gives: to which stages or `event_stream`."""
+
+    stream: str
+    consumers: tuple[str, ...]
+    event_stream: str
+    emitted: int
+    transferred: int
+    emitted_per_second: float
+
+
+class QueryWork(msgspec.Struct, frozen=True):
+    """What a query has worked on since its tasks started, while statistics were at `detail`: a piece of events took
+    `mean_us` for each of its events, and within `p50_ms` and `p99_ms` were half and 99 in 100 of them done."""
+
+    query: str
+    events: int
+    busy_us: int
+    mean_us: float | None
+    p50_ms: float | None
+    p99_ms: float | None
+
+
+class ComponentView(msgspec.Struct, frozen=True):
+    """A stage's page. `totals` are its figures in each window; `errors` are by kind,
+    newest first; `sampled` is what is being sampled, `seen` what was."""
+
+    plan: str
+    tenant: int
+    topology: str
+    epoch: int
+    stage: Stage
+    window: WindowName
+    totals: tuple[tuple[WindowName, Counts], ...]
+    instances: tuple[Instance, ...]
+    inputs: tuple[StreamIn, ...]
+    outputs: tuple[StreamOut, ...]
+    errors: tuple[ErrorGroup, ...]
+    queries: tuple[PlannedQuery, ...]
+    work: tuple[QueryWork, ...]
+    latencies: tuple[Bar, ...]
+    sampled: tuple[SampleOrder, ...]
+    seen: tuple[SampledEvent, ...]

@@ -1,0 +1,1 @@
+"""What the leader remembers of reports: errors, counters, checkpoints, samples. Pure."""

@@ -1,0 +1,108 @@
+"""The histories of all component instances, from what tasks report. Pure.
+
+Tasks count from their start. Whatever ends them (a restart, another epoch, another host), what they counted stays
+counted, and their successors' counts are added: nothing that is told here ever falls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+
+import msgspec
+
+from cep_common.ids import PlanKey
+from cep_common.task_messages import ComponentReport, RegisterTask
+from cep_manager.history.counter_history import Counter, History, Track
+
+
+class _Source:
+    """A task's process, and the most that each of its instances has reported of each counter: a publisher that sends
+    again has emitted less for a while."""
+
+    def __init__(self, report: RegisterTask) -> None:
+        self._process = _process(report)
+        self._up_ms = report.up_ms
+        self._most: dict[str, dict[Counter, int]] = {}
+
+    def began_anew(self, report: RegisterTask) -> bool:
+        """True when `report` comes from another process, or from one that has begun to count again."""
+        return _process(report) != self._process or report.up_ms < self._up_ms
+
+    def growth(self, report: RegisterTask) -> Iterator[tuple[ComponentReport, dict[Counter, int]]]:
+        """How much more each instance has counted than it ever had."""
+        self._up_ms = report.up_ms
+        for component in report.components:
+            most = self._most.setdefault(component.instance, {})
+            grown: dict[Counter, int] = {}
+            for counter, events in _counted(component):
+                before = most.get(counter, 0)
+                if events > before:
+                    grown[counter], most[counter] = events - before, events
+            yield component, grown
+
+
+def _process(report: RegisterTask) -> tuple[str, int, int]:
+    return report.host, report.process_id, report.attempt
+
+
+def _counted(component: ComponentReport) -> Iterator[tuple[Counter, int]]:
+    yield ("busy_ms", ""), component.busy_ms
+    yield ("bundles", ""), component.bundles
+    yield ("stay_ms", ""), component.stay_ms
+    yield ("dropped", ""), component.dropped_events
+    yield ("errors", ""), component.errors
+    for one in component.received:
+        yield ("received", one.stream), one.events
+    for one in component.emitted:
+        yield ("emitted", one.stream), one.events
+    for bucket, events in component.latencies:
+        yield ("latency", str(bucket)), events
+
+
+class _Plan(msgspec.Struct):
+    """`told` is replaced whenever one of the tracks grows, never changed."""
+
+    sources: dict[tuple[int, int], _Source]
+    tracks: dict[str, Track]
+    told: Mapping[str, History]
+
+
+class Histories:
+    """By plan and instance. One thread uses it; what `snapshot` gives may be read by any."""
+
+    def __init__(self) -> None:
+        self._plans: dict[PlanKey, _Plan] = {}
+
+    def heard(self, report: RegisterTask, now_ms: int) -> None:
+        """The task's counters are added to its instances' histories. The history of an instance that is new begins when
+        its task did: what happened before it was heard is told as if it had come evenly since then."""
+        plan = self._plans.setdefault(report.key, _Plan({}, {}, {}))
+        task = (report.epoch, report.task)
+        source = plan.sources.get(task)
+        if source is None or source.began_anew(report):
+            source = plan.sources[task] = _Source(report)
+        told = dict(plan.told)
+        for component, growth in source.growth(report):
+            name = component.instance
+            track = plan.tracks.get(name)
+            if track is None:
+                track = plan.tracks[name] = Track(now_ms - report.up_ms)
+            track.grow(growth, now_ms)
+            told[name] = track.history
+        plan.told = told
+
+    def keep(self, key: PlanKey, epochs: Collection[int], instances: Collection[str]) -> None:
+        """The plan has tasks of `epochs` and no other instances: without any it is forgotten."""
+        plan = self._plans.get(key)
+        if plan is None:
+            return
+        if not epochs:
+            del self._plans[key]
+            return
+        plan.sources = {task: source for task, source in plan.sources.items() if task[0] in epochs}
+        plan.tracks = {name: track for name, track in plan.tracks.items() if name in instances}
+        plan.told = {name: track.history for name, track in plan.tracks.items()}
+
+    def snapshot(self) -> dict[PlanKey, Mapping[str, History]]:
+        """The histories as they are now, by plan and instance."""
+        return {key: plan.told for key, plan in self._plans.items()}

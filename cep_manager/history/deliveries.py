@@ -1,0 +1,49 @@
+"""How many results sinks and listeners have got of each plan, from what workers report. Pure.
+
+Workers count from their start. What a worker had counted when it was heard first, or first after a restart, came
+before: it is not part of what was delivered since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from cep_common.ids import PlanKey
+from cep_common.messages import WorkerPlanReport
+from cep_manager.history.counter_history import Counter, History, Track
+
+KIND = "delivered"
+
+
+class Deliveries:
+    """By plan. One thread uses it; what `snapshot` gives may be read by any."""
+
+    def __init__(self) -> None:
+        self._tracks: dict[PlanKey, Track] = {}
+        self._processes: dict[str, int] = {}
+        self._told: dict[tuple[PlanKey, str, str], int] = {}
+        """The most that each worker's process has reported of each stream of each plan."""
+
+    def heard(self, worker: str, process_id: int, plans: Iterable[WorkerPlanReport], now_ms: int) -> None:
+        """Add what the worker's sinks have delivered since its last report."""
+        if self._processes.get(worker) != process_id:
+            self._processes[worker] = process_id
+            self._told = {name: events for name, events in self._told.items() if name[1] != worker}
+        for plan in plans:
+            grown: dict[Counter, int] = {}
+            for one in plan.outflow:
+                name = (plan.key, worker, one.stream)
+                before = self._told.get(name, one.delivered_events)
+                self._told[name] = max(before, one.delivered_events)
+                grown[KIND, one.stream] = max(0, one.delivered_events - before)
+            if grown:
+                self._tracks.setdefault(plan.key, Track(now_ms)).grow(grown, now_ms)
+
+    def keep(self, plans: Collection[PlanKey]) -> None:
+        """Forget all plans but these."""
+        self._tracks = {key: track for key, track in self._tracks.items() if key in plans}
+        self._told = {name: events for name, events in self._told.items() if name[0] in plans}
+
+    def snapshot(self) -> dict[PlanKey, History]:
+        """Return the histories as they are now."""
+        return {key: track.history for key, track in self._tracks.items()}

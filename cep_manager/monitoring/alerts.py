@@ -1,0 +1,322 @@
+"""What needs a person's attention, the worst first: told from what the manager knows at one moment. Pure.
+
+Each check looks at one thing and yields findings. What heals by itself within seconds is none: a plan that is being
+deployed, a connection that has only just been lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Literal
+
+import msgspec
+
+from cep_common.ids import SUPER_TENANT
+from cep_manager.control.snapshot import Snapshot
+from cep_manager.manager_view import ElectionView, ManagerInfo
+from cep_manager.plans.folder import FileProblem
+
+
+class Severity(StrEnum):
+    """How much a finding matters; the order is that in which they are told."""
+
+    CRITICAL = "critical"
+    """Events are not processed, or not kept."""
+    WARNING = "warning"
+    """It works, and will not for ever."""
+    NOTICE = "notice"
+    """Worth knowing."""
+
+
+Subject = Literal["plan", "worker", "driver", "manager", "file"]
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """`what` is wrong with `name`, a `subject` (of `tenant`, when it is a plan), and what to do about it. `code` is
+    stable. `since_ms` is the time of day at which it began, None where nobody knows."""
+
+    severity: Severity
+    code: str
+    subject: Subject
+    name: str
+    what: str
+    advice: str
+    since_ms: int | None = None
+    tenant: int = SUPER_TENANT
+
+
+class Picture(msgspec.Struct, frozen=True):
+    """All that checks look at. `now_ms` is the time of day; the times of `snapshot` are monotonic."""
+
+    now_ms: int
+    snapshot: Snapshot
+    manager: ManagerInfo
+    election: ElectionView
+    file_problems: tuple[FileProblem, ...] = ()
+    metric_tables_problem: str = ""
+
+    def time_of_day(self, monotonic_ms: int) -> int:
+        """The time of day at a moment of the snapshot's clock."""
+        return self.now_ms - (self.snapshot.now_ms - monotonic_ms)
+
+
+Check = Callable[[Picture], Iterator[Finding]]
+
+RECENT_MS = 30 * 60_000
+"""What went wrong, and works again, is listed for so long."""
+
+
+def in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """The worst first, of equals what began last; what has no beginning comes behind what has."""
+    order = list(Severity)
+    return tuple(sorted(findings, key=lambda one: (order.index(one.severity), -(one.since_ms or 0), one.name)))
+
+
+def system_findings(picture: Picture) -> Iterator[Finding]:
+    """What is wrong with the system, whoever's plans run on it."""
+    for check in SYSTEM_CHECKS:
+        yield from check(picture)
+
+
+def _database(picture: Picture) -> Iterator[Finding]:
+    if picture.election.problem:
+        yield Finding(
+            Severity.CRITICAL,
+            "database",
+            "manager",
+            picture.manager.database,
+            f"The plan store cannot be used: {picture.election.problem}",
+            "Look after the database; until it answers, plans run on and nothing can be changed.",
+        )
+
+
+def _database_replaced(picture: Picture) -> Iterator[Finding]:
+    if picture.manager.database_problem:
+        yield Finding(
+            Severity.CRITICAL,
+            "database-replaced",
+            "manager",
+            picture.manager.database,
+            f"The plan store is not what it was: {picture.manager.database_problem}",
+            "Put the former database, or a newer copy of it, in its place and start the manager again. Nothing that "
+            "workers have accepted is lost meanwhile: what they have of missing plans is set aside (cep wal list).",
+        )
+
+
+def _metric_tables(picture: Picture) -> Iterator[Finding]:
+    if picture.metric_tables_problem:
+        yield Finding(
+            Severity.WARNING,
+            "metric-tables",
+            "manager",
+            picture.manager.host,
+            picture.metric_tables_problem,
+            "While they cannot be read charts show what memory has, the last three hours. See metrics.tables in the "
+            "manager's configuration.",
+        )
+
+
+def _driver(picture: Picture) -> Iterator[Finding]:
+    snapshot = picture.snapshot
+    if not snapshot.driver_missing:
+        return
+    last = snapshot.driver
+    yield Finding(
+        Severity.CRITICAL if snapshot.plans else Severity.WARNING,
+        "no-driver",
+        "driver",
+        last.latest.driver if last is not None else "driver",
+        f"{snapshot.driver_missing[:1].upper()}{snapshot.driver_missing[1:]}: no plan can be started or changed",
+        "Start one with `cep driver`; its log says why it ended.",
+        picture.time_of_day(last.heard_ms) if last is not None else None,
+    )
+
+
+def _checkpoint_store(picture: Picture) -> Iterator[Finding]:
+    driver = picture.snapshot.driver
+    settings = driver.latest.checkpointing if driver is not None else None
+    if driver is not None and settings is not None and settings.problem:
+        yield Finding(
+            Severity.CRITICAL,
+            "checkpoint-store",
+            "driver",
+            driver.latest.driver,
+            f"Checkpoints cannot be stored: {settings.problem}",
+            "Until then no plan starts, and a failure repeats all since the last checkpoint. Repair the store, or "
+            "change checkpoint.location in the driver's configuration.",
+        )
+
+
+def _workers(picture: Picture) -> Iterator[Finding]:
+    snapshot = picture.snapshot
+    for worker in snapshot.lost_workers:
+        yield Finding(
+            Severity.WARNING,
+            "worker-silent",
+            "worker",
+            worker.latest.worker,
+            f"The worker on {worker.latest.host} (process {worker.latest.process_id}) is not heard any more",
+            "Start it again with its data folder, which holds events that it has accepted and not delivered.",
+            picture.time_of_day(worker.heard_ms),
+        )
+    yield from _strangers(picture)
+    yield from _set_aside(picture)
+    if not snapshot.workers and any(record.compiled and record.compiled.imported for record in snapshot.plans.values()):
+        yield Finding(
+            Severity.CRITICAL,
+            "no-worker",
+            "worker",
+            "workers",
+            "No worker is alive: no events reach any plan",
+            "Start one with `cep worker`.",
+        )
+
+
+def _strangers(picture: Picture) -> Iterator[Finding]:
+    """Workers that are refused, or that came back without what they had."""
+    for one in picture.snapshot.strangers:
+        report = one.report
+        process = f"process {report.process_id} on {report.host}"
+        other = f"process {one.process_id} on {one.host}"
+        match one.kind:
+            case "other-system":
+                what = (
+                    f"It serves another system ({report.system}) and takes no plans from this one; what it has "
+                    "accepted stays on its disk"
+                )
+                advice = (
+                    "Start the manager on the database that it had before. If that is lost, let the worker serve this "
+                    f"system: cep wal adopt {report.worker}; what it has is set aside then, see cep wal list."
+                )
+            case "name-taken":
+                what = f"A second worker has this name and is refused: {process}; the first one is {other}"
+                advice = "Give each worker a name of its own: name in its configuration."
+            case "copied":
+                what = f"Two processes run with copies of one folder; {process} is refused, {other} goes on"
+                advice = "Stop one of them. Another worker needs a name and a spool.path of its own."
+            case "other-folder":
+                what = (
+                    f"It came back with another folder ({process}): {one.events:,} events that it had accepted are not "
+                    "there"
+                )
+                advice = "Start it with its former folder (spool.path), or give its name to that folder's worker."
+        yield Finding(
+            Severity.CRITICAL, f"worker-{one.kind}", "worker", report.worker, what, advice,
+            picture.time_of_day(one.heard_ms),
+        )  # fmt: skip
+
+
+def _set_aside(picture: Picture) -> Iterator[Finding]:
+    """What workers have of plans that are missing here and that nobody has undeployed."""
+    for worker in picture.snapshot.workers:
+        for one in worker.latest.aside:
+            if not one.events:
+                continue
+            kind = f"accepted events of {one.stream}" if one.kind == "log" else "undelivered results"
+            until = datetime.fromtimestamp(one.until_ms / 1_000, UTC).strftime("%Y-%m-%d %H:%M UTC")
+            yield Finding(
+                Severity.CRITICAL,
+                "set-aside",
+                "worker",
+                worker.latest.worker,
+                f"{one.events:,} {kind} of the plan {one.plan} (tenant {one.tenant}) are set aside: the plan is "
+                "missing here, and nobody has undeployed it",
+                f"When the plan is back they go on by themselves. Else deploy one that takes them: cep wal restore "
+                f"{one.id}; or drop them: cep wal discard {one.id}. They are deleted at {until}.",
+                one.since_ms,
+            )
+
+
+def _managers(picture: Picture) -> Iterator[Finding]:
+    for member in picture.election.managers:
+        if member.role == "silent":
+            yield Finding(
+                Severity.WARNING,
+                "manager-silent",
+                "manager",
+                f"{member.control.host}:{member.control.port}",
+                "This manager does not tell of itself any more: there is one fewer to take over",
+                "Start it again, or forget it: it goes from the list by itself.",
+                picture.now_ms - member.silent_ms,
+            )
+
+
+def _leader_changes(picture: Picture) -> Iterator[Finding]:
+    recent = [one for one in picture.election.changes if picture.now_ms - one.at_ms < RECENT_MS]
+    if not recent:
+        return
+    newest = recent[-1]
+    often = "once" if len(recent) == 1 else f"{len(recent)} times"
+    former, leader = (f"{one.host}:{one.port}" for one in (newest.former, newest.leader))
+    yield Finding(
+        Severity.NOTICE if len(recent) == 1 else Severity.WARNING,
+        "leader-changed",
+        "manager",
+        leader,
+        f"The leader changed {often} in the last half hour, last from {former} to {leader}",
+        "A manager ended, or its host or database was too slow to renew the lease: see the managers' logs.",
+        newest.at_ms,
+    )
+
+
+def _processes(picture: Picture) -> Iterator[Finding]:
+    """Processes that failed lately and are back; those that are not are found by other checks."""
+    snapshot = picture.snapshot
+    away = {(one.latest.host, one.latest.process_id) for one in snapshot.lost_workers}
+    if snapshot.driver is not None and snapshot.driver_missing:
+        away.add((snapshot.driver.latest.host, snapshot.driver.latest.process_id))
+    for group in snapshot.errors.get(None, ()):
+        places = [place for place in group.places if (place.host, place.process_id) not in away]
+        if not places or picture.now_ms - places[0].last_ms >= RECENT_MS:
+            continue
+        times = "" if group.count == 1 else f", {group.count} times"
+        yield Finding(
+            Severity.NOTICE,
+            "process-failed",
+            "driver" if group.code.startswith("driver") else "worker",
+            group.text,
+            f"{group.text[:1].upper()}{group.text[1:]} (process {places[0].process_id} on {places[0].host}){times}",
+            "It is listed for half an hour. The log of the process says why it ended.",
+            places[0].last_ms,
+        )
+
+
+def _insecure(picture: Picture) -> Iterator[Finding]:
+    if picture.manager.insecure:
+        yield Finding(
+            Severity.WARNING,
+            "insecure",
+            "manager",
+            f"{picture.manager.host}:{picture.manager.control_port}",
+            "The system takes whoever comes from anywhere, without keys or tokens (security.insecure)",
+            "Make keys and tokens as docs/operations.md says, and take `security.insecure` out of the configuration.",
+        )
+
+
+def _files(picture: Picture) -> Iterator[Finding]:
+    for file in picture.file_problems:
+        yield Finding(
+            Severity.WARNING,
+            "file",
+            "file",
+            file.name,
+            f"The file's text is not what runs: {file.problem}",
+            "Mend the file; it is read again as soon as it changes.",
+        )
+
+
+SYSTEM_CHECKS: tuple[Check, ...] = (
+    _database,
+    _database_replaced,
+    _driver,
+    _checkpoint_store,
+    _workers,
+    _managers,
+    _leader_changes,
+    _processes,
+    _insecure,
+    _files,
+    _metric_tables,
+)

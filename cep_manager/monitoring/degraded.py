@@ -1,0 +1,85 @@
+"""What of a plan that runs does not work: sinks and sources that fail, logs that are full or broken. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+import msgspec
+
+from cep_common.ids import PlanKey
+from cep_common.messages import RegisterWorker, WorkerPlanReport
+from cep_common.worker_reports import ConnectorReport, HeldReport
+from cep_manager.control.members import Member, undelivered_results
+
+Worker = Member[RegisterWorker]
+
+
+class DegradedPart(msgspec.Struct, frozen=True):
+    """A part of a plan at a `worker` that does not work, and why (`error`): a sink or source of `type` and `stream`, or
+    the worker's log of a stream or of results. It began at the time of day `since_ms`, 0 where nobody knows. So many
+    events wait for it."""
+
+    worker: str
+    kind: Literal["sink", "source", "log", "results"]
+    type: str
+    stream: str
+    error: str
+    since_ms: int = 0
+    waiting_events: int = 0
+
+    def name(self) -> str:
+        """What it is called in texts."""
+        if self.kind in ("sink", "source"):
+            return f"{self.type} {self.kind} of {self.stream}"
+        return f"log of {self.stream}" if self.kind == "log" else "log of results"
+
+
+def degraded_parts(key: PlanKey, workers: tuple[tuple[Worker, WorkerPlanReport], ...]) -> tuple[DegradedPart, ...]:
+    """Return what does not work of the plan, by what live workers say of it, what has failed for longest first."""
+    found = [part for worker, report in workers for part in _parts(key, worker.latest, report)]
+    return tuple(sorted(found, key=lambda part: (part.since_ms or 2**63, part.worker, part.name())))
+
+
+def reason_of(parts: tuple[DegradedPart, ...]) -> str:
+    """Return why the plan is degraded, in a line."""
+    if not parts:
+        return ""
+    first = parts[0]
+    waits = f"; {first.waiting_events:,} events wait" if first.waiting_events else ""
+    more = f" (and {len(parts) - 1} more)" if len(parts) > 1 else ""
+    return f"{first.name()} at {first.worker}: {first.error}{waits}{more}"
+
+
+def _parts(key: PlanKey, worker: RegisterWorker, report: WorkerPlanReport) -> Iterator[DegradedPart]:
+    name = worker.worker
+    mine = [one for one in worker.connectors if (one.tenant, one.plan) == (key.tenant, key.plan)]
+    failing = [one for one in mine if one.error]
+    full = told_full(report.held)
+    for one in failing:
+        error = one.error.removeprefix(f"@{one.direction}(type='{one.type}') of stream {one.stream}: ")
+        error += f"; {full}, and sources wait" if full and one.direction == "sink" else ""
+        waiting = _waits_for(one, mine, report) if one.direction == "sink" else one.waiting_events
+        yield DegradedPart(name, one.direction, one.type, one.stream, error, one.since_ms, waiting)
+    for spool in report.spools:
+        if spool.problem:
+            yield DegradedPart(name, "log", "", spool.stream, spool.problem)
+    if full and not any(one.direction == "sink" for one in failing):
+        error = f"{full}: sinks take results more slowly than they come, and sources wait"
+        yield DegradedPart(name, "results", "", "", error, 0, undelivered_results(report))
+    elif report.last_error and not failing:
+        yield DegradedPart(name, "results", "", "", report.last_error, 0, undelivered_results(report))
+
+
+def told_full(held: HeldReport | None) -> str:
+    """That the log of undelivered results is full, or nothing."""
+    if held is None or not held.full:
+        return ""
+    limit = f" (results.undelivered_bytes: {held.maximum_bytes:,})" if held.maximum_bytes else ""
+    return f"the log of undelivered results is full{limit}"
+
+
+def _waits_for(sink: ConnectorReport, mine: list[ConnectorReport], report: WorkerPlanReport) -> int:
+    """How many events wait for the sink: those on the disk count for it when it is the only one that fails."""
+    alone = sum(one.direction == "sink" and bool(one.error) for one in mine) == 1
+    return max(sink.waiting_events, undelivered_results(report)) if alone else sink.waiting_events

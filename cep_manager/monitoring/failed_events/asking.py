@@ -1,0 +1,112 @@
+"""Asks all workers for the failed events that they keep, and to replay or discard them, over their HTTP interfaces."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeVar
+
+import msgspec
+
+from cep_common.ids import PlanKey
+from cep_common.messages import RegisterWorker
+from cep_manager.monitoring.failed_events.model import (
+    DiscardedErrors,
+    ErrorChoice,
+    KeptEntry,
+    KeptErrors,
+    RefusedEntry,
+    ReplayedErrors,
+    SilentWorker,
+)
+from cep_manager.monitoring.worker_calls import Call, ask_workers
+
+T = TypeVar("T")
+
+
+class _Listed(msgspec.Struct):
+    """What a worker keeps of a plan."""
+
+    found: int
+    entries: tuple[KeptEntry, ...]
+
+
+class _Refused(msgspec.Struct):
+    id: str
+    code: str
+    reason: str
+
+
+class _Replayed(msgspec.Struct):
+    """What a worker has replayed."""
+
+    replayed: int
+    events: int
+    refused: tuple[_Refused, ...]
+    under_way: int
+    left: int
+
+
+class _Discarded(msgspec.Struct):
+    discarded: int
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorStores:
+    """The error stores of `workers`, as far as they concern the plan `key`. `authorization` is the header of whoever
+    asks: each worker judges by itself what they may. Everything raises WorkerFailedError when no worker answers."""
+
+    workers: tuple[RegisterWorker, ...]
+    key: PlanKey
+    authorization: str
+
+    def listed(self, limit: int) -> KeptErrors:
+        """The oldest `limit` entries."""
+        answers, silent = self._ask("GET", "/errors", None, _Listed, {**self._plan(), "limit": str(limit)})
+        entries = [
+            msgspec.structs.replace(entry, worker=worker) for worker, answer in answers for entry in answer.entries
+        ]
+        entries.sort(key=lambda entry: entry.time_ms)
+        found = sum(answer.found for _, answer in answers)
+        return KeptErrors(self.key.plan, self.key.tenant, found, tuple(entries[:limit]), silent)
+
+    def replay(self, choice: ErrorChoice) -> ReplayedErrors:
+        """The chosen entries go where they failed once more."""
+        answers, silent = self._ask("POST", "/errors/replay", choice, _Replayed)
+        told = [answer for _, answer in answers]
+        refused = tuple(
+            RefusedEntry(one.id, worker, one.code, one.reason) for worker, answer in answers for one in answer.refused
+        )
+        return ReplayedErrors(
+            plan=self.key.plan,
+            tenant=self.key.tenant,
+            replayed=sum(one.replayed for one in told),
+            events=sum(one.events for one in told),
+            refused=refused,
+            under_way=sum(one.under_way for one in told),
+            left=sum(one.left for one in told),
+            silent=silent,
+        )
+
+    def discard(self, choice: ErrorChoice) -> DiscardedErrors:
+        """The chosen entries are gone."""
+        answers, silent = self._ask("POST", "/errors/discard", choice, _Discarded)
+        return DiscardedErrors(self.key.plan, self.key.tenant, sum(answer.discarded for _, answer in answers), silent)
+
+    def _plan(self) -> dict[str, str]:
+        """How workers are told which plan is meant: by its id, too, where that is not its name."""
+        return {"plan": self.key.plan, "id": self.key.id} if self.key.id else {"plan": self.key.plan}
+
+    def _ask(
+        self,
+        method: str,
+        path: str,
+        choice: ErrorChoice | None,
+        kind: type[T],
+        parameters: dict[str, str] | None = None,
+    ) -> tuple[list[tuple[str, T]], tuple[SilentWorker, ...]]:
+        """The answers by worker, and who gave none."""
+        body = None
+        if choice is not None:
+            body = msgspec.json.encode({**self._plan(), **msgspec.to_builtins(choice)})
+        call = Call(method, path, kind, self.key.tenant, self.authorization, body, parameters or {})
+        return ask_workers(self.workers, call)

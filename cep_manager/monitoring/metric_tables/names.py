@@ -1,0 +1,33 @@
+"""What metrics are called in the tables: as WSO2's stream processors call them. Pure."""
+
+from __future__ import annotations
+
+import zlib
+
+from cep_common.ids import PlanKey
+from cep_manager.monitoring.metric_tables.tables import LONGEST_NAME
+
+PREFIX = "org.wso2.siddhi.SiddhiApps"
+
+KINDS = {"query": "Queries", "window": "Windows", "table": "Tables", "aggregation": "Aggregations"}
+"""Parts of a plan that hold state, by the kind that reports have for them."""
+
+
+def source_of(key: PlanKey) -> str:
+    """Whose rows they are: those of a plan are found again when it was renamed."""
+    return PlanKey(key.tenant, key.identity).topology()
+
+
+def of_plan(key: PlanKey, what: str) -> str:
+    """Something of a whole plan."""
+    return f"{PREFIX}.{key.identity}.{what}"
+
+
+def of_part(key: PlanKey, kind: str, name: str, what: str) -> str:
+    """Something of a stream, query, table, stage of a plan. A name that the tables have no room for is cut, and ends
+    with a sum of all of it."""
+    full = f"{PREFIX}.{key.identity}.Siddhi.{kind}.{name}.{what}"
+    if len(full) <= LONGEST_NAME:
+        return full
+    mark = f"~{zlib.crc32(full.encode()):08x}"
+    return full[: LONGEST_NAME - len(mark)] + mark

@@ -1,0 +1,105 @@
+"""How the counters of all plans stand, read from a snapshot. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from cep_common.ids import PlanKey, instance_name
+from cep_common.task_messages import ComponentReport, HeldState, QueryReport
+from cep_manager.control.snapshot import Snapshot
+from cep_manager.history.windowed_metrics import Figures, added_up, figures
+from cep_manager.monitoring.metric_tables.model import PlanReading, QueryReading, StageReading
+from cep_manager.plans.compiled_plan import PlannedComponent
+
+
+def read_plans(snapshot: Snapshot) -> Iterator[PlanReading]:
+    """Every plan whose stages have been heard."""
+    for key in sorted(snapshot.plans):
+        reading = _plan(snapshot, key)
+        if reading is not None:
+            yield reading
+
+
+def _plan(snapshot: Snapshot, key: PlanKey) -> PlanReading | None:
+    record = snapshot.plans[key]
+    histories = snapshot.histories.get(key, {})
+    if record.compiled is None or not histories:
+        return None
+    level = record.statistics_level()
+    live = [task for task in snapshot.tasks.get(key, ()) if task.live(snapshot.now_ms, snapshot.lease_ms)]
+    reports = {report.instance: report for task in live for report in task.latest.components}
+    told: dict[str, Figures] = {}
+    stages = []
+    for planned in record.compiled.components:
+        names = [name for index in range(planned.parallel) if (name := instance_name(planned.name, index)) in histories]
+        mine = {name: figures(histories[name], None, snapshot.now_ms) for name in names}
+        told[planned.name] = added_up(mine.values())
+        busy = {name: (one.busy_ms, histories[name].heard_ms) for name, one in mine.items()}
+        stages.append(_stage(planned, told[planned.name], busy, [reports[name] for name in names if name in reports]))
+    kinds = {planned.name: planned.kind for planned in record.compiled.components}
+    receivers = added_up(one for name, one in told.items() if kinds[name] == "receiver")
+    publishers = added_up(one for name, one in told.items() if kinds[name] == "publisher")
+    between = added_up(one for name, one in told.items() if kinds[name] in ("processor", "trigger"))
+    return PlanReading(
+        key=key,
+        counts=level != "off",
+        detailed=level == "detail",
+        received=receivers.events_received(),
+        emitted=publishers.events_emitted(),
+        heard_ms=max((stage.heard_ms for stage in stages), default=snapshot.now_ms),
+        since_ms=min(history.since_ms for history in histories.values()),
+        latencies=receivers.latencies,
+        streams={**receivers.received, **between.emitted},
+        stages=tuple(stages),
+        queries=tuple(_queries(reports.values(), snapshot.now_ms)) if level == "detail" else (),
+        checkpoints=tuple(_checkpoints(snapshot, key, record.epoch)),
+    )
+
+
+def _stage(
+    planned: PlannedComponent, told: Figures, busy: dict[str, tuple[int, int]], reports: list[ComponentReport]
+) -> StageReading:
+    return StageReading(
+        component=planned.name,
+        received=told.events_received(),
+        emitted=told.events_emitted(),
+        dropped=told.dropped,
+        errors=told.errors,
+        queued=sum(report.queued_events for report in reports),
+        heard_ms=max((heard_ms for _, heard_ms in busy.values()), default=0),
+        busy=busy,
+        held=_held(reports),
+    )
+
+
+def _held(reports: Iterable[ComponentReport]) -> tuple[HeldState, ...]:
+    """The state of the instances, those of the same part together."""
+    rows: Counter[tuple[str, str]] = Counter()
+    sizes: Counter[tuple[str, str]] = Counter()
+    for report in reports:
+        for part in report.held:
+            rows[part.kind, part.name] += part.rows
+            sizes[part.kind, part.name] += part.bytes
+    return tuple(HeldState(kind, name, rows=rows[kind, name], bytes=sizes[kind, name]) for kind, name in rows)
+
+
+def _queries(reports: Iterable[ComponentReport], now_ms: int) -> Iterator[QueryReading]:
+    by_name: dict[str, list[QueryReport]] = {}
+    for report in reports:
+        for query in report.queries:
+            by_name.setdefault(query.query, []).append(query)
+    for name, parts in by_name.items():
+        latencies: Counter[int] = Counter()
+        for part in parts:
+            latencies.update(dict(part.latencies))
+        yield QueryReading(name, now_ms, dict(latencies))
+
+
+def _checkpoints(snapshot: Snapshot, key: PlanKey, epoch: int) -> Iterator[tuple[float, float]]:
+    topologies = snapshot.driver.latest.topologies if snapshot.driver is not None else ()
+    for report in topologies:
+        if (report.key, report.epoch) == (key, epoch):
+            yield from (
+                (float(one.duration_ms), float(one.size_bytes)) for one in report.checkpoints if one.state == "complete"
+            )

@@ -1,0 +1,220 @@
+"""Long actions that can be watched. Pure: how far one has got is told from a snapshot, so that any manager that leads
+can tell it, and nothing is kept for it.
+
+An operation is named `KIND:BEGUN_MS:SAVEPOINT:PLAN`. What a change began is known by the time at which the plan store
+was told of it (`updated_ms`), which stays with it over restarts, new epochs and other managers.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, get_args
+
+import msgspec
+
+from cep_common.driver_messages import SavepointReport
+from cep_common.ids import PlanKey
+from cep_manager.checkpoints.view import savepoint_view
+from cep_manager.control.snapshot import Snapshot
+from cep_manager.errors import UnknownOperationError
+from cep_manager.plans.record import PlanRecord, Submission
+from cep_manager.plans.state import PlanState
+
+OperationKind = Literal[
+    "deploy", "update", "rebalance", "rename", "restart", "undeploy", "savepoint", "savepoint-removal"
+]
+OperationState = Literal["pending", "running", "succeeded", "failed", "superseded"]
+
+NOT_TOLD_AFTER_MS = 10_000
+"""A savepoint that the driver does not tell of for so long will not come."""
+
+
+CLOCKS_APART_MS = 5_000
+"""Driver and manager may tell times of day that differ by so much."""
+
+
+class OperationError(msgspec.Struct, frozen=True):
+    """Why an operation came to nothing."""
+
+    code: str
+    message: str
+    details: dict[str, Any] = {}
+
+
+class Operation(msgspec.Struct, frozen=True):
+    """An action on a plan and how far it has got. `pending`: something must come first, `running`: it is being done,
+    `succeeded`: it is so now, `failed`: it came to nothing (see `error`), `superseded`: something later has taken its
+    place. `progress` says the same in words. `begun_ms` is a time of day. `result` is what has come of it."""
+
+    operation: str
+    kind: OperationKind
+    plan: str
+    tenant: int
+    state: OperationState
+    progress: str
+    begun_ms: int
+    result: dict[str, Any] | None = None
+    error: OperationError | None = None
+
+
+class OperationId(msgspec.Struct, frozen=True):
+    """What an operation is known by."""
+
+    kind: OperationKind
+    begun_ms: int
+    key: PlanKey
+    savepoint: str = ""
+
+    def text(self) -> str:
+        """As it is told."""
+        return f"{self.kind}:{self.begun_ms}:{self.savepoint}:{self.key.plan}"
+
+
+def parse_operation(tenant: int, text: str) -> OperationId:
+    """The operation of the tenant that `text` names. Raises UnknownOperationError."""
+    kind, _, rest = text.partition(":")
+    begun_ms, _, rest = rest.partition(":")
+    savepoint, colon, plan = rest.partition(":")
+    if kind not in get_args(OperationKind) or not (begun_ms.isascii() and begun_ms.isdigit() and colon and plan):
+        raise UnknownOperationError(f"there is no operation {text[:80]!r}", {"kinds": list(get_args(OperationKind))})
+    return OperationId(kind, int(begun_ms[:18]), PlanKey(tenant, plan), savepoint)  # type: ignore[arg-type]
+
+
+def operation_now(snapshot: Snapshot, now_ms: int, asked: OperationId) -> Operation:
+    """How far the operation has got; `now_ms` is the time of day."""
+    match asked.kind:
+        case "undeploy":
+            return _undeployment(snapshot, asked)
+        case "savepoint":
+            return _savepoint(snapshot, now_ms, asked)
+        case "savepoint-removal":
+            return _removal(snapshot, asked)
+        case _:
+            return _change(snapshot, asked)
+
+
+def operations_now(snapshot: Snapshot, now_ms: int, tenant: int, most: int) -> tuple[Operation, ...]:
+    """The newest operations that the snapshot tells of, newest first: of each plan the last change, or deployment, and
+    its savepoints."""
+    asked = [one for record in snapshot.plans.values() if record.key.tenant == tenant for one in _changes(record)]
+    asked += [
+        OperationId("savepoint", one.taken_ms, one.key, one.name)
+        for one in _savepoints(snapshot)
+        if one.key.tenant == tenant
+    ]
+    asked.sort(key=lambda one: one.begun_ms, reverse=True)
+    return tuple(operation_now(snapshot, now_ms, one) for one in asked[:most])
+
+
+def change_of(snapshot: Snapshot, kind: OperationKind, key: PlanKey, epoch: int) -> OperationId | None:
+    """The change of the plan that counted `epoch`; None when another one has come in between."""
+    record = snapshot.plans.get(key)
+    if record is None:
+        return None
+    versions = {record.epoch: record.updated_ms}
+    if record.trial is not None:
+        versions[record.trial.version.epoch] = record.trial.version.updated_ms
+    return OperationId(kind, versions[epoch], key) if epoch in versions else None
+
+
+def _changes(record: PlanRecord) -> list[OperationId]:
+    """What the plan's present form came by, and the change that is under way."""
+    deployed = record.updated_ms == record.created_ms
+    found = [OperationId("deploy" if deployed else record.change() or "update", record.updated_ms, record.key)]
+    if record.trial is not None:
+        found.append(OperationId(record.trial.kind, record.trial.version.updated_ms, record.key))
+    return found
+
+
+def _change(snapshot: Snapshot, asked: OperationId) -> Operation:
+    record = snapshot.plans.get(asked.key)
+    if record is None:
+        return _told(asked, "superseded", f"{asked.key.plan} is not deployed any more under that name")
+    trial = record.trial
+    if trial is not None and trial.version.updated_ms == asked.begun_ms and asked.kind != "restart":
+        return _told(asked, "pending" if trial.submission is Submission.NEW else "running", trial.reason)
+    newest_ms = max(record.updated_ms, trial.version.updated_ms if trial is not None else 0)
+    if newest_ms > asked.begun_ms:
+        return _told(asked, "superseded", f"{asked.key.plan} was changed again")
+    if record.updated_ms < asked.begun_ms and asked.kind != "restart":
+        why = record.change_error or "the manager that tried it does not lead any more; its log says why"
+        return _failed(asked, "change-failed", why, f"it came to nothing; what ran before runs on: {why}")
+    return _version(record, asked)
+
+
+def _version(record: PlanRecord, asked: OperationId) -> Operation:
+    """The plan is to be in the form that the operation gave it: is it?"""
+    match record.state:
+        case PlanState.ACTIVE | PlanState.INACTIVE:
+            result = {"epoch": record.epoch, "topology": record.key.topology(), "state": record.state.value}
+            return _told(asked, "succeeded", record.reason or "every task runs and is heard", result)
+        case PlanState.FAILED:
+            return _failed(asked, "plan-failed", record.reason, record.reason)
+        case PlanState.WAITING:
+            return _told(asked, "pending", record.reason)
+        case _:
+            return _told(asked, "running", record.reason)
+
+
+def _undeployment(snapshot: Snapshot, asked: OperationId) -> Operation:
+    record = snapshot.plans.get(asked.key)
+    if record is not None:
+        if record.created_ms >= asked.begun_ms:
+            return _told(asked, "succeeded", "it was ended; a plan of that name was deployed since")
+        if record.draining is not None:
+            return _told(asked, "running", record.drain_reason)
+        return _told(asked, "superseded", f"{asked.key.plan} is deployed")
+    if snapshot.driver is None or snapshot.driver_missing:
+        return _told(asked, "pending", snapshot.driver_missing or "there is no driver to tell of it")
+    ending = next((one for one in snapshot.driver.latest.topologies if one.key == asked.key), None)
+    if ending is not None:
+        return _told(asked, "running", ending.reason or f"its topology is {ending.state}")
+    return _told(asked, "succeeded", "its topology has ended")
+
+
+def _savepoint(snapshot: Snapshot, now_ms: int, asked: OperationId) -> Operation:
+    report = _report(snapshot, asked)
+    if report is not None and report.state == "stored" and report.taken_ms < asked.begun_ms - CLOCKS_APART_MS:
+        report = None  # an earlier one of that name, in whose place this one comes
+    if report is None and (snapshot.driver is None or now_ms - asked.begun_ms < NOT_TOLD_AFTER_MS):
+        return _told(asked, "pending", "the driver was told")
+    if report is None:
+        why = f"the driver has no savepoint {asked.savepoint}: it was removed, or never begun"
+        return _failed(asked, "unknown-savepoint", why, why)
+    if report.state == "failed":
+        return _failed(asked, "savepoint-failed", report.error, report.error)
+    if report.state == "taking":
+        return _told(asked, "running", "the checkpoint is being taken")
+    return _told(asked, "succeeded", "it is stored", msgspec.to_builtins(savepoint_view(report)))
+
+
+def _removal(snapshot: Snapshot, asked: OperationId) -> Operation:
+    report = _report(snapshot, asked)
+    if snapshot.driver is None:
+        return _told(asked, "pending", "there is no driver to tell of it")
+    if report is None:
+        return _told(asked, "succeeded", "it is removed")
+    if report.taken_ms > asked.begun_ms:
+        return _told(asked, "succeeded", "it was removed; another of that name was taken since")
+    if report.error:
+        return _failed(asked, "savepoint-failed", report.error, report.error)
+    return _told(asked, "running", "the driver was told")
+
+
+def _report(snapshot: Snapshot, asked: OperationId) -> SavepointReport | None:
+    wanted = (asked.key, asked.savepoint)
+    return next((one for one in _savepoints(snapshot) if (one.key, one.name) == wanted), None)
+
+
+def _savepoints(snapshot: Snapshot) -> tuple[SavepointReport, ...]:
+    return snapshot.driver.latest.savepoints if snapshot.driver is not None else ()
+
+
+def _told(asked: OperationId, state: OperationState, progress: str, result: dict[str, Any] | None = None) -> Operation:
+    return Operation(
+        asked.text(), asked.kind, asked.key.plan, asked.key.tenant, state, progress, asked.begun_ms, result
+    )
+
+
+def _failed(asked: OperationId, code: str, message: str, progress: str) -> Operation:
+    told = _told(asked, "failed", progress)
+    return msgspec.structs.replace(told, error=OperationError(code, message or "no reason was given"))

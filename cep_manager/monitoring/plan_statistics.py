@@ -1,0 +1,197 @@
+"""What a plan and each of its stages did, by window. Pure: told from a snapshot."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from cep_common.ids import PlanKey, instance_name
+from cep_common.latency import percentile_ms
+from cep_common.task_messages import ComponentKind, QueryReport, StatisticsLevel, StreamCount
+from cep_manager.control.snapshot import Snapshot
+from cep_manager.history.counter_history import WINDOWS_S, History
+from cep_manager.history.windowed_metrics import Figures, added_up, capacity, figures
+from cep_manager.plans.compiled_plan import PlannedComponent
+
+
+class Latency(msgspec.Struct, frozen=True):
+    """How long events took from their arrival in the topology until all that came of them had gone on, to a worker or
+    into a state; percentiles to within 5 %. None while none has."""
+
+    events: int
+    mean_ms: float | None
+    p50_ms: float | None
+    p95_ms: float | None
+    p99_ms: float | None
+
+
+class Activity(msgspec.Struct, frozen=True):
+    """What a stage, or an instance of one, did in a window. `execute_ms` is the mean time that working on an event
+    took, `bundle_ms` on a piece of events, `stay_ms` the mean time that an event stayed, waiting included; None without
+    events. `capacity` is the share of the last ten minutes that the busiest instance spent working."""
+
+    name: str
+    received: tuple[StreamCount, ...]
+    emitted: tuple[StreamCount, ...]
+    received_per_second: float
+    emitted_per_second: float
+    execute_ms: float | None
+    bundle_ms: float | None
+    stay_ms: float | None
+    capacity: float
+    dropped: int
+    errors: int
+
+
+class ComponentActivity(msgspec.Struct, frozen=True):
+    """A stage with its instances."""
+
+    kind: ComponentKind
+    all: Activity
+    instances: tuple[Activity, ...]
+
+
+class WindowStatistics(msgspec.Struct, frozen=True):
+    """The last `window_s` seconds (None: all time), of which `covered_ms` were counted. `received` are the events that
+    came into the topology, `emitted` those that it gave to workers."""
+
+    window_s: int | None
+    covered_ms: int
+    received: int
+    emitted: int
+    dropped: int
+    latency: Latency
+    components: tuple[ComponentActivity, ...]
+
+
+class QueryActivity(msgspec.Struct, frozen=True):
+    """What a query has done since its tasks started, while the plan's level of statistics was `detail`, and what it
+    holds now. `mean_us` is the mean time that working on one event took, the percentiles are of the time that the query
+    worked on the piece in which an event came."""
+
+    query: str
+    component: str
+    events: int
+    mean_us: float | None
+    p50_ms: float | None
+    p99_ms: float | None
+    state_rows: int
+    state_bytes: int
+
+
+class PlanStatistics(msgspec.Struct, frozen=True):
+    """A plan's windows, the shortest first and all time last; `queries` at level `detail` alone."""
+
+    plan: str
+    tenant: int
+    epoch: int
+    windows: tuple[WindowStatistics, ...]
+    level: StatisticsLevel = "basic"
+    queries: tuple[QueryActivity, ...] = ()
+
+
+def plan_statistics(snapshot: Snapshot, key: PlanKey) -> PlanStatistics:
+    """The statistics of a deployed plan; without components when its text cannot be compiled. KeyError when it is not
+    deployed."""
+    record = snapshot.plans[key]
+    planned = record.compiled.components if record.compiled is not None else ()
+    windows = tuple(_window(snapshot, key, planned, window_s) for window_s in (*WINDOWS_S, None))
+    level = record.statistics_level()
+    queries = tuple(_queries(snapshot, key)) if level == "detail" else ()
+    return PlanStatistics(key.plan, key.tenant, record.epoch, windows, level, queries)
+
+
+def _queries(snapshot: Snapshot, key: PlanKey) -> Iterator[QueryActivity]:
+    """The queries of all live tasks, those of a stage's instances together."""
+    live = [task for task in snapshot.tasks.get(key, ()) if task.live(snapshot.now_ms, snapshot.lease_ms)]
+    by_query: dict[tuple[str, str], list[QueryReport]] = {}
+    rows: Counter[tuple[str, str]] = Counter()
+    sizes: Counter[tuple[str, str]] = Counter()
+    for report in (report for task in live for report in task.latest.components):
+        for query in report.queries:
+            by_query.setdefault((report.component, query.query), []).append(query)
+        for part in report.held:
+            if part.kind == "query":
+                rows[report.component, part.name] += part.rows
+                sizes[report.component, part.name] += part.bytes
+    for (component, name), parts in sorted(by_query.items()):
+        events, busy_us = (sum(getattr(part, what) for part in parts) for what in ("events", "busy_us"))
+        latencies: Counter[int] = Counter()
+        for one in parts:
+            latencies.update(dict(one.latencies))
+        yield QueryActivity(
+            query=name,
+            component=component,
+            events=events,
+            mean_us=round(busy_us / events, 3) if events else None,
+            p50_ms=_rounded(percentile_ms(latencies, 0.5)),
+            p99_ms=_rounded(percentile_ms(latencies, 0.99)),
+            state_rows=rows[component, name],
+            state_bytes=sizes[component, name],
+        )
+
+
+def _window(
+    snapshot: Snapshot, key: PlanKey, planned: tuple[PlannedComponent, ...], window_s: int | None
+) -> WindowStatistics:
+    histories = snapshot.histories.get(key, {})
+    now_ms = snapshot.now_ms
+    components: list[ComponentActivity] = []
+    totals: list[tuple[PlannedComponent, Figures]] = []
+    for component in planned:
+        names = [instance_name(component.name, index) for index in range(component.parallel)]
+        mine = {name: histories[name] for name in names if name in histories}
+        told = {name: figures(history, window_s, now_ms) for name, history in mine.items()}
+        total = added_up(told.values())
+        totals.append((component, total))
+        components.append(
+            ComponentActivity(
+                kind=component.kind,
+                all=_activity(component.name, total, mine.values(), now_ms),
+                instances=tuple(_activity(name, told[name], [history], now_ms) for name, history in mine.items()),
+            )
+        )
+    receivers = added_up(total for component, total in totals if component.kind == "receiver")
+    publishers = added_up(total for component, total in totals if component.kind == "publisher")
+    return WindowStatistics(
+        window_s=window_s,
+        covered_ms=max((total.covered_ms for _, total in totals), default=0),
+        received=receivers.events_received(),
+        emitted=publishers.events_emitted(),
+        dropped=sum(total.dropped for _, total in totals),
+        latency=_latency(receivers),
+        components=tuple(components),
+    )
+
+
+def _activity(name: str, told: Figures, histories: Iterable[History], now_ms: int) -> Activity:
+    covered_s = told.covered_ms / 1_000
+    return Activity(
+        name=name,
+        received=_counts(told.received),
+        emitted=_counts(told.emitted),
+        received_per_second=round(told.events_received() / covered_s, 3) if covered_s else 0.0,
+        emitted_per_second=round(told.events_emitted() / covered_s, 3) if covered_s else 0.0,
+        execute_ms=_rounded(told.execute_latency_ms()),
+        bundle_ms=_rounded(told.bundle_latency_ms()),
+        stay_ms=_rounded(told.stay_latency_ms()),
+        capacity=round(capacity(histories, now_ms), 4),
+        dropped=told.dropped,
+        errors=told.errors,
+    )
+
+
+def _latency(receivers: Figures) -> Latency:
+    p50_ms, p95_ms, p99_ms = (_rounded(percentile_ms(receivers.latencies, share)) for share in (0.5, 0.95, 0.99))
+    events = sum(receivers.latencies.values())
+    return Latency(events, _rounded(receivers.stay_latency_ms()), p50_ms, p95_ms, p99_ms)
+
+
+def _rounded(value_ms: float | None) -> float | None:
+    return None if value_ms is None else round(value_ms, 4)
+
+
+def _counts(counts: dict[str, int]) -> tuple[StreamCount, ...]:
+    return tuple(StreamCount(stream, events) for stream, events in counts.items())

@@ -1,0 +1,31 @@
+"""Events per second, from counters that members report. Pure."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import TypeVar
+
+from cep_common.driver_messages import RegisterDriver
+from cep_common.messages import RegisterWorker
+from cep_common.task_messages import RegisterTask
+from cep_manager.control.members import Member
+
+Report = TypeVar("Report", bound=RegisterTask | RegisterWorker | RegisterDriver)
+
+
+def per_second(member: Member[Report], counter: Callable[[Report], int | None]) -> float:
+    """Return how fast `counter` has grown over the member's last reports, per second, to three places; 0.0 while there
+    is only one that has it (None: a report has not).
+
+    A counter that fell has begun again, or something that was counted is sent again: nothing is known of its growth
+    between these two reports, and the others count.
+    """
+    counted = [(timed.at_ms, counter(timed.report)) for timed in member.earlier]
+    counted.append((member.heard_ms, counter(member.latest)))
+    reports = [(at_ms, value) for at_ms, value in counted if value is not None]
+    growth = sum(max(0, after - before) for (_, before), (_, after) in itertools.pairwise(reports))
+    if len(reports) < 2:
+        return 0.0
+    elapsed_ms = reports[-1][0] - reports[0][0]
+    return round(growth * 1_000 / elapsed_ms, 3) if elapsed_ms > 0 else 0.0

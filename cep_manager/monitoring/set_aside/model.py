@@ -1,0 +1,58 @@
+"""What the web sees of what workers have set aside."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from cep_manager.monitoring.failed_events.model import SilentWorker
+
+
+class AsideEntry(msgspec.Struct, frozen=True):
+    """Accepted `events` of a stream (`log`), or `results`, of a plan that is missing and that nobody has undeployed.
+    `worker` has set them aside at `since_ms`, and deletes them at `until_ms`."""
+
+    id: str
+    kind: Literal["log", "results"]
+    plan: str
+    stream: str
+    events: int
+    since_ms: int
+    until_ms: int
+    reason: str
+    worker: str = ""
+
+
+class AsideList(msgspec.Struct, frozen=True):
+    """What is set aside of a tenant, oldest first, at all workers but the `silent` ones."""
+
+    tenant: int
+    entries: tuple[AsideEntry, ...]
+    silent: tuple[SilentWorker, ...]
+
+
+class RestoredAside(msgspec.Struct, frozen=True):
+    """So many `events` were taken by the plan, `lost` could not be read. `left` were not come to: ask again."""
+
+    id: str
+    worker: str
+    events: int
+    left: int
+    lost: int = 0
+
+
+class DiscardedAside(msgspec.Struct, frozen=True):
+    """So many `events` are gone for good."""
+
+    id: str
+    worker: str
+    events: int
+
+
+class AdoptedWorker(msgspec.Struct, frozen=True):
+    """The worker serves this system from its next heartbeat on, and no longer `former_system`. What it has of plans
+    that are missing here is set aside."""
+
+    worker: str
+    former_system: str

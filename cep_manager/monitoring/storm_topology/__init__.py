@@ -1,0 +1,1 @@
+"""A running plan in Storm's terms: topology, components, executors."""

@@ -1,0 +1,248 @@
+"""A plan's topology in Storm's notions, as far as several answers need them. Pure: told from a snapshot.
+
+Receivers and triggers are spouts, processing and publisher stages bolts. An executor is a component instance, a worker
+a task of the topology, which is found under its number where Storm has a port.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from cep_common.driver_messages import ExecutorReport
+from cep_common.ids import PlanKey, instance_name
+from cep_common.task_messages import ComponentReport, RegisterTask
+from cep_manager.control.members import Member
+from cep_manager.control.snapshot import Snapshot
+from cep_manager.history.counter_history import History
+from cep_manager.history.windowed_metrics import Figures, added_up, capacity, figures
+from cep_manager.manager_view import Overview
+from cep_manager.monitoring.storm_topology.errors import NotAliveError
+from cep_manager.monitoring.storm_topology.texts import Window, plan_of, topology_id
+from cep_manager.plans.compiled_plan import PlannedComponent
+from cep_manager.plans.record import PlanRecord
+from cep_manager.plans.state import PlanState
+
+STATUS = {
+    PlanState.ACTIVE: "ACTIVE",
+    PlanState.DEGRADED: "ACTIVE",
+    PlanState.INACTIVE: "INACTIVE",
+    PlanState.REBALANCING: "REBALANCING",
+    PlanState.UPDATING: "REBALANCING",
+    PlanState.DRAINING: "KILLED",
+}
+"""Whatever does not run now is inactive to Storm's clients: `schedulerInfo` says what it really is, and why."""
+
+NOTHING = Figures()
+
+
+class Executor(msgspec.Struct, frozen=True):
+    """A component instance in a live task. `number` counts a topology's instances from 1."""
+
+    name: str
+    number: int
+    task: Member[RegisterTask]
+    report: ComponentReport
+    history: History | None
+
+    def identifier(self) -> str:
+        """Storm's `[first task-last task]`."""
+        return f"[{self.number}-{self.number}]"
+
+    def figures(self, window: Window, now_ms: int) -> Figures:
+        """What it did in the window."""
+        if self.history is None or not window.known:
+            return NOTHING
+        return figures(self.history, window.seconds, now_ms)
+
+    def capacity(self, now_ms: int) -> float:
+        """The share of the last ten minutes that it spent working."""
+        return capacity([self.history], now_ms) if self.history is not None else 0.0
+
+
+class StageError(msgspec.Struct, frozen=True):
+    """The newest error of a component instance; `at_ms` is the time of day."""
+
+    text: str
+    at_ms: int
+    host: str
+    port: int
+
+
+class Component(msgspec.Struct, frozen=True):
+    """A stage with the executors that live and what all its instances ever did. `consumers` tells for each of its
+    streams how many components take it."""
+
+    planned: PlannedComponent
+    executors: tuple[Executor, ...]
+    histories: tuple[History, ...]
+    consumers: dict[str, int]
+
+    @property
+    def name(self) -> str:
+        return self.planned.name
+
+    @property
+    def is_spout(self) -> bool:
+        return self.planned.kind in ("receiver", "trigger")
+
+    def figures(self, window: Window, now_ms: int) -> Figures:
+        """What all its instances did in the window, those that do not live any more included."""
+        if not window.known:
+            return NOTHING
+        return added_up(figures(history, window.seconds, now_ms) for history in self.histories)
+
+    def capacity(self, now_ms: int) -> float:
+        """That of its busiest executor."""
+        return max((executor.capacity(now_ms) for executor in self.executors), default=0.0)
+
+    def transferred(self, emitted: dict[str, int]) -> dict[str, int]:
+        """How many events were sent to components for those that were emitted, by stream. What leaves the topology is
+        sent once."""
+        return {stream: events * self.consumers.get(stream, 0) for stream, events in emitted.items()}
+
+    def errors(self) -> list[StageError]:
+        """The newest error of each instance, oldest first."""
+        found = [
+            StageError(one.report.last_error, one.report.last_error_ms, one.task.latest.host, one.task.latest.task)
+            for one in self.executors
+            if one.report.last_error
+        ]
+        return sorted(found, key=lambda error: error.at_ms)
+
+
+class Topology(msgspec.Struct, frozen=True):
+    """A deployed plan; `killed` while it is about to be undeployed."""
+
+    record: PlanRecord
+    identifier: str
+    tasks: tuple[Member[RegisterTask], ...]
+    components: tuple[Component, ...]
+    killed: bool
+
+    @property
+    def key(self) -> PlanKey:
+        return self.record.key
+
+    @property
+    def owner(self) -> str:
+        """The tenant."""
+        return str(self.key.tenant)
+
+    @property
+    def cores(self) -> int:
+        """The slots of each of its tasks."""
+        return self.record.compiled.cores if self.record.compiled is not None else 1
+
+    def status(self) -> str:
+        """One of Storm's four words."""
+        return "KILLED" if self.killed else STATUS.get(self.record.state, "INACTIVE")
+
+    def scheduler_info(self) -> str | None:
+        """What Storm has no word for: the state and its reason; None when all is well."""
+        if self.record.state is PlanState.ACTIVE:
+            return None
+        return f"{self.record.state.value}: {self.record.reason}".rstrip(": ")
+
+    def executors(self) -> int:
+        """How many component instances live."""
+        return sum(len(component.executors) for component in self.components)
+
+    def up_s(self, now_ms: int) -> int:
+        """How long it has been deployed; `now_ms` is the time of day."""
+        return max(0, now_ms - self.record.created_ms) // 1_000
+
+    def component(self, name: str) -> Component | None:
+        return next((one for one in self.components if one.name == name), None)
+
+    def producers(self, consumer: Component, stream: str) -> tuple[str, ...]:
+        """The components that send `stream` to `consumer`."""
+        return tuple(
+            one.name
+            for one in self.components
+            if one is not consumer and one.planned.kind != "publisher" and stream in one.planned.outputs
+        )
+
+    def producer(self, consumer: Component, stream: str) -> str:
+        """The first of them, under which counts stand that are kept by stream alone; empty when there is none."""
+        return next(iter(self.producers(consumer, stream)), "")
+
+
+def topologies(overview: Overview, killed: frozenset[str]) -> Iterator[Topology]:
+    """All deployed plans, in order of tenant and name; `killed` are the ids of those that are about to go."""
+    for key in sorted(overview.snapshot.plans):
+        yield topology_of(overview.snapshot, overview.snapshot.plans[key], killed)
+
+
+def topology(overview: Overview, identifier: str, killed: frozenset[str]) -> Topology:
+    """The deployed plan that bears the id. Raises NotAliveError."""
+    named = plan_of(identifier)
+    key = overview.snapshot.key_named(*named) if named is not None else None
+    record = overview.snapshot.plans.get(key) if key is not None else None
+    if record is None or topology_id(record.key, record.created_ms) != identifier:
+        raise NotAliveError(identifier)
+    return topology_of(overview.snapshot, record, killed)
+
+
+def topology_of(snapshot: Snapshot, record: PlanRecord, killed: frozenset[str] = frozenset()) -> Topology:
+    """The deployed plan `record`."""
+    tasks = tuple(task for task in snapshot.tasks.get(record.key, ()) if task.live(snapshot.now_ms, snapshot.lease_ms))
+    identifier = topology_id(record.key, record.created_ms)
+    components = tuple(_components(snapshot, record, tasks))
+    return Topology(record, identifier, tasks, components, identifier in killed)
+
+
+def _components(snapshot: Snapshot, record: PlanRecord, tasks: tuple[Member[RegisterTask], ...]) -> Iterator[Component]:
+    planned = record.compiled.components if record.compiled is not None else ()
+    histories = snapshot.histories.get(record.key, {})
+    reported = {report.instance: (task, report) for task in tasks for report in task.latest.components}
+    number = 0
+    for component in planned:
+        names = [instance_name(component.name, index) for index in range(component.parallel)]
+        executors = [
+            Executor(name, number + index, *reported[name], histories.get(name))
+            for index, name in enumerate(names, start=1)
+            if name in reported
+        ]
+        number += component.parallel
+        told = tuple(histories[name] for name in names if name in histories)
+        yield Component(component, tuple(executors), told, _consumers(component, planned))
+
+
+def _consumers(component: PlannedComponent, planned: tuple[PlannedComponent, ...]) -> dict[str, int]:
+    if component.kind == "publisher":
+        return dict.fromkeys(component.outputs, 1)
+    takers = [other for other in planned if other is not component and other.kind not in ("receiver", "trigger")]
+    return {stream: sum(stream in other.inputs for other in takers) for stream in component.outputs}
+
+
+class Slots(msgspec.Struct, frozen=True):
+    """A Spark executor, Storm's supervisor, with the tasks that take its slots."""
+
+    executor: ExecutorReport
+    tasks: tuple[tuple[Topology, Member[RegisterTask]], ...]
+
+    def used(self) -> int:
+        """The slots that are taken."""
+        return min(self.executor.slots, sum(topology.cores for topology, _ in self.tasks))
+
+
+def supervisors(overview: Overview, running: tuple[Topology, ...]) -> tuple[Slots, ...]:
+    """The executors of a live driver. Of several on one host the first ones that have room hold the host's tasks: which
+    of them really does, Spark does not tell tasks."""
+    snapshot = overview.snapshot
+    driver = snapshot.driver
+    if driver is None or not driver.live(snapshot.now_ms, snapshot.lease_ms):
+        return ()
+    left = [(topology, task) for topology in running for task in topology.tasks]
+    found = []
+    for executor in driver.latest.executors:
+        room, mine = executor.slots, []
+        for topology, task in left:
+            if task.latest.host == executor.host and topology.cores <= room:
+                room -= topology.cores
+                mine.append((topology, task))
+        left = [one for one in left if not any(one[1] is task for _, task in mine)]
+        found.append(Slots(executor, tuple(mine)))
+    return tuple(found)

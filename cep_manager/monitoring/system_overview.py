@@ -1,0 +1,118 @@
+"""The overview: the system, its traffic and health at a glance, and what needs attention first. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import chain
+
+import msgspec
+
+from cep_common.ids import SUPER_TENANT, PlanKey
+from cep_manager.manager_view import ManagerMember
+from cep_manager.monitoring.alerts import Finding, Picture, in_order, system_findings
+from cep_manager.monitoring.plan_alerts import plan_findings
+from cep_manager.monitoring.plan_metrics import Figure, Traffic, plan_figure, traffic
+from cep_manager.monitoring.status import plan_state
+from cep_manager.plans.state import PlanState
+
+
+class TenantShare(msgspec.Struct, frozen=True):
+    """What a tenant has deployed, and the slots that its plans take."""
+
+    tenant: int
+    plans: int
+    active: int
+    slots: int
+    received_per_second: float
+    emitted_per_second: float
+
+
+class SystemView(msgspec.Struct, frozen=True):
+    """The system's parts. `stage_hosts` processes, each with a slot of its own, run `hosted_plans` plans. `driver` and
+    the four after it are of the driver that was heard last, empty without one;
+    `driver_missing` says why none can be asked."""
+
+    managers: tuple[ManagerMember, ...]
+    driver: str
+    driver_missing: str
+    spark_master: str
+    spark_url: str
+    executors: int
+    slots_total: int
+    slots_free: int
+    workers: int
+    workers_silent: int
+    tasks: int
+    tenants: tuple[TenantShare, ...]
+    stage_hosts: int = 0
+    hosted_plans: int = 0
+
+
+class SystemOverview(msgspec.Struct, frozen=True):
+    """All that is told at a glance at the time of day `now_ms`: of one `tenant`, or of all of them (None). `plans`
+    counts them by state. `system` is None for whoever may not see it."""
+
+    now_ms: int
+    tenant: int | None
+    plans: dict[str, int]
+    figures: Figure
+    traffic: Traffic
+    findings: tuple[Finding, ...]
+    system: SystemView | None
+
+
+def system_overview(picture: Picture, tenant: int, sees_system: bool) -> SystemOverview:
+    """What whoever asks for `tenant` gets to see: with the right to see the system, the super tenant sees all."""
+    scope = None if sees_system and tenant == SUPER_TENANT else tenant
+    snapshot = picture.snapshot
+    keys = [key for key in sorted(snapshot.plans) if scope in (None, key.tenant)]
+    states = Counter(plan_state(snapshot, key).value for key in keys)
+
+    about_system = system_findings(picture) if sees_system else ()
+    figures = plan_figure(snapshot, keys)
+    return SystemOverview(
+        now_ms=picture.now_ms,
+        tenant=scope,
+        plans={state.value: states[state.value] for state in PlanState if states[state.value]},
+        figures=figures,
+        traffic=traffic(snapshot, keys),
+        findings=in_order(chain(about_system, plan_findings(picture, scope, sees_system))),
+        system=_system(picture, figures if scope is None else None) if sees_system else None,
+    )
+
+
+def _system(picture: Picture, figures: Figure | None) -> SystemView:
+    snapshot = picture.snapshot
+    tenants = sorted({key.tenant for key in snapshot.plans})
+    driver = snapshot.driver.latest if snapshot.driver is not None else None
+    return SystemView(
+        managers=picture.election.managers,
+        driver=driver.driver if driver is not None else "",
+        driver_missing=snapshot.driver_missing,
+        spark_master=driver.master if driver is not None else "",
+        spark_url=driver.web_url if driver is not None else "",
+        executors=len(driver.executors) if driver is not None else 0,
+        slots_total=driver.slots_total if driver is not None else 0,
+        slots_free=driver.slots_free if driver is not None else 0,
+        workers=len(snapshot.workers),
+        workers_silent=len(snapshot.lost_workers),
+        tasks=sum(task.live(snapshot.now_ms, snapshot.lease_ms) for tasks in snapshot.tasks.values() for task in tasks),
+        tenants=tuple(_share(picture, tenant, figures if len(tenants) == 1 else None) for tenant in tenants),
+        stage_hosts=len(driver.stage_hosts) if driver is not None else 0,
+        hosted_plans=sum(one.plans for one in driver.stage_hosts) if driver is not None else 0,
+    )
+
+
+def _share(picture: Picture, tenant: int, figures: Figure | None) -> TenantShare:
+    """The tenant's share; `figures` are those of its plans, where they are known already."""
+    snapshot = picture.snapshot
+    mine: list[PlanKey] = [key for key in snapshot.plans if key.tenant == tenant]
+    figure = figures if figures is not None else plan_figure(snapshot, mine)
+    return TenantShare(
+        tenant=tenant,
+        plans=len(mine),
+        active=sum(snapshot.plans[key].state is PlanState.ACTIVE for key in mine),
+        slots=sum(snapshot.plans[key].slots for key in mine),
+        received_per_second=figure.received_per_second,
+        emitted_per_second=figure.emitted_per_second,
+    )

@@ -1,0 +1,1 @@
+"""The database that managers share: engine, schema, migrations, and the lease of the leader."""

@@ -1,0 +1,120 @@
+"""The lease and the list of managers in the database: what the election asks of it, each in one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import sqlalchemy
+from sqlalchemy import Connection, Row
+
+from cep_common.ids import Endpoint
+from cep_manager.election.election import Claim, Confirm, Lease, Look, Manager, Request, Seen
+from cep_manager.persistence.database import Database
+from cep_manager.persistence.schema import LEADER, MANAGERS
+
+
+class LeaseStore:
+    """The lease as manager `me` sees and takes it. All methods raise StoreError; whether a claim has come about is then
+    not known."""
+
+    def __init__(self, database: Database, me: Manager, now_ms: Callable[[], int]) -> None:
+        """`now_ms` is the time of day, which is shown to people."""
+        self._database = database
+        self._me = me
+        self._now_ms = now_ms
+
+    def carry_out(self, request: Request) -> Seen:
+        """The request was carried out, as far as the lease allowed it; this is how it stands then."""
+        done = False
+        # Managers that share an SQLite file lose power together: then no beat is worth anything, but tokens must not be
+        # given out twice.
+        with self._database.transaction(survives_power_loss=isinstance(request, Claim)) as connection:
+            match request:
+                case Claim():
+                    done = self._claim(connection, request)
+                case Confirm(gone=gone):
+                    done = self._confirm(connection, request)
+                    _forget(connection, gone)
+                case Look():
+                    pass
+            namesake = self._sign_in(connection)
+            lease, managers = _lease(connection), _managers(connection)
+        return Seen(lease, done, managers, namesake)
+
+    def give_back(self, token: int) -> None:
+        """Nobody holds the lease, if it was held under `token`: the next one need not wait for its end. This manager is
+        not told of any more."""
+        with self._database.transaction() as connection:
+            held = LEADER.c.token == token, LEADER.c.holder == self._me.instance
+            connection.execute(LEADER.update().where(*held).values(holder=""))
+            connection.execute(MANAGERS.delete().where(_is(self._me), MANAGERS.c.instance == self._me.instance))
+
+    def _claim(self, connection: Connection, claim: Claim) -> bool:
+        values = {
+            "token": claim.token + 1,
+            "beat": 0,
+            "holder": self._me.instance,
+            "host": self._me.control.host,
+            "port": self._me.control.port,
+            "http_address": self._me.http_address,
+            "lease_ms": claim.lease_ms,
+            "since_ms": self._now_ms(),
+        }
+        as_seen = LEADER.c.token == claim.token, LEADER.c.beat == claim.beat
+        return connection.execute(LEADER.update().where(*as_seen).values(values)).rowcount > 0
+
+    def _confirm(self, connection: Connection, confirm: Confirm) -> bool:
+        held = LEADER.c.token == confirm.token, LEADER.c.holder == self._me.instance
+        values = {"beat": LEADER.c.beat + 1, "lease_ms": confirm.lease_ms}
+        return connection.execute(LEADER.update().where(*held).values(values)).rowcount > 0
+
+    def _sign_in(self, connection: Connection) -> str:
+        """This manager is in the list; who was there under its address before."""
+        before = connection.scalar(sqlalchemy.select(MANAGERS.c.instance).where(_is(self._me)))
+        where = self._me.insight
+        values = {
+            "instance": self._me.instance,
+            "http_address": self._me.http_address,
+            "insight": f"{where.host}:{where.port}" if where is not None else "",
+        }
+        if before is None:
+            control = {"host": self._me.control.host, "port": self._me.control.port}
+            connection.execute(MANAGERS.insert().values(**control, **values, beat=0))
+        else:
+            connection.execute(MANAGERS.update().where(_is(self._me)).values(**values, beat=MANAGERS.c.beat + 1))
+        return str(before) if before not in (None, self._me.instance) else ""
+
+
+def hold_lease(connection: Connection, token: int) -> bool:
+    """True when the lease is held under `token`; it cannot be taken before the transaction has ended, and others see
+    that plans were written."""
+    held = LEADER.update().where(LEADER.c.token == token, LEADER.c.holder != "")
+    return connection.execute(held.values(changes=LEADER.c.changes + 1)).rowcount > 0
+
+
+def _forget(connection: Connection, gone: tuple[tuple[Manager, int], ...]) -> None:
+    for manager, beat in gone:
+        same = MANAGERS.c.instance == manager.instance, MANAGERS.c.beat == beat
+        connection.execute(MANAGERS.delete().where(_is(manager), *same))
+
+
+def _lease(connection: Connection) -> Lease:
+    row = connection.execute(sqlalchemy.select(LEADER)).one()
+    holder = Manager(row.holder, Endpoint(row.host, row.port), row.http_address) if row.holder else None
+    return Lease(row.token, holder, row.beat, row.lease_ms, row.since_ms, row.changes)
+
+
+def _managers(connection: Connection) -> tuple[tuple[Manager, int], ...]:
+    rows = connection.execute(sqlalchemy.select(MANAGERS).order_by(MANAGERS.c.host, MANAGERS.c.port))
+    return tuple((_manager(row), row.beat) for row in rows)
+
+
+def _manager(row: Row[Any]) -> Manager:
+    host, _, port = str(row.insight).rpartition(":")
+    insight = Endpoint(host, int(port)) if port.isdigit() else None
+    return Manager(row.instance, Endpoint(row.host, row.port), row.http_address, insight)
+
+
+def _is(manager: Manager) -> sqlalchemy.ColumnElement[bool]:
+    return sqlalchemy.and_(MANAGERS.c.host == manager.control.host, MANAGERS.c.port == manager.control.port)

@@ -1,0 +1,198 @@
+"""The tables of the managers' database, and how one that an earlier version wrote is brought up to date."""
+
+from __future__ import annotations
+
+import uuid
+
+import sqlalchemy
+from sqlalchemy import BigInteger, Boolean, Column, Connection, Integer, MetaData, String, Table, Text, text
+
+from cep_manager.persistence.account_schema import ACCOUNTS
+
+SCHEMA_VERSION = 10
+
+METADATA = MetaData()
+VERSION = Table("cep_schema", METADATA, Column("version", Integer, primary_key=True, autoincrement=False))
+
+PLANS = Table(
+    "cep_plans",
+    METADATA,
+    Column("tenant", Integer, primary_key=True, autoincrement=False),
+    Column("name", String(128), primary_key=True),
+    Column("text", Text, nullable=False),
+    Column("created_ms", BigInteger, nullable=False),
+    Column("updated_ms", BigInteger, nullable=False),
+    # The epoch under which the plan runs, and the one that was counted for its present text and workers.
+    Column("epoch", BigInteger, nullable=False),
+    Column("changed_epoch", BigInteger, nullable=False),
+    Column("intake", Boolean, nullable=False),
+    Column("workers", Integer),
+    Column("origin", Text, nullable=False),
+    Column("trace", Boolean),
+    Column("statistics", String(16)),
+    # What it begins from until it has run: a savepoint, `none`, or empty: its newest checkpoint.
+    Column("restore", String(64), nullable=False, server_default=""),
+    # The epoch under which it was told so; 0 when it was not.
+    Column("restore_epoch", BigInteger, nullable=False, server_default="0"),
+    # While it is being undeployed: the workers that may have had events of it then, as a JSON list.
+    Column("draining", Text),
+    # What stays when it is renamed; the other tables know it by this.
+    Column("plan_id", String(128), nullable=False, server_default=""),
+    # Names that it had before and no plan has now, as a JSON list.
+    Column("former_names", Text, nullable=False, server_default="[]"),
+)
+
+# What a plan was before a change, for as long as it is not certain that the change works; `name` is its id.
+FORMER = Table(
+    "cep_former_plans",
+    METADATA,
+    Column("tenant", Integer, primary_key=True, autoincrement=False),
+    Column("name", String(128), primary_key=True),
+    Column("change", String(16), nullable=False),
+    Column("text", Text, nullable=False),
+    Column("updated_ms", BigInteger, nullable=False),
+    Column("epoch", BigInteger, nullable=False),
+    Column("workers", Integer),
+)
+
+# Epochs outlive their plans: a plan that is deployed again must not meet leftovers of its former self under its epoch.
+# `name` is the plan's id; `called` is the name that it has, or had when it was undeployed.
+EPOCHS = Table(
+    "cep_epochs",
+    METADATA,
+    Column("tenant", Integer, primary_key=True, autoincrement=False),
+    Column("name", String(128), primary_key=True),
+    Column("epoch", BigInteger, nullable=False),
+    Column("called", String(128), nullable=False, server_default=""),
+)
+
+# Plans that were undeployed on purpose. Workers delete what they have of these; that a plan is not there is not enough.
+REMOVED = Table(
+    "cep_removed_plans",
+    METADATA,
+    Column("tenant", Integer, primary_key=True, autoincrement=False),
+    Column("name", String(128), primary_key=True),
+    Column("created_ms", BigInteger, primary_key=True, autoincrement=False),
+    Column("removed_ms", BigInteger, nullable=False),
+)
+
+# One row: the identity of the database, drawn by chance when it is made.
+SYSTEM = Table("cep_system", METADATA, Column("identity", String(32), nullable=False))
+
+# One row: who leads. Every write of plans counts `changes` up, and so holds the row until it is committed.
+LEADER = Table(
+    "cep_leader",
+    METADATA,
+    Column("token", BigInteger, nullable=False),
+    Column("beat", BigInteger, nullable=False),
+    Column("changes", BigInteger, nullable=False),
+    Column("holder", String(64), nullable=False),
+    Column("host", Text, nullable=False),
+    Column("port", Integer, nullable=False),
+    Column("http_address", Text, nullable=False),
+    Column("lease_ms", BigInteger, nullable=False),
+    Column("since_ms", BigInteger, nullable=False),
+)
+NOBODY = {
+    "token": 0,
+    "beat": 0,
+    "changes": 0,
+    "holder": "",
+    "host": "",
+    "port": 0,
+    "http_address": "",
+    "lease_ms": 0,
+    "since_ms": 0,
+}
+
+# All managers, leader and standbys, by the address of their control plane; each counts its row's beat up.
+MANAGERS = Table(
+    "cep_managers",
+    METADATA,
+    Column("host", String(255), primary_key=True),
+    Column("port", Integer, primary_key=True, autoincrement=False),
+    Column("instance", String(64), nullable=False),
+    Column("http_address", Text, nullable=False),
+    Column("beat", BigInteger, nullable=False),
+    # Where other managers read its log, as host:port; empty: nowhere.
+    Column("insight", Text, nullable=False, server_default=""),
+)
+
+
+def bring_up_to_date(connection: Connection) -> int:
+    """The version of the tables: `SCHEMA_VERSION`, after those of an empty or older database were made so, or the one
+    that is there when this manager does not know it; then nothing was changed."""
+    VERSION.create(connection, checkfirst=True)
+    version = connection.scalar(sqlalchemy.select(VERSION.c.version))
+    if version is None:
+        METADATA.create_all(connection)
+        ACCOUNTS.create_all(connection)
+        connection.execute(LEADER.insert().values(NOBODY))
+        connection.execute(SYSTEM.insert().values(identity=uuid.uuid4().hex))
+        connection.execute(VERSION.insert().values(version=SCHEMA_VERSION))
+        return SCHEMA_VERSION
+    if version not in range(1, SCHEMA_VERSION):
+        return int(version)
+    if version == 1:
+        for statement in _FROM_1_TO_2:
+            connection.execute(text(statement))
+        FORMER.create(connection)
+    if version in (1, 2):
+        LEADER.create(connection)
+        MANAGERS.create(connection)
+        connection.execute(LEADER.insert().values(NOBODY))
+    if version in (1, 2, 3):
+        connection.execute(text(_FROM_3_TO_4))
+    _add_since_3(connection, version)
+    ACCOUNTS.create_all(connection)
+    connection.execute(VERSION.update().values(version=SCHEMA_VERSION))
+    return SCHEMA_VERSION
+
+
+def _add_since_3(connection: Connection, version: int) -> None:
+    if version in (3, 4, 5):  # before that there were no managers in it
+        connection.execute(text(_FROM_5_TO_6))
+    if version < 7:
+        for statement in _FROM_6_TO_7:
+            connection.execute(text(statement))
+    if version < 8:
+        connection.execute(text(_FROM_7_TO_8))
+    if version < 9:
+        REMOVED.create(connection)
+        SYSTEM.create(connection)
+        connection.execute(SYSTEM.insert().values(identity=uuid.uuid4().hex))
+    for statement in _FROM_9_TO_10:
+        connection.execute(text(statement))
+
+
+def system_identity(connection: Connection) -> str:
+    """Return the identity of the database."""
+    return str(connection.scalar(sqlalchemy.select(SYSTEM.c.identity)) or "")
+
+
+_COUNTED = "SELECT e.epoch FROM cep_epochs e WHERE e.tenant = cep_plans.tenant AND e.name = cep_plans.name"
+
+_FROM_1_TO_2 = (
+    "ALTER TABLE cep_plans ADD COLUMN epoch BIGINT NOT NULL DEFAULT 0",
+    "ALTER TABLE cep_plans ADD COLUMN changed_epoch BIGINT NOT NULL DEFAULT 0",
+    "ALTER TABLE cep_plans ADD COLUMN intake BOOLEAN NOT NULL DEFAULT TRUE",
+    "ALTER TABLE cep_plans ADD COLUMN workers INTEGER",
+    "ALTER TABLE cep_plans ADD COLUMN origin TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE cep_plans ADD COLUMN trace BOOLEAN",
+    f"UPDATE cep_plans SET epoch = ({_COUNTED}), changed_epoch = ({_COUNTED})",  # noqa: S608 - our own constant
+)
+
+_FROM_5_TO_6 = "ALTER TABLE cep_managers ADD COLUMN insight TEXT NOT NULL DEFAULT ''"
+_FROM_6_TO_7 = (
+    "ALTER TABLE cep_plans ADD COLUMN restore VARCHAR(64) NOT NULL DEFAULT ''",
+    "ALTER TABLE cep_plans ADD COLUMN restore_epoch BIGINT NOT NULL DEFAULT 0",
+)
+_FROM_7_TO_8 = "ALTER TABLE cep_plans ADD COLUMN draining TEXT"
+_FROM_9_TO_10 = (
+    "ALTER TABLE cep_plans ADD COLUMN plan_id VARCHAR(128) NOT NULL DEFAULT ''",
+    "ALTER TABLE cep_plans ADD COLUMN former_names TEXT NOT NULL DEFAULT '[]'",
+    "ALTER TABLE cep_epochs ADD COLUMN called VARCHAR(128) NOT NULL DEFAULT ''",
+    "UPDATE cep_plans SET plan_id = name",
+    "UPDATE cep_epochs SET called = name",
+)
+_FROM_3_TO_4 = "ALTER TABLE cep_plans ADD COLUMN statistics VARCHAR(16)"

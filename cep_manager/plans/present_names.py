@@ -1,0 +1,59 @@
+"""Plans in messages under the names that they have now. Pure.
+
+Stages and drivers go on while a plan is renamed, and tell of it under the name that it had when they began.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+import msgspec
+
+from cep_common.driver_messages import RegisterDriver, RenamePlan, SavepointReport, TopologyReport
+from cep_common.ids import PlanKey
+from cep_common.messages import Message, RegisterEndpoint, RegisterWorker, RequestEndpoint, WorkerPlanReport
+from cep_common.task_messages import RegisterTask
+from cep_manager.plans.record import PlanRecord
+
+_Keyed = TypeVar(
+    "_Keyed",
+    RegisterEndpoint,
+    RequestEndpoint,
+    RegisterTask,
+    WorkerPlanReport,
+    TopologyReport,
+    SavepointReport,
+)
+
+
+def present_names(message: Message, plans: Mapping[PlanKey, PlanRecord]) -> Message:
+    """Return the message with every plan under its present name."""
+    match message:
+        case RegisterEndpoint():
+            return _named(message, plans)
+        case RequestEndpoint():
+            return _named(message, plans)
+        case RegisterTask():
+            return _named(message, plans)
+        case RegisterWorker():
+            return msgspec.structs.replace(message, plans=tuple(_named(one, plans) for one in message.plans))
+        case RegisterDriver():
+            topologies = tuple(_named(one, plans) for one in message.topologies)
+            savepoints = tuple(_named(one, plans) for one in message.savepoints)
+            return msgspec.structs.replace(message, topologies=topologies, savepoints=savepoints)
+    return message
+
+
+def renames(driver: RegisterDriver, plans: Mapping[PlanKey, PlanRecord]) -> tuple[RenamePlan, ...]:
+    """Return what the driver must be told of names that plans have now, to whose topologies it gives other ones."""
+    told = {one.key: one.key.plan for one in driver.topologies}
+    known = ((plans[key].key, name) for key, name in told.items() if key in plans)
+    return tuple(RenamePlan(key) for key, name in known if key.plan != name)
+
+
+def _named(one: _Keyed, plans: Mapping[PlanKey, PlanRecord]) -> _Keyed:
+    record = plans.get(one.key)
+    if record is None or record.key.plan == one.key.plan:
+        return one
+    return msgspec.structs.replace(one, key=record.key)

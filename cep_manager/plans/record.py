@@ -1,0 +1,279 @@
+"""What the manager knows of a plan that should run. Data alone."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import msgspec
+
+from cep_common.driver_messages import PlanHost, SubmitTopology, TopologyReport
+from cep_common.ids import PlanKey
+from cep_common.task_messages import StatisticsLevel
+from cep_manager.plans.compiled_plan import CompiledPlan
+from cep_manager.plans.state import ChangeKind, PlanState
+
+DRAIN_BEGINS = "workers are told to stop its intake"
+
+
+class Submission(Enum):
+    """How far an epoch of a plan has got on its way to the driver."""
+
+    NEW = "new"
+    """Counted and never sent."""
+    UNKNOWN = "unknown"
+    """An earlier manager process may have sent it."""
+    RAISING = "raising"
+    """The plan store is asked for the next epoch."""
+    SENT = "sent"
+
+
+class PlanToRun(msgspec.Struct, frozen=True):
+    """A plan as the plan store has it, with what its text was compiled to, or why it cannot be (`str`).
+
+    `workers` None leaves their number to the text, and then to the configuration; `trace` None leaves it to the text
+    whether workers write the plan's events to their logs, and so does `statistics` with what stages count. `origin` is
+    the file that the plan comes from, empty for one that was deployed by hand. `sent_before` says that an earlier
+    manager process may have submitted it under this epoch. `change` says that the plan was deployed before and that
+    the plan store keeps what it was: that runs on until this runs. `former` is what the store kept, when the manager
+    has only just started. `restore` and `restore_epoch` say what its topology begins from (see `submit-topology` in
+    the protocol). The plan store has `counted` epochs of its name so far, at least `epoch`. `draining` names the
+    workers that may have had events of it when it was undeployed; None: it is not being undeployed. `former_names` are
+    those that it had before it was renamed, and that no plan has now.
+    """
+
+    key: PlanKey
+    text: str
+    compiled: CompiledPlan | str
+    epoch: int
+    created_ms: int
+    updated_ms: int
+    sent_before: bool = False
+    intake: bool = True
+    workers: int | None = None
+    origin: str = ""
+    trace: bool | None = None
+    statistics: StatisticsLevel | None = None
+    change: ChangeKind | None = None
+    former: PlanToRun | None = None
+    restore: str = ""
+    restore_epoch: int = 0
+    counted: int = 0
+    draining: tuple[str, ...] | None = None
+    former_names: tuple[str, ...] = ()
+
+
+class PlanVersion(msgspec.Struct, frozen=True):
+    """A plan's text, compiled, and the topology that it is to run as. `workers_asked` is the number of workers that the
+    plan was rebalanced to, None when text and configuration decide."""
+
+    text: str
+    compiled: CompiledPlan
+    epoch: int
+    workers: int
+    updated_ms: int
+    workers_asked: int | None = None
+    host: PlanHost = "own"
+
+    @property
+    def slots(self) -> int:
+        """The slots that its tasks take; none in a stage host, which has one itself."""
+        return 0 if self.host == "shared" else self.workers * self.compiled.cores
+
+
+class Trial(msgspec.Struct, frozen=True):
+    """The version that is to take a running plan's place. `sent_to` is the driver process that got it. The former
+    topology's state is being moved to it since `moving_since_ms`; None: not, or not yet."""
+
+    kind: ChangeKind
+    version: PlanVersion
+    submission: Submission
+    sent_ms: int
+    sent_to: tuple[str, int] = ("", 0)
+    reason: str = "about to be started"
+    moving_since_ms: int | None = None
+
+
+class PlanRecord(msgspec.Struct, frozen=True):
+    """A plan that should run. `compiled` is None when its stored text cannot be compiled any more; `unusable` then says
+    why. `created_ms` and `updated_ms` are times of day, the others monotonic. `sent_to` is the driver process that got
+    the current epoch. `interruption` says why it last stopped being active, or failed; empty when it never did.
+
+    While a plan is being changed, either `trial` is started beside it, or it has taken the place of `fallback`, which
+    comes back if it does not come to run. `change_error` says why the last change came to nothing. Until it runs,
+    `restore` says what its topology begins from, as it was told under `restore_epoch`; empty: from the newest
+    checkpoint. It was deployed under `first_epoch`, 0: by an earlier manager process; topologies of earlier epochs are
+    of another plan of its name. Epochs of its name are `counted` so far: higher ones were never given out by this
+    database.
+
+    A plan that is being undeployed is `draining`: of the workers that are named there it is not known yet that they
+    have none of its events; `drain_reason` says what it waits for, and while it `rests` its stages take nothing in.
+    It `goes` once the plan store is told to remove it.
+    """
+
+    key: PlanKey
+    text: str
+    compiled: CompiledPlan | None
+    unusable: str
+    epoch: int
+    workers: int
+    created_ms: int
+    updated_ms: int
+    state: PlanState
+    reason: str
+    state_since_ms: int
+    submission: Submission
+    sent_ms: int = 0
+    sent_to: tuple[str, int] = ("", 0)
+    restarts: int = 0
+    interruption: str = ""
+    interrupted_ms: int = 0
+    workers_asked: int | None = None
+    host: PlanHost = "own"
+    intake: bool = True
+    origin: str = ""
+    trace: bool | None = None
+    statistics: StatisticsLevel | None = None
+    released: tuple[str, ...] = ()
+    """Streams whose first event somebody said not to wait for; checkpoints of the topology remember it."""
+    trial: Trial | None = None
+    fallback: PlanVersion | None = None
+    change_error: str = ""
+    ran_before: bool = False
+    """An earlier manager process may have had it run in its present form."""
+    restore: str = ""
+    restore_epoch: int = 0
+    first_epoch: int = 0
+    counted: int = 0
+    draining: tuple[str, ...] | None = None
+    former_names: tuple[str, ...] = ()
+    drain_reason: str = ""
+    rests: bool = False
+    goes: bool = False
+
+    @property
+    def slots(self) -> int:
+        """The slots that its tasks take; none in a stage host, which has one itself."""
+        return 0 if self.host == "shared" else self.workers * (self.compiled.cores if self.compiled is not None else 1)
+
+    def epochs(self) -> tuple[int, ...]:
+        """The epochs under which topologies of the plan may run now."""
+        return (self.epoch,) if self.trial is None else (self.epoch, self.trial.version.epoch)
+
+    def owns(self, report: TopologyReport) -> bool:
+        """False when the driver tells of another plan of the name: that of a database that was replaced, say."""
+        return report.deployed_ms in (0, self.created_ms)
+
+    def instances(self) -> frozenset[str]:
+        """The component instances of what runs, and of what it may be changed to or back to."""
+        versions = (self.version(), self.trial.version if self.trial is not None else None, self.fallback)
+        return frozenset(name for one in versions if one is not None for name in one.compiled.instances())
+
+    def version(self) -> PlanVersion | None:
+        """What is to run now; None when it cannot be compiled."""
+        if self.compiled is None:
+            return None
+        return PlanVersion(
+            self.text, self.compiled, self.epoch, self.workers, self.updated_ms, self.workers_asked, self.host
+        )
+
+    def to_submit(self, compiled: CompiledPlan) -> SubmitTopology:
+        """What the driver is told to run now: the plan `compiled`, which is what the record has, or is to have."""
+        return compiled.submission(
+            self.key,
+            self.epoch,
+            self.workers,
+            self.created_ms,
+            restore=self.restore,
+            restore_epoch=self.restore_epoch,
+            host=self.host,
+        )
+
+    def target(self) -> tuple[str, int]:
+        """The text and the number of workers that the plan has, or is to have when the change under way comes about."""
+        version = self.trial.version if self.trial is not None else self
+        return version.text, version.workers
+
+    def has_run(self) -> bool:
+        """False when the plan is known never to have run in its present form, or cannot run any more."""
+        if self.state is PlanState.FAILED:
+            return False
+        new = self.state in (PlanState.WAITING, PlanState.DEPLOYING) and not self.interruption
+        return not new or self.ran_before
+
+    def traced(self) -> bool:
+        """True when workers are to write the plan's events to their logs: somebody said so, else its text."""
+        if self.trace is not None:
+            return self.trace
+        return self.compiled is not None and self.compiled.trace
+
+    def statistics_level(self) -> StatisticsLevel:
+        """What its stages are to count: somebody said so, else its text."""
+        if self.statistics is not None:
+            return self.statistics
+        return self.compiled.statistics if self.compiled is not None else "basic"
+
+    def takes_in(self) -> bool:
+        """Return whether workers take events in for the plan."""
+        return self.intake and self.draining is None
+
+    def change(self) -> ChangeKind | None:
+        """The kind of the change that is under way."""
+        if self.trial is not None:
+            return self.trial.kind
+        if self.fallback is None:
+            return None
+        return "rebalance" if self.fallback.text == self.text else "update"
+
+
+def new_record(plan: PlanToRun, default_workers: int, now_ms: int, default_host: PlanHost = "own") -> PlanRecord:
+    """The plan, of which nothing is known yet; `default_workers` if neither it nor its text says how many it needs, in
+    `default_host` if it does not say where and asks for nothing more."""
+    compiled = None if isinstance(plan.compiled, str) else plan.compiled
+    unusable = plan.compiled if isinstance(plan.compiled, str) else ""
+    workers = plan.workers or (compiled.workers if compiled else None) or default_workers
+    return PlanRecord(
+        key=plan.key,
+        text=plan.text,
+        compiled=compiled,
+        unusable=unusable,
+        epoch=plan.epoch,
+        workers=workers,
+        host=compiled.host_for(workers, default_host) if compiled else "own",
+        created_ms=plan.created_ms,
+        updated_ms=plan.updated_ms,
+        state=PlanState.FAILED if unusable else PlanState.WAITING,
+        reason=unusable or "not yet submitted",
+        state_since_ms=now_ms,
+        submission=Submission.UNKNOWN if plan.sent_before else Submission.NEW,
+        ran_before=plan.sent_before,
+        workers_asked=plan.workers,
+        intake=plan.intake,
+        origin=plan.origin,
+        trace=plan.trace,
+        statistics=plan.statistics,
+        restore=plan.restore,
+        restore_epoch=plan.restore_epoch,
+        first_epoch=0 if plan.sent_before else plan.epoch,
+        counted=max(plan.epoch, plan.counted),
+        draining=plan.draining,
+        former_names=plan.former_names,
+        drain_reason=DRAIN_BEGINS if plan.draining is not None else "",
+    )
+
+
+def with_version(record: PlanRecord, version: PlanVersion) -> PlanRecord:
+    """The plan with another text and topology, of which nothing is known yet."""
+    return msgspec.structs.replace(
+        record,
+        text=version.text,
+        compiled=version.compiled,
+        unusable="",
+        epoch=version.epoch,
+        workers=version.workers,
+        workers_asked=version.workers_asked,
+        host=version.host,
+        updated_ms=version.updated_ms,
+        restarts=0,
+        trial=None,
+        ran_before=False,
+    )

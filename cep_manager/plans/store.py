@@ -1,0 +1,461 @@
+"""The plan store: which plans are deployed, what they were before a change that is not settled yet, and how far their
+epochs have been counted, in a relational database."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+import sqlalchemy
+from sqlalchemy import Connection, Table
+from sqlalchemy.exc import IntegrityError
+
+from cep_common.ids import PlanKey
+from cep_common.messages import RemovedPlan
+from cep_common.task_messages import StatisticsLevel
+from cep_manager.errors import NotLeaderError, PlanExistsError
+from cep_manager.persistence.database import Database
+from cep_manager.persistence.database_note import contents_of
+from cep_manager.persistence.lease_store import hold_lease
+from cep_manager.persistence.schema import EPOCHS, FORMER, PLANS, REMOVED, system_identity
+from cep_manager.plans.batch import PlanBatch
+from cep_manager.plans.state import ChangeKind
+
+REMOVED_KNOWN_MS = 90 * 24 * 3_600_000
+"""For so long it is known of a plan that it was removed."""
+MOST_REMOVED = 1_000
+"""So many removed plans are told to workers, the newest."""
+LONGEST_STEM = 118
+"""So much of a name is in the id that another plan's first name has made longer: the tables have room for ten more."""
+
+
+class WriteRight(msgspec.Struct, frozen=True):
+    """Under which `token` this manager leads, and what is to be told, with the token and why, when that is over."""
+
+    token: int
+    refused: Callable[[int, str], None]
+
+
+class StoredVersion(msgspec.Struct, frozen=True):
+    """A plan's text and the topology that it runs as: `workers` were asked for, None leaves them to text and
+    configuration."""
+
+    text: str
+    updated_ms: int
+    epoch: int
+    workers: int | None = None
+
+
+class StoredPlan(msgspec.Struct, frozen=True):
+    """A plan in the store; times are milliseconds since 1970. While a change of it is not settled, `change` says which
+    kind it is and `former` what the plan was before. `restore` says what it begins from, until it has run, and
+    `restore_epoch` the epoch under which it was told so, 0 when it was not. Epochs of it are `counted` so far.
+    While it is being undeployed, `draining` names the workers that may have had events of it. `former_names` are names
+    that it had before it was renamed, and that no plan has now."""
+
+    key: PlanKey
+    text: str
+    epoch: int
+    created_ms: int
+    updated_ms: int
+    intake: bool = True
+    workers: int | None = None
+    origin: str = ""
+    trace: bool | None = None
+    statistics: StatisticsLevel | None = None
+    change: ChangeKind | None = None
+    former: StoredVersion | None = None
+    restore: str = ""
+    restore_epoch: int = 0
+    counted: int = 0
+    draining: tuple[str, ...] | None = None
+    former_names: tuple[str, ...] = ()
+
+
+class _Joint(threading.local):
+    """The copy of the tables in which the present thread makes a change of many plans; None: it makes none."""
+
+    connection: Connection | None = None
+
+
+class PlanStore:
+    """Plans and epochs in the database. Any thread may use it. All methods raise StoreError when the database cannot be
+    used, those that write NotLeaderError when this manager does not lead; nothing has changed then."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._right: WriteRight | None = None
+        self._joint = _Joint()
+
+    def lead(self, right: WriteRight | None) -> None:
+        """What is written from now on is written under the right; None: nothing is."""
+        self._right = right
+
+    def plans(self) -> tuple[StoredPlan, ...]:
+        """Every plan, in order of tenant and name."""
+        with self._database.transaction() as connection:
+            former = {(row.tenant, row.name): row for row in connection.execute(sqlalchemy.select(FORMER))}
+            counted = {(row.tenant, row.name): row.epoch for row in connection.execute(sqlalchemy.select(EPOCHS))}
+            rows = connection.execute(sqlalchemy.select(PLANS).order_by(PLANS.c.tenant, PLANS.c.name))
+            keyed = [((row.tenant, row.plan_id), row) for row in rows]
+            return tuple(_stored(row, former.get(key), counted.get(key, row.epoch)) for key, row in keyed)
+
+    def key_of(self, tenant: int, name: str) -> PlanKey:
+        """Return the key of the plan of that name; where none is deployed, that of the one that was undeployed last
+        under it, or else the key that a new one would get."""
+        if self._joint.connection is not None:
+            return _key_of(self._joint.connection, tenant, name)
+        with self._database.transaction() as connection:
+            return _key_of(connection, tenant, name)
+
+    def add(self, key: PlanKey, text: str, now_ms: int, origin: str = "", restore: str = "") -> StoredPlan:
+        """The plan is in the store under a new epoch, to begin from what `restore` says; `key` came from `key_of`.
+        Raises PlanExistsError when one of its name is there."""
+        with self._writing() as connection:
+            epoch = _count_epoch(connection, key)
+            _call(connection, key)
+            plan = StoredPlan(key, text, epoch, now_ms, now_ms, origin=origin, counted=epoch)
+            plan = msgspec.structs.replace(plan, **_beginning(restore, epoch))
+            _insert(connection, plan)
+        return plan
+
+    def change(
+        self,
+        key: PlanKey,
+        kind: ChangeKind,
+        text: str,
+        workers: int | None,
+        former: StoredVersion | None,
+        now_ms: int,
+        restore: str = "",
+        restore_epoch: int = 0,
+    ) -> StoredPlan | None:
+        """The plan has another text or number of workers, a new epoch, and begins from what `restore` says, as it was
+        told under `restore_epoch`, 0: now; None when there is no such plan. `former` is kept until the change is
+        settled; None when there is nothing to go back to."""
+        with self._writing() as connection:
+            if connection.scalar(sqlalchemy.select(PLANS.c.epoch).where(_is_plan(key))) is None:
+                return None
+            epoch = _count_epoch(connection, key)
+            changed = {
+                "text": text,
+                "workers": workers,
+                "epoch": epoch,
+                "changed_epoch": epoch,
+                "updated_ms": now_ms,
+                **_beginning(restore, restore_epoch or epoch),
+            }
+            connection.execute(PLANS.update().where(_is_plan(key)).values(changed))
+            connection.execute(FORMER.delete().where(_is(FORMER, key)))
+            if former is not None:
+                row = {"tenant": key.tenant, "name": key.identity, "change": kind, **msgspec.structs.asdict(former)}
+                connection.execute(FORMER.insert().values(row))
+            return _read(connection, key)
+
+    def settle(self, key: PlanKey, epoch: int, in_force: StoredVersion) -> None:
+        """The plan is what `in_force` says, and nothing else is kept of it; `epoch` was the last of the change that is
+        settled so. When the plan was changed again since, `in_force` is what that change can go back to."""
+        with self._writing() as connection:
+            row = connection.execute(sqlalchemy.select(PLANS).where(_is_plan(key))).first()
+            if row is None:
+                return
+            version = msgspec.structs.asdict(in_force)
+            if row.changed_epoch > epoch:
+                connection.execute(FORMER.update().where(_is(FORMER, key)).values(version))
+                return
+            if row.epoch != row.changed_epoch:  # it was counted up since: that holds for what is in force
+                del version["epoch"]
+            if row.epoch <= epoch:  # what it was to begin from was for the change
+                version |= _NEWEST_CHECKPOINT
+            connection.execute(PLANS.update().where(_is_plan(key)).values(version))
+            connection.execute(FORMER.delete().where(_is(FORMER, key)))
+
+    def set_intake(self, key: PlanKey, intake: bool) -> None:
+        """Workers take events in for the plan, or do not."""
+        with self._writing() as connection:
+            connection.execute(PLANS.update().where(_is_plan(key)).values(intake=intake))
+
+    def set_draining(self, key: PlanKey, workers: tuple[str, ...] | None) -> None:
+        """Mark the plan as being undeployed, with the workers that may have events of it; None: it is not any more."""
+        told = None if workers is None else msgspec.json.encode(workers).decode()
+        with self._writing() as connection:
+            connection.execute(PLANS.update().where(_is_plan(key)).values(draining=told))
+
+    def set_trace(self, key: PlanKey, trace: bool) -> None:
+        """Workers write the plan's events to their logs, or do not, whatever its text says."""
+        with self._writing() as connection:
+            connection.execute(PLANS.update().where(_is_plan(key)).values(trace=trace))
+
+    def set_statistics(self, key: PlanKey, level: StatisticsLevel) -> None:
+        """Its stages count at that level, whatever its text says."""
+        with self._writing() as connection:
+            connection.execute(PLANS.update().where(_is_plan(key)).values(statistics=level))
+
+    def set_origin(self, key: PlanKey, origin: str) -> None:
+        """The plan comes from the file that `origin` names; empty: it was deployed by hand."""
+        with self._writing() as connection:
+            connection.execute(PLANS.update().where(_is_plan(key)).values(origin=origin))
+
+    def rename(self, key: PlanKey, name: str, text: str, now_ms: int) -> StoredPlan | None:
+        """Give the plan another name, which `text` says, too. All that is kept under its id stays with it. Return None
+        when there is no such plan. Raises PlanExistsError when there is one of the new name."""
+        with self._writing() as connection:
+            before = _read(connection, key)
+            if before is None:
+                return None
+            to = PlanKey(key.tenant, name, key.identity)
+            former = tuple(dict.fromkeys([*before.former_names, before.key.plan]))
+            changed = {
+                "name": name,
+                "text": text,
+                "updated_ms": now_ms,
+                "former_names": _names(one for one in former if one != name),
+            }
+            try:
+                connection.execute(PLANS.update().where(_is_plan(key)).values(changed))
+            except IntegrityError as error:
+                raise _exists(name) from error
+            _call(connection, to)
+            return _read(connection, to)
+
+    def raise_epoch(self, key: PlanKey, above: int = 0) -> int:
+        """The plan's epoch is one higher, and higher than `above`; this is it. What it is to begin from was not told
+        under epochs up to `above`, which another database gave out: it counts as told now."""
+        with self._writing() as connection:
+            epoch = _count_epoch(connection, key, above)
+            connection.execute(PLANS.update().where(_is_plan(key)).values(epoch=epoch))
+            if above:
+                told = sqlalchemy.and_(_is_plan(key), PLANS.c.restore != "")
+                connection.execute(PLANS.update().where(told).values(restore_epoch=epoch))
+            return epoch
+
+    def restart(self, key: PlanKey, restore: str, restore_epoch: int = 0) -> StoredPlan | None:
+        """The plan's epoch is one higher, and it begins from what `restore` says, as it was told under `restore_epoch`,
+        0: now; None when there is no such plan."""
+        with self._writing() as connection:
+            if connection.scalar(sqlalchemy.select(PLANS.c.epoch).where(_is_plan(key))) is None:
+                return None
+            epoch = _count_epoch(connection, key)
+            restarted = {"epoch": epoch, **_beginning(restore, restore_epoch or epoch)}
+            connection.execute(PLANS.update().where(_is_plan(key)).values(restarted))
+            return _read(connection, key)
+
+    def begun(self, key: PlanKey, epoch: int) -> None:
+        """The plan has run under `epoch`: from now on it begins from its newest checkpoint. Nothing happens when it was
+        changed or restarted since."""
+        with self._writing() as connection:
+            ran = sqlalchemy.and_(_is_plan(key), PLANS.c.epoch <= epoch)
+            connection.execute(PLANS.update().where(ran).values(_NEWEST_CHECKPOINT))
+
+    def remove(self, key: PlanKey, now_ms: int = 0) -> bool:
+        """Remove the plan, and note that it was removed on purpose at `now_ms`; return False when it was not there. Its
+        epoch goes on being counted."""
+        with self._writing() as connection:
+            _note_removed(connection, key, now_ms)
+            return _remove(connection, key)
+
+    def removed(self) -> tuple[RemovedPlan, ...]:
+        """Return the plans that were removed on purpose, the newest ones, oldest first."""
+        with self._database.reading() as connection:
+            newest = sqlalchemy.select(REMOVED).order_by(REMOVED.c.removed_ms.desc()).limit(MOST_REMOVED)
+            rows = [RemovedPlan(PlanKey(row.tenant, row.name), row.created_ms) for row in connection.execute(newest)]
+            return tuple(reversed(rows))
+
+    def database_problem(self) -> str:
+        """Return in what the database is not what it was, and how to say that one knows; empty when all is well."""
+        problem, note = self._database.note.problem(), self._database.note.where()
+        return f"{problem}; told until {note} is removed" if problem else ""
+
+    def system(self) -> str:
+        """Return the identity of the database, which was drawn by chance when it was made."""
+        with self._database.reading() as connection:
+            return system_identity(connection)
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Write all that this thread writes in the block in one transaction at its end; nothing is written when an
+        error ends it. Raises ChangeUnderWayError when somebody else has changed the same plans meanwhile."""
+        with self._database.reading() as connection:
+            batch = PlanBatch(connection)
+        try:
+            self._joint.connection = batch.connection
+            try:
+                yield
+            finally:
+                self._joint.connection = None
+            with self._writing() as connection:
+                batch.write(connection)
+        finally:
+            batch.close()
+
+    @contextmanager
+    def _writing(self) -> Iterator[Connection]:
+        """A transaction in which the lease is held: another manager can take it only before or after."""
+        if self._joint.connection is not None:
+            yield self._joint.connection
+            return
+        right = self._right
+        if right is None:
+            raise NotLeaderError("this manager does not lead")
+        with self._database.transaction() as connection:
+            held = hold_lease(connection, right.token)
+            if held:
+                yield connection
+                contents = contents_of(connection)
+        if held:
+            self._database.note.written(contents)
+        else:
+            reason = f"another manager has led since: token {right.token} is over"
+            right.refused(right.token, reason)
+            raise NotLeaderError(reason)
+
+
+_NEWEST_CHECKPOINT: dict[str, Any] = {"restore": "", "restore_epoch": 0}
+
+
+def _beginning(restore: str, epoch: int) -> dict[str, Any]:
+    """What a plan begins from that was told so under `epoch`."""
+    return {"restore": restore, "restore_epoch": epoch} if restore else _NEWEST_CHECKPOINT
+
+
+def _count_epoch(connection: Connection, key: PlanKey, above: int = 0) -> int:
+    counted = connection.scalar(sqlalchemy.select(EPOCHS.c.epoch).where(_is(EPOCHS, key)))
+    epoch = max(counted or 0, above) + 1
+    if counted is None:
+        connection.execute(EPOCHS.insert().values(tenant=key.tenant, name=key.identity, epoch=epoch, called=key.plan))
+    else:
+        connection.execute(EPOCHS.update().where(_is(EPOCHS, key)).values(epoch=epoch))
+    return int(epoch)
+
+
+def _read(connection: Connection, key: PlanKey) -> StoredPlan | None:
+    row = connection.execute(sqlalchemy.select(PLANS).where(_is_plan(key))).first()
+    former = connection.execute(sqlalchemy.select(FORMER).where(_is(FORMER, key))).first()
+    counted = connection.scalar(sqlalchemy.select(EPOCHS.c.epoch).where(_is(EPOCHS, key)))
+    return _stored(row, former, counted or row.epoch) if row is not None else None
+
+
+def _insert(connection: Connection, plan: StoredPlan) -> None:
+    row = {
+        "tenant": plan.key.tenant,
+        "name": plan.key.plan,
+        "plan_id": plan.key.identity,
+        "text": plan.text,
+        "created_ms": plan.created_ms,
+        "updated_ms": plan.updated_ms,
+        "epoch": plan.epoch,
+        "changed_epoch": plan.epoch,
+        "intake": plan.intake,
+        "workers": plan.workers,
+        "origin": plan.origin,
+        "trace": plan.trace,
+        "statistics": plan.statistics,
+        "restore": plan.restore,
+        "restore_epoch": plan.restore_epoch,
+    }
+    try:
+        connection.execute(PLANS.insert().values(row))
+    except IntegrityError as error:
+        raise _exists(plan.key.plan) from error
+
+
+def _exists(name: str) -> PlanExistsError:
+    return PlanExistsError(f"a plan named {name} is deployed already; replace it on purpose")
+
+
+def _key_of(connection: Connection, tenant: int, name: str) -> PlanKey:
+    deployed = sqlalchemy.select(PLANS.c.plan_id).where(PLANS.c.tenant == tenant)
+    found = connection.scalar(deployed.where(PLANS.c.name == name))
+    if found is None:
+        wanted = sqlalchemy.select(EPOCHS.c.name).where(EPOCHS.c.tenant == tenant, EPOCHS.c.called == name)
+        found = connection.scalar(wanted.where(EPOCHS.c.name.not_in(deployed)))
+    return _key(tenant, name, found if found is not None else _new_id(connection, tenant, name))
+
+
+def _new_id(connection: Connection, tenant: int, name: str) -> str:
+    """Return an id that no plan has or had: the name itself unless it is another plan's first one."""
+    ids = itertools.chain([name], (f"{name[:LONGEST_STEM]}~{number}" for number in itertools.count(2)))
+    return next(one for one in ids if connection.scalar(_counted_of(PlanKey(tenant, one))) is None)
+
+
+def _counted_of(key: PlanKey) -> sqlalchemy.Select[Any]:
+    return sqlalchemy.select(EPOCHS.c.epoch).where(_is(EPOCHS, key))
+
+
+def _call(connection: Connection, key: PlanKey) -> None:
+    """From now on the plan's name means this one, and no other that had it before."""
+    same = sqlalchemy.and_(EPOCHS.c.tenant == key.tenant, EPOCHS.c.called == key.plan)
+    connection.execute(EPOCHS.update().where(same).values(called=""))
+    connection.execute(EPOCHS.update().where(_is(EPOCHS, key)).values(called=key.plan))
+    rows = connection.execute(
+        sqlalchemy.select(PLANS.c.plan_id, PLANS.c.former_names).where(
+            PLANS.c.tenant == key.tenant, PLANS.c.former_names != "[]", PLANS.c.plan_id != key.identity
+        )
+    ).all()
+    for plan_id, former in rows:
+        names = msgspec.json.decode(former, type=tuple[str, ...])
+        if key.plan in names:
+            kept = _names(one for one in names if one != key.plan)
+            other = PlanKey(key.tenant, plan_id)
+            connection.execute(PLANS.update().where(_is_plan(other)).values(former_names=kept))
+
+
+def _names(names: Iterable[str]) -> str:
+    return msgspec.json.encode(list(names)).decode()
+
+
+def _key(tenant: int, name: str, plan_id: str) -> PlanKey:
+    return PlanKey(tenant, name, "" if plan_id == name else plan_id)
+
+
+def _note_removed(connection: Connection, key: PlanKey, now_ms: int) -> None:
+    """Note that the plan was removed on purpose. Removals of long ago are forgotten: what workers that were away all
+    the time have of those plans is set aside, and not deleted."""
+    created_ms = connection.scalar(sqlalchemy.select(PLANS.c.created_ms).where(_is_plan(key)))
+    connection.execute(REMOVED.delete().where(REMOVED.c.removed_ms < now_ms - REMOVED_KNOWN_MS))
+    known = sqlalchemy.and_(_is(REMOVED, key), REMOVED.c.created_ms == created_ms)
+    if created_ms is not None and connection.scalar(sqlalchemy.select(REMOVED.c.created_ms).where(known)) is None:
+        row = {"tenant": key.tenant, "name": key.identity, "created_ms": created_ms, "removed_ms": now_ms}
+        connection.execute(REMOVED.insert().values(row))
+
+
+def _remove(connection: Connection, key: PlanKey) -> bool:
+    connection.execute(FORMER.delete().where(_is(FORMER, key)))
+    return connection.execute(PLANS.delete().where(_is_plan(key))).rowcount > 0
+
+
+def _is(table: Table, key: PlanKey) -> sqlalchemy.ColumnElement[bool]:
+    """For the tables whose `name` is a plan's id."""
+    return sqlalchemy.and_(table.c.tenant == key.tenant, table.c.name == key.identity)
+
+
+def _is_plan(key: PlanKey) -> sqlalchemy.ColumnElement[bool]:
+    return sqlalchemy.and_(PLANS.c.tenant == key.tenant, PLANS.c.plan_id == key.identity)
+
+
+def _stored(row: sqlalchemy.Row[Any], former: sqlalchemy.Row[Any] | None, counted: int) -> StoredPlan:
+    return StoredPlan(
+        key=_key(row.tenant, row.name, row.plan_id),
+        text=row.text,
+        epoch=row.epoch,
+        created_ms=row.created_ms,
+        updated_ms=row.updated_ms,
+        intake=row.intake,
+        workers=row.workers,
+        origin=row.origin,
+        trace=row.trace,
+        statistics=row.statistics,
+        restore=row.restore,
+        restore_epoch=row.restore_epoch,
+        counted=counted,
+        former_names=msgspec.json.decode(row.former_names, type=tuple[str, ...]),
+        draining=None if row.draining is None else msgspec.json.decode(row.draining, type=tuple[str, ...]),
+        change=former.change if former is not None else None,
+        former=StoredVersion(former.text, former.updated_ms, former.epoch, former.workers)
+        if former is not None
+        else None,
+    )

@@ -1,0 +1,1 @@
+"""The web application: REST API, console, Storm API, Prometheus metrics."""

@@ -1,0 +1,87 @@
+"""The REST API as one blueprint: views are given what was asked, ask the manager, present."""
+
+from __future__ import annotations
+
+import msgspec
+from flask import Blueprint, Flask, Response, request
+
+from cep_manager.accounts.accounts import Accounts
+from cep_manager.graph.event_flow import EventFlow
+from cep_manager.manager_view import Cluster, Health, ManagerView
+from cep_manager.web.api.calls import Api, Call, Media
+from cep_manager.web.api.openapi import describe_api
+from cep_manager.web.api.requests import read_tenant
+from cep_manager.web.api.routes.accounts import account_routes
+from cep_manager.web.api.routes.authoring import authoring_routes
+from cep_manager.web.api.routes.checkpoints import checkpoint_routes
+from cep_manager.web.api.routes.events import event_routes
+from cep_manager.web.api.routes.failed_events import error_routes
+from cep_manager.web.api.routes.health import health_routes
+from cep_manager.web.api.routes.live import live_routes
+from cep_manager.web.api.routes.operations import operation_routes
+from cep_manager.web.api.routes.overview import overview_routes
+from cep_manager.web.api.routes.plans import plan_routes
+from cep_manager.web.api.routes.processes import insight_routes
+from cep_manager.web.api.routes.rule_sets import rule_routes
+from cep_manager.web.api.routes.statistics import statistics_routes
+from cep_manager.web.api.routes.topology import topology_routes
+from cep_manager.web.api.routes.wal import wal_routes
+
+PREFIX = "/api/v1"
+CALLS_OF_APP = "cep-api-calls"
+
+
+def api_blueprint(view: ManagerView, accounts: Accounts | None = None) -> Blueprint:
+    """Everything under `/api/v1`. Without `accounts` nobody logs in."""
+    blueprint = Blueprint("api", __name__, url_prefix=PREFIX)
+    api = Api(blueprint, "Plans")
+    plan_routes(api, view)
+    operation_routes(api.in_area("Operations"), view)
+    rule_routes(api.in_area("Rule sets"), view)
+    topology_routes(api, view)
+    checkpoint_routes(api.in_area("Checkpoints and savepoints"), view)
+    statistics_routes(api.in_area("Statistics"), view)
+    authoring_routes(api.in_area("Writing plans"), view)
+    event_routes(api.in_area("Events"), view)
+    error_routes(api.in_area("Events that failed"), view)
+    wal_routes(api.in_area("Events of plans that are missing"), view)
+    health_routes(api.in_area("Errors, workers, checkpoints of all plans"), view)
+    overview_routes(api.in_area("The system"), view)
+    live_routes(api.in_area("The system"), view)
+    insight_routes(api.in_area("Logs and configuration"), view)
+    account_routes(api.in_area("Accounts"), accounts)
+    _system_routes(api.in_area("The system"), view)
+    blueprint.record(lambda state: state.app.extensions.setdefault(CALLS_OF_APP, tuple(api.calls)))
+    return blueprint
+
+
+def declared_calls(app: Flask) -> tuple[Call, ...]:
+    """The calls of the API that `app` serves."""
+    calls: tuple[Call, ...] = app.extensions[CALLS_OF_APP]
+    return calls
+
+
+def _system_routes(api: Api, view: ManagerView) -> None:
+    @api.get("/event-flow", "Sources, event streams, plans and sinks of the tenant as one graph", answers=EventFlow)
+    def show_event_flow() -> EventFlow:
+        return view.event_flow(read_tenant(request))
+
+    @api.get(
+        "/cluster",
+        "Manager, all managers, driver, workers, tasks, endpoints, files of the watched folder that are not what runs",
+        answers=Cluster,
+        of_tenant=False,
+    )
+    def show_cluster() -> Cluster:
+        return view.cluster()
+
+    @api.get(
+        "/health", "200 when the manager does its work, else 503", answers={200: Health, 503: Health}, of_tenant=False
+    )
+    def show_health() -> tuple[Health, int]:
+        health = view.health()
+        return health, 200 if health.ok else 503
+
+    @api.get("/openapi.json", "This description", answers=Media("application/json", "OpenAPI 3.1"), of_tenant=False)
+    def describe() -> Response:
+        return Response(msgspec.json.encode(describe_api(api.calls)), content_type="application/json")

@@ -1,0 +1,289 @@
+"""The part of the REST API that is about accounts: oneself, users, and who did what."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated
+
+import msgspec
+from flask import g, request
+from msgspec import Meta
+
+from cep_common.security.access import AccessRole, Permission, Principal, is_granted
+from cep_manager.accounts.accounts import Accounts
+from cep_manager.accounts.administration import Change, administration, new_user_role
+from cep_manager.accounts.errors import (
+    AccountExistsError,
+    AccountInvalidError,
+    AccountsOffError,
+    LastAdminError,
+    NoAccountError,
+    TooManyAttemptsError,
+    UnknownAccountError,
+    WrongPasswordError,
+)
+from cep_manager.accounts.model import AuditEntry, PersonalToken, Session, User
+from cep_manager.web.api.calls import Api, json_body
+from cep_manager.web.login.account_callers import session_key
+from cep_manager.web.login.auditing import about
+from cep_manager.web.login.callers_own import own_account, own_account_in_person
+
+MOST_ENTRIES = 1_000
+
+OWN = (AccountsOffError, NoAccountError)
+
+
+class Caller(msgspec.Struct, frozen=True):
+    """Who makes the request, and what they may do; without a name nobody has to say who they are. `shown` tells by what
+    they are known: a session, a token, or name and password."""
+
+    name: str
+    role: AccessRole | None
+    tenant: int | None
+    shown: str
+    must_change_password: bool
+    permissions: tuple[str, ...]
+
+
+class ChangingPassword(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The present password and the new one."""
+
+    former: str
+    password: str
+
+
+class MakingToken(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A token of one's own: its role is granted nothing that one's own is not, and it is good for so many days."""
+
+    name: str
+    role: AccessRole
+    days: int = 90
+
+
+class TokenMade(msgspec.Struct, frozen=True):
+    """A new token, which is told this once."""
+
+    name: str
+    token: str
+
+
+class TokenList(msgspec.Struct, frozen=True):
+    """One's own tokens."""
+
+    tokens: tuple[PersonalToken, ...]
+
+
+class SessionList(msgspec.Struct, frozen=True):
+    """Where one is logged in; `here` is the key of the session that asks, if it is one."""
+
+    here: str
+    sessions: tuple[Session, ...]
+
+
+class UserView(msgspec.Struct, frozen=True):
+    """A user as admins see one; times are milliseconds since 1970, 0 is never."""
+
+    name: str
+    role: AccessRole
+    tenant: int | None
+    disabled: bool
+    must_change_password: bool
+    created_ms: int
+    login_ms: int
+
+
+class UserList(msgspec.Struct, frozen=True):
+    """All users by name."""
+
+    users: tuple[UserView, ...]
+
+
+class MakingUser(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A new user; without a tenant one of all tenants."""
+
+    name: str
+    role: AccessRole
+    tenant: int | None = None
+
+
+class PasswordGiven(msgspec.Struct, frozen=True):
+    """What the user logs in with once, to choose another password then. It is told this once."""
+
+    name: str
+    password: str
+
+
+class NumberedEntry(AuditEntry, frozen=True):
+    """An entry with its number, which grows."""
+
+    number: int = 0
+
+
+class AuditList(msgspec.Struct, frozen=True):
+    """Entries, newest first."""
+
+    entries: tuple[NumberedEntry, ...]
+
+
+class Asking(msgspec.Struct, frozen=True):
+    """Which entries: those before number `before` if that is not 0, of `who` if that is given."""
+
+    before: Annotated[int, Meta(ge=0, le=2**53)] = 0
+    count: Annotated[int, Meta(ge=1, le=MOST_ENTRIES)] = 100
+    who: str = ""
+
+
+def account_routes(api: Api, accounts: Accounts | None) -> None:
+    """Everything about accounts. Where nobody logs in, calls say so (404)."""
+
+    def known() -> Accounts:
+        if accounts is None or not accounts.config.login:
+            raise AccountsOffError("nobody logs in here: set accounts.login: true in the manager's configuration")
+        return accounts
+
+    _own_routes(api, known)
+    _token_routes(api, known)
+    _user_routes(api, known)
+    _audit_routes(api, accounts)
+
+
+def _own_routes(api: Api, known: Callable[[], Accounts]) -> None:
+    @api.get("/account", "Who makes the request, and what they may do", answers=Caller, of_tenant=False)
+    def show_caller() -> Caller:
+        principal: Principal | None = g.get("principal")
+        user: User | None = g.get("account")
+        may = tuple(one.name for one in Permission if principal is None or is_granted(principal, one))
+        return Caller(
+            name=principal.name if principal else "",
+            role=principal.role if principal else None,
+            tenant=principal.tenant if principal else None,
+            shown=g.get("shown") or "",
+            must_change_password=user is not None and user.must_change_password,
+            permissions=may,
+        )
+
+    @api.post(
+        "/account/password",
+        "Changes one's own password; one is logged out everywhere",
+        answers={204: None},
+        body=json_body(ChangingPassword),
+        fails=(*OWN, AccountInvalidError, WrongPasswordError, TooManyAttemptsError),
+        of_tenant=False,
+    )
+    def change_password(body: ChangingPassword) -> None:
+        user = own_account_in_person()
+        known().change_password(user, body.former, body.password, request.remote_addr or "")
+
+    @api.get("/account/sessions", "Where one is logged in", answers=SessionList, fails=OWN, of_tenant=False)
+    def list_sessions() -> SessionList:
+        found = known().sessions_of(own_account().name)
+        return SessionList(session_key() if g.shown == "session" else "", found)
+
+    @api.delete(
+        "/account/sessions/<key>",
+        "Logs one out in that browser",
+        answers={204: None},
+        fails=(*OWN, UnknownAccountError),
+        of_tenant=False,
+    )
+    def end_session(key: str) -> None:
+        known().end_other_session(own_account_in_person(), key)
+
+
+def _token_routes(api: Api, known: Callable[[], Accounts]) -> None:
+    @api.get("/account/tokens", "One's own tokens", answers=TokenList, fails=OWN, of_tenant=False)
+    def list_tokens() -> TokenList:
+        return TokenList(known().users.tokens(own_account().name))
+
+    @api.post(
+        "/account/tokens",
+        "Makes a token of one's own",
+        answers={201: TokenMade},
+        body=json_body(MakingToken),
+        fails=(*OWN, AccountInvalidError, AccountExistsError, WrongPasswordError),
+        of_tenant=False,
+    )
+    def create_token(body: MakingToken) -> TokenMade:
+        about(body.name)
+        token = known().create_token(own_account_in_person(), body.name, body.role, body.days)
+        return TokenMade(body.name.strip(), token)
+
+    @api.delete(
+        "/account/tokens/<name>",
+        "Revokes a token of one's own; a token can revoke itself",
+        answers={204: None},
+        fails=(*OWN, UnknownAccountError),
+        of_tenant=False,
+    )
+    def revoke_token(name: str) -> None:
+        user = own_account() if g.get("token") == name else own_account_in_person()
+        known().revoke_token(user, name)
+
+
+def _user_routes(api: Api, known: Callable[[], Accounts]) -> None:
+    @api.get("/users", "All users", answers=UserList, fails=(AccountsOffError,), of_tenant=False)
+    def list_users() -> UserList:
+        return UserList(tuple(_view(user) for user in known().users.users()))
+
+    @api.post(
+        "/users",
+        "Makes a user, with a password for the first login",
+        answers={201: PasswordGiven},
+        body=json_body(MakingUser),
+        fails=(AccountsOffError, AccountInvalidError, AccountExistsError),
+        of_tenant=False,
+    )
+    def create_user(body: MakingUser) -> PasswordGiven:
+        about(body.name)
+        users = administration(known())
+        return PasswordGiven(body.name, users.create(body.name, new_user_role(body.role), body.tenant))
+
+    @api.call(
+        "PATCH",
+        "/users/<name>",
+        "Changes role, tenant, or whether the user is disabled; what the body leaves out stays",
+        answers=UserView,
+        body=json_body(Change),
+        fails=(AccountsOffError, AccountInvalidError, UnknownAccountError, LastAdminError),
+        of_tenant=False,
+    )
+    def change_user(name: str, body: Change) -> UserView:
+        return _view(administration(known()).change(name, body))
+
+    @api.post(
+        "/users/<name>/reset-password",
+        "Gives the user a new password for one login, and logs the user out everywhere",
+        answers=PasswordGiven,
+        fails=(AccountsOffError, UnknownAccountError),
+        of_tenant=False,
+    )
+    def reset_password(name: str) -> PasswordGiven:
+        return PasswordGiven(name, administration(known()).reset_password(name))
+
+    @api.delete(
+        "/users/<name>",
+        "Removes the user, with all sessions and tokens",
+        answers={204: None},
+        fails=(AccountsOffError, UnknownAccountError, LastAdminError),
+        of_tenant=False,
+    )
+    def delete_user(name: str) -> None:
+        administration(known()).remove(name)
+
+
+def _audit_routes(api: Api, accounts: Accounts | None) -> None:
+    @api.get(
+        "/audit", "Who changed what, and every login", answers=AuditList, query=Asking, fails=(AccountsOffError,),
+        of_tenant=False,
+    )  # fmt: skip
+    def show_audit(query: Asking) -> AuditList:
+        if accounts is None:
+            raise AccountsOffError("nothing is written down here")
+        found = accounts.audit.entries(query.before, query.count, query.who)
+        return AuditList(
+            tuple(NumberedEntry(**msgspec.structs.asdict(entry), number=number) for number, entry in found)
+        )
+
+
+def _view(user: User) -> UserView:
+    return UserView(**{name: getattr(user, name) for name in UserView.__struct_fields__})

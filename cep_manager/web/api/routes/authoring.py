@@ -1,0 +1,104 @@
+"""The part of the REST API for whoever writes plans: nothing that it does is kept."""
+
+from __future__ import annotations
+
+from flask import request
+
+from cep_manager.authoring.model import EditPreview, Language, Preview, Trial, Validation
+from cep_manager.errors import (
+    PlanInvalidError,
+    PlansBusyError,
+    PlanTooCostlyError,
+    TrialFailedError,
+    TrialsBusyError,
+    UnknownPlanError,
+)
+from cep_manager.manager_view import ManagerView
+from cep_manager.web.api.calls import Api, json_body, plan_key, plan_text
+from cep_manager.web.api.requests import read_tenant
+from cep_manager.web.api.turns import one_at_a_time
+from siddhi.explanation import PlanExplanation
+from siddhi.trial.messages import TrialResult
+
+_COSTLY = (PlansBusyError, PlanTooCostlyError)
+
+
+def authoring_routes(api: Api, view: ManagerView) -> None:
+    """Adds them to `api`."""
+
+    @api.get(
+        "/language",
+        "Everything that plans may write: keywords, windows, functions with signatures and summaries",
+        answers=Language,
+        of_tenant=False,
+    )
+    def show_language() -> Language:
+        return view.language()
+
+    @api.post(
+        "/validate",
+        "What is wrong with the plan in the body, and which names it defines",
+        answers=Validation,
+        body=plan_text(required=False),
+        fails=_COSTLY,
+        of_tenant=False,
+    )
+    def validate_plan(body: str) -> Validation:
+        with one_at_a_time():
+            return view.validate(body)
+
+    @api.post(
+        "/preview",
+        "What deploying the plan in the body would make: its graph, its query plan, that in words",
+        answers=Preview,
+        body=plan_text(),
+        fails=(PlanInvalidError, *_COSTLY),
+    )
+    def preview_plan(body: str) -> Preview:
+        with one_at_a_time():
+            return view.preview(read_tenant(request), body)
+
+    @api.post(
+        "/plans/<name>/edit-preview",
+        "What the plan in the body would keep of the state of the deployed plan, if it took its place",
+        answers=EditPreview,
+        body=plan_text(),
+        fails=(UnknownPlanError, PlanInvalidError, TrialsBusyError, TrialFailedError, *_COSTLY),
+    )
+    def preview_edit(name: str, body: str) -> EditPreview:
+        with one_at_a_time():
+            return view.preview_edit(plan_key(view, name), body)
+
+    @api.post(
+        "/explain",
+        "How the engine would run the queries of the plan in the body: operators, why not faster ones, expected cost",
+        answers=PlanExplanation,
+        body=plan_text(),
+        fails=(PlanInvalidError, TrialsBusyError, TrialFailedError, *_COSTLY),
+        of_tenant=False,
+    )
+    def explain_text(body: str) -> PlanExplanation:
+        with one_at_a_time():
+            return view.explain(body)
+
+    @api.get(
+        "/plans/<name>/explanation",
+        "How the engine runs the queries of the plan: operators, why not faster ones, expected cost",
+        answers=PlanExplanation,
+        fails=(UnknownPlanError, PlanInvalidError, TrialsBusyError, TrialFailedError, *_COSTLY),
+    )
+    def explain_plan(name: str) -> PlanExplanation:
+        with one_at_a_time():
+            return view.explain_plan(plan_key(view, name))
+
+    @api.post(
+        "/try",
+        "What a plan gives for some events; nothing is deployed",
+        answers=TrialResult,
+        body=json_body(Trial),
+        fails=(PlanInvalidError, TrialsBusyError, TrialFailedError, *_COSTLY),
+        of_tenant=False,
+    )
+    def try_plan(body: Trial) -> TrialResult:
+        with one_at_a_time():
+            return view.try_plan(body)

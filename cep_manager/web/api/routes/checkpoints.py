@@ -1,0 +1,67 @@
+"""The part of the REST API that is about checkpoints and savepoints."""
+
+from __future__ import annotations
+
+import msgspec
+from flask import Response
+
+from cep_manager.checkpoints.view import CheckpointList, SavepointList
+from cep_manager.errors import NoDriverError, UnknownPlanError, UnknownSavepointError
+from cep_manager.manager_view import ManagerView, Outcome
+from cep_manager.web.api.calls import Api, json_body, plan_key
+from cep_manager.web.api.routes.operations import RemovalBegun, SavepointBegun, removal_begun, savepoint_begun
+
+
+class TakingSavepoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a savepoint is to be called; empty: after the time."""
+
+    name: str = ""
+
+
+def checkpoint_routes(api: Api, view: ManagerView) -> None:
+    """Checkpoints and savepoints under `/plans/<name>`."""
+
+    @api.get(
+        "/plans/<name>/checkpoints", "The plan's newest checkpoints", answers=CheckpointList, fails=(UnknownPlanError,)
+    )
+    def list_checkpoints(name: str) -> CheckpointList:
+        return view.checkpoints(plan_key(view, name))
+
+    @api.delete(
+        "/plans/<name>/checkpoints",
+        "Removes the plan's checkpoints, but not its savepoints",
+        answers={202: Outcome},
+        fails=(UnknownPlanError, NoDriverError),
+    )
+    def clear_checkpoints(name: str) -> Outcome:
+        return view.clear_checkpoints(plan_key(view, name))
+
+    @api.get(
+        "/plans/<name>/savepoints",
+        "The plan's savepoints; it need not be deployed",
+        answers=SavepointList,
+        fails=(UnknownPlanError,),
+    )
+    def list_savepoints(name: str) -> SavepointList:
+        return view.savepoints(plan_key(view, name))
+
+    @api.post(
+        "/plans/<name>/savepoints",
+        "Takes a savepoint, called after the time or as the body says",
+        answers={202: SavepointBegun},
+        body=json_body(TakingSavepoint, required=False),
+        fails=(UnknownPlanError, NoDriverError),
+    )
+    def take_savepoint(name: str, body: TakingSavepoint) -> Response:
+        return savepoint_begun(view, view.take_savepoint(plan_key(view, name), body.name))
+
+    @api.delete(
+        "/plans/<name>/savepoints/<savepoint>",
+        "Removes a savepoint",
+        answers={202: RemovalBegun},
+        fails=(UnknownPlanError, UnknownSavepointError, NoDriverError),
+    )
+    def delete_savepoint(name: str, savepoint: str) -> Response:
+        key = plan_key(view, name)
+        view.delete_savepoint(key, savepoint)
+        return removal_begun(view, key, savepoint)

@@ -1,0 +1,71 @@
+"""Events of a plan that failed and that workers keep: what there is, replay, discard."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from flask import request
+from msgspec import Meta
+
+from cep_manager.errors import BadRequestError, NoWorkerError, UnknownPlanError, WorkerFailedError
+from cep_manager.manager_view import ManagerView
+from cep_manager.monitoring.failed_events.model import (
+    MOST_SHOWN,
+    DiscardedErrors,
+    ErrorChoice,
+    KeptErrors,
+    ReplayedErrors,
+)
+from cep_manager.web.api.calls import Api, json_body, plan_key
+from cep_manager.web.api.requests import shown_to_workers
+
+
+class Listing(msgspec.Struct, frozen=True):
+    """How much is told."""
+
+    limit: Annotated[int, Meta(ge=1, le=MOST_SHOWN, description="So many entries, the oldest")] = 20
+
+
+_FAILS = (UnknownPlanError, NoWorkerError, WorkerFailedError)
+
+
+def error_routes(api: Api, view: ManagerView) -> None:
+    """Adds them to `api`."""
+
+    @api.get(
+        "/plans/<name>/errors",
+        "Events of the plan that failed and are kept (`@OnError(action='STORE')`, `on.error='STORE'`)",
+        answers=KeptErrors,
+        query=Listing,
+        fails=_FAILS,
+    )
+    def list_errors(name: str, query: Listing) -> KeptErrors:
+        return view.kept_errors(plan_key(view, name), query.limit, shown_to_workers(request))
+
+    @api.post(
+        "/plans/<name>/errors/replay",
+        "Kept events go into their stream, or to their sink, once more; those that are taken are not kept any longer",
+        answers=ReplayedErrors,
+        body=json_body(ErrorChoice),
+        fails=(*_FAILS, BadRequestError),
+    )
+    def replay_errors(name: str, body: ErrorChoice) -> ReplayedErrors:
+        return view.replay_errors(plan_key(view, name), _checked(body), shown_to_workers(request))
+
+    @api.post(
+        "/plans/<name>/errors/discard",
+        "Kept events are gone for good",
+        answers=DiscardedErrors,
+        body=json_body(ErrorChoice),
+        fails=(*_FAILS, BadRequestError),
+    )
+    def discard_errors(name: str, body: ErrorChoice) -> DiscardedErrors:
+        return view.discard_errors(plan_key(view, name), _checked(body), shown_to_workers(request))
+
+
+def _checked(choice: ErrorChoice) -> ErrorChoice:
+    """Raises BadRequestError for one that chooses nothing, or both ids and all."""
+    if choice.all == bool(choice.ids):
+        raise BadRequestError('name entries, {"ids": ["…"]}, or all of them, {"all": true}', {"body": ["ids", "all"]})
+    return choice

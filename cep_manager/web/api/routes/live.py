@@ -1,0 +1,83 @@
+"""Pictures that are sent as they change, as server-sent events."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Hashable, Iterator, Mapping
+from typing import Any
+
+from flask import Response, request
+
+from cep_common.web_server import is_stopping
+from cep_manager.errors import StreamsBusyError, UnknownPlanError
+from cep_manager.live.broadcaster import Look, Watch
+from cep_manager.live.pictures import plan_picture
+from cep_manager.manager_view import ManagerView
+from cep_manager.web.api.calls import Api, Media, plan_key
+from cep_manager.web.api.requests import read_tenant
+from cep_manager.web.api.routes.overview import overview_of, sees_system
+
+BEAT_S = 5.0
+"""So often a stream on which nothing changes says that it is still there, and finds out that nobody reads it."""
+
+LOOK_UP_S = 0.5
+"""So often a stream looks whether the server is to stop."""
+
+AGAIN_AFTER_MS = 1_000
+"""A client whose stream has ended asks again after so long."""
+
+LONGEST_S = 600.0
+"""After so long a stream ends, so that who reads it must show again who they are."""
+
+STREAM = "text/event-stream"
+
+
+def live_routes(api: Api, view: ManagerView) -> None:
+    """Adds them to `api`."""
+
+    @api.get(
+        "/plans/<name>/live",
+        "The plan's status and live graph, then every second what has changed",
+        answers=Media(STREAM, "Events `picture`, then `change` (a JSON merge patch, RFC 7396); `ended` with a failure"),
+        fails=(UnknownPlanError, StreamsBusyError),
+    )
+    def watch_plan(name: str) -> Response:
+        key = plan_key(view, name)
+        return _stream(view, ("plan", key), lambda: plan_picture(view.overview().snapshot, key))
+
+    @api.get(
+        "/overview/live",
+        "What `/overview` tells, then every second what has changed",
+        answers=Media(STREAM, "Events `picture`, then `change` (a JSON merge patch, RFC 7396); `ended` with a failure"),
+        fails=(StreamsBusyError,),
+    )
+    def watch_overview() -> Response:
+        tenant, system = read_tenant(request), sees_system()
+        return _stream(view, ("overview", tenant, system), lambda: overview_of(view, tenant, system))
+
+
+def _stream(view: ManagerView, name: Hashable, look: Look) -> Response:
+    watch = view.watch(name, look)
+    answer = Response(_server_sent(watch, request.environ), content_type=STREAM)
+    answer.headers["X-Accel-Buffering"] = "no"
+    # Also when nobody has asked for the first of it.
+    answer.call_on_close(watch.close)
+    return answer
+
+
+def _server_sent(watch: Watch, environ: Mapping[str, Any]) -> Iterator[bytes]:
+    until = time.monotonic() + LONGEST_S
+    yield f"retry: {AGAIN_AFTER_MS}\n\n".encode()
+    quiet_s = 0.0
+    while time.monotonic() < until and not is_stopping(environ):
+        message = watch.take(LOOK_UP_S)
+        if message is None:
+            quiet_s += LOOK_UP_S
+            if quiet_s >= BEAT_S:
+                quiet_s = 0.0
+                yield b": still there\n\n"
+            continue
+        quiet_s = 0.0
+        yield b"event: " + message.event.encode() + b"\ndata: " + message.data + b"\n\n"
+        if message.event == "ended":
+            return

@@ -1,0 +1,90 @@
+"""The call of the REST API for the system at a glance, and what the console's page asks for as well."""
+
+from __future__ import annotations
+
+from weakref import WeakKeyDictionary
+
+from flask import g, request
+
+from cep_common.security.access import Permission, Principal, is_granted
+from cep_manager.control.snapshot import Snapshot
+from cep_manager.manager_view import ManagerView, Overview
+from cep_manager.monitoring.alerts import Picture
+from cep_manager.monitoring.system_overview import SystemOverview, system_overview
+from cep_manager.web.api.calls import Api
+from cep_manager.web.api.requests import read_tenant
+
+GOOD_FOR_MS = 900
+"""So old an overview may be that somebody else has asked for."""
+MOST_KEPT = 256
+
+
+def overview_routes(api: Api, view: ManagerView) -> None:
+    """Adds it to `api`."""
+
+    @api.get(
+        "/overview",
+        "The system at a glance: traffic, latency, plans by state, and what needs attention, the worst first",
+        answers=SystemOverview,
+    )
+    def show_overview() -> SystemOverview:
+        return asked_overview(view)
+
+
+def asked_overview(view: ManagerView) -> SystemOverview:
+    """What whoever makes the present request gets to see."""
+    return overview_of(view, read_tenant(request), sees_system())
+
+
+class Recent:
+    """The overviews that were told within the last moment: many pages ask at once, and one answer is good for all."""
+
+    def __init__(self) -> None:
+        self._told: dict[tuple[int, bool], tuple[Snapshot, SystemOverview]] = {}
+
+    def at(self, snapshot: Snapshot, tenant: int, system: bool) -> SystemOverview | None:
+        """What was told of this snapshot, or of one that is hardly older."""
+        before = self._told.get((tenant, system))
+        if before is None or not (before[0] is snapshot or 0 < snapshot.now_ms - before[0].now_ms < GOOD_FOR_MS):
+            return None
+        return before[1]
+
+    def keep(self, snapshot: Snapshot, tenant: int, system: bool, told: SystemOverview) -> None:
+        """It was told of `snapshot`. What is too old to be told again goes, with the snapshot that it was made of."""
+        now_ms = snapshot.now_ms
+        kept = {key: one for key, one in tuple(self._told.items()) if now_ms - one[0].now_ms < GOOD_FOR_MS}
+        if len(kept) >= MOST_KEPT:
+            kept.clear()
+        self._told = {**kept, (tenant, system): (snapshot, told)}
+
+
+_recent: WeakKeyDictionary[ManagerView, Recent] = WeakKeyDictionary()
+
+
+def overview_of(view: ManagerView, tenant: int, system: bool) -> SystemOverview:
+    """What is told of the tenant, and of the `system` as a whole to whoever may see it; at most a moment old."""
+    told = view.overview()
+    recent = _recent.setdefault(view, Recent())
+    known = recent.at(told.snapshot, tenant, system)
+    if known is None:
+        known = _overview(view, told, tenant, system)
+        recent.keep(told.snapshot, tenant, system, known)
+    return known
+
+
+def _overview(view: ManagerView, told: Overview, tenant: int, system: bool) -> SystemOverview:
+    picture = Picture(
+        told.now_ms,
+        told.snapshot,
+        told.manager,
+        view.election(),
+        view.cluster().file_problems,
+        view.metric_tables().problem,
+    )
+    return system_overview(picture, tenant, system)
+
+
+def sees_system() -> bool:
+    """True when whoever makes the present request may see what belongs to all tenants."""
+    principal: Principal | None = g.get("principal")
+    return principal is None or is_granted(principal, Permission.SEE_SYSTEM)

@@ -1,0 +1,266 @@
+"""The part of the REST API that is about plans and their lives."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from flask import Response, request
+from msgspec import Meta
+
+from cep_manager.commands.plan_commands import MOST_WORKERS
+from cep_manager.errors import (
+    CannotDrainError,
+    ChangeUnderWayError,
+    PlanExistsError,
+    PlanInvalidError,
+    PlansBusyError,
+    PlanTooCostlyError,
+    QuotaError,
+    StoreError,
+    UnknownPlanError,
+    UnknownSavepointError,
+)
+from cep_manager.graph.model import TopologyGraph
+from cep_manager.manager_view import ManagerView, Outcome, PlanDetails, PlanSummary
+from cep_manager.monitoring.operations import OperationKind
+from cep_manager.monitoring.plan_list import PlanFilter, matching
+from cep_manager.monitoring.status import PlanStatus
+from cep_manager.web.api.calls import Api, Media, json_body, plan_key, plan_text
+from cep_manager.web.api.requests import read_tenant
+from cep_manager.web.api.routes.operations import (
+    Begun,
+    UndeploymentBegun,
+    change_begun,
+    restart_begun,
+    undeployment_begun,
+)
+from cep_manager.web.secret_masking import shown_details, shown_query_plan
+
+RestoreFrom = Annotated[str, Meta(description="The savepoint to begin from; `none`: without state")]
+
+
+class PlanList(msgspec.Struct, frozen=True):
+    """The plans of a tenant that were asked for; `total` match, whether listed or not."""
+
+    tenant: int
+    plans: tuple[PlanSummary, ...]
+    total: int
+
+
+class ListingPlans(PlanFilter, frozen=True):
+    """Which plans are listed."""
+
+    q: Annotated[str, Meta(description="With all of these words in name, description, state or rule set")] = ""
+    state: Annotated[str, Meta(description="In this state")] = ""
+    rule_set: Annotated[str, Meta(description="Of this rule set")] = ""
+    offset: Annotated[int, Meta(ge=0, description="Without the first ones, so many")] = 0
+    limit: Annotated[int, Meta(ge=1, le=100_000, description="At most so many")] = 100_000
+
+
+class Deploying(msgspec.Struct, frozen=True):
+    """How a plan is deployed."""
+
+    replace: Annotated[bool, Meta(description="In place of another text of that name")] = False
+    restore: RestoreFrom = msgspec.field(name="from", default="")
+
+
+class Replacing(msgspec.Struct, frozen=True):
+    """How a plan is replaced."""
+
+    rename: Annotated[bool, Meta(description="The text may be of a plan of another name")] = False
+    restore: RestoreFrom = msgspec.field(name="from", default="")
+
+
+class Restarting(msgspec.Struct, frozen=True):
+    """How a plan is restarted."""
+
+    restore: RestoreFrom = msgspec.field(name="from", default="")
+
+
+class Undeploying(msgspec.Struct, frozen=True):
+    """How a plan is undeployed."""
+
+    discard: Annotated[bool, Meta(description="Drop what was accepted and is not worked off yet")] = False
+
+
+class Rebalancing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """On how many topology workers a plan should run."""
+
+    workers: Annotated[int, Meta(ge=1, le=MOST_WORKERS)]
+
+
+class Tracing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Whether a plan's events are to be written to the workers' logs."""
+
+    on: bool
+
+
+class Releasing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Streams whose first event a plan must not wait for; none: all that it waits for."""
+
+    streams: tuple[str, ...] = ()
+
+
+class Renaming(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A plan's other name."""
+
+    name: Annotated[str, Meta(min_length=1)]
+
+
+_COSTLY = (PlansBusyError, PlanTooCostlyError)
+_DEPLOYMENT = (PlanInvalidError, QuotaError, UnknownSavepointError, StoreError, *_COSTLY)
+_CHANGE = (UnknownPlanError, StoreError)
+
+
+def plan_routes(api: Api, view: ManagerView) -> None:
+    """Adds them to `api`."""
+    _store_routes(api, view)
+    _reading_routes(api, view)
+    _life_cycle_routes(api, view)
+
+
+def _store_routes(api: Api, view: ManagerView) -> None:
+    @api.get("/plans", "The tenant's plans with their status", answers=PlanList, query=ListingPlans)
+    def list_plans(query: ListingPlans) -> PlanList:
+        tenant = read_tenant(request)
+        found = sorted(one.key for one in matching(view.overview().snapshot, tenant, query))
+        return PlanList(tenant, view.plans(tenant, found[query.offset :][: query.limit]), len(found))
+
+    @api.post(
+        "/plans",
+        "Deploys the plan in the body",
+        answers={201: Begun, 200: Begun},
+        query=Deploying,
+        body=plan_text(),
+        fails=(*_DEPLOYMENT, PlanExistsError, ChangeUnderWayError),
+    )
+    def deploy_plan(query: Deploying, body: str) -> Response:
+        deployed = view.deploy(read_tenant(request), body, replace=query.replace, restore=query.restore)
+        return _deployed(view, deployed, "deploy" if deployed.created else "update")
+
+    @api.put(
+        "/plans/<name>",
+        "Deploys the plan in the body in place of the one of that name",
+        answers={200: Begun, 201: Begun},
+        query=Replacing,
+        body=plan_text(),
+        fails=(*_DEPLOYMENT, UnknownPlanError, PlanExistsError, ChangeUnderWayError),
+    )
+    def replace_plan(name: str, query: Replacing, body: str) -> Response:
+        tenant = read_tenant(request)
+        deployed = view.deploy(tenant, body, replace=True, name=name, rename=query.rename, restore=query.restore)
+        if deployed.plan != name:
+            return _deployed(view, deployed, "rename")
+        return _deployed(view, deployed, "deploy" if deployed.created else "update")
+
+    @api.delete(
+        "/plans/<name>",
+        "Undeploys the plan, once what was accepted is worked off",
+        answers={202: UndeploymentBegun, 200: UndeploymentBegun},
+        query=Undeploying,
+        fails=(*_CHANGE, CannotDrainError),
+    )
+    def undeploy_plan(name: str, query: Undeploying) -> Response:
+        return undeployment_begun(view, view.undeploy(plan_key(view, name), discard=query.discard))
+
+
+def _deployed(view: ManagerView, deployed: Outcome, kind: OperationKind) -> Response:
+    return change_begun(view, kind, deployed, 201 if deployed.created else 200)
+
+
+def _reading_routes(api: Api, view: ManagerView) -> None:
+    @api.get(
+        "/plans/<name>", "One plan: text, ties to the world, status", answers=PlanDetails, fails=(UnknownPlanError,)
+    )
+    def show_plan(name: str) -> PlanDetails:
+        return shown_details(view.plan(plan_key(view, name)))
+
+    @api.get("/plans/<name>/status", "The plan's status alone", answers=PlanStatus, fails=(UnknownPlanError,))
+    def show_status(name: str) -> PlanStatus:
+        return view.plan(plan_key(view, name)).status
+
+    @api.get(
+        "/plans/<name>/query-plan",
+        "The plan's query plan",
+        answers=Media("application/xml", "The query plan; docs/query-plan.md describes it"),
+        fails=(UnknownPlanError, PlanInvalidError, *_COSTLY),
+    )
+    def show_query_plan(name: str) -> Response:
+        key = plan_key(view, name)
+        shown = shown_query_plan(view.query_plan(key), view.plan(key).text)
+        return Response(shown, content_type="application/xml; charset=utf-8")
+
+    @api.get(
+        "/plans/<name>/topology",
+        "The plan's live graph and connections",
+        answers=TopologyGraph,
+        fails=(UnknownPlanError,),
+    )
+    def show_topology(name: str) -> TopologyGraph:
+        return view.graph(plan_key(view, name))
+
+
+def _life_cycle_routes(api: Api, view: ManagerView) -> None:
+    @api.post("/plans/<name>/activate", "Workers take events in for the plan again", answers=Outcome, fails=_CHANGE)
+    def activate_plan(name: str) -> Outcome:
+        return view.set_intake(plan_key(view, name), intake=True)
+
+    @api.post(
+        "/plans/<name>/deactivate",
+        "Workers take no more events in for the plan, its state is kept",
+        answers=Outcome,
+        fails=_CHANGE,
+    )
+    def deactivate_plan(name: str) -> Outcome:
+        return view.set_intake(plan_key(view, name), intake=False)
+
+    @api.post(
+        "/plans/<name>/trace",
+        "Workers write the plan's events to their logs, or no more",
+        answers=Outcome,
+        body=json_body(Tracing),
+        fails=_CHANGE,
+    )
+    def trace_plan(name: str, body: Tracing) -> Outcome:
+        return view.set_trace(plan_key(view, name), body.on)
+
+    @api.post(
+        "/plans/<name>/release",
+        "Event time does not wait for the first event of these streams any more; nothing is restarted",
+        answers=Outcome,
+        body=json_body(Releasing),
+        fails=_CHANGE,
+    )
+    def release_streams(name: str, body: Releasing) -> Outcome:
+        return view.release(plan_key(view, name), body.streams)
+
+    @api.post(
+        "/plans/<name>/restart",
+        "Ends the plan's topology and starts it again from its newest checkpoint, or as `from` says",
+        answers=Begun,
+        query=Restarting,
+        fails=(*_CHANGE, ChangeUnderWayError, UnknownSavepointError),
+    )
+    def restart_plan(name: str, query: Restarting) -> Response:
+        return restart_begun(view, view.restart(plan_key(view, name), restore=query.restore))
+
+    @api.post(
+        "/plans/<name>/rebalance",
+        "Runs the plan on another number of topology workers",
+        answers=Begun,
+        body=json_body(Rebalancing),
+        fails=(*_CHANGE, ChangeUnderWayError, QuotaError, PlanInvalidError, *_COSTLY),
+    )
+    def rebalance_plan(name: str, body: Rebalancing) -> Response:
+        return change_begun(view, "rebalance", view.rebalance(plan_key(view, name), body.workers))
+
+    @api.post(
+        "/plans/<name>/rename",
+        "Gives the plan another name",
+        answers=Begun,
+        body=json_body(Renaming),
+        fails=(*_CHANGE, ChangeUnderWayError, PlanExistsError, PlanInvalidError, QuotaError, *_COSTLY),
+    )
+    def rename_plan(name: str, body: Renaming) -> Response:
+        return change_begun(view, "rename", view.rename(plan_key(view, name), body.name))

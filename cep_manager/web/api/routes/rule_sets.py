@@ -1,0 +1,100 @@
+"""The part of the REST API that is about rule sets: folders of plans that are deployed as one."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from flask import Request, request
+from msgspec import Meta
+
+from cep_manager.errors import PlansBusyError, StoreError
+from cep_manager.manager_view import ManagerView
+from cep_manager.plans.rule_sets.model import (
+    RuleFile,
+    RuleSetDetails,
+    RuleSetRefusedError,
+    RuleSetReport,
+    RuleSetSummary,
+    UnknownRuleSetError,
+)
+from cep_manager.web.api.calls import Api, Body
+from cep_manager.web.api.requests import read_json, read_tenant
+from cep_manager.web.secret_masking import shown_text
+
+MOST_RULES_BYTES = 32 * 2**20
+"""A body with all files of a rule set may be longer than those of other calls."""
+
+
+class RuleSetList(msgspec.Struct, frozen=True):
+    """The rule sets of a tenant of which plans are deployed."""
+
+    tenant: int
+    rule_sets: tuple[RuleSetSummary, ...]
+
+
+class RuleFiles(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """All files of a rule set, and the revision of the checkout that they come from (any text)."""
+
+    files: tuple[RuleFile, ...]
+    revision: Annotated[str, Meta(max_length=200)] = ""
+
+
+class DeployingRules(msgspec.Struct, frozen=True):
+    """How a rule set is deployed."""
+
+    dry_run: Annotated[bool, Meta(description="Report what would be done, and change nothing")] = False
+    remove: Annotated[bool, Meta(description="Undeploy the plans of the rule set whose files have gone")] = True
+
+
+class RemovingRules(msgspec.Struct, frozen=True):
+    """How a rule set is removed."""
+
+    dry_run: Annotated[bool, Meta(description="Report what would be done, and change nothing")] = False
+
+
+def rule_routes(api: Api, view: ManagerView) -> None:
+    """Adds them to `api`."""
+
+    @api.get("/rule-sets", "The tenant's rule sets", answers=RuleSetList)
+    def list_rule_sets() -> RuleSetList:
+        tenant = read_tenant(request)
+        return RuleSetList(tenant, view.rule_sets(tenant))
+
+    @api.get(
+        "/rule-sets/<name>",
+        "What is deployed of a rule set: plans, files, texts",
+        answers=RuleSetDetails,
+        fails=(UnknownRuleSetError,),
+    )
+    def show_rule_set(name: str) -> RuleSetDetails:
+        found = view.rule_set(read_tenant(request), name)
+        plans = tuple(msgspec.structs.replace(one, text=shown_text(one.text)) for one in found.plans)
+        return msgspec.structs.replace(found, plans=plans)
+
+    @api.put(
+        "/rule-sets/<name>",
+        "Deploys, changes and removes plans so that the rule set is what the body says, all or nothing",
+        answers=RuleSetReport,
+        query=DeployingRules,
+        body=Body(_read_files, RuleFiles),
+        fails=(RuleSetRefusedError, PlansBusyError, StoreError),
+    )
+    def deploy_rule_set(name: str, query: DeployingRules, body: RuleFiles) -> RuleSetReport:
+        tenant = read_tenant(request)
+        return view.deploy_rules(tenant, name, body.files, body.revision, removes=query.remove, dry_run=query.dry_run)
+
+    @api.delete(
+        "/rule-sets/<name>",
+        "Undeploys all plans of a rule set, once what was accepted is worked off",
+        answers=RuleSetReport,
+        query=RemovingRules,
+        fails=(UnknownRuleSetError, RuleSetRefusedError, StoreError),
+    )
+    def remove_rule_set(name: str, query: RemovingRules) -> RuleSetReport:
+        return view.remove_rules(read_tenant(request), name, dry_run=query.dry_run)
+
+
+def _read_files(asked: Request) -> RuleFiles:
+    asked.max_content_length = MOST_RULES_BYTES
+    return read_json(asked, RuleFiles)

@@ -1,0 +1,91 @@
+"""The calls of the REST API for statistics by window."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from cep_common.task_messages import StatisticsLevel
+from cep_manager.commands.plan_commands import unknown_plan
+from cep_manager.errors import BadRequestError, StoreError, UnknownPlanError
+from cep_manager.manager_view import ManagerView, Outcome
+from cep_manager.monitoring.metric_tables.history import MOST_STEPS, Metric, PlanHistory, Wanted
+from cep_manager.monitoring.plan_statistics import PlanStatistics, plan_statistics
+from cep_manager.web.api.calls import Api, json_body, plan_key
+
+
+class Counting(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a plan's stages are to count."""
+
+    level: StatisticsLevel
+
+
+Moment = Annotated[
+    int, Meta(description="Milliseconds since 1970; 0 and less: so long before now", ge=-(2**53), le=2**53)
+]
+
+
+class Charting(msgspec.Struct, frozen=True):
+    """What of a plan's past is wanted."""
+
+    metric: Metric = "received"
+    since_ms: Moment = msgspec.field(name="from", default=-900_000)
+    until_ms: Moment = msgspec.field(name="to", default=0)
+    step_ms: Annotated[int, Meta(description="Milliseconds; 0: as fits, 300 steps or fewer", ge=0, le=2**53)] = (
+        msgspec.field(name="step", default=0)
+    )
+
+    def wanted(self, now_ms: int, interval_ms: int) -> Wanted:
+        """The same in times of day. Raises BadRequestError."""
+        since_ms, until_ms = (at_ms if at_ms > 0 else now_ms + at_ms for at_ms in (self.since_ms, self.until_ms))
+        length_ms = until_ms - since_ms
+        step_ms = self.step_ms or max(2 * interval_ms, -(-length_ms // USUAL_STEPS))
+        if length_ms <= 0 or length_ms > MOST_STEPS * step_ms:
+            raise BadRequestError(f"from must be before to, and both at most {MOST_STEPS:,} steps apart")
+        return Wanted(self.metric, since_ms, until_ms, step_ms)
+
+
+USUAL_STEPS = 300
+
+
+def statistics_routes(api: Api, view: ManagerView) -> None:
+    """Adds them to `api`."""
+
+    @api.get(
+        "/plans/<name>/statistics",
+        "What the plan's stages did in the last ten minutes, three hours, day, and in all",
+        answers=PlanStatistics,
+        fails=(UnknownPlanError,),
+    )
+    def show_statistics(name: str) -> PlanStatistics:
+        key = plan_key(view, name)
+        snapshot = view.overview().snapshot
+        if key not in snapshot.plans:
+            raise unknown_plan(key)
+        return plan_statistics(snapshot, key)
+
+    @api.post(
+        "/plans/<name>/statistics-level",
+        "The plan's stages count at that level; nothing is restarted",
+        answers=Outcome,
+        body=json_body(Counting),
+        fails=(UnknownPlanError, StoreError),
+    )
+    def set_statistics_level(name: str, body: Counting) -> Outcome:
+        return view.set_statistics(plan_key(view, name), body.level)
+
+    @api.get(
+        "/plans/<name>/history",
+        "What the plan did over time: events a second, latencies, capacity, state, queue",
+        answers=PlanHistory,
+        query=Charting,
+        fails=(UnknownPlanError,),
+    )
+    def show_history(name: str, query: Charting) -> PlanHistory:
+        key = plan_key(view, name)
+        overview = view.overview()
+        if key not in overview.snapshot.plans:
+            raise unknown_plan(key)
+        return view.history(key, query.wanted(overview.now_ms, view.metric_tables().interval_ms))

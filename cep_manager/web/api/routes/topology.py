@@ -1,0 +1,130 @@
+"""The calls of the REST API for a plan's page: the topology in figures, its stages, samples of events."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from flask import Response
+from msgspec import Meta
+
+from cep_manager.commands.plan_commands import unknown_plan
+from cep_manager.commands.sample_commands import LONGEST_S
+from cep_manager.errors import (
+    BadRequestError,
+    InsightBusyError,
+    PlanNotRunningError,
+    ProcessSilentError,
+    QueryInvalidError,
+    UnknownComponentError,
+    UnknownPlanError,
+)
+from cep_manager.graph.topology_view.component import component_view
+from cep_manager.graph.topology_view.mermaid import mermaid
+from cep_manager.graph.topology_view.model import ComponentView, TopologyView, WindowName
+from cep_manager.graph.topology_view.page import topology_view
+from cep_manager.history.samples import SampleReport
+from cep_manager.manager_view import ManagerView
+from cep_manager.state_queries.model import StateList, StateQuestion, StateRows
+from cep_manager.web.api.calls import Api, Media, json_body, plan_key
+
+
+class Looking(msgspec.Struct, frozen=True):
+    """In which window."""
+
+    window: Annotated[
+        WindowName, Meta(description="What is counted: the last ten minutes, three hours, day, or all")
+    ] = "10m"
+
+
+class OfStage(msgspec.Struct, frozen=True):
+    """Of which stage."""
+
+    component: Annotated[str, Meta(description="Of this stage alone")] = ""
+
+
+class Sampling(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What of a plan's events is to be told: about `percent` of a hundred that go through the stage `component` (empty:
+    through any), for `for_s` seconds; `percent` 0 ends that."""
+
+    component: str = ""
+    percent: Annotated[float, Meta(ge=0, le=100)] = 10
+    for_s: Annotated[int, Meta(ge=1, le=LONGEST_S)] = 60
+
+
+def topology_routes(api: Api, view: ManagerView) -> None:
+    """Adds them to `api`."""
+
+    @api.get(
+        "/plans/<name>/components",
+        "The plan's page: summary, windows, stages in figures, tasks, connections",
+        answers=TopologyView,
+        query=Looking,
+        fails=(UnknownPlanError,),
+    )
+    def list_components(name: str, query: Looking) -> TopologyView:
+        key, overview = plan_key(view, name), view.overview()
+        if key not in overview.snapshot.plans:
+            raise unknown_plan(key)
+        return topology_view(overview, key, query.window)
+
+    @api.get(
+        "/plans/<name>/components/<path:component>",
+        "A stage: its instances, streams, queries, latencies, errors and sampled events",
+        answers=ComponentView,
+        query=Looking,
+        fails=(UnknownPlanError, UnknownComponentError),
+    )
+    def show_component(name: str, component: str, query: Looking) -> ComponentView:
+        key, overview = plan_key(view, name), view.overview()
+        if key not in overview.snapshot.plans:
+            raise unknown_plan(key)
+        return component_view(overview, key, component, query.window)
+
+    @api.get(
+        "/plans/<name>/topology.mmd",
+        "The live graph as Mermaid's text",
+        answers=Media("text/plain", "A flow chart"),
+        fails=(UnknownPlanError,),
+    )
+    def draw_topology(name: str) -> Response:
+        return Response(mermaid(view.graph(plan_key(view, name))), content_type="text/plain; charset=utf-8")
+
+    @api.get(
+        "/plans/<name>/state",
+        "What of the plan can be asked about: its tables, named windows and aggregations",
+        answers=StateList,
+        fails=(UnknownPlanError, PlanNotRunningError),
+    )
+    def list_state(name: str) -> StateList:
+        return view.state_list(plan_key(view, name))
+
+    @api.post(
+        "/plans/<name>/query",
+        "What a table, named window or aggregation of the running plan holds, by an on-demand query that reads it",
+        answers=StateRows,
+        body=json_body(StateQuestion),
+        fails=(UnknownPlanError, QueryInvalidError, PlanNotRunningError, ProcessSilentError, InsightBusyError),
+    )
+    def query_state(name: str, body: StateQuestion) -> StateRows:
+        return view.query_state(plan_key(view, name), body)
+
+    @api.post(
+        "/plans/<name>/sample",
+        "Some of the events that go through the plan's stages are told, for a while",
+        answers=SampleReport,
+        body=json_body(Sampling),
+        fails=(UnknownPlanError, BadRequestError),
+    )
+    def sample_plan(name: str, body: Sampling) -> SampleReport:
+        return view.sample(plan_key(view, name), body.component, body.percent, body.for_s)
+
+    @api.get(
+        "/plans/<name>/samples",
+        "What is being sampled of the plan, and the newest events that were seen",
+        answers=SampleReport,
+        query=OfStage,
+        fails=(UnknownPlanError,),
+    )
+    def list_samples(name: str, query: OfStage) -> SampleReport:
+        return view.samples(plan_key(view, name), query.component)

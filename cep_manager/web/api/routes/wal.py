@@ -1,0 +1,68 @@
+"""What workers have set aside of plans that are missing: what there is, restore, discard; and whose a worker is."""
+
+from __future__ import annotations
+
+from flask import request
+
+from cep_manager.errors import (
+    BadRequestError,
+    NoWorkerError,
+    UnknownAsideError,
+    UnknownWorkerError,
+    WorkerFailedError,
+)
+from cep_manager.manager_view import ManagerView
+from cep_manager.monitoring.set_aside.model import AdoptedWorker, AsideList, DiscardedAside, RestoredAside
+from cep_manager.web.api.calls import Api
+from cep_manager.web.api.requests import read_tenant, shown_to_workers
+
+_FAILS = (NoWorkerError, WorkerFailedError)
+LONGEST_ID = 24
+
+
+def wal_routes(api: Api, view: ManagerView) -> None:
+    """Adds them to `api`."""
+
+    @api.get(
+        "/wal",
+        "Accepted events and results that workers have set aside, since their plan is missing and was not undeployed",
+        answers=AsideList,
+        fails=_FAILS,
+    )
+    def list_wal() -> AsideList:
+        return view.set_aside(read_tenant(request), shown_to_workers(request))
+
+    @api.post(
+        "/wal/<entry>/restore",
+        "Accepted events that are set aside go to the stream of their name, in the plan of their name, each once",
+        answers=RestoredAside,
+        fails=(*_FAILS, UnknownAsideError, BadRequestError),
+    )
+    def restore_wal(entry: str) -> RestoredAside:
+        return view.restore_aside(read_tenant(request), _checked(entry), shown_to_workers(request))
+
+    @api.post(
+        "/wal/<entry>/discard",
+        "Events or results that are set aside are gone for good",
+        answers=DiscardedAside,
+        fails=(*_FAILS, UnknownAsideError, BadRequestError),
+    )
+    def discard_wal(entry: str) -> DiscardedAside:
+        return view.discard_aside(read_tenant(request), _checked(entry), shown_to_workers(request))
+
+    @api.post(
+        "/workers/<worker>/adopt",
+        "A worker that serves another system serves this one from now on; what it has is set aside",
+        answers=AdoptedWorker,
+        fails=(UnknownWorkerError,),
+        of_tenant=False,
+    )
+    def adopt_worker(worker: str) -> AdoptedWorker:
+        return view.adopt_worker(worker)
+
+
+def _checked(id_: str) -> str:
+    """Raises BadRequestError for what can be no id."""
+    if not (id_.isascii() and id_.isalnum() and len(id_) <= LONGEST_ID):
+        raise BadRequestError(f"an id is of letters and digits, not {id_[:40]!r}")
+    return id_

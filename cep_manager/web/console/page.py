@@ -1,0 +1,95 @@
+"""What all pages of the console share: errors as pages, links that stay with the tenant, notices of what was done."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from flask import Response, render_template, request, url_for
+from werkzeug.wrappers import Response as AnyResponse
+
+from cep_common.errors import CepError
+from cep_common.ids import SUPER_TENANT
+from cep_manager.web.api.failures import status_of
+from cep_manager.web.api.requests import read_tenant
+
+Page = tuple[str, int] | str | AnyResponse
+
+NOTICES = {
+    "deployed": "{plan} was deployed.",
+    "redeployed": "{plan} is being updated; what ran before runs on until the new topology does.",
+    "unchanged": "{plan} is deployed with the same text; nothing was changed.",
+    "undeployed": "{plan} was undeployed.",
+    "draining": "{plan} is being undeployed: it takes no events in, and goes when what was accepted is worked off.",
+    "discarded": "{plan} was undeployed. {events} accepted events were dropped; sinks have 30 s for {results} results.",
+    "activate": "{plan} was activated: workers take events in for it.",
+    "deactivate": "{plan} was deactivated: workers take no events in for it, its state is kept.",
+    "restart": "{plan} is restarted.",
+    "trace": "{plan} is traced: workers write its events to their logs.",
+    "untrace": "{plan} is not traced any more.",
+    "rebalance": "{plan} is being rebalanced; what ran before runs on until the new topology does.",
+    "rename": "{plan} has its new name.",
+    "savepoint": "A savepoint of {plan} is being taken.",
+    "statistics": "{plan} counts at the level that was asked for from its next heartbeat on.",
+    "release": "{plan} does not wait for first events any more.",
+    "sample": "Events of {plan} are being sampled: each stage's page shows them.",
+    "unsample": "Events of {plan} are not being sampled any more.",
+    "all-activate": "{plans} plans were activated: workers take events in for them.",
+    "all-deactivate": "{plans} plans were deactivated: workers take no events in for them, their state is kept.",
+    "all-undeploy": "{plans} plans are being undeployed: each goes when what was accepted for it is worked off.",
+    "as-before": "{plan} is as asked for already; nothing was changed.",
+}
+
+
+def page(show: Callable[..., Page]) -> Callable[..., Page]:
+    """The view with errors shown as a page."""
+
+    @functools.wraps(show)
+    def shown(**arguments: str) -> Page:
+        try:
+            return show(**arguments)
+        except CepError as error:
+            status = status_of(error)
+            return render_template("failure.html", code=error.code, message=error.message), status
+
+    return shown
+
+
+def fragment(show: Callable[..., Page]) -> Callable[..., Page]:
+    """The view with errors shown in place of the fragment; the status tells the page's script."""
+
+    @functools.wraps(show)
+    def shown(**arguments: str) -> Page:
+        try:
+            return show(**arguments)
+        except CepError as error:
+            text = render_template("fragments/failure.html", code=error.code, message=error.message)
+            return Response(text, status_of(error))
+
+    return shown
+
+
+def notice_of_deed(plan: str = "") -> str:
+    """What the deed that led to this page did to `plan` (else the plan that the address names); empty without one."""
+    text = NOTICES.get(request.args.get("notice", ""), "")
+    counts = {name: _count(request.args.get(name, "")) for name in ("events", "results", "plans")}
+    return text.format(plan=plan or request.args.get("plan", ""), **counts)
+
+
+def _count(argument: str) -> str:
+    return f"{int(argument[:18]):,}" if argument.isascii() and argument.isdigit() else "some"
+
+
+def link(endpoint: str, **values: Any) -> str:
+    """The address of a page, for the same tenant."""
+    return url_for(endpoint, **{**_tenant_query(), **values})
+
+
+def _tenant_query() -> dict[str, Any]:
+    """What links must carry so that they stay with the tenant."""
+    try:
+        tenant = read_tenant(request)
+    except CepError:
+        return {}
+    return {} if tenant == SUPER_TENANT else {"tenant": tenant}

@@ -1,0 +1,36 @@
+"""The console's page of everything that is alive: managers, driver, executors, workers, tasks, the watched folder."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask import Blueprint, render_template
+
+from cep_manager.manager_view import ManagerView
+from cep_manager.web.console.page import Page, fragment, page
+from cep_manager.web.console.texts.presenters import present_cluster
+
+
+def cluster_pages(console: Blueprint, view: ManagerView) -> None:
+    """Adds the page and its fragment."""
+
+    def told() -> dict[str, Any]:
+        cluster = view.cluster()
+        driver = view.overview().snapshot.driver
+        return {
+            "cluster": present_cluster(cluster),
+            "topologies": cluster.driver.topologies if cluster.driver is not None else (),
+            "executors": driver.latest.executors if driver is not None else (),
+            "stage_hosts": cluster.driver.stage_hosts if cluster.driver is not None else (),
+            "files": cluster.file_problems,
+        }
+
+    @console.get("/cluster")
+    @page
+    def show_cluster() -> Page:
+        return render_template("cluster.html", **told())
+
+    @console.get("/fragments/cluster")
+    @fragment
+    def cluster_fragment() -> Page:
+        return render_template("fragments/cluster.html", **told())

@@ -1,0 +1,110 @@
+"""The console's page of a plan's events that failed and that workers keep."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from flask import Blueprint, redirect, render_template, request
+
+from cep_common.errors import CepError
+from cep_common.ids import PlanKey
+from cep_manager.errors import BadRequestError
+from cep_manager.manager_view import ManagerView
+from cep_manager.monitoring.failed_events.model import (
+    LONGEST_ID,
+    ErrorChoice,
+    KeptEntry,
+    ReplayedErrors,
+    SilentWorker,
+)
+from cep_manager.web.api.failures import status_of
+from cep_manager.web.api.requests import read_tenant, shown_to_workers
+from cep_manager.web.console.page import Page, link, page
+from cep_manager.web.console.texts.formats import count
+
+SHOWN_ENTRIES = 50
+SHOWN_EVENTS = 5
+"""So many events of an entry are shown."""
+LONGEST_EVENT = 500
+"""Longer ones are cut."""
+
+
+def kept_error_pages(console: Blueprint, view: ManagerView) -> None:
+    """Adds the page, and what replays and discards one entry or all."""
+
+    def rendered(key: PlanKey, notice: str = "", problems: tuple[str, ...] = ()) -> str:
+        told = view.kept_errors(key, SHOWN_ENTRIES, shown_to_workers(request))
+        return render_template(
+            "plan_errors.html", plan=key.plan, found=told.found, notice=notice,
+            problems=tuple(dict.fromkeys((*problems, *_silent(told.silent)))),
+            entries=[_entry(one) for one in told.entries],
+        )  # fmt: skip
+
+    @console.get("/plans/<name>/errors")
+    @page
+    def show_plan_errors(name: str) -> Page:
+        discarded = request.args.get("discarded", "")
+        notice = _discarded(int(discarded)) if discarded.isdecimal() and len(discarded) < 10 else ""
+        return rendered(_key(view, name), notice)
+
+    @console.post("/plans/<name>/errors/replay")
+    @page
+    def replay_plan_errors(name: str) -> Page:
+        key = _key(view, name)
+        try:
+            told = view.replay_errors(key, _choice(), shown_to_workers(request))
+        except CepError as error:
+            return rendered(key, problems=(error.message,)), status_of(error)
+        refused = tuple(f"{one.id} stays: {one.reason}" for one in told.refused)
+        return rendered(key, _replayed(told), (*refused, *_silent(told.silent)))
+
+    @console.post("/plans/<name>/errors/discard")
+    @page
+    def discard_plan_errors(name: str) -> Page:
+        key = _key(view, name)
+        told = view.discard_errors(key, _choice(), shown_to_workers(request))
+        if told.silent:
+            return rendered(key, _discarded(told.discarded), _silent(told.silent))
+        # A page that is loaded again is not to discard again what nobody has seen yet.
+        return redirect(link("console.show_plan_errors", name=name, discarded=told.discarded), code=303)
+
+
+def _key(view: ManagerView, name: str) -> PlanKey:
+    return view.plan_key(read_tenant(request), name)
+
+
+def _choice() -> ErrorChoice:
+    """The entry that the form names, or all where the address says so. Raises BadRequestError for neither."""
+    named = request.form.get("entry", "")[:LONGEST_ID]
+    if bool(named) == (request.args.get("all") == "1"):
+        raise BadRequestError("name an entry, or say that all are meant: all=1", {"form": ["entry"], "query": ["all"]})
+    return ErrorChoice(ids=(named,)) if named else ErrorChoice(all=True)
+
+
+def _entry(entry: KeptEntry) -> dict[str, Any]:
+    where = f"{entry.kind} {entry.sink} of {entry.stream}" if entry.kind != "stream" else f"stream {entry.stream}"
+    events = [msgspec.json.encode(event).decode() for event in entry.events[:SHOWN_EVENTS]]
+    return {
+        "told": entry,
+        "where": f"{where}, query {entry.query}" if entry.query else where,
+        "events": [event if len(event) <= LONGEST_EVENT else f"{event[:LONGEST_EVENT]}…" for event in events],
+        "more": len(entry.events) - len(events),
+    }
+
+
+def _silent(workers: tuple[SilentWorker, ...]) -> tuple[str, ...]:
+    return tuple(f"{one.worker}: {one.problem}" for one in workers)
+
+
+def _replayed(told: ReplayedErrors) -> str:
+    parts = [f"{count(told.replayed)} entries were replayed ({count(told.events)} events)."]
+    if told.under_way:
+        parts.append(f"{count(told.under_way)} are with their sinks, which try yet.")
+    if told.left:
+        parts.append(f"There was no time for {count(told.left)}: replay again.")
+    return " ".join(parts)
+
+
+def _discarded(entries: int) -> str:
+    return f"{count(entries)} entries were discarded."

@@ -1,0 +1,1 @@
+"""What the pages of the console say. Pure: structs in, texts out."""

@@ -1,0 +1,243 @@
+"""What a plan's page and a stage's page say: columns with their meaning, actions with their conditions, connections,
+the latencies' picture. Pure: structs in, texts out; templates only place them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from cep_manager.graph.model import Connection
+from cep_manager.graph.topology_view.model import Bar, Stage, StageError, TopologyHead, TopologyView, WindowName
+from cep_manager.monitoring.status import PlanStatus
+from cep_manager.plans.compiled_plan import PlannedQuery
+from cep_manager.plans.state import PlanState
+from cep_manager.web.console.texts.formats import SPACE, UNKNOWN, count, duration, latency, percent, plural
+from cep_manager.web.console.texts.highlight import Piece
+from cep_manager.web.console.texts.metric_columns import STAGE_TABLES
+from cep_manager.web.console.texts.presenters import STATE_TONES, Line
+
+WINDOW_WORDS: dict[WindowName, str] = {
+    "10m": "last 10 min",
+    "3h": "last 3 h",
+    "1d": "last day",
+    "all": "all time",
+}
+
+DELIVERY_WORDS = {
+    "at-least-once": "at least once",
+    "exactly-once": "exactly once",
+    "at-most-once": "at most once",
+}
+
+CAPACITY_STEPS = (0.2, 0.4, 0.6, 0.8)
+"""Where a colour of the capacity's scale ends and the next begins."""
+
+
+class StageTable(msgspec.Struct, frozen=True):
+    """A table of stages; `columns` are names of `METRICS`."""
+
+    title: str
+    columns: tuple[str, ...]
+    stages: tuple[Stage, ...]
+
+
+class Action(msgspec.Struct, frozen=True):
+    """What can be done to a plan; `refusal` says why it cannot be done now, empty when it can."""
+
+    label: str
+    permission: str
+    refusal: str = ""
+
+
+class ConnectionText(msgspec.Struct, frozen=True):
+    """A connection: from whom to whom. `window` tells how much of it is under way."""
+
+    direction: str
+    source: str
+    target: str
+    stream: str
+    events: str
+    rate: float | None
+    waiting: str
+    window: str
+    state: Line
+
+
+class BarText(msgspec.Struct, frozen=True):
+    """A bar of the latencies' picture, in its units; `hint` is what it says."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    hint: str
+
+
+class Summary(msgspec.Struct, frozen=True):
+    """The head of a plan's page: `facts` are (name, text) pairs; `problem` is why it does not run as it should."""
+
+    state: str
+    tone: str
+    problem: str
+    facts: tuple[tuple[str, str], ...]
+    notes: tuple[tuple[str, str], ...]
+
+
+def stage_tables(view: TopologyView) -> tuple[StageTable, ...]:
+    """The tables that have a stage to show."""
+    tables = (
+        StageTable(title, columns, tuple(stage for stage in view.stages if stage.kind in kinds))
+        for title, kinds, columns in STAGE_TABLES
+    )
+    return tuple(table for table in tables if table.stages)
+
+
+def summary(view: TopologyHead) -> Summary:
+    """What stands at the top."""
+    topology = view.status.topology
+    hosts = sorted({place.host for place in view.places if place.live})
+    checkpoint = view.last_checkpoint
+    facts = [
+        ("In this state", duration(topology.since_ms)),
+        ("Running", duration(view.up_ms) if view.up_ms else "–"),
+        ("Workers", f"{topology.tasks_live} of {topology.tasks_required}"),
+        ("Hosts", ", ".join(hosts) or "–"),
+        ("Instances", f"{view.executors} of {view.tasks}"),
+        ("Epoch", str(view.epoch)),
+        ("Restarts", str(topology.restarts)),
+        ("Delivery", DELIVERY_WORDS[view.delivery]),
+        (
+            "Last checkpoint",
+            f"{checkpoint.checkpoint} · {duration(checkpoint.duration_ms)}" if checkpoint is not None else "none",
+        ),
+        ("Tenant", str(view.tenant)),
+        ("Id", view.identifier),
+    ]
+    return Summary(topology.state.value, STATE_TONES[topology.state], topology.reason, tuple(facts), _notes(view))
+
+
+def _notes(view: TopologyHead) -> tuple[tuple[str, str], ...]:
+    topology = view.status.topology
+    notes = [("Last change", f"came to nothing: {topology.change_error}")] if topology.change_error else []
+    if topology.interruption and topology.state in (PlanState.ACTIVE, PlanState.DEGRADED):
+        ago = duration(topology.interrupted_ms)
+        notes.append(
+            ("Last restart" if topology.restarts else "Last interruption", f"{topology.interruption}, {ago} ago")
+        )
+    notes += [("Waiting for", what) for what in topology.waits_for]
+    notes += [("Late", f"{one.events:,} events of {one.stream} came behind the clock") for one in topology.late]
+    notes += [("State was reset", left) for left in topology.state_left]
+    lost = ", ".join(f"{one.worker} on {one.host} for {duration(one.silent_ms)}" for one in view.status.lost_workers)
+    return (*notes, *((("Silent workers", lost),) if lost else ()))
+
+
+def actions(status: PlanStatus, stages: bool) -> dict[str, Action]:
+    """What can be done now, and if not, why. `stages`: the plan's text can be compiled."""
+    topology = status.topology
+    running = topology.state in (PlanState.ACTIVE, PlanState.DEGRADED, PlanState.INACTIVE)
+    goes = "It is being undeployed: activate it to keep it." if topology.undeploying else ""
+    changing = f"The plan is {topology.state.value}: wait until that has come to its end." if topology.change else goes
+    idle = "" if running else f"The plan is {topology.state.value}: nothing runs that this could be done to."
+    return {
+        "activate": Action("Activate", "OPERATE", "It is active." if topology.intake and not goes else ""),
+        "deactivate": Action("Deactivate", "OPERATE", "" if topology.intake else "It is deactivated."),
+        "rebalance": Action("Rebalance", "OPERATE", changing or ("" if stages else "Its text cannot be compiled.")),
+        "restart": Action("Restart", "OPERATE", changing),
+        "savepoint": Action("Savepoint", "OPERATE", changing or idle),
+        "release": Action("Go on without", "OPERATE", "" if topology.awaited else "It waits for no first event."),
+        "sample": Action("Sample", "OPERATE", idle),
+        "trace": Action("End trace" if topology.trace else "Trace", "OPERATE"),
+        "statistics": Action("Statistics", "OPERATE"),
+        "rename": Action("Rename", "EDIT", changing),
+        "edit": Action("Edit", "EDIT"),
+        "undeploy": Action("Undeploy", "EDIT"),
+    }
+
+
+def connection_texts(connections: Iterable[Connection]) -> tuple[ConnectionText, ...]:
+    """Who is linked to whom: workers with receivers, publishers with workers."""
+    return tuple(_connection(one) for one in connections)
+
+
+def _connection(one: Connection) -> ConnectionText:
+    worker = f"{one.worker} on {one.host}"
+    inflow = one.direction == "inflow"
+    peer = one.peer or "no receiver yet"
+    full = bool(one.window) and one.under_way >= one.window
+    if not one.connected:
+        state = Line("", "not connected", "wait")
+    else:
+        state = Line("", "held back: window full", "warn") if full else Line("", "established", "good")
+    return ConnectionText(
+        direction=one.direction,
+        source=worker if inflow else one.what,
+        target=peer if inflow else worker,
+        stream=one.what if inflow else "",
+        events=count(one.events),
+        rate=one.events_per_second,
+        waiting=count(one.waiting) if inflow else UNKNOWN,
+        window=_used(one),
+        state=state,
+    )
+
+
+def _used(one: Connection) -> str:
+    """How much of the connection's window is under way."""
+    if not one.window:
+        return UNKNOWN
+    return f"{count(one.under_way)} of {count(one.window)} ({percent(one.under_way / one.window)})"
+
+
+def capacity_step(share: float) -> int:
+    """The step of the capacity's scale, 0 to 4."""
+    return sum(share >= end for end in CAPACITY_STEPS)
+
+
+def error_words(error: StageError) -> str:
+    """Where an error happened."""
+    return f"{error.instance} on {error.host}, task {error.task}, process {error.process_id}"
+
+
+def histogram_bars(bars: tuple[Bar, ...], width: float, height: float) -> tuple[BarText, ...]:
+    """The bars of a picture of that size; the highest fills it."""
+    if not bars:
+        return ()
+    each, most, total = width / len(bars), max(bar.events for bar in bars), sum(bar.events for bar in bars)
+    texts, before_ms = [], None
+    for place, bar in enumerate(bars):
+        tall = height * bar.events / most
+        least = f"more than {latency(before_ms)}" if before_ms is not None else ""
+        most_ms = f"up to {latency(bar.to_ms)}" if bar.to_ms is not None else ""
+        length = " and ".join(part for part in (least, most_ms) if part)
+        hint = f"{plural(bar.events, 'event', 'events')} ({percent(bar.events / total)}): {length}"
+        texts.append(
+            BarText(round(place * each, 2), round(height - tall, 2), round(each * 0.88, 2), round(tall, 2), hint)
+        )
+        before_ms = bar.to_ms
+    return tuple(texts)
+
+
+class TextLine(msgspec.Struct, frozen=True):
+    """A line of the plan's text; `stage` runs the query that begins on it, empty when none does."""
+
+    number: int
+    pieces: list[Piece]
+    stage: str = ""
+    query: str = ""
+
+
+def plan_lines(lines: list[list[Piece]], queries: dict[str, tuple[PlannedQuery, ...]]) -> tuple[TextLine, ...]:
+    """The plan's text with what runs each query; `queries` are those of each stage."""
+    begun = {query.line: (stage, query.name) for stage, found in queries.items() for query in found if query.line}
+    return tuple(TextLine(number, pieces, *begun.get(number, ("", ""))) for number, pieces in enumerate(lines, start=1))
+
+
+def query_text(text: str, query: PlannedQuery) -> str:
+    """The lines of a query in the plan's text."""
+    return "\n".join(text.splitlines()[max(0, query.line - 1) : query.last_line])
+
+
+def share_of_core(cpu_ms: int, up_ms: int) -> str:
+    """Processor time as a mean share of one core since the task started."""
+    return f"{100 * cpu_ms / up_ms:.0f}{SPACE}%" if up_ms else "–"

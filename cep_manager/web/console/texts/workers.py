@@ -1,0 +1,316 @@
+"""Workers as the console shows them. Pure."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from cep_common.ids import Endpoint
+from cep_common.worker_reports import HeldReport, SpoolReport
+from cep_manager.monitoring.worker_view import WorkerDetails, WorkerPlanView
+from cep_manager.web.console.texts.formats import UNKNOWN, count, duration, percent, plural, rate, size
+
+Tone = Literal["good", "busy", "wait", "warn", "bad", "idle"]
+
+STATES: dict[str, tuple[str, Tone]] = {
+    "live": ("live", "good"),
+    "leaving": ("leaving", "busy"),
+    "lost": ("lost", "bad"),
+}
+BEHIND: tuple[str, Tone] = ("behind", "busy")
+"""Of one that works from an older list of plans."""
+NEARLY_FULL = 0.8
+"""From this share of its bound on a log is marked."""
+
+FSYNC = {
+    "always": "on the disk before it is acknowledged",
+    "interval": "on the disk within moments: a machine that fails may lose the last",
+    "none": "left to the system: a machine that fails may lose some",
+}
+
+
+class Share(msgspec.Struct, frozen=True):
+    """How much of a bound is used; `per_mille` is for a gauge."""
+
+    words: str
+    per_mille: int
+    tone: Tone
+
+
+class WorkerRow(msgspec.Struct, frozen=True):
+    """A worker in the list."""
+
+    name: str
+    state: str
+    tone: Tone
+    host: str
+    process: str
+    up: str
+    plans: int
+    trouble: str
+    received: str
+    emitted: str
+    waiting: str
+    spool: str
+    held: str
+    memory: str
+    cpu: str
+    errors: str
+
+
+class InflowRow(msgspec.Struct, frozen=True):
+    stream: str
+    state: str
+    tone: Tone
+    receiver: str
+    speed: str
+    sent: str
+    waiting: str
+    under_way: Share
+
+
+class PublisherRow(msgspec.Struct, frozen=True):
+    instance: str
+    state: str
+    tone: Tone
+    under_way: Share
+
+
+class SpoolRow(msgspec.Struct, frozen=True):
+    stream: str
+    used: Share
+    segments: str
+    oldest: str
+    lost: str
+    aside: str
+    problem: str
+
+
+class PlanPart(msgspec.Struct, frozen=True):
+    """What a worker does for a plan."""
+
+    plan: str
+    tenant: int
+    epoch: int
+    inflow: tuple[InflowRow, ...]
+    outflow: tuple[tuple[str, str, str, str], ...]
+    """Stream, rate, events in all."""
+    publishers: tuple[PublisherRow, ...]
+    spools: tuple[SpoolRow, ...]
+    held: str
+    held_trouble: str
+    """What is wrong with results that are held; empty: nothing."""
+    last_error: str
+    errors: str
+
+
+class ConnectorRow(msgspec.Struct, frozen=True):
+    kind: str
+    type: str
+    plan: str
+    stream: str
+    state: str
+    tone: Tone
+    error: str
+    waiting: str
+    dropped: str
+
+
+class ListenerRow(msgspec.Struct, frozen=True):
+    stream: str
+    tenant: int
+    waiting: str
+    under_way: str
+    lag: str
+
+
+class WorkerPage(msgspec.Struct, frozen=True):
+    """A worker's page; `log` is the name under which its log is asked for."""
+
+    row: WorkerRow
+    silent: str
+    facts: tuple[tuple[str, str], ...]
+    parts: tuple[PlanPart, ...]
+    connectors: tuple[ConnectorRow, ...]
+    listeners: tuple[ListenerRow, ...]
+    log: str
+
+
+def present_worker_row(told: WorkerDetails) -> WorkerRow:
+    """A line of the list."""
+    state, tone = STATES[told.state]
+    if told.state == "live" and not told.synchronised:
+        state, tone = BEHIND
+    failing = [one for one in told.connectors if one.error]
+    full = [spool for plan in told.plans for spool in plan.spools if spool.problem]
+    troubles = []
+    if full:
+        troubles.append(f"{plural(len(full), 'log', 'logs')} full")
+    if failing:
+        troubles.append(f"{plural(len(failing), 'source or sink', 'sources and sinks')} in trouble")
+    unlinked = sum(not one.connected for plan in told.plans for one in plan.inflow)
+    if unlinked:
+        troubles.append(f"{plural(unlinked, 'stream', 'streams')} without a receiver")
+    troubles += _damage(told)
+    if troubles and tone == "good":
+        tone = "warn"
+    return WorkerRow(
+        name=told.worker,
+        state=state,
+        tone=tone,
+        host=told.host,
+        process=str(told.process_id),
+        up=duration(told.up_ms) if told.state != "lost" else UNKNOWN,
+        plans=len(told.plans),
+        trouble=", ".join(troubles),
+        received=rate(told.events_in_per_s),
+        emitted=rate(told.events_out_per_s),
+        waiting=count(told.waiting_events),
+        spool=size(told.spool_bytes),
+        held=count(told.held_events),
+        memory=size(told.memory_bytes),
+        cpu=percent(told.cpu),
+        errors=count(told.errors),
+    )
+
+
+def present_worker(told: WorkerDetails) -> WorkerPage:
+    """The page of a worker."""
+    connectors = [
+        ConnectorRow(
+            kind=one.direction,
+            type=one.type,
+            plan=one.plan,
+            stream=one.stream,
+            state="in trouble" if one.error else "works",
+            tone="bad" if one.error else "good",
+            error=one.error,
+            waiting=count(one.waiting_events) if one.direction == "sink" else UNKNOWN,
+            dropped=count(one.dropped_events) if one.direction == "sink" else UNKNOWN,
+        )
+        for one in told.connectors
+    ]
+    return WorkerPage(
+        row=present_worker_row(told),
+        silent=f"last heard {duration(told.silent_ms)} ago" if told.state == "lost" else "",
+        facts=(
+            ("Host", f"{told.host}, process {told.process_id}"),
+            ("Up for", duration(told.up_ms)),
+            ("HTTP in", told.http_address or UNKNOWN),
+            ("ZeroMQ in", _address(told.ingress)),
+            ("ZeroMQ out", _address(told.egress)),
+            ("Processor time", duration(told.cpu_ms)),
+            ("Accepted events", FSYNC.get(told.fsync, UNKNOWN)),
+        ),
+        parts=tuple(map(_part, told.plans)),
+        connectors=tuple(connectors),
+        listeners=tuple(
+            ListenerRow(
+                one.event_stream,
+                one.tenant,
+                count(one.waiting_events),
+                count(one.under_way_rows),
+                duration(one.lag_ms),
+            )
+            for one in told.listeners
+        ),
+        log=f"worker:{told.worker}",
+    )
+
+
+def _damage(told: WorkerDetails) -> list[str]:
+    """What of the files on its disk is lost, or was set aside."""
+    spools = [spool for plan in told.plans for spool in plan.spools]
+    held = [plan.held for plan in told.plans if plan.held is not None]
+    events, results = sum(one.lost_events for one in spools), sum(one.lost_events for one in held)
+    aside = sum(one.set_aside_bytes for one in spools) + sum(one.set_aside_bytes for one in held)
+    found = []
+    if events:
+        found.append(f"{plural(events, 'event', 'events')} lost")
+    if results:
+        found.append(f"{plural(results, 'held result', 'held results')} lost")
+    if aside:
+        found.append(f"damaged files of {size(aside)} set aside")
+    return found
+
+
+def _held_trouble(held: HeldReport) -> str:
+    found = []
+    if held.lost_events:
+        found.append(f"{plural(held.lost_events, 'result', 'results')} could not be read again and are lost")
+    if held.set_aside_bytes:
+        found.append(f"damaged files of {size(held.set_aside_bytes)} were set aside (*.unreadable)")
+    return "; ".join(found)
+
+
+def _part(told: WorkerPlanView) -> PlanPart:
+    held = told.held
+    return PlanPart(
+        plan=told.plan,
+        tenant=told.tenant,
+        epoch=told.epoch,
+        inflow=tuple(
+            InflowRow(
+                stream=one.stream,
+                state="linked" if one.connected else "not linked",
+                tone="good" if one.connected else "wait",
+                receiver=one.receiver or UNKNOWN,
+                speed=rate(one.events_per_s),
+                sent=count(one.sent_events),
+                waiting=count(one.waiting_events),
+                under_way=_share(one.under_way_rows, one.window_rows),
+            )
+            for one in told.inflow
+        ),
+        outflow=tuple(
+            (one.stream, rate(one.events_per_s), count(one.delivered_events), count(one.waiting_events))
+            for one in told.outflow
+        ),
+        publishers=tuple(
+            PublisherRow(
+                instance=one.instance,
+                state="waits for a sink" if one.waits else "linked",
+                tone="wait" if one.waits else "good",
+                under_way=_share(one.under_way_rows, one.window_rows),
+            )
+            for one in told.publishers
+        ),
+        spools=tuple(map(_spool, told.spools)),
+        held=(
+            f"{plural(held.events, 'result', 'results')} ({size(held.size_bytes)}), the oldest for "
+            f"{duration(held.oldest_ms)}"
+            if held is not None and held.events
+            else "none"
+            if held is not None
+            else ""
+        ),
+        held_trouble=_held_trouble(held) if held is not None else "",
+        last_error=told.last_error,
+        errors=count(sum(one.count for one in told.errors)),
+    )
+
+
+def _spool(one: SpoolReport) -> SpoolRow:
+    share = one.size_bytes / one.maximum_bytes if one.maximum_bytes else 0.0
+    tone: Tone = "bad" if one.problem else "warn" if share >= NEARLY_FULL else "good"
+    return SpoolRow(
+        stream=one.stream,
+        used=Share(f"{size(one.size_bytes)} of {size(one.maximum_bytes)}", min(1_000, round(share * 1_000)), tone),
+        segments=count(one.segments),
+        oldest=duration(one.oldest_ms) if one.oldest_ms else "none waits",
+        lost=count(one.lost_events),
+        aside=size(one.set_aside_bytes) if one.set_aside_bytes else "none",
+        problem=one.problem,
+    )
+
+
+def _share(used: int, most: int) -> Share:
+    if not most:
+        return Share(UNKNOWN, 0, "idle")
+    share = min(1.0, used / most)
+    return Share(f"{count(used)} of {count(most)}", round(share * 1_000), "warn" if share >= NEARLY_FULL else "good")
+
+
+def _address(endpoint: Endpoint | None) -> str:
+    return f"{endpoint.host}:{endpoint.port}" if endpoint is not None else UNKNOWN

@@ -1,0 +1,63 @@
+"""Metrics of checkpoints: the newest of each plan, and how many failed. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from prometheus_client.core import Metric
+
+from cep_common.driver_messages import CheckpointReport
+from cep_common.ids import PlanKey
+from cep_common.metric_families import Figure, counter, told
+from cep_manager.control.snapshot import Snapshot
+
+PLAN = ("tenant", "plan")
+
+
+_NEWEST: tuple[Figure[CheckpointReport], ...] = (
+    Figure(
+        "cep_plan_checkpoint_completed_timestamp_seconds",
+        "Time of day at which the plan's newest checkpoint was complete",
+        lambda one: (one.began_ms + one.duration_ms) / 1_000,
+    ),
+    Figure(
+        "cep_plan_checkpoint_duration_seconds",
+        "How long the plan's newest complete checkpoint took",
+        lambda one: one.duration_ms / 1_000,
+    ),
+    Figure(
+        "cep_plan_checkpoint_alignment_seconds",
+        "How long an instance waited for markers at most, in the newest complete checkpoint",
+        lambda one: one.alignment_ms / 1_000,
+    ),
+    Figure(
+        "cep_plan_checkpoint_size_bytes",
+        "Size of all states in the newest complete checkpoint",
+        lambda one: one.size_bytes,
+    ),
+    Figure(
+        "cep_plan_checkpoint_stored_bytes",
+        "What the newest complete checkpoint added to the store",
+        lambda one: one.stored_bytes,
+    ),
+)
+
+
+def checkpoint_metrics(snapshot: Snapshot) -> Iterator[Metric]:
+    """What the driver told last of the checkpoints of each plan's topology."""
+    reports = snapshot.driver.latest.topologies if snapshot.driver is not None else ()
+    current = {
+        report.key: report
+        for report in reports
+        if report.key in snapshot.plans and snapshot.plans[report.key].epoch == report.epoch
+    }
+    newest: dict[PlanKey, CheckpointReport] = {
+        key: one for key, report in current.items() for one in report.checkpoints if one.state == "complete"
+    }
+    yield from told(_NEWEST, PLAN, (((key.tenant, key.plan), one) for key, one in newest.items()))
+    yield counter(
+        "cep_plan_checkpoint_errors_total",
+        "Checkpoints of the plan that failed, in its present epoch",
+        PLAN,
+        (((key.tenant, key.plan), report.failed_checkpoints) for key, report in current.items()),
+    )

@@ -1,0 +1,113 @@
+"""Metrics of plans: states, tasks, connections. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import get_args
+
+from prometheus_client.core import Metric
+
+from cep_common.ids import PlanKey
+from cep_common.metric_families import Figure, gauge, told
+from cep_common.task_messages import RegisterTask, StatisticsLevel
+from cep_manager.control.snapshot import Snapshot
+from cep_manager.monitoring.status import PlanStatus, plan_status
+from cep_manager.plans.state import PlanState
+
+PLAN = ("tenant", "plan")
+TASK = (*PLAN, "task", "host")
+
+
+_STATUS: tuple[Figure[PlanStatus], ...] = (
+    Figure(
+        "cep_plan_state_age_seconds",
+        "How long the plan has been in its state",
+        lambda one: one.topology.since_ms / 1_000,
+    ),
+    Figure(
+        "cep_plan_restarts_total",
+        "How often the driver has started the plan's topology again, in its present epoch",
+        lambda one: one.topology.restarts,
+    ),
+    Figure("cep_plan_tasks", "Tasks of the plan that are heard", lambda one: one.topology.tasks_live),
+    Figure("cep_plan_tasks_required", "Tasks that the plan is to have", lambda one: one.topology.tasks_required),
+    Figure(
+        "cep_plan_inflow_connections",
+        "Connections from workers to the plan's receivers that stand",
+        lambda one: sum(inflow.established for inflow in one.inflow),
+    ),
+    Figure(
+        "cep_plan_inflow_connections_required",
+        "Connections from workers to the plan's receivers that should stand",
+        lambda one: sum(inflow.required for inflow in one.inflow),
+    ),
+    Figure(
+        "cep_plan_outflow_connections",
+        "Publishers of the plan that are connected to a worker",
+        lambda one: one.outflow.connected,
+    ),
+    Figure(
+        "cep_plan_outflow_connections_required",
+        "Publishers of the plan that should be connected to a worker",
+        lambda one: one.outflow.required,
+    ),
+)
+
+_TASK: tuple[Figure[RegisterTask], ...] = (
+    Figure("cep_task_uptime_seconds", "How long the task has been there", lambda one: one.up_ms / 1_000),
+    Figure("cep_task_memory_bytes", "Memory that the task's process holds for itself", lambda one: one.memory_bytes),
+    Figure(
+        "cep_task_cpu_seconds_total",
+        "Processor time that the task's process has used since the task began",
+        lambda one: one.cpu_ms / 1_000,
+    ),
+)
+
+
+def plan_metrics(snapshot: Snapshot) -> Iterator[Metric]:
+    """Everything about plans but what their stages did."""
+    statuses = {key: plan_status(snapshot, key) for key in sorted(snapshot.plans)}
+    yield gauge(
+        "cep_plan_state",
+        "1 for the state that the plan is in, 0 for the others",
+        (*PLAN, "state"),
+        (
+            ((*_of(key), state.value), status.topology.state is state)
+            for key, status in statuses.items()
+            for state in PlanState
+            if state is not PlanState.KILLED
+        ),
+    )
+    yield gauge(
+        "cep_plan_statistics_level",
+        "1 for the level at which the plan's stages count, 0 for the others",
+        (*PLAN, "level"),
+        (
+            ((*_of(key), level), status.topology.statistics == level)
+            for key, status in statuses.items()
+            for level in get_args(StatisticsLevel)
+        ),
+    )
+    yield gauge(
+        "cep_plan_epoch",
+        "The plan's epoch: how often it was submitted",
+        PLAN,
+        ((_of(key), snapshot.plans[key].epoch) for key in statuses),
+    )
+    yield from told(_STATUS, PLAN, ((_of(key), status) for key, status in statuses.items()))
+    tasks = [
+        ((*_of(key), task.latest.task, task.latest.host), task)
+        for key in statuses
+        for task in snapshot.tasks.get(key, ())
+    ]
+    yield gauge(
+        "cep_task_heartbeat_age_seconds",
+        "How long ago the task was heard",
+        TASK,
+        ((of, (snapshot.now_ms - task.heard_ms) / 1_000) for of, task in tasks),
+    )
+    yield from told(_TASK, TASK, ((of, task.latest) for of, task in tasks))
+
+
+def _of(key: PlanKey) -> tuple[object, ...]:
+    return key.tenant, key.plan

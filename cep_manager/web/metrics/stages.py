@@ -1,0 +1,211 @@
+"""Metrics of stages: what components and their instances did since they were first heard, over all restarts. Pure.
+
+What is told by stream is told for a component, its instances added up; what is told for an instance is told without
+streams. So there are as many series as a plan's text has streams and instances, and not as many as one times the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+from prometheus_client.core import HistogramMetricFamily, Metric
+
+from cep_common.ids import PlanKey, instance_name
+from cep_common.latency import BUCKETS, PER_DOUBLING, upper_bound_ms
+from cep_common.metric_families import Figure, counter, gauge, told
+from cep_common.task_messages import ComponentReport
+from cep_manager.control.snapshot import Snapshot
+from cep_manager.history.counter_history import History
+from cep_manager.history.windowed_metrics import Figures, added_up, capacity, figures
+from cep_manager.plans.compiled_plan import PlannedComponent
+
+STREAM = ("tenant", "plan", "component", "kind", "stream")
+INSTANCE = ("tenant", "plan", "component", "kind", "stage_instance")
+"""Prometheus itself labels with `instance`."""
+COMPONENT = ("tenant", "plan", "component", "kind")
+
+MOST_INSTANCES = 2_000
+"""Of further component instances nothing is told but how many they are."""
+
+
+class _Instance(msgspec.Struct, frozen=True):
+    labels: tuple[object, ...]
+    history: History
+    all_time: Figures
+    report: ComponentReport | None
+
+
+class _Component(msgspec.Struct, frozen=True):
+    labels: tuple[object, ...]
+    kind: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    instances: tuple[_Instance, ...]
+    left_out: int
+    all_time: Figures
+
+
+def stage_metrics(snapshot: Snapshot) -> Iterator[Metric]:
+    """Everything about stages."""
+    components = list(_components(snapshot))
+    instances = [instance for component in components for instance in component.instances]
+    yield from _by_stream(components)
+    yield from told(_COUNTED, INSTANCE, ((one.labels, one.all_time) for one in instances))
+    yield _capacities(instances, snapshot.now_ms)
+    yield counter(
+        "cep_component_late_events_total", "Events that came behind the clock, by stream", STREAM, _late(instances)
+    )
+    yield from told(_HELD, INSTANCE, ((one.labels, one.report) for one in instances if one.report is not None))
+    yield _latencies(components)
+    yield gauge(
+        "cep_instances_left_out",
+        f"Component instances beyond the first {MOST_INSTANCES:,}, of which no metrics are given",
+        (),
+        [((), sum(component.left_out for component in components))],
+    )
+
+
+def _components(snapshot: Snapshot) -> Iterator[_Component]:
+    room = MOST_INSTANCES
+    for key in sorted(snapshot.plans):
+        compiled = snapshot.plans[key].compiled
+        for planned in compiled.components if compiled is not None else ():
+            component = _component(snapshot, key, planned, room)
+            room -= len(component.instances)
+            yield component
+
+
+def _component(snapshot: Snapshot, key: PlanKey, planned: PlannedComponent, room: int) -> _Component:
+    labels = (key.tenant, key.plan, planned.name, planned.kind)
+    histories = snapshot.histories.get(key, {})
+    reports = {
+        report.instance: report
+        for task in snapshot.tasks.get(key, ())
+        if task.live(snapshot.now_ms, snapshot.lease_ms)
+        for report in task.latest.components
+    }
+    names = [instance_name(planned.name, index) for index in range(planned.parallel)]
+    known = [name for name in names if name in histories]
+    instances = tuple(
+        _Instance((*labels, name), histories[name], figures(histories[name], None, snapshot.now_ms), reports.get(name))
+        for name in known[:room]
+    )
+    return _Component(
+        labels=labels,
+        kind=planned.kind,
+        inputs=planned.inputs,
+        outputs=planned.outputs,
+        instances=instances,
+        left_out=len(known) - len(instances),
+        all_time=added_up(one.all_time for one in instances),
+    )
+
+
+def _by_stream(components: list[_Component]) -> Iterator[Metric]:
+    """A stream of which nothing has come yet is told with 0: rates begin with its first event."""
+    yield counter(
+        "cep_component_received_events_total",
+        "Events that the component took in, by stream",
+        STREAM,
+        (
+            ((*one.labels, stream), events)
+            for one in components
+            for stream, events in {**dict.fromkeys(one.inputs, 0), **one.all_time.received}.items()
+        ),
+    )
+    yield counter(
+        "cep_component_emitted_events_total",
+        "Events that the component sent, by stream",
+        STREAM,
+        (
+            ((*one.labels, stream), events)
+            for one in components
+            for stream, events in {**dict.fromkeys(one.outputs, 0), **one.all_time.emitted}.items()
+        ),
+    )
+
+
+def _late(instances: list[_Instance]) -> Iterable[tuple[tuple[object, ...], int]]:
+    """Late events of each stream that a stage takes in, all instances together."""
+    counts: dict[tuple[object, ...], int] = {}
+    for one in instances:
+        if one.report is not None and one.report.kind == "processor":
+            stage = one.labels[: len(COMPONENT)]
+            for stream in one.report.received:
+                counts.setdefault((*stage, stream.stream), 0)
+            for late in one.report.late:
+                counts[*stage, late.stream] = counts.get((*stage, late.stream), 0) + late.events
+    return counts.items()
+
+
+_COUNTED: tuple[Figure[Figures], ...] = (
+    Figure("cep_instance_received_events_total", "Events that the instance took in", Figures.events_received),
+    Figure("cep_instance_emitted_events_total", "Events that the instance sent", Figures.events_emitted),
+    Figure("cep_instance_bundles_total", "Pieces in which the events came", lambda one: one.bundles),
+    Figure("cep_instance_busy_seconds_total", "Time spent working", lambda one: one.busy_ms / 1_000),
+    Figure(
+        "cep_instance_event_stay_seconds_total",
+        "How long each event stayed in the instance, added up; at a receiver until all that came of it had gone on",
+        lambda one: one.stay_ms / 1_000,
+    ),
+    Figure("cep_instance_dropped_events_total", "Events dropped because they came too late", lambda one: one.dropped),
+    Figure("cep_instance_errors_total", "Errors", lambda one: one.errors),
+)
+
+_HELD: tuple[Figure[ComponentReport], ...] = (
+    Figure(
+        "cep_instance_behind_seconds",
+        "How far the instance's processing time is behind the time of day, under the system clock",
+        lambda one: one.behind_ms / 1_000,
+    ),
+    Figure(
+        "cep_instance_awaited_connections",
+        "Connections for whose first event, or older events, the instance's time waits",
+        lambda one: len(one.awaits),
+    ),
+    Figure("cep_instance_queued_events", "Events that wait in the instance", lambda one: one.queued_events),
+    Figure(
+        "cep_instance_state_rows",
+        "Rows of the state that the instance holds in memory",
+        lambda one: sum(part.rows for part in one.held if part.kind != "strings"),
+    ),
+    Figure(
+        "cep_instance_state_bytes",
+        "An estimate of the state that the instance holds in memory",
+        lambda one: sum(part.bytes for part in one.held),
+    ),
+)
+
+
+def _capacities(instances: list[_Instance], now_ms: int) -> Metric:
+    return gauge(
+        "cep_instance_capacity_ratio",
+        "Share of the last ten minutes spent working: near 1 it cannot do more",
+        INSTANCE,
+        ((one.labels, round(capacity([one.history], now_ms), 6)) for one in instances),
+    )
+
+
+def _latencies(components: list[_Component]) -> Metric:
+    """Buckets of twice the length of the one before; those in which they are counted are finer."""
+    family = HistogramMetricFamily(
+        "cep_receiver_latency_seconds",
+        "Time from the arrival of an event in the topology until all that came of it had gone on",
+        labels=COMPONENT,
+    )
+    for one in components:
+        if one.kind == "receiver" and one.instances:
+            counts = one.all_time.latencies
+            bounds = [*range(0, BUCKETS - 1, PER_DOUBLING), BUCKETS - 1]
+            buckets = [
+                (_bound(last), float(sum(events for index, events in counts.items() if index <= last)))
+                for last in bounds
+            ]
+            family.add_metric([str(label) for label in one.labels], buckets, one.all_time.stay_ms / 1_000)
+    return family
+
+
+def _bound(index: int) -> str:
+    seconds = upper_bound_ms(index) / 1_000
+    return "+Inf" if index >= BUCKETS - 1 else f"{seconds:.6g}"

@@ -1,0 +1,25 @@
+"""Metrics of the metric tables: whether they are written. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from prometheus_client.core import Metric
+
+from cep_common.metric_families import Figure, told
+from cep_manager.monitoring.metric_tables.writer import MetricTablesView
+
+_TABLES: tuple[Figure[MetricTablesView], ...] = (
+    Figure("cep_metric_tables_up", "1 while the metric tables can be written", lambda one: not one.problem),
+    Figure("cep_metric_tables_rows_total", "Rows written into the metric tables", lambda one: one.written_rows),
+    Figure(
+        "cep_metric_tables_dropped_rows_total",
+        "Rows given up because the metric tables could not be written in time",
+        lambda one: one.dropped_rows,
+    ),
+)
+
+
+def table_metrics(view: MetricTablesView) -> Iterator[Metric]:
+    """Nothing is told of tables where none are configured."""
+    yield from told(_TABLES, (), [((), view)] if view.address else [])

@@ -1,0 +1,76 @@
+"""What a manager that does not lead answers over HTTP: where the leader is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from flask import Response, redirect, render_template, request
+from werkzeug.wrappers import Response as AnyResponse
+
+from cep_common.health import HEALTH_CALLS
+from cep_manager.manager_view import ManagerMember, ManagerView
+from cep_manager.web.api.failures import failure
+from cep_manager.web.storm_api.blueprint import PREFIX as STORM
+from cep_manager.web.storm_api.blueprint import storm_refusal
+
+ALWAYS_ANSWERED = frozenset(
+    {*HEALTH_CALLS, "api.show_health", "api.describe", "console.static", "metrics.show_metrics"}
+)
+"""What does not depend on who leads."""
+
+CODE, NO_DATABASE = "not-leader", "plan-store"
+AGAIN_AFTER_S = 1
+"""While nobody leads: ask again after so long."""
+
+
+def send_to_leader(view: ManagerView) -> Callable[[], Response | AnyResponse | None]:
+    """A check of every request: None when this manager leads. Programs and the readers of pages are sent to the leader;
+    a form that was sent from a page of this manager is not, since other sites' forms are refused there."""
+
+    def check() -> Response | AnyResponse | None:
+        if request.endpoint in ALWAYS_ANSWERED:
+            return None
+        election = view.election()
+        if election.leads:
+            return None
+        # Without the database nobody can lead: that is what has to be put right then.
+        told, code = _told(election.leader), CODE
+        if election.leader is None and election.problem:
+            told, code = f"no manager leads, as the database cannot be used: {election.problem}", NO_DATABASE
+        if request.path.startswith(("/api/", f"{STORM}/")):
+            return _answer(election.leader, code, told)
+        if request.path.startswith("/fragments/"):
+            return Response(render_template("fragments/failure.html", code=code, message=told), 503)
+        if election.leader is not None and request.method in ("GET", "HEAD"):
+            return redirect(_there(election.leader), code=307)
+        return Response(render_template("failure.html", code=code, message=told), 503)
+
+    return check
+
+
+def _answer(leader: ManagerMember | None, code: str, told: str) -> Response:
+    if leader is None:
+        answer = _refusal(503, code, told, {})
+        answer.headers["Retry-After"] = str(AGAIN_AFTER_S)
+        return answer
+    answer = _refusal(307, code, told, {"leader": leader.http_address})
+    answer.headers["Location"] = _there(leader)
+    return answer
+
+
+def _refusal(status: int, code: str, told: str, details: dict[str, str]) -> Response:
+    """In the form of the API that was called."""
+    if request.path.startswith(f"{STORM}/"):
+        return storm_refusal(status, told)
+    return failure(status, code, told, details)
+
+
+def _there(leader: ManagerMember) -> str:
+    """The same address at the leader."""
+    return leader.http_address + request.full_path.removesuffix("?")
+
+
+def _told(leader: ManagerMember | None) -> str:
+    if leader is None:
+        return "no manager leads at the moment; ask again"
+    return f"this manager stands by and has changed nothing; the leader is at {leader.http_address}"

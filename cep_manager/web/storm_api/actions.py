@@ -1,0 +1,90 @@
+"""Storm's operations on topologies, as commands to the manager."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from cep_manager.manager_view import ManagerView
+from cep_manager.monitoring.storm_topology.errors import StormRequestError
+from cep_manager.monitoring.storm_topology.model import Topology, topology
+from cep_manager.web.storm_api.kills import Kills
+
+LONGEST_WAIT_S = 86_400
+
+
+class RebalanceOptions(msgspec.Struct, frozen=True, rename="camel"):
+    """What may be asked for; the parallelism of stages is in the plan's text."""
+
+    num_workers: int | None = None
+    executors: dict[str, int] = {}
+
+
+class Rebalancing(msgspec.Struct, frozen=True, rename="camel"):
+    """The body of a rebalance request."""
+
+    rebalance_options: RebalanceOptions = RebalanceOptions()
+
+
+class Operations:
+    """What can be done to a topology. Each gives Storm's answer, and raises what the manager raises."""
+
+    def __init__(self, view: ManagerView) -> None:
+        self._view = view
+        self.kills = Kills(self._undeploy)
+
+    def activate(self, found: Topology) -> dict[str, Any]:
+        """Workers take events in for it."""
+        self._view.set_intake(found.key, intake=True)
+        return _done(found, "activate")
+
+    def deactivate(self, found: Topology) -> dict[str, Any]:
+        """Workers take no events in for it."""
+        self._view.set_intake(found.key, intake=False)
+        return _done(found, "deactivate")
+
+    def rebalance(self, found: Topology, body: bytes) -> dict[str, Any]:
+        """It runs on another number of workers as soon as there are so many. Without a number nothing changes: tasks
+        need no new places, since Spark gives a topology all its slots or none. It runs on meanwhile, so there is
+        nothing to wait for."""
+        options = _read_options(body)
+        if options.executors:
+            raise StormRequestError(
+                "the parallelism of a stage is in the plan's text: deploy it with another @dist(parallel='…')"
+            )
+        if options.num_workers is not None:
+            self._view.rebalance(found.key, options.num_workers)
+        return _done(found, "rebalance")
+
+    def kill(self, found: Topology, wait_s: int) -> dict[str, Any]:
+        """It takes no more events in, and is undeployed after `wait_s` seconds."""
+        if wait_s > LONGEST_WAIT_S:
+            raise StormRequestError(f"the wait must be at most {LONGEST_WAIT_S} seconds, not {wait_s}")
+        if wait_s:
+            self._view.set_intake(found.key, intake=False)
+            self.kills.after(found.identifier, wait_s)
+        else:
+            self.kills.now(found.identifier)
+        return _done(found, "kill")
+
+    def debug(self, found: Topology, action: str) -> dict[str, Any]:
+        """Workers write its events to their logs, or do not."""
+        self._view.set_trace(found.key, trace=action == "enable")
+        return _done(found, f"debug/{action}")
+
+    def _undeploy(self, identifier: str) -> None:
+        self._view.undeploy(topology(self._view.overview(), identifier, frozenset()).key)
+
+
+def _done(found: Topology, operation: str) -> dict[str, Any]:
+    return {"topologyOperation": operation, "topologyId": found.identifier, "status": "success"}
+
+
+def _read_options(body: bytes) -> RebalanceOptions:
+    if not body.strip():
+        return RebalanceOptions()
+    try:
+        return msgspec.json.decode(body, type=Rebalancing).rebalance_options
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise StormRequestError(f'the body must be {{"rebalanceOptions": {{"numWorkers": n}}}}: {error}') from error

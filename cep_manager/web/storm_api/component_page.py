@@ -1,0 +1,153 @@
+"""Storm's answer on one component of a topology. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cep_manager.history.windowed_metrics import Figures
+from cep_manager.manager_view import Overview
+from cep_manager.monitoring.storm_topology.model import Component, Executor, StageError, Topology
+from cep_manager.monitoring.storm_topology.texts import WINDOWS, Window, decimal, encoded, shortened, uptime
+from cep_manager.web.storm_api.rows import Row, acked_by_stream, bolt_counts, requested, sampling_percent, spout_counts
+
+
+def component_page(overview: Overview, topology: Topology, component: Component, window: Window) -> dict[str, Any]:
+    """`GET /topology/ID/component/NAME`."""
+    monotonic_ms = overview.snapshot.now_ms
+    specific = (
+        _spout(component, window, monotonic_ms)
+        if component.is_spout
+        else _bolt(topology, component, window, monotonic_ms)
+    )
+    return {
+        "user": None,
+        "id": component.name,
+        "encodedId": encoded(component.name),
+        "name": topology.key.topology(),
+        "executors": len(component.executors),
+        "tasks": len(component.executors),
+        **requested("requestedGenericResources"),
+        "schedulerDisplayResource": False,
+        "topologyId": topology.identifier,
+        "encodedTopologyId": encoded(topology.identifier),
+        "topologyStatus": topology.status(),
+        "window": window.written,
+        "windowHint": window.hint,
+        "componentType": "spout" if component.is_spout else "bolt",
+        "debug": topology.record.traced(),
+        "samplingPct": sampling_percent(topology),
+        "profilingAndDebuggingCapable": False,
+        "profileActionEnabled": False,
+        "profilerActive": [],
+        "componentErrors": [_error(error, overview.now_ms) for error in component.errors()],
+        **specific,
+    }
+
+
+def _spout(component: Component, window: Window, monotonic_ms: int) -> Row:
+    return {
+        "spoutSummary": [
+            {
+                "window": one.written,
+                "windowPretty": one.hint,
+                **spout_counts(component, component.figures(one, monotonic_ms)),
+                "lastError": _last_error(component),
+            }
+            for one in WINDOWS
+        ],
+        "outputStats": _spout_outputs(component, component.figures(window, monotonic_ms)),
+        "executorStats": [
+            {**_executor(one), **spout_counts(component, one.figures(window, monotonic_ms))}
+            for one in component.executors
+        ],
+    }
+
+
+def _bolt(topology: Topology, component: Component, window: Window, monotonic_ms: int) -> Row:
+    capacity = component.capacity(monotonic_ms)
+    figures = component.figures(window, monotonic_ms)
+    return {
+        "boltStats": [
+            {
+                "window": one.written,
+                "windowPretty": one.hint,
+                **bolt_counts(component, component.figures(one, monotonic_ms), capacity),
+            }
+            for one in WINDOWS
+        ],
+        "inputStats": [_input(topology, component, stream, figures) for stream in component.planned.inputs],
+        "outputStats": [_output(component, stream, figures) for stream in component.planned.outputs],
+        "executorStats": [
+            {**_executor(one), **bolt_counts(component, one.figures(window, monotonic_ms), one.capacity(monotonic_ms))}
+            for one in component.executors
+        ],
+    }
+
+
+def _spout_outputs(component: Component, figures: Figures) -> list[Row]:
+    """The latency is that of all streams."""
+    acked = acked_by_stream(component, figures)
+    return [
+        {
+            **_output(component, stream, figures),
+            "completeLatency": decimal(figures.stay_latency_ms()),
+            "acked": acked[stream],
+            "failed": 0,
+        }
+        for stream in component.planned.outputs
+    ]
+
+
+def _output(component: Component, stream: str, figures: Figures) -> Row:
+    emitted = figures.emitted.get(stream, 0)
+    transferred = component.transferred({stream: emitted})[stream]
+    return {"stream": stream, "emitted": emitted, "transferred": transferred}
+
+
+def _input(topology: Topology, component: Component, stream: str, figures: Figures) -> Row:
+    """One row for each stream, under the first of the components that make it: the stage counts by stream. Latencies
+    are those of the whole stage."""
+    producer = topology.producer(component, stream)
+    executed = figures.received.get(stream, 0)
+    return {
+        "component": producer,
+        "encodedComponentId": encoded(producer),
+        "encodedComponent": encoded(producer),
+        "stream": stream,
+        "executeLatency": decimal(figures.execute_latency_ms()),
+        "processLatency": decimal(figures.stay_latency_ms()),
+        "executed": executed,
+        "acked": executed,
+        "failed": figures.dropped if len(component.planned.inputs) == 1 else 0,
+    }
+
+
+def _executor(executor: Executor) -> Row:
+    up_s = executor.task.latest.up_ms // 1_000
+    return {
+        "id": executor.identifier(),
+        "encodedId": encoded(executor.identifier()),
+        "uptime": uptime(up_s),
+        "uptimeSeconds": up_s,
+        "host": executor.task.latest.host,
+        "port": executor.task.latest.task,
+        "workerLogLink": "",
+    }
+
+
+def _last_error(component: Component) -> str:
+    errors = component.errors()
+    return shortened(errors[-1].text) if errors else ""
+
+
+def _error(error: StageError, now_ms: int) -> Row:
+    """An error with the time of day in seconds, and in milliseconds as 0.9.x had it."""
+    return {
+        "errorTime": error.at_ms // 1_000,
+        "time": error.at_ms,
+        "errorHost": error.host,
+        "errorPort": error.port,
+        "error": error.text,
+        "errorLapsedSecs": max(0, now_ms - error.at_ms) // 1_000,
+        "errorWorkerLogLink": "",
+    }

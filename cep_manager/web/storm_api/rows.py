@@ -1,0 +1,166 @@
+"""What stands in several of Storm's answers: topologies, workers, spouts and bolts with their figures. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cep_common.task_messages import RegisterTask
+from cep_manager.control.members import Member
+from cep_manager.history.windowed_metrics import Figures
+from cep_manager.monitoring.storm_topology.model import Component, StageError, Topology
+from cep_manager.monitoring.storm_topology.texts import Window, decimal, encoded, megabytes, shortened, uptime
+
+API_VERSION = "2.8.0"
+"""The version of Storm whose answers these have the fields of: clients choose by it what they ask for."""
+
+SHARE_OF_A_CORE = 100
+"""Storm counts processor time in hundredths of a core."""
+
+SAMPLING_PERCENT = 10
+"""Storm's share of the events that are written to a log, as it stands there while none are."""
+
+Row = dict[str, Any]
+
+
+def topology_row(topology: Topology, now_ms: int) -> Row:
+    """What summary and page of a topology have in common; `now_ms` is the time of day."""
+    record = topology.record
+    up_s = topology.up_s(now_ms)
+    requested = record.compiled.memory_bytes * record.workers if record.compiled is not None else 0
+    held = sum(task.latest.memory_bytes for task in topology.tasks)
+    cpu = SHARE_OF_A_CORE * topology.cores
+    return {
+        "id": topology.identifier,
+        "encodedId": encoded(topology.identifier),
+        "name": topology.key.topology(),
+        "owner": topology.owner,
+        "status": topology.status(),
+        "uptime": uptime(up_s),
+        "uptimeSeconds": up_s,
+        "tasksTotal": topology.executors(),
+        "workersTotal": len(topology.tasks),
+        "executorsTotal": topology.executors(),
+        "replicationCount": 1,
+        "schedulerInfo": topology.scheduler_info(),
+        "requestedMemOnHeap": megabytes(requested),
+        "requestedMemOffHeap": 0.0,
+        "requestedTotalMem": megabytes(requested),
+        "requestedCpu": float(cpu * record.workers),
+        "requestedGenericResources": "",
+        "assignedMemOnHeap": megabytes(held),
+        "assignedMemOffHeap": 0.0,
+        "assignedTotalMem": megabytes(held),
+        "assignedCpu": float(cpu * len(topology.tasks)),
+        "assignedGenericResources": "",
+        "topologyVersion": str(record.epoch),
+        "stormVersion": API_VERSION,
+    }
+
+
+def worker_row(topology: Topology, task: Member[RegisterTask], supervisor: str) -> Row:
+    """A task of a topology as Storm's tables of workers have it."""
+    mine = [component.name for component in topology.components for one in component.executors if one.task is task]
+    up_s = task.latest.up_ms // 1_000
+    return {
+        "supervisorId": supervisor,
+        "host": task.latest.host,
+        "port": task.latest.task,
+        "topologyId": topology.identifier,
+        "topologyName": topology.key.topology(),
+        "owner": topology.owner,
+        "executorsTotal": len(mine),
+        "assignedMemOnHeap": megabytes(task.latest.memory_bytes),
+        "assignedMemOffHeap": 0.0,
+        "assignedCpu": float(SHARE_OF_A_CORE * topology.cores),
+        "componentNumTasks": {name: mine.count(name) for name in mine},
+        "uptime": uptime(up_s),
+        "uptimeSeconds": up_s,
+        "workerLogLink": "",
+    }
+
+
+def spout_counts(component: Component, figures: Figures) -> Row:
+    """What a receiver or trigger, or an instance of one, did. Its events are acknowledged when all that came of them
+    has gone on to a worker or into a state; the complete latency is the mean time until then."""
+    return {
+        "emitted": figures.events_emitted(),
+        "transferred": sum(component.transferred(figures.emitted).values()),
+        "completeLatency": decimal(figures.stay_latency_ms()),
+        "acked": sum(figures.latencies.values()),
+        "failed": figures.dropped,
+    }
+
+
+def acked_by_stream(component: Component, figures: Figures) -> dict[str, int]:
+    """A receiver's acknowledged events, which are counted for all its streams together, shared out as they came."""
+    acked, received = sum(figures.latencies.values()), figures.events_received()
+    return {
+        stream: round(acked * figures.received.get(stream, 0) / received) if received else 0
+        for stream in component.planned.outputs
+    }
+
+
+def bolt_counts(component: Component, figures: Figures, capacity: float) -> Row:
+    """What a processing or publisher stage, or an instance of one, did. The execute latency is the mean time that
+    working on an event took, the process latency that which it spent in the stage, waiting included."""
+    return {
+        "emitted": figures.events_emitted(),
+        "transferred": sum(component.transferred(figures.emitted).values()),
+        "capacity": decimal(capacity),
+        "executeLatency": decimal(figures.execute_latency_ms()),
+        "executed": figures.events_received(),
+        "processLatency": decimal(figures.stay_latency_ms()),
+        "acked": figures.events_received(),
+        "failed": figures.dropped,
+    }
+
+
+def component_row(component: Component, window: Window, monotonic_ms: int, now_ms: int) -> Row:
+    """A spout or bolt in the tables of a topology."""
+    figures = component.figures(window, monotonic_ms)
+    kind = "spout" if component.is_spout else "bolt"
+    if component.is_spout:
+        counts = spout_counts(component, figures)
+    else:
+        counts = bolt_counts(component, figures, component.capacity(monotonic_ms))
+    errors = component.errors()
+    return {
+        f"{kind}Id": component.name,
+        f"encoded{kind.capitalize()}Id": encoded(component.name),
+        "executors": len(component.executors),
+        "tasks": len(component.executors),
+        **counts,
+        **requested("requestedGenericResourcesComp"),
+        **last_error(errors[-1] if errors else None, now_ms),
+    }
+
+
+def requested(generic: str) -> Row:
+    """What a component asks for: nothing of its own. `@Plan:resources` speaks of tasks, which components share."""
+    return {"requestedMemOnHeap": 0.0, "requestedMemOffHeap": 0.0, "requestedCpu": 0.0, generic: ""}
+
+
+def last_error(error: StageError | None, now_ms: int) -> Row:
+    """The newest error in a row of a table, empty when there is none."""
+    if error is None:
+        return {
+            "lastError": "",
+            "errorHost": "",
+            "errorPort": "",
+            "errorTime": None,
+            "errorLapsedSecs": None,
+            "errorWorkerLogLink": "",
+        }
+    return {
+        "lastError": shortened(error.text),
+        "errorHost": error.host,
+        "errorPort": error.port,
+        "errorTime": error.at_ms // 1_000,
+        "errorLapsedSecs": max(0, now_ms - error.at_ms) // 1_000,
+        "errorWorkerLogLink": "",
+    }
+
+
+def sampling_percent(topology: Topology) -> int:
+    """How many of a hundred events are written to the workers' logs: all of a plan that is traced."""
+    return 100 if topology.record.traced() else SAMPLING_PERCENT

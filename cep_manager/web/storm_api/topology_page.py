@@ -1,0 +1,90 @@
+"""Storm's answers on one topology. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from cep_manager.history.windowed_metrics import added_up
+from cep_manager.manager_view import Overview
+from cep_manager.monitoring.storm_topology.model import Slots, Topology
+from cep_manager.monitoring.storm_topology.texts import WINDOWS, Window, decimal
+from cep_manager.web.storm_api.rows import component_row, sampling_percent, topology_row, worker_row
+from cep_manager.web.storm_api.visualization import visualization_table
+
+
+def topology_page(overview: Overview, topology: Topology, slots: Iterable[Slots], window: Window) -> dict[str, Any]:
+    """`GET /topology/ID`."""
+    row = topology_row(topology, overview.now_ms)
+    monotonic_ms = overview.snapshot.now_ms
+    rows = [
+        (component.is_spout, component_row(component, window, monotonic_ms, overview.now_ms))
+        for component in topology.components
+    ]
+    return {
+        **row,
+        "user": None,
+        "msgTimeout": overview.manager.lease_ms // 1_000,
+        "window": window.written,
+        "windowHint": window.hint,
+        "debug": topology.record.traced(),
+        "samplingPct": sampling_percent(topology),
+        "requestedRegularOnHeapMem": row["requestedMemOnHeap"],
+        "requestedSharedOnHeapMem": 0.0,
+        "requestedRegularOffHeapMem": 0.0,
+        "requestedSharedOffHeapMem": 0.0,
+        "assignedRegularOnHeapMem": row["assignedMemOnHeap"],
+        "assignedSharedOnHeapMem": 0.0,
+        "assignedRegularOffHeapMem": 0.0,
+        "assignedSharedOffHeapMem": 0.0,
+        "schedulerDisplayResource": False,
+        "bugtracker-url": None,
+        "central-log-url": None,
+        "topologyStats": [_totals(topology, one, monotonic_ms) for one in WINDOWS],
+        "workers": list(workers(topology, slots)),
+        "spouts": [row for is_spout, row in rows if is_spout],
+        "bolts": [row for is_spout, row in rows if not is_spout],
+        "configuration": _configuration(overview, topology),
+        "visualizationTable": visualization_table(topology),
+    }
+
+
+def _totals(topology: Topology, window: Window, monotonic_ms: int) -> dict[str, Any]:
+    """A row of the topology's statistics. Events are acknowledged where they came in; one that a stage dropped as too
+    late has failed."""
+    told = [(component, component.figures(window, monotonic_ms)) for component in topology.components]
+    spouts = added_up(figures for component, figures in told if component.planned.kind == "receiver")
+    return {
+        "windowPretty": window.hint,
+        "window": window.written,
+        "emitted": sum(figures.events_emitted() for _, figures in told),
+        "transferred": sum(sum(component.transferred(figures.emitted).values()) for component, figures in told),
+        "completeLatency": decimal(spouts.stay_latency_ms()),
+        "acked": sum(spouts.latencies.values()),
+        "failed": sum(figures.dropped for _, figures in told),
+    }
+
+
+def workers(topology: Topology, slots: Iterable[Slots]) -> Iterator[dict[str, Any]]:
+    """The topology's tasks; those on no executor that the driver knows have no supervisor."""
+    places = {id(task): one.executor.executor for one in slots for _, task in one.tasks}
+    return (worker_row(topology, task, places.get(id(task), "")) for task in topology.tasks)
+
+
+def _configuration(overview: Overview, topology: Topology) -> dict[str, Any]:
+    record = topology.record
+    return {
+        "topology.name": topology.key.topology(),
+        "topology.workers": record.workers,
+        "topology.debug": record.traced(),
+        "topology.message.timeout.secs": overview.manager.lease_ms // 1_000,
+        "topology.worker.memory.bytes": record.compiled.memory_bytes if record.compiled is not None else 0,
+        "topology.worker.cores": topology.cores,
+        "topology.description": record.compiled.description if record.compiled is not None else "",
+    }
+
+
+def topology_workers(topology: Topology) -> dict[str, Any]:
+    """`GET /topology-workers/ID`: where its tasks run."""
+    places = [{"host": task.latest.host, "port": task.latest.task} for task in topology.tasks]
+    return {"hostPortList": places, "logviewerPort": 0, "logviewerScheme": "http"}
