@@ -36,6 +36,6 @@ echo "setup: making $venv with the locked libraries (a few minutes the first tim
 echo "setup: compiling the engine's loops, and archiving the classes that Spark loads"
 "$venv/bin/python" -m siddhi.engine.warm_up &
 compiling=$!
-"$venv/bin/python" -m topology.spark.java_options 2>"$venv/classes.log" \
+"$venv/bin/python" -m topology.spark.driver_side.java_options 2>"$venv/classes.log" \
     || echo "setup: archiving failed (see $venv/classes.log); all works without, Spark starts some seconds later" >&2
 wait "$compiling"

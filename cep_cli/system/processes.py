@@ -49,8 +49,8 @@ def manager_command(config: Path | None) -> None:
 @with_readable_errors
 def driver_command(config: Path | None) -> None:
     """Run the driver: the Spark session in which topologies run."""
-    from topology.spark.config import DriverConfig  # noqa: PLC0415
-    from topology.spark.driver import run  # noqa: PLC0415
+    from topology.spark.driver_side.config import DriverConfig  # noqa: PLC0415
+    from topology.spark.driver_side.driver import run  # noqa: PLC0415
 
     prepared = _prepare(DriverConfig, config, "driver")
     run(prepared.config, _insight(prepared, prepared.config.log, f"driver-{prepared.config.name}"))

@@ -12,7 +12,7 @@ import yaml
 from cep_common.config import load_config
 from cep_common.errors import ConfigError
 from cep_common.ids import Endpoint
-from topology.spark.config import DriverConfig
+from topology.spark.driver_side.config import DriverConfig
 
 ROOT = Path(__file__).parents[2]
 

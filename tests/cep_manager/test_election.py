@@ -33,7 +33,7 @@ from cep_manager.election.election import (
     Signal,
     own_ms,
 )
-from topology.order_fence import OrderFence
+from topology.driver.fencing import OrderFence
 
 PACE = Pace(heartbeat_ms=1_000, poll_ms=1_000, lease_ms=2_000, alone_ms=10_000)
 LEASE_MS, OWN_MS, ALONE_MS = PACE.lease_ms, own_ms(PACE.lease_ms), PACE.alone_ms

@@ -24,8 +24,8 @@ from cep_worker.figures import ConnectorFigures, HeldFigures, SpoolFigures, Work
 from cep_worker.metrics import worker_metrics
 from tools.write_dashboard import TARGET, text
 from topology.checkpoint.runs import HISTORY
-from topology.spark.config import DriverConfig
-from topology.spark.metrics import DriverFigures, driver_metrics
+from topology.spark.driver_side.config import DriverConfig
+from topology.spark.driver_side.metrics import DriverFigures, driver_metrics
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "conf" / "monitoring"

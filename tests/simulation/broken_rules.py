@@ -19,7 +19,7 @@ from topology.bundle import Bundle
 from topology.checkpoint.archive import Archive, Opened
 from topology.checkpoint.coordinator import Coordinator
 from topology.checkpoint.runs import Opening, RunId
-from topology.order_fence import OrderFence
+from topology.driver.fencing import OrderFence
 from topology.positions import Positions
 from topology.stages.publisher import Publisher
 from topology.stages.receiver import Receiver

@@ -24,9 +24,9 @@ from topology.checkpoint.instructions import Drained, RestartTopology
 from topology.checkpoint.runs import Phase, RunId
 from topology.checkpoint.service import CheckpointService, RunOpened, RunRefused
 from topology.checkpoint.store import CheckpointStore
-from topology.lifecycle import Action, Instruction, TopologyRuns
+from topology.driver.fencing import OrderFence
+from topology.driver.lifecycle import Action, Instruction, TopologyRuns
 from topology.model import Topology
-from topology.order_fence import OrderFence
 
 SLOTS = 8
 TIMING = Timing(

@@ -1,6 +1,6 @@
 """Managers, their database and a driver: elections while messages are late or lost, and processes die, hang and return.
 
-The decisions are the real ones (`cep_manager.election.election`, `topology.order_fence`); the database and what lies
+The decisions are the real ones (`cep_manager.election`, `topology.driver.fencing`); the database and what lies
 between it and the managers are made up.
 """
 
@@ -28,7 +28,7 @@ from cep_manager.election.election import (
     Role,
     Seen,
 )
-from topology.order_fence import OrderFence
+from topology.driver.fencing import OrderFence
 
 PACE = Pace(heartbeat_ms=1_000, poll_ms=1_000, lease_ms=2_000, alone_ms=6_000)
 NOBODY = Lease(token=0, holder=None, beat=0, lease_ms=0, since_ms=0, changes=0)

@@ -34,7 +34,7 @@ from cep_manager.control.control_plane import ControlPlane
 from cep_manager.control.instructions import PushToDriver, RaiseEpoch, SettleChange
 from cep_manager.plans.compiled_plan import CompiledPlan, PlannedComponent
 from cep_manager.plans.record import PlanToRun, PlanVersion
-from topology.lifecycle import Action, Instruction, TopologyRuns
+from topology.driver.lifecycle import Action, Instruction, TopologyRuns
 
 HEARTBEAT_MS, LEASE_MS = 700, 2_100
 FAULTS_UNTIL_MS, UNTIL_MS = 14_000, 75_000

@@ -17,7 +17,7 @@ from typing import TypeVar
 import pyspark
 import requests
 
-from topology.spark.java_options import java_options
+from topology.spark.driver_side.java_options import java_options
 
 T = TypeVar("T")
 
@@ -91,7 +91,7 @@ class StandaloneCluster:
         workers = {process.pid for process in self._processes[1:] if process.poll() is None}
         for path in Path("/proc").glob("[0-9]*/cmdline"):
             with suppress(OSError):  # a process that ends meanwhile
-                if b"topology.spark.daemon" in path.read_bytes():
+                if b"topology.spark.executor_side.daemon" in path.read_bytes():
                     executor = parent_of(int(path.parent.name))
                     workers.discard(parent_of(executor))
         return workers

@@ -36,7 +36,7 @@ def named(system: LocalSystem, one: ListeningSocket) -> set[tuple[str, str]]:
     ports = system.ports
     if "java" in one.command.partition(" ")[0]:
         return {("driver's Java", "driver, block manager"), ("driver's Java", "gateway, tasks' Python")}
-    if "pyspark.worker" in one.command or "topology.spark.daemon" in one.command:
+    if "pyspark.worker" in one.command or "topology.spark.executor_side.daemon" in one.command:
         if one.port in LOGS:
             return {("task", "log")}
         return {("task", "stages and exchange")} if one.port in STAGES else {("Python daemon", "daemon")}

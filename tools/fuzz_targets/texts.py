@@ -30,7 +30,7 @@ from siddhi.analysis.analyser import analyse
 from siddhi.errors import SiddhiError
 from siddhi.language.parser import parse, parse_on_demand_query
 from siddhi.language.printer import print_app
-from topology.spark.config import DriverConfig
+from topology.spark.driver_side.config import DriverConfig
 
 ROOT = Path(__file__).parents[2]
 CASES = ROOT / "tests" / "conformance" / "cases.jsonl.xz"

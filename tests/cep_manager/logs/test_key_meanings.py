@@ -10,7 +10,7 @@ from cep_common.insight.settings import settings_of
 from cep_manager.config import ManagerConfig
 from cep_manager.monitoring.logs.meanings import explain, read_meanings
 from cep_worker.config import WorkerConfig
-from topology.spark.config import DriverConfig
+from topology.spark.driver_side.config import DriverConfig
 from topology.stages.settings import StageSettings
 
 

@@ -11,9 +11,14 @@ from importlib import import_module
 from importlib.machinery import PathFinder
 from pathlib import Path
 
-from topology.spark.watchman import WATCHMAN
+from topology.spark.executor_side.heartbeat_monitor import WATCHMAN
 
-SHARED = ("pyspark.worker", "topology.spark.task_entry", "topology.spark.task", "topology.spark.stage_host")
+SHARED = (
+    "pyspark.worker",
+    "topology.spark.executor_side.task_entry",
+    "topology.spark.executor_side.task",
+    "topology.spark.executor_side.stage_host",
+)
 """Loaded once here, shared by all forked workers."""
 
 

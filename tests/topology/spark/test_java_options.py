@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from topology.spark import java_options
-from topology.spark.java_options import PLAIN_OPTIONS
+from topology.spark.driver_side import java_options
+from topology.spark.driver_side.java_options import PLAIN_OPTIONS
 
 
 def test_classes_are_taken_from_the_archive_where_it_was_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

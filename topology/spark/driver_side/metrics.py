@@ -22,7 +22,7 @@ from cep_common.security.access import Permission
 from cep_common.security.config import ServerSecurity
 from cep_common.security.web import Gate, guard
 from cep_common.web_server import WebServer
-from topology.spark.config import MetricsConfig
+from topology.spark.driver_side.config import MetricsConfig
 
 CALLS = {**HEALTH_CALLS, "show_metrics": Permission.SEE_SYSTEM}
 

@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from cep_common.host_messages import Blame, HostedState, HostedTask
 from cep_common.ids import PlanKey
-from topology.hosting import (
+from topology.driver.stage_hosting import (
     END_MS,
     HOST_TRANSITIONS,
     IDLE_MS,

@@ -8,8 +8,8 @@ from itertools import pairwise
 
 import pytest
 
-from topology.spark.executors import Executor
-from topology.spark.warming import FIRST_PAUSE_MS, LONGEST_PAUSE_MS, Warming
+from topology.spark.driver_side.executors import Executor
+from topology.spark.driver_side.warming import FIRST_PAUSE_MS, LONGEST_PAUSE_MS, Warming
 
 
 def executor(name: str, *, usable: bool = True, has_run: bool = False) -> Executor:

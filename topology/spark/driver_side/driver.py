@@ -38,18 +38,18 @@ from cep_common.transport import ControlClient
 from topology.checkpoint.instructions import Drained, RestartTopology
 from topology.checkpoint.runs import RunId
 from topology.checkpoint.service import RunOpened, RunRefused
-from topology.lifecycle import HOLDS_SLOTS, Action, Instruction, TopologyRuns
-from topology.order_fence import OrderFence
-from topology.spark.checkpointing import start_checkpoints, told_of, with_checkpoints
-from topology.spark.config import DriverConfig
+from topology.driver.fencing import OrderFence
+from topology.driver.lifecycle import HOLDS_SLOTS, Action, Instruction, TopologyRuns
+from topology.spark.driver_side.checkpointing import start_checkpoints, told_of, with_checkpoints
+from topology.spark.driver_side.config import DriverConfig
+from topology.spark.driver_side.executors import ExecutorWatch
+from topology.spark.driver_side.failures import Failures
+from topology.spark.driver_side.hosts import HostedJob, Hosts
+from topology.spark.driver_side.metrics import DriverFigures, MetricsServer
+from topology.spark.driver_side.session import CANCELLED, Job, TopologyJob, start_session
+from topology.spark.driver_side.warming import Warming, run_a_task_on_each
 from topology.spark.errors import DriverReplacedError, SessionLostError
-from topology.spark.executors import ExecutorWatch
-from topology.spark.failures import Failures
-from topology.spark.hosts import HostedJob, Hosts
-from topology.spark.metrics import DriverFigures, MetricsServer
 from topology.spark.reasons import Ending
-from topology.spark.session import CANCELLED, Job, TopologyJob, start_session
-from topology.spark.warming import Warming, run_a_task_on_each
 from topology.stages.settings import StageSettings, TaskAssignment
 
 logger = logging.getLogger(__name__)

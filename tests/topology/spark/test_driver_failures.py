@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cep_common.driver_messages import TopologyReport
 from cep_common.ids import PlanKey
-from topology.spark.failures import MOST_IN_ALL, Failures
+from topology.spark.driver_side.failures import MOST_IN_ALL, Failures
 from topology.spark.reasons import Ending
 
 KEY = PlanKey(-1234, "Storms")

@@ -12,7 +12,7 @@ from cep_common.security.context import GuardedContext
 from topology.checkpoint.archive import Archive
 from topology.checkpoint.service import CheckpointService
 from topology.checkpoint.store import open_store
-from topology.spark.config import DriverConfig
+from topology.spark.driver_side.config import DriverConfig
 
 
 def start_checkpoints(config: DriverConfig, context: GuardedContext, clock: Clock) -> CheckpointService:

@@ -31,12 +31,12 @@ from siddhi.analysis.analyser import analyse
 from siddhi.language.parser import parse
 from topology.frames import encode_batch
 from topology.link_sender import LinkSender, LinkState
-from topology.spark import hosts as shell
-from topology.spark import stage_host
-from topology.spark.config import DriverConfig
-from topology.spark.hosts import HostedJob, Hosts
+from topology.spark.driver_side import hosts as shell
+from topology.spark.driver_side.config import DriverConfig
+from topology.spark.driver_side.hosts import HostedJob, Hosts
+from topology.spark.executor_side import stage_host
 from topology.spark.reasons import Ending
-from topology.stages import host_memory, host_trace
+from topology.stages.hosts import host_memory, host_trace
 from topology.stages.settings import HostAssignment, StageSettings, TaskAssignment
 from topology.stages.task import Task
 

@@ -1,6 +1,6 @@
 """The driver's stage hosts at work: their Spark jobs, and the socket at which they register and get orders.
 
-`StageHosts` decides (`topology/hosting.py`). Everything here belongs to the driver's thread.
+`StageHosts` decides (`topology/driver/stage_hosting.py`). Everything here belongs to the driver's thread.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from cep_common.messages import Message, Rejected
 from cep_common.paced_log import PacedLog
 from cep_common.security.roles import Door
 from cep_common.transport import bind_in_range, listening_socket, receive, send_now
-from topology.hosting import HEARTBEAT_MS, HostAction, HostInstruction, SeatId, StageHosts
-from topology.spark.config import DriverConfig
+from topology.driver.stage_hosting import HEARTBEAT_MS, HostAction, HostInstruction, SeatId, StageHosts
+from topology.spark.driver_side.config import DriverConfig
+from topology.spark.driver_side.session import CANCELLED, HostJob
 from topology.spark.reasons import Ending
-from topology.spark.session import CANCELLED, HostJob
 from topology.stages.settings import HostAssignment, StageSettings, TaskAssignment
 
 logger = logging.getLogger(__name__)

@@ -16,16 +16,16 @@ from pyspark.resource import ResourceProfileBuilder, TaskResourceRequests
 from pyspark.sql import SparkSession
 
 from cep_common.ids import PlanKey
-from topology.spark.config import SparkConfig
-from topology.spark.java_options import java_options
+from topology.spark.driver_side.config import SparkConfig
+from topology.spark.driver_side.java_options import java_options
+from topology.spark.executor_side.task_entry import run_host, run_task
 from topology.spark.reasons import Ending, read_ending
-from topology.spark.task_entry import run_host, run_task
 from topology.stages.settings import HostAssignment, TaskAssignment
 
 CANCELLED = Ending("cancelled")
 
 BASE_CONF = {
-    "spark.python.daemon.module": "topology.spark.daemon",
+    "spark.python.daemon.module": "topology.spark.executor_side.daemon",
     "spark.python.worker.reuse": "false",  # a topology leaves no memory behind for the next one
     "spark.python.task.killTimeout": "500ms",  # a stage that hangs is killed so soon after its job was cancelled
     "spark.task.maxFailures": "1",

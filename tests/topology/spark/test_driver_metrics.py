@@ -21,8 +21,8 @@ from cep_common.security.access import AccessRole
 from cep_common.security.config import SecurityConfig, ServerSecurity
 from cep_common.security.tokens import TokenFile
 from cep_common.security.web import open_gate
-from topology.spark.config import DriverConfig, MetricsConfig
-from topology.spark.metrics import DriverFigures, MetricsServer, create_app
+from topology.spark.driver_side.config import DriverConfig, MetricsConfig
+from topology.spark.driver_side.metrics import DriverFigures, MetricsServer, create_app
 
 FIGURES = DriverFigures(
     slots=4,
@@ -31,7 +31,7 @@ FIGURES = DriverFigures(
     registered=True,
     topologies=(TopologyReport(KEY, 1, "running", restarts=5), TopologyReport(KEY, 2, "starting", restarts=1)),
 )
-DOCUMENT = Path(__file__).parents[2] / "docs" / "operations.md"
+DOCUMENT = Path(__file__).parents[3] / "docs" / "operations.md"
 
 
 def families() -> dict[str, list[tuple[dict[str, str], float]]]:

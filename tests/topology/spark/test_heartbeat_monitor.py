@@ -10,7 +10,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from topology.spark.watchman import GRACE_MS, LOOK_MS, Watch, Watchman, waits_of
+from topology.spark.executor_side.heartbeat_monitor import GRACE_MS, LOOK_MS, Watch, Watchman, waits_of
 
 LEASE_MS = 1_000
 
@@ -91,7 +91,7 @@ def test_without_a_watchman_a_beat_is_nothing() -> None:
 
 FAMILY = """
 import os, signal
-from topology.spark.watchman import WATCHMAN
+from topology.spark.executor_side.heartbeat_monitor import WATCHMAN
 
 def child(*leases_ms):
     process_id = os.fork()
@@ -115,7 +115,9 @@ print("the watchman has ended as the last")
 """
 
 
-@pytest.mark.parametrize("before", ["", "from topology.spark import watchman; watchman.NAME_AT /= 'nobody'"])
+@pytest.mark.parametrize(
+    "before", ["", "from topology.spark.executor_side import heartbeat_monitor as monitor; monitor.NAME_AT /= 'nobody'"]
+)
 def test_the_process_that_hangs_is_ended_and_no_other_also_by_a_watchman_that_gets_no_name(before: str) -> None:
     assert lines_of(before + FAMILY) == [
         "the hung one ended by signal 9",
@@ -128,7 +130,7 @@ def test_the_process_that_hangs_is_ended_and_no_other_also_by_a_watchman_that_ge
 def test_a_watchman_that_stood_still_ends_nobody_who_has_left_meanwhile() -> None:
     text = """
 import os, signal
-from topology.spark.watchman import WATCHMAN
+from topology.spark.executor_side.heartbeat_monitor import WATCHMAN
 
 WATCHMAN.hire()
 (guard,) = map(int, open(f"/proc/self/task/{os.getpid()}/children").read().split())
@@ -158,7 +160,7 @@ os.kill(leaves, signal.SIGTERM)
 def test_who_can_have_no_pipe_goes_on_without_a_watchman() -> None:
     text = """
 import resource
-from topology.spark.watchman import WATCHMAN
+from topology.spark.executor_side.heartbeat_monitor import WATCHMAN
 
 resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))
 WATCHMAN.hire()
@@ -171,7 +173,7 @@ print("goes on")
 def test_nobody_is_held_up_by_a_watchman_that_hangs() -> None:
     text = """
 import os, signal
-from topology.spark.watchman import WATCHMAN
+from topology.spark.executor_side.heartbeat_monitor import WATCHMAN
 
 WATCHMAN.hire()
 (guard,) = map(int, open(f"/proc/self/task/{os.getpid()}/children").read().split())

@@ -4,7 +4,8 @@ A large part of what a driver or an executor does until it can work is reading c
 write those that a process has loaded to an archive when it ends, and map them from there the next time (dynamic class
 data sharing). A process whose archive is not there, or was made of other jars or by another Java, starts without it.
 
-`python -m topology.spark.java_options` makes the archive for this Python environment; setting it up does so.
+`python -m topology.spark.driver_side.java_options` makes the archive for this Python environment;
+setting it up does so.
 """
 
 from __future__ import annotations

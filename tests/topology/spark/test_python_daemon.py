@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from topology.spark.daemon import without_archives
+from topology.spark.executor_side.daemon import without_archives
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from py4j.protocol import Py4JError
 from pyspark import SparkContext
 
-from topology.spark.executors import Executor
+from topology.spark.driver_side.executors import Executor
 
 logger = logging.getLogger(__name__)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from topology.spark.config import SparkConfig
-from topology.spark.session import BASE_CONF, address_of, lease_conf
+from topology.spark.driver_side.config import SparkConfig
+from topology.spark.driver_side.session import BASE_CONF, address_of, lease_conf
 
 
 def test_labels_become_what_the_cluster_manager_is_asked_for() -> None:

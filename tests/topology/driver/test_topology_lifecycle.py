@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from cep_common.driver_messages import RunState, SubmitTopology
 from cep_common.ids import PlanKey
-from topology.lifecycle import (
+from topology.driver.lifecycle import (
     HOLDS_SLOTS,
     OVERBOOKED_MS,
     SETTLES_MS,

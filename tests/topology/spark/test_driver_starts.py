@@ -12,8 +12,8 @@ from cep_common.driver_messages import SubmitTopology
 from cep_common.ids import PlanKey
 from topology.checkpoint.runs import RunId
 from topology.checkpoint.service import RunOpened
-from topology.lifecycle import Action, TopologyRuns
-from topology.spark.driver import Driver
+from topology.driver.lifecycle import Action, TopologyRuns
+from topology.spark.driver_side.driver import Driver
 
 KEY = PlanKey(1, "p")
 START_MS, ASKED_MS = 60_000, 150_000
@@ -46,6 +46,6 @@ def test_tasks_have_their_time_to_start_from_when_spark_has_their_job_however_lo
 def test_a_driver_does_not_load_the_engine() -> None:
     """More than half of what its Python takes to start, and of its memory, would be what only executors need."""
     names = ("numba", "siddhi.engine.runtime")
-    code = f"import sys, topology.spark.driver; print([name for name in {names} if name in sys.modules])"
+    code = f"import sys, topology.spark.driver_side.driver; print([name for name in {names} if name in sys.modules])"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)  # noqa: S603 - ours
     assert found.stdout.strip() == "[]"

@@ -1,6 +1,6 @@
 """Whose orders a driver follows."""
 
-from topology.order_fence import OrderFence
+from topology.driver.fencing import OrderFence
 
 
 def test_a_manager_that_led_before_is_not_followed() -> None:

@@ -1,6 +1,6 @@
 """The body of a stage host: a Spark task that runs the tasks of many plans of one tenant, as its driver says.
 
-    main thread     HostLoop: turns of all tasks, one after the other (`topology/stages/host_loop.py`)
+    main thread     HostLoop: turns of all tasks, one after the other (`topology/stages/hosts/host_loop.py`)
     builder         makes tasks and reads the states that they begin from, so that no plan waits for another's beginning
     control         registers all tasks at the manager
     driver          checkpoints of all tasks, orders and registrations of the host, and the watch over the main thread
@@ -41,16 +41,16 @@ from cep_common.security.roles import Door, Role
 from cep_common.transport import ControlClient, connecting_socket, receive_now, send_now
 from siddhi.errors import SiddhiError
 from topology.errors import STATE_UNREADABLE, TopologyError
+from topology.spark.executor_side.heartbeat_monitor import WATCHMAN
+from topology.spark.executor_side.task import address_of_task, build_task, start_task_log, unfit
 from topology.spark.reasons import Ending, describe_place, read_ending
-from topology.spark.task import address_of_task, build_task, start_task_log, unfit
-from topology.spark.watchman import WATCHMAN
 from topology.stages.call_timer import CallTimer
 from topology.stages.checkpoint_agent import CheckpointSpeaker
 from topology.stages.control import FENCED_EXIT_CODE, TaskSpeaker
-from topology.stages.host_control import Asks, HostAgents, HostControl
-from topology.stages.host_loop import HostedTime, HostLoop
-from topology.stages.host_memory import HostMemory, raise_file_limit, refuse_beyond_files
-from topology.stages.host_trace import HostTrace, default_folder, left_behind
+from topology.stages.hosts.host_control import Asks, HostAgents, HostControl
+from topology.stages.hosts.host_loop import HostedTime, HostLoop
+from topology.stages.hosts.host_memory import HostMemory, raise_file_limit, refuse_beyond_files
+from topology.stages.hosts.host_trace import HostTrace, default_folder, left_behind
 from topology.stages.settings import HostAssignment, TaskAssignment
 from topology.stages.task import Task
 from topology.stages.usage import TaskTime, memory_bytes

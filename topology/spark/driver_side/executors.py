@@ -11,7 +11,7 @@ from py4j.protocol import Py4JError
 from pyspark import SparkContext
 
 from cep_common.clock import Clock
-from topology.lifecycle import SETTLES_MS
+from topology.driver.lifecycle import SETTLES_MS
 from topology.spark.errors import SessionLostError
 
 logger = logging.getLogger(__name__)

@@ -31,8 +31,8 @@ from topology.checkpoint.writer import PartWriter
 from topology.errors import STATE_UNREADABLE, TopologyError
 from topology.model import Topology
 from topology.spark.errors import UnfitPlanError
+from topology.spark.executor_side.heartbeat_monitor import WATCHMAN
 from topology.spark.reasons import describe_place, describe_unfit
-from topology.spark.watchman import WATCHMAN
 from topology.stages import stored_states
 from topology.stages.call_timer import CallTimer
 from topology.stages.checkpoint_agent import CheckpointAgent

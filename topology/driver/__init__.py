@@ -1,0 +1,1 @@
+"""The decisions of the driver: life of topologies, placement on stage hosts, and whose orders count. Pure."""
