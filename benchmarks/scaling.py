@@ -35,7 +35,7 @@ import zmq
 from cep_cli.plan_commands.plans import wait_until_connected
 from cep_cli.system.local_system import LocalSystem, Ports
 from cep_common.ids import SUPER_TENANT, PlanKey
-from cep_worker.client import EventSender, fetch_schema
+from cep_worker.ingest.event_sender import EventSender, fetch_schema
 from query_plan.examination import examine
 from topology.bundle import Bundle, Receipt
 from topology.event_listener import EventListener

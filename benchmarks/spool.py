@@ -34,12 +34,12 @@ from cep_common.ids import Endpoint, PlanKey
 from cep_common.link_messages import Data, StreamSchema
 from cep_common.messages import DeployedPlan, EndpointAssigned, StreamBinding
 from cep_common.security.roles import Door
-from cep_worker.client import EventSender
 from cep_worker.config import EgressConfig, HttpConfig, IngressConfig, SpoolConfig, WorkerConfig
 from cep_worker.data_plane import DataPlane
-from cep_worker.spool.folder import Spool
-from cep_worker.spool.log import Log
-from cep_worker.spool.upkeep import open_upkeep
+from cep_worker.inflows.wal.log import Log
+from cep_worker.inflows.wal.store import Spool
+from cep_worker.ingest.event_sender import EventSender
+from cep_worker.storage.group_commit import open_upkeep
 from topology.frames import arrow_schema, encode_batch
 from topology.link_server import FrameArrived, LinkArrived, LinkServer
 

@@ -27,8 +27,8 @@ from cep_cli.system.local_system import LocalSystem, Ports
 from cep_common.clock import SystemClock
 from cep_common.security.config import SecurityConfig
 from cep_common.security.keys import write_keys
-from cep_worker.client import EventSender, fetch_schema
-from cep_worker.readers import read_events
+from cep_worker.formats.files.event_files import read_events
+from cep_worker.ingest.event_sender import EventSender, fetch_schema
 from topology.event_listener import EventListener
 from topology.frames import arrow_schema, encode_batch
 

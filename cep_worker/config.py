@@ -15,7 +15,7 @@ from cep_common.priority import ControlPriority
 from cep_common.reach.guard import Reach
 from cep_common.reach.rules import UrlRule
 from cep_common.security.config import ServerSecurity
-from cep_worker.extensions import Extension
+from cep_worker.plans.extensions import Extension
 
 Port = Annotated[int, Meta(ge=1, le=65_535)]
 Host = Annotated[str, Meta(min_length=1)]

@@ -21,38 +21,38 @@ from cep_common.messages import DeployedPlan, EndpointAssigned, PlanCheckpoints,
 from cep_common.secrets import Secrets
 from cep_common.security.web import Gate
 from cep_common.worker_reports import MOST_ASIDE, AsideReport
-from cep_worker.aside_desk import AsideDesk
 from cep_worker.config import WorkerConfig
-from cep_worker.connectors import Artefact, Declared, declared_by_artefacts, declared_by_plan
-from cep_worker.consumers import Tap
-from cep_worker.egress import Egress
-from cep_worker.error_store.desk import Attempt, ErrorDesk
-from cep_worker.error_store.store import ErrorStore
-from cep_worker.extensions import Extensions
-from cep_worker.figures import WorkerFigures, WorkerParts
-from cep_worker.held.store import HeldStore
-from cep_worker.http_app import HttpSource, create_app
-from cep_worker.http_fronts import HttpFronts
-from cep_worker.inflow import Inflow
-from cep_worker.intake import Intake
-from cep_worker.link_ingress import LinkIngress
-from cep_worker.plan_feeds import PlanFeeds
-from cep_worker.plan_flow import PlanSnapshot
-from cep_worker.reach import worker_guard
-from cep_worker.reactor import Reactor
-from cep_worker.route import Route
-from cep_worker.served_plans import ServedPlans
-from cep_worker.sinks.running import RunningSinks
+from cep_worker.connector_runtime.reach import worker_guard
+from cep_worker.connector_runtime.running_sinks import RunningSinks
+from cep_worker.connector_runtime.running_sources import RunningSources
+from cep_worker.coordination.status import Standing
+from cep_worker.failed_events.service import Attempt, ErrorDesk
+from cep_worker.failed_events.store import ErrorStore
+from cep_worker.http.app import HttpSource, create_app
+from cep_worker.http.servers import HttpFronts
+from cep_worker.inflows.inflow import Inflow
+from cep_worker.inflows.wal.store import Spool
+from cep_worker.ingest.link_ingress import LinkIngress
+from cep_worker.ingest.routing import Route
+from cep_worker.ingest.submissions import Intake
+from cep_worker.ingest.tenant_limits import RateLimit, TenantLimits
+from cep_worker.outflows.consumers import Tap
+from cep_worker.outflows.egress import Egress
+from cep_worker.outflows.transactional_log.store import HeldStore
+from cep_worker.plan_links.shared_streams import PlanFeeds
+from cep_worker.plan_links.topic_registry import Topics
+from cep_worker.plans.connectors import Artefact, Declared, declared_by_artefacts, declared_by_plan
+from cep_worker.plans.extensions import Extensions
+from cep_worker.plans.streams import EventStream, PlanStream, StreamDirectory
+from cep_worker.runtime.event_loop import Reactor
+from cep_worker.runtime.worker_metrics import WorkerFigures, WorkerParts
+from cep_worker.serving.context import Surroundings
+from cep_worker.serving.orphaned_events import AsideDesk
+from cep_worker.serving.plan_flow import PlanSnapshot
+from cep_worker.serving.served_plans import ServedPlans
 from cep_worker.sources.base import SourceContext
-from cep_worker.sources.running import RunningSources
-from cep_worker.spool.folder import Spool
-from cep_worker.spool.records import Origin
-from cep_worker.spool.upkeep import open_upkeep
-from cep_worker.standing import Standing
-from cep_worker.streams import EventStream, PlanStream, StreamDirectory
-from cep_worker.surroundings import Surroundings
-from cep_worker.tenant_limits import RateLimit, TenantLimits
-from cep_worker.topics import Topics
+from cep_worker.storage.group_commit import open_upkeep
+from cep_worker.storage.records import Origin
 
 logger = logging.getLogger(__name__)
 

@@ -17,11 +17,11 @@ from cep_common.priority import raise_process_priority
 from cep_common.security.context import open_context
 from cep_common.security.roles import Role
 from cep_worker.config import WorkerConfig
-from cep_worker.connectors import read_artefacts
-from cep_worker.control import ControlLoop
+from cep_worker.coordination.control_loop import ControlLoop
 from cep_worker.data_plane import DataPlane
-from cep_worker.plan_flow import PlanSnapshot
-from cep_worker.spool.folder import Spool
+from cep_worker.inflows.wal.store import Spool
+from cep_worker.plans.connectors import read_artefacts
+from cep_worker.serving.plan_flow import PlanSnapshot
 
 logger = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""A client that takes events from a worker's egress; `cep_worker/egress.py` draws what is said.
+"""A client that takes events from a worker's egress; `cep_worker/outflows/egress.py` draws what is said.
 
 It belongs to one thread and owns its sockets. Waiting is polling: nothing sleeps.
 """

@@ -19,8 +19,8 @@ from cep_common.clock import SystemClock
 from cep_common.errors import CepError, PeerError
 from cep_common.ids import Endpoint
 from cep_common.security.config import SecurityConfig
-from cep_worker.client import EventSender, fetch_schema
-from cep_worker.readers import count_events, read_events
+from cep_worker.formats.files.event_files import count_events, read_events
+from cep_worker.ingest.event_sender import EventSender, fetch_schema
 from siddhi.column_names import TIMESTAMP
 from topology.event_listener import EventListener
 from topology.frames import event_rows

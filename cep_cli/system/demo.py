@@ -22,8 +22,8 @@ from cep_cli.plan_commands.plans import wait_until_connected
 from cep_cli.system.local_system import LocalSystem, Ports
 from cep_common.clock import SystemClock
 from cep_common.errors import CepError
-from cep_worker.client import EventSender, fetch_schema
-from cep_worker.readers import count_events, read_events
+from cep_worker.formats.files.event_files import count_events, read_events
+from cep_worker.ingest.event_sender import EventSender, fetch_schema
 from topology.event_listener import EventListener
 from topology.frames import event_rows
 

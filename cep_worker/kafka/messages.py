@@ -14,12 +14,12 @@ import pyarrow as pa
 
 from cep_common.errors import InputError
 from cep_common.link_messages import StreamSchema
-from cep_worker.error_store.entries import Failed
-from cep_worker.mappers.csv_events import CsvFormat
-from cep_worker.mappers.refusals import EventsRefusedError
-from cep_worker.mappers.sources import EventReader, LineReader, SourceFormat
-from cep_worker.mappers.text_columns import read_column
-from cep_worker.mappers.transport_properties import body_schema, with_properties
+from cep_worker.failed_events.entries import Failed
+from cep_worker.formats.rejections import EventsRefusedError
+from cep_worker.formats.source_mappers.csv_mapper import CsvFormat
+from cep_worker.formats.source_mappers.registry import EventReader, LineReader, SourceFormat
+from cep_worker.formats.text_columns import read_column
+from cep_worker.formats.transport_properties import body_schema, with_properties
 from siddhi.column_names import TIMESTAMP
 from topology.frames import CURRENT, arrow_schema, concatenate
 

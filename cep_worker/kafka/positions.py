@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Literal, NamedTuple
 
-from cep_worker.spool.records import SOURCE_BYTES
+from cep_worker.storage.records import SOURCE_BYTES
 
 _OFFSET_BITS = 48
 _MARK = "cep"

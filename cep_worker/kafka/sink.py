@@ -21,14 +21,14 @@ import pyarrow as pa
 
 from cep_common.paced_log import PacedLog
 from cep_common.reach.guard import Guard
-from cep_worker.consumers import FrameId, GroupId
-from cep_worker.error_store.entries import Failed
+from cep_worker.failed_events.entries import Failed
+from cep_worker.formats.sink_mappers.registry import sink_mapper
+from cep_worker.formats.sink_mappers.template import Row, Template
+from cep_worker.formats.value_texts import value_text
 from cep_worker.kafka.client import Errors, common_settings, explained, library, made, refuse_brokers
 from cep_worker.kafka.seen import SENDER
 from cep_worker.kafka.sequences import Numbers, with_header
-from cep_worker.mappers.sinks import sink_mapper
-from cep_worker.mappers.value_texts import value_text
-from cep_worker.mappers.writing import Row, Template
+from cep_worker.outflows.consumers import FrameId, GroupId
 from cep_worker.sinks.base import Sink, SinkContext
 from cep_worker.sinks.http import WAITS_MS, idempotency_key
 from cep_worker.sinks.threaded import ThreadedSink, WriteError

@@ -24,19 +24,19 @@ import pyarrow as pa
 
 from cep_common.errors import ConfigError, InputError
 from cep_common.worker_reports import PartitionReport
-from cep_worker.connectors import Declared
-from cep_worker.error_store.desk import Attempt
-from cep_worker.error_store.entries import Origin as Failing
+from cep_worker.failed_events.entries import Origin as Failing
+from cep_worker.failed_events.service import Attempt
+from cep_worker.formats.source_mappers.registry import source_format
+from cep_worker.formats.transport_properties import split_attributes
 from cep_worker.kafka.client import Errors, common_settings, explained, library, made, refuse_brokers
 from cep_worker.kafka.fetched import Fetched
 from cep_worker.kafka.messages import MessageReader, Refused, StoredMessages, failed_messages
 from cep_worker.kafka.positions import OutOfRangeError, Position
 from cep_worker.kafka.readings import Reader, Reading, Readings
 from cep_worker.kafka.seen import Seen
-from cep_worker.mappers.sources import source_format
-from cep_worker.mappers.transport_properties import split_attributes
+from cep_worker.plans.connectors import Declared
 from cep_worker.sources.base import SourceContext
-from cep_worker.spool.records import Origin
+from cep_worker.storage.records import Origin
 from query_plan.connectors.kafka import KafkaSourceOptions, read_offsets, read_partitions, read_topics
 from query_plan.connectors.options import options_of
 

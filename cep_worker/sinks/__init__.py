@@ -1,1 +1,1 @@
-"""Sinks: where the events of exported streams go. `cep_worker.sinks.registry` knows their types."""
+"""Sinks, one module for each type. `cep_worker.connector_runtime.sink_types` lists the types."""

@@ -12,11 +12,11 @@ from cep_common.ids import PlanKey
 from cep_common.link_messages import StreamSchema
 from cep_common.messages import Connector
 from cep_common.reach.guard import Guard
-from cep_worker.consumers import Consumer
-from cep_worker.error_store.entries import Origin
-from cep_worker.error_store.store import ErrorStore
-from cep_worker.reactor import Reactor
-from cep_worker.topics import Topics
+from cep_worker.failed_events.entries import Origin
+from cep_worker.failed_events.store import ErrorStore
+from cep_worker.outflows.consumers import Consumer
+from cep_worker.plan_links.topic_registry import Topics
+from cep_worker.runtime.event_loop import Reactor
 
 
 class Sink(Consumer, Protocol):

@@ -16,8 +16,8 @@ from cep_common.ids import Endpoint
 from cep_common.link_messages import Data, OpenLink
 from cep_common.paced_log import PacedLog
 from cep_common.security.roles import Door
-from cep_worker.reactor import Reactor
-from cep_worker.receipts import Receipt
+from cep_worker.outflows.receipts import Receipt
+from cep_worker.runtime.event_loop import Reactor
 from topology.frames import concatenate, encode_batch
 from topology.link import NO_WATERMARK
 from topology.link_sender import LinkSender, LinkState

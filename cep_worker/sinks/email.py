@@ -24,11 +24,11 @@ from cep_common.password_files import PasswordFileError, read_password
 from cep_common.reach.connecting import ReachError, allowed_addresses
 from cep_common.reach.guard import Guard
 from cep_common.web_client import MOST_BYTES, BoundedSocket
-from cep_worker.consumers import FrameId, GroupId
-from cep_worker.error_store.entries import Failed
-from cep_worker.mappers.sinks import sink_mapper
-from cep_worker.mappers.value_texts import value_text
-from cep_worker.mappers.writing import Row, SinkMapper, Template
+from cep_worker.failed_events.entries import Failed
+from cep_worker.formats.sink_mappers.registry import sink_mapper
+from cep_worker.formats.sink_mappers.template import Row, SinkMapper, Template
+from cep_worker.formats.value_texts import value_text
+from cep_worker.outflows.consumers import FrameId, GroupId
 from cep_worker.sinks.base import Sink, SinkContext
 from cep_worker.sinks.http import WAITS_MS, idempotency_key
 from cep_worker.sinks.threaded import ThreadedSink, WriteError

@@ -13,11 +13,11 @@ import pyarrow as pa
 from cep_common.errors import ConfigError
 from cep_common.paced_log import PacedLog
 from cep_common.reach.guard import Guard
-from cep_worker.consumers import FrameId, GroupId
-from cep_worker.error_store.entries import Failed
-from cep_worker.mappers.sinks import sink_mapper
-from cep_worker.mappers.value_texts import value_text
-from cep_worker.mappers.writing import SinkMapper, Template, parts_by_text
+from cep_worker.failed_events.entries import Failed
+from cep_worker.formats.sink_mappers.registry import sink_mapper
+from cep_worker.formats.sink_mappers.template import SinkMapper, Template, parts_by_text
+from cep_worker.formats.value_texts import value_text
+from cep_worker.outflows.consumers import FrameId, GroupId
 from cep_worker.sinks.base import Sink, SinkContext
 from cep_worker.sinks.file_groups import FileGroups
 from cep_worker.sinks.threaded import ThreadedSink, WriteError

@@ -22,7 +22,7 @@ from typing import IO, BinaryIO
 
 import msgspec
 
-from cep_worker.consumers import FrameId, GroupId
+from cep_worker.outflows.consumers import FrameId, GroupId
 
 logger = logging.getLogger(__name__)
 

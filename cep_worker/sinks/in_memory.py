@@ -9,17 +9,17 @@ from typing import Any
 import pyarrow as pa
 
 from cep_common.link_messages import StreamSchema
-from cep_worker.consumers import FrameId, GroupId
-from cep_worker.in_memory import topic_of
-from cep_worker.mappers import key_values
-from cep_worker.mappers.key_values import Picking
-from cep_worker.mappers.value_texts import value_text
-from cep_worker.mappers.writing import Template, parts_by_text
-from cep_worker.receipts import Receipt
+from cep_worker.formats import key_values
+from cep_worker.formats.key_values import Picking
+from cep_worker.formats.sink_mappers.template import Template, parts_by_text
+from cep_worker.formats.value_texts import value_text
+from cep_worker.outflows.consumers import FrameId, GroupId
+from cep_worker.outflows.receipts import Receipt
+from cep_worker.plan_links.in_memory import topic_of
+from cep_worker.plan_links.subscriptions import Topic
+from cep_worker.plan_links.topic_registry import Publisher, Topics
+from cep_worker.plans.streams import lasting_name
 from cep_worker.sinks.base import Sink, SinkContext
-from cep_worker.streams import lasting_name
-from cep_worker.topic_feeds import Topic
-from cep_worker.topics import Publisher, Topics
 from query_plan.connectors.templates import attributes_in
 from topology.frames import arrow_schema
 

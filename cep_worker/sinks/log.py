@@ -8,9 +8,9 @@ import threading
 import pyarrow as pa
 
 from cep_common.writable import one_line
-from cep_worker.consumers import FrameId, GroupId
-from cep_worker.mappers.sinks import sink_mapper
-from cep_worker.mappers.writing import SinkMapper
+from cep_worker.formats.sink_mappers.registry import sink_mapper
+from cep_worker.formats.sink_mappers.template import SinkMapper
+from cep_worker.outflows.consumers import FrameId, GroupId
 from cep_worker.sinks.base import Sink, SinkContext
 from cep_worker.sinks.threaded import ThreadedSink
 from query_plan.connectors.options import read_options

@@ -16,8 +16,8 @@ from sqlalchemy import Connection, Engine, exc
 from cep_common.errors import ConfigError
 from cep_common.link_messages import StreamSchema
 from cep_common.paced_log import PacedLog
-from cep_worker.consumers import FrameId, GroupId
-from cep_worker.error_store.entries import Failed
+from cep_worker.failed_events.entries import Failed
+from cep_worker.outflows.consumers import FrameId, GroupId
 from cep_worker.sinks.base import Sink, SinkContext
 from cep_worker.sinks.rdbms_tables import COMMITS, event_table, note_commit, was_committed
 from cep_worker.sinks.threaded import ThreadedSink, WriteError

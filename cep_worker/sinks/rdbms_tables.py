@@ -7,7 +7,7 @@ from typing import Any
 import sqlalchemy
 from sqlalchemy import BigInteger, Column, Connection, Integer, MetaData, String, Table
 
-from cep_worker.consumers import GroupId
+from cep_worker.outflows.consumers import GroupId
 from topology.databases import COLUMN_TYPES
 
 COMMITS = Table(

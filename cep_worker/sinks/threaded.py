@@ -13,9 +13,9 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from cep_common.errors import CepError
-from cep_worker.consumers import FrameId, GroupId
-from cep_worker.error_store.entries import Failed, Origin
-from cep_worker.receipts import Receipt
+from cep_worker.failed_events.entries import Failed, Origin
+from cep_worker.outflows.consumers import FrameId, GroupId
+from cep_worker.outflows.receipts import Receipt
 from cep_worker.sinks.base import Sink, SinkContext
 from topology.frames import concatenate
 

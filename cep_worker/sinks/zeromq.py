@@ -13,8 +13,8 @@ from cep_common.ids import Endpoint, parse_endpoint
 from cep_common.link_messages import OpenLink, StreamSchema
 from cep_common.reach.connecting import ReachError, allowed_addresses
 from cep_common.reach.guard import Guard
-from cep_worker.consumers import FrameId, GroupId
-from cep_worker.receipts import Receipt
+from cep_worker.outflows.consumers import FrameId, GroupId
+from cep_worker.outflows.receipts import Receipt
 from cep_worker.sinks.base import Sink, SinkContext
 from cep_worker.sinks.delivery_link import DeliveryLink
 from query_plan.connectors.options import read_options

@@ -1,1 +1,1 @@
-"""Sources: where the events of imported streams come from. `cep_worker.sources.running` knows their types."""
+"""Sources, one module for each type. `cep_worker.connector_runtime.running_sources` lists the types."""

@@ -14,16 +14,16 @@ from cep_common.link_messages import StreamSchema
 from cep_common.reach.guard import Guard
 from cep_common.worker_reports import PartitionReport
 from cep_worker.config import FileSourcesConfig, HttpConfig, IngressConfig
-from cep_worker.connectors import Declared
-from cep_worker.error_store.desk import Attempt
-from cep_worker.error_store.store import ErrorStore
-from cep_worker.http_fronts import HttpFronts
-from cep_worker.intake import Intake
-from cep_worker.reactor import Reactor
-from cep_worker.route import Route
-from cep_worker.spool.upkeep import Upkeep
-from cep_worker.streams import EventStream
-from cep_worker.topics import Topics
+from cep_worker.failed_events.service import Attempt
+from cep_worker.failed_events.store import ErrorStore
+from cep_worker.http.servers import HttpFronts
+from cep_worker.ingest.routing import Route
+from cep_worker.ingest.submissions import Intake
+from cep_worker.plan_links.topic_registry import Topics
+from cep_worker.plans.connectors import Declared
+from cep_worker.plans.streams import EventStream
+from cep_worker.runtime.event_loop import Reactor
+from cep_worker.storage.group_commit import Upkeep
 
 
 class MakeRoute(Protocol):

@@ -17,9 +17,9 @@ from pathlib import Path
 import pyarrow as pa
 
 from cep_common.errors import InputError
-from cep_worker.connectors import Declared
-from cep_worker.mappers.refusals import EventsRefusedError
-from cep_worker.mappers.sources import EventReader, LineReader
+from cep_worker.formats.rejections import EventsRefusedError
+from cep_worker.formats.source_mappers.registry import EventReader, LineReader
+from cep_worker.plans.connectors import Declared
 from cep_worker.sources.base import SourceContext, Uncounted
 from cep_worker.sources.file_lines import Cutter, FileLines, Lines, Position
 from cep_worker.sources.read_position import ReadPosition

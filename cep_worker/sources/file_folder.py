@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from cep_worker.mappers.refusals import EventsRefusedError
+from cep_worker.formats.rejections import EventsRefusedError
 from cep_worker.sources.base import SourceContext
 from cep_worker.sources.file import FileSource, LineEvents
 from cep_worker.sources.file_lines import FileLines, Position, open_regular

@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from cep_common.errors import ConfigError, InputError
-from cep_worker.mappers.csv_events import CsvFormat
-from cep_worker.mappers.sources import LineReader, source_format
+from cep_worker.formats.source_mappers.csv_mapper import CsvFormat
+from cep_worker.formats.source_mappers.registry import LineReader, source_format
 from cep_worker.sources.base import SourceContext
 from cep_worker.sources.file import FileSource, LineEvents
 from cep_worker.sources.file_folder import FilesSource

@@ -6,11 +6,11 @@ from dataclasses import replace
 from urllib.parse import urlsplit
 
 from cep_common.errors import CepError, ConfigError, InputError
-from cep_worker.connectors import Declared
-from cep_worker.http_app import HttpSource
-from cep_worker.http_fronts import Address, HttpFronts
-from cep_worker.mappers.sources import source_format
-from cep_worker.mappers.transport_properties import split_attributes
+from cep_worker.formats.source_mappers.registry import source_format
+from cep_worker.formats.transport_properties import split_attributes
+from cep_worker.http.app import HttpSource
+from cep_worker.http.servers import Address, HttpFronts
+from cep_worker.plans.connectors import Declared
 from cep_worker.sources.base import SourceContext, Uncounted
 from query_plan.connectors.http_paths import default_path, refuse_path
 from query_plan.connectors.options import read_options

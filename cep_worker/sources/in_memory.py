@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from cep_worker.connectors import Declared
-from cep_worker.in_memory import BY_POSITION, topic_of
-from cep_worker.mappers import key_values
+from cep_worker.formats import key_values
+from cep_worker.plan_links.in_memory import BY_POSITION, topic_of
+from cep_worker.plan_links.subscriptions import Subscription
+from cep_worker.plan_links.topic_registry import Topics
+from cep_worker.plans.connectors import Declared
 from cep_worker.sources.base import SourceContext, Uncounted
-from cep_worker.topic_feeds import Subscription
-from cep_worker.topics import Topics
 
 
 class InMemorySource(Uncounted):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from cep_common.errors import ConfigError
 from cep_common.ids import parse_endpoint
-from cep_worker.connectors import Declared
-from cep_worker.link_ingress import LinkIngress
+from cep_worker.ingest.link_ingress import LinkIngress
+from cep_worker.plans.connectors import Declared
+from cep_worker.plans.streams import EventStream, StreamDirectory
 from cep_worker.sources.base import SourceContext, Uncounted
-from cep_worker.streams import EventStream, StreamDirectory
 from query_plan.connectors.options import read_options
 from query_plan.connectors.sources import ZeromqSourceOptions
 

@@ -20,8 +20,8 @@ from cep_common.metric_families import Metrics
 from cep_common.worker_reports import PartitionReport
 from cep_manager.control.members import LOST_SHOWN_MS
 from cep_manager.web.app import create_app as manager_app
-from cep_worker.figures import ConnectorFigures, HeldFigures, SpoolFigures, WorkerFigures
-from cep_worker.metrics import worker_metrics
+from cep_worker.runtime.prometheus import worker_metrics
+from cep_worker.runtime.worker_metrics import ConnectorFigures, HeldFigures, SpoolFigures, WorkerFigures
 from tools.write_dashboard import TARGET, text
 from topology.checkpoint.runs import HISTORY
 from topology.spark.driver_side.config import DriverConfig

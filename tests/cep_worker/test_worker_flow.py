@@ -17,10 +17,10 @@ from cep_common.errors import InputError, PeerError
 from cep_common.ids import Endpoint, PlanKey
 from cep_common.link_messages import Data, MarkIdle, StreamSchema
 from cep_common.messages import Connector, DeployedPlan, StreamBinding
-from cep_worker.client import fetch_schema
 from cep_worker.config import EgressConfig, InflowConfig
-from cep_worker.route import Route
-from cep_worker.tenant_limits import RateLimit
+from cep_worker.ingest.event_sender import fetch_schema
+from cep_worker.ingest.routing import Route
+from cep_worker.ingest.tenant_limits import RateLimit
 from siddhi.nesting import DEEPEST
 from topology.event_listener import EventListener
 from topology.frames import arrow_schema

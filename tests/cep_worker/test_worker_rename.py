@@ -8,16 +8,16 @@ from pathlib import Path
 import msgspec
 import pytest
 import requests
-from test_worker_errors import faults, storing
+from failing_departures import faults, storing
 from worker_hook import Hook
 from worker_world import KEY, PLAN, World, alerts, departures, until
 
 from cep_common.errors import InputError
 from cep_common.ids import PlanKey
 from cep_common.messages import CheckpointSpan, Connector, DeployedPlan, PlanCheckpoints
-from cep_worker.client import EventSender
+from cep_worker.inflows.wal.identity import read_identity
+from cep_worker.ingest.event_sender import EventSender
 from cep_worker.main import Worker
-from cep_worker.spool.identity import read_identity
 
 NEW = PlanKey(KEY.tenant, "KnockOns", KEY.plan)
 EVENT = {"_timestamp": 1, "carrier": "UA", "dep_delay": 5, "price": 1.5}

@@ -38,7 +38,6 @@ from cep_common.messages import (
 )
 from cep_common.security.roles import Door
 from cep_common.transport import ControlServer
-from cep_worker.client import EventSender
 from cep_worker.config import (
     EgressConfig,
     ErrorsConfig,
@@ -54,14 +53,15 @@ from cep_worker.config import (
     SpoolConfig,
     WorkerConfig,
 )
-from cep_worker.error_store.store import ErrorStore
+from cep_worker.failed_events.store import ErrorStore
+from cep_worker.ingest.event_sender import EventSender
+from cep_worker.ingest.routing import Route
+from cep_worker.ingest.tenant_limits import RateLimit
 from cep_worker.main import Worker
-from cep_worker.reactor import Reactor
-from cep_worker.route import Route
+from cep_worker.plan_links.topic_registry import Topics
+from cep_worker.runtime.event_loop import Reactor
 from cep_worker.sinks.base import SinkContext
-from cep_worker.spool.upkeep import Upkeep
-from cep_worker.tenant_limits import RateLimit
-from cep_worker.topics import Topics
+from cep_worker.storage.group_commit import Upkeep
 from topology.event_listener import EventListener
 from topology.frames import arrow_schema, encode_batch
 from topology.link_sender import LinkSender, LinkState

@@ -9,8 +9,8 @@ import pytest
 
 from cep_common.ids import PlanKey
 from cep_manager.authoring.compiler import compiled_plan
-from cep_worker.sinks.error_store import ERROR_COLUMN, ErrorStoreOptions
-from cep_worker.sinks.registry import OF_COMPILER
+from cep_worker.connector_runtime.sink_types import OF_COMPILER
+from cep_worker.sinks.failed_events import ERROR_COLUMN, ErrorStoreOptions
 from query_plan.error_streams import SINK_TYPE, STREAM_OPTION
 from query_plan.examination import Compiled, examine
 from query_plan.members import Member, members

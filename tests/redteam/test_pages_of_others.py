@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cep_common.security.web import open_gate
-from cep_worker.http_app import create_app
+from cep_worker.http.app import create_app
 
 CALLS = ["/events/S", "/anything", "/errors/discard", "/errors/replay"]
 

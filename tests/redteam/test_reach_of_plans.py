@@ -18,7 +18,7 @@ from cep_common.reach.connecting import ReachError, allowed_addresses
 from cep_common.reach.files import APPLICATION_ID
 from cep_common.reach.guard import Guard, Reach
 from cep_worker.config import FileSourcesConfig, FoldersConfig, HttpConfig, SinkConfig, SourcesConfig, WorkerConfig
-from cep_worker.reach import worker_guard
+from cep_worker.connector_runtime.reach import worker_guard
 from cep_worker.sinks import zeromq
 from query_plan.checks.reach import Reaches
 from query_plan.connectors.judging import Kind

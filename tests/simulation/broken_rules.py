@@ -13,7 +13,7 @@ from cep_common.messages import CheckpointSpan
 from cep_manager.control.assignment import Candidate, Choice, choose
 from cep_manager.control.registry import Registry
 from cep_manager.election.election import Election, Role
-from cep_worker.held.decisions import Attempt, Verdict, verdict
+from cep_worker.outflows.transactional_log.commit_decisions import Attempt, Verdict, verdict
 from topology.alignment import Aligner, Step
 from topology.bundle import Bundle
 from topology.checkpoint.archive import Archive, Opened
@@ -201,7 +201,7 @@ BROKEN_RULES = {
     ),
     "what came before is taken again": BrokenRule("delivery", _takes_again),
     "results are released before their checkpoint": BrokenRule(
-        "delivery", _patched("cep_worker.held.held_results.verdict", _releases_at_once)
+        "delivery", _patched("cep_worker.outflows.transactional_log.prepared_results.verdict", _releases_at_once)
     ),
     "another worker gets what follows results without a marker": BrokenRule(
         "delivery", _any_worker_follows, first=186, within=300

@@ -57,8 +57,8 @@ SPREAD = """@info(name='some') @dist(execGroup='some', parallel='2') from In sel
 
 
 MADE_UP: dict[str, Any] = {
-    "cep_worker.held.store.FileSync": LateSync,
-    "cep_worker.spool.segment.RESERVED_BYTES": 4_096,
+    "cep_worker.outflows.transactional_log.store.FileSync": LateSync,
+    "cep_worker.inflows.wal.segment.RESERVED_BYTES": 4_096,
     "topology.checkpoint.archive.stages_of": lru_cache(stages_of),
     "query_plan.model.QueryPlan.links": lru_cache(QueryPlan.links),
 }

@@ -24,14 +24,14 @@ from cep_common.messages import (
     WorkerRegistered,
 )
 from cep_worker.config import InflowConfig, OutflowConfig, ResultsConfig, SpoolConfig, WorkerConfig
-from cep_worker.consumers import FrameId, GroupId, Tap
-from cep_worker.held.store import HeldStore
-from cep_worker.plan_flow import PlanFlow
-from cep_worker.reactor import Handler
-from cep_worker.receipts import Receipt
-from cep_worker.spool.folder import Spool
-from cep_worker.spool.upkeep import Upkeep
-from cep_worker.surroundings import Surroundings
+from cep_worker.inflows.wal.store import Spool
+from cep_worker.outflows.consumers import FrameId, GroupId, Tap
+from cep_worker.outflows.receipts import Receipt
+from cep_worker.outflows.transactional_log.store import HeldStore
+from cep_worker.runtime.event_loop import Handler
+from cep_worker.serving.context import Surroundings
+from cep_worker.serving.plan_flow import PlanFlow
+from cep_worker.storage.group_commit import Upkeep
 from topology.link import NO_WATERMARK
 
 STREAM, RESULTS = "In", "Out"
@@ -43,7 +43,7 @@ Ask = Callable[[Process, Message, Callable[[Any], None]], None]
 
 
 class FakeReactor:
-    """As `cep_worker.reactor.Reactor`, with turns that the process takes."""
+    """As `cep_worker.runtime.event_loop.Reactor`, with turns that the process takes."""
 
     def __init__(self, process: Process) -> None:
         self._process = process
@@ -85,7 +85,7 @@ class FakeReactor:
 
 
 class LateSync:
-    """As `cep_worker.held.syncing.FileSync`, without a thread: files are complete some time later, in order."""
+    """Simulate `FileSync` without a thread: files are complete some time later, in order."""
 
     def __init__(self, post: Callable[[Callable[[], None]], None]) -> None:
         self._post = post

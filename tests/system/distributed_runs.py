@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from cep_cli.plan_commands.plans import wait_until_connected
 from cep_cli.system.local_system import LocalSystem
-from cep_worker.client import EventSender, fetch_schema
+from cep_worker.ingest.event_sender import EventSender, fetch_schema
 from query_plan.examination import Compiled, examine
 from siddhi.column_names import KIND, TIMESTAMP
 from siddhi.engine.runtime import AppRuntime

@@ -20,7 +20,7 @@ from soak_growth import descendants, holding
 
 from cep_cli.plan_commands.plans import wait_until_connected
 from cep_cli.system.local_system import LocalSystem, Ports
-from cep_worker.client import EventSender, fetch_schema
+from cep_worker.ingest.event_sender import EventSender, fetch_schema
 
 pytestmark = pytest.mark.spark
 

@@ -20,7 +20,7 @@ from cep_common.messages import RegisterEndpoint
 from cep_common.security.roles import Door
 from cep_common.task_messages import RegisterTask
 from cep_common.transport import ControlClient
-from cep_worker.client import EventSender, fetch_schema
+from cep_worker.ingest.event_sender import EventSender, fetch_schema
 from topology.link_sender import LinkSender, LinkState
 
 pytestmark = [pytest.mark.spark, pytest.mark.cluster]

@@ -24,7 +24,7 @@ from cep_common.security.config import SecurityConfig
 from cep_common.security.keys import read_keys, write_keys
 from cep_common.security.roles import Role
 from cep_common.security.tokens import TokenFile, bearer
-from cep_worker.client import EventSender, fetch_schema
+from cep_worker.ingest.event_sender import EventSender, fetch_schema
 from topology.event_listener import EventListener
 
 pytestmark = [pytest.mark.spark, pytest.mark.cluster]

@@ -16,7 +16,7 @@ from web_hook import WebHook
 from cep_cli.main import main
 from cep_cli.plan_commands.plans import wait_until_connected
 from cep_cli.system.local_system import LocalSystem
-from cep_worker.client import EventSender, fetch_schema
+from cep_worker.ingest.event_sender import EventSender, fetch_schema
 
 pytestmark = [pytest.mark.spark, pytest.mark.cluster]
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from topology_builders import KEY, bundle, schema_of
 
-from cep_worker.outgoing import clock_ahead_ms
+from cep_worker.inflows.receiver_link import clock_ahead_ms
 from query_plan.builder import build
 from query_plan.xml import read_xml, write_xml
 from siddhi.analysis.analyser import analyse

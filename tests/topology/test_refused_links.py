@@ -18,7 +18,7 @@ from cep_common.security.context import GuardedContext, open_context
 from cep_common.security.keys import write_keys
 from cep_common.security.roles import Door, Role
 from cep_common.transport import connecting_socket, listening_socket, send_now
-from cep_worker.client import EventSender
+from cep_worker.ingest.event_sender import EventSender
 from topology.event_listener import EventListener
 from topology.link_sender import LinkSender, LinkState
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pyarrow as pa
 
-from cep_worker.mappers.writing import by_row
+from cep_worker.formats.sink_mappers.template import by_row
 from siddhi.language.ast import AttributeType
 from topology.frames import event_rows
 from topology.stages.sampler import _told as sampled

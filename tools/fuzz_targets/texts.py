@@ -19,11 +19,11 @@ from cep_common.errors import ConfigError, InputError
 from cep_common.link_messages import StreamSchema
 from cep_manager.config import ManagerConfig
 from cep_worker.config import WorkerConfig
-from cep_worker.mappers.csv_events import CsvFormat
-from cep_worker.mappers.json_events import JsonEvents
-from cep_worker.mappers.sources import SourceFormat
-from cep_worker.mappers.text_events import TextFormat
-from cep_worker.mappers.xml_events import XmlFormat
+from cep_worker.formats.source_mappers.csv_mapper import CsvFormat
+from cep_worker.formats.source_mappers.json_mapper import JsonEvents
+from cep_worker.formats.source_mappers.registry import SourceFormat
+from cep_worker.formats.source_mappers.text_mapper import TextFormat
+from cep_worker.formats.source_mappers.xml_mapper import XmlFormat
 from query_plan.builder import build
 from query_plan.xml import read_xml, write_xml
 from siddhi.analysis.analyser import analyse

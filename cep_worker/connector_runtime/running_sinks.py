@@ -1,0 +1,364 @@
+"""The sinks that run now, kept in step with what plans and artefacts declare."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from hashlib import blake2b
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import zmq
+
+from cep_common.errors import ConfigError, InputError
+from cep_common.ids import PlanKey
+from cep_common.insight.redaction import redact
+from cep_common.paced_log import PacedLog
+from cep_common.reach.guard import Guard
+from cep_common.secrets import Secrets
+from cep_worker.connector_runtime.sink_types import make_sink
+from cep_worker.failed_events.entries import Origin
+from cep_worker.failed_events.service import Attempt, fitting
+from cep_worker.failed_events.store import ErrorStore
+from cep_worker.outflows.consumers import Consumer, FrameId, GroupId
+from cep_worker.outflows.receipts import Receipt
+from cep_worker.plan_links.topic_registry import Topics
+from cep_worker.plans.connectors import Declared, with_secrets
+from cep_worker.plans.streams import Attributes, Fit
+from cep_worker.runtime.error_tracking import Trouble
+from cep_worker.runtime.event_loop import Reactor
+from cep_worker.runtime.worker_metrics import ConnectorFigures, figures_of
+from cep_worker.sinks.base import Sink, SinkContext
+from cep_worker.sinks.threaded import ThreadedSink
+
+logger = logging.getLogger(__name__)
+paced_logger = PacedLog(logger)
+
+Who = tuple[PlanKey, str, str]
+"""A sink: plan, stream, and its name there."""
+ENDING_MS = 30_000
+"""For how long a sink that is not declared any more may go on delivering what it has, unless that fails: then its
+successor gets it at once."""
+
+
+REMAKE_MS = 5_000
+"""How often it is tried again to make a sink that could not be made."""
+
+
+class _NoSink:
+    """In place of a sink that cannot be made: results wait for it."""
+
+    def has_room(self) -> bool:
+        return False
+
+    def offer(self, batch: pa.RecordBatch, body: Any, receipt: Receipt, frame: FrameId | None = None) -> None:
+        raise AssertionError("nothing is offered where there is no room")
+
+    def commit(self, group: GroupId, receipt: Receipt) -> None:
+        raise AssertionError("nothing was offered")
+
+
+class _Tap:
+    """A sink as the consumer of one plan's stream, whose columns may stand in another order. Results from before an
+    edit of the stream get its present attributes; those that cannot are given to `failed`, with the reason."""
+
+    lasting = True
+
+    def __init__(
+        self, name: str, form: str, sink: Consumer, attributes: Attributes, failed: Callable[[pa.RecordBatch, str], int]
+    ) -> None:
+        self.name = name
+        self.form = form
+        self._sink = sink
+        self._fit = Fit(attributes)
+        self._failed = failed
+
+    def has_room(self) -> bool:
+        return self._sink.has_room()
+
+    def offer(self, batch: pa.RecordBatch, body: Any, receipt: Receipt, frame: FrameId | None = None) -> None:
+        if self._fit.is_whole(batch):
+            self._sink.offer(batch, body, receipt, frame)
+        elif problem := self._fit.problem(batch):
+            self._failed(batch, f"its stream was edited: {problem}")
+            receipt.settle()
+        else:
+            self._sink.offer(self._fit.fitted(batch), None, receipt, frame)
+
+    def commit(self, group: GroupId, receipt: Receipt) -> None:
+        self._sink.commit(group, receipt)
+
+
+@dataclass(slots=True)
+class _Running:
+    declared: Declared
+    sink: Sink | None
+    error: str
+    label: str
+    """Its type, and a number where the stream has several of it."""
+    tried_ms: int | None = None
+    """When it was first seen that it could not be made, or tried again."""
+
+    def change_to(self, declaration: Declared) -> None:
+        """It is declared so from now on: an artefact's stream may be of other plans than before."""
+        self.declared = declaration
+        if isinstance(self.sink, ThreadedSink):
+            self.sink.keep_as(Origin(declaration.plan(), declaration.connector.stream, "sink", self.label))
+
+    def name(self) -> str:
+        """By what it is known among the consumers of a stream."""
+        return self.label if self.declared.key is not None else f"artefact {self.label}"
+
+    def form(self) -> str:
+        """What is the same for the same declaration, in another process, too; no secret can be read from it."""
+        return blake2b(msgspec.json.encode(self.declared.connector), digest_size=16).hexdigest()
+
+    def waiting_on_disk(self, on_disk: Mapping[Who, int]) -> int:
+        """How many results wait on the disk for it."""
+        members = self.declared.stream.members
+        return sum(on_disk.get((one.key, one.binding.stream, self.name()), 0) for one in members)
+
+    def stands_at(self, key: PlanKey, stream: str) -> bool:
+        """It is a sink of the plan's stream, as the error store knows these."""
+        declared = self.declared
+        return declared.plan() == key and declared.connector.stream == stream
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Ending:
+    """A sink that is not declared any more, since when, and the one that gets what it cannot deliver."""
+
+    sink: Sink
+    since_ms: int
+    successor: Sink | None
+
+
+class RunningSinks:
+    """Starts and ends sinks. One that cannot be made is reported, and its results wait until it can; the rest of its
+    plan runs."""
+
+    def __init__(
+        self,
+        reactor: Reactor,
+        context: zmq.Context[zmq.Socket[bytes]],
+        worker: str,
+        waiting_rows: int,
+        room: Callable[[], None],
+        topics: Topics,
+        errors: ErrorStore,
+        guard: Guard,
+        secrets: Secrets,
+        positions: str = "",
+    ) -> None:
+        self._positions = positions
+        self._secrets = secrets
+        self._guard = guard
+        self._reactor = reactor
+        self._context = context
+        self._worker = worker
+        self._waiting_rows = waiting_rows
+        self._room = room
+        self._topics = topics
+        self._errors = errors
+        self._running: list[_Running] = []
+        self._ending: list[_Ending] = []
+        self._taps: dict[tuple[PlanKey, str], list[_Tap]] = {}
+
+    def apply(self, wanted: list[Declared], now_ms: int) -> None:
+        """Exactly the sinks that `wanted` declares run; unchanged ones go on."""
+        before, self._running = self._running, []
+        kept: list[_Running | None] = []
+        for declaration in wanted:
+            same = next((running for running in before if _alike(running.declared, declaration)), None)
+            if same is not None:
+                before.remove(same)
+                same.change_to(declaration)
+                self._running.append(same)
+            kept.append(same)
+        in_order = []
+        for same, declaration in zip(kept, wanted, strict=True):
+            in_order.append(self._started(declaration) if same is None else same)
+        self._running = in_order
+        for running in before:
+            if running.sink is not None:
+                self._ending.append(_Ending(running.sink, now_ms, self._successor(running.declared, kept)))
+        self._tap()
+
+    def _successor(self, declared: Declared, kept: list[_Running | None]) -> Sink | None:
+        """The sink that was started now in place of the one that was `declared` so: of its type and stream."""
+        for running in self._running:
+            one = running.declared
+            same = (one.connector.type, one.connector.stream) == (declared.connector.type, declared.connector.stream)
+            if running not in kept and same and one.is_at(declared):
+                return running.sink
+        return None
+
+    def taps(self, key: PlanKey, stream: str) -> list[_Tap]:
+        """The sinks of an exported stream."""
+        return self._taps.get((key, stream), [])
+
+    def replay(self, key: PlanKey, stream: str, sink: str, batch: pa.RecordBatch, attempt: Attempt) -> None:
+        """The sink called `sink` of the plan's stream tries to deliver events that it once could not, and `attempt` is
+        told what came of it, or why it does not try."""
+        there = [running for running in self._running if running.stands_at(key, stream)]
+        found = next((running for running in there if running.label == sink), None)
+        if found is None:
+            names = ", ".join(running.label for running in there) or "none"
+            attempt.refuse(InputError("no-sink", f"{stream} of {key.plan} has no sink {sink} now; it has: {names}"))
+        elif not isinstance(found.sink, ThreadedSink):
+            attempt.refuse(InputError("no-sink", found.error or f"the sink {sink} of {stream} takes nothing again"))
+        elif not found.sink.has_room():
+            attempt.refuse(InputError("no-room", f"the sink {sink} of {stream} is busy; replay the entry again"))
+        else:
+            try:
+                events = fitting(batch, found.declared.stream.schema)
+            except InputError as error:
+                attempt.refuse(error)
+            else:
+                found.sink.replay(events, attempt)
+
+    def error(self, key: PlanKey) -> str:
+        """What is wrong with a sink that takes the plan's events, or nothing."""
+        for running in self._running:
+            if any(member.key == key for member in running.declared.stream.members):
+                error = running.error or (redact(running.sink.last_error()) if running.sink is not None else "")
+                if error:
+                    return error
+        return ""
+
+    def troubles(self) -> Iterator[Trouble]:
+        """Each sink of each plan, and what is wrong with it."""
+        for running in self._running:
+            connector, sink = running.declared.connector, running.sink
+            error = running.error or (redact(sink.last_error()) if sink is not None else "")
+            dropped = sink.dropped_events if sink is not None else 0
+            for member in running.declared.stream.members:
+                yield Trouble(member.key, f"sink {connector.type} of {connector.stream}", "sink", error, dropped)
+
+    def figures(self, on_disk: Mapping[Who, int]) -> tuple[ConnectorFigures, ...]:
+        """How each of them does; so many results of it wait `on_disk`, by stream and sink of a plan."""
+        return tuple(
+            figures_of("sink", one.declared, one.error, one.waiting_on_disk(on_disk))
+            if one.sink is None
+            else figures_of(
+                "sink",
+                one.declared,
+                redact(one.sink.last_error()),
+                max(one.sink.waiting_events(), one.waiting_on_disk(on_disk)),  # the first of them it has in memory, too
+                one.sink.dropped_events,
+                one.sink.delivered_events,
+            )
+            for one in self._running
+        )
+
+    def tick(self, now_ms: int) -> None:
+        """Time passes for all sinks; those that have delivered the last of what they had are ended."""
+        for sink in self._sinks():
+            sink.tick(now_ms)
+        self._remake(now_ms)
+        for ending in list(self._ending):
+            sink = ending.sink
+            passes_on = ending.successor is not None and sink.passes_on and bool(sink.last_error())
+            if sink.drained() or passes_on or now_ms - ending.since_ms >= ENDING_MS:
+                sink.close(ending.successor)
+                self._ending.remove(ending)
+
+    def drained(self) -> bool:
+        """Every sink has delivered what it was given."""
+        return all(sink.drained() for sink in self._sinks())
+
+    def close(self) -> None:
+        """All sinks end; what they could not deliver is lost."""
+        for sink in self._sinks():
+            sink.close()
+        self._running, self._ending, self._taps = [], [], {}
+
+    def _sinks(self) -> list[Sink]:
+        running = [running.sink for running in self._running if running.sink is not None]
+        return running + [ending.sink for ending in self._ending]
+
+    def _label(self, declaration: Declared) -> str:
+        """What tells the sink from others of its stream, the same after an edit of its options."""
+        taken = {one.label for one in self._running if one.stands_at(declaration.plan(), declaration.connector.stream)}
+        kind = declaration.connector.type
+        names = (kind if number == 1 else f"{kind}#{number}" for number in itertools.count(1))
+        return next(name for name in names if name not in taken)
+
+    def _started(self, declaration: Declared) -> _Running:
+        """A new one among those that run: no other that is started gets its label."""
+        running = self._start(declaration, self._label(declaration))
+        self._running.append(running)
+        return running
+
+    def _remake(self, now_ms: int) -> None:
+        """Try again to make the sinks that could not be made."""
+        made = False
+        for running in self._running:
+            if running.sink is not None:
+                continue
+            if running.tried_ms is None:
+                running.tried_ms = now_ms
+            elif now_ms - running.tried_ms >= REMAKE_MS:
+                running.tried_ms = now_ms
+                again = self._start(running.declared, running.label)
+                running.sink, running.error = again.sink, again.error
+                made = made or again.sink is not None
+        if made:
+            self._tap()
+            self._room()
+
+    def _start(self, declaration: Declared, label: str) -> _Running:
+        where = f"{declaration.plan().topology()} {declaration.connector.stream} {label}"
+        try:
+            connector = with_secrets(declaration, self._secrets)
+        except ConfigError as error:
+            paced_logger.problem(where, "sink cannot run: %s", error, level=logging.ERROR)
+            return _Running(declaration, None, error.message, label)
+        context = SinkContext(
+            connector=connector,
+            key=declaration.plan(),
+            schema=declaration.stream.schema,
+            event_stream=declaration.stream.members[0].binding.event_stream,
+            worker=self._worker,
+            waiting_rows=self._waiting_rows,
+            reactor=self._reactor,
+            zmq_context=self._context,
+            room=self._room,
+            topics=self._topics,
+            errors=self._errors,
+            label=label,
+            guard=None if declaration.key is None else self._guard,
+            given=declaration.given,
+            positions=self._positions,
+        )
+        try:
+            sink = make_sink(context)
+        except ConfigError as error:
+            paced_logger.problem(where, "sink cannot run: %s", error, level=logging.ERROR)
+            return _Running(declaration, None, redact(error.message), label)
+        paced_logger.over(where, "sink can run now: %s", context.where())
+        return _Running(declaration, sink, "", label)
+
+    def _tap(self) -> None:
+        self._taps = {}
+        for running in self._running:
+            stream = running.declared.stream
+            for member in stream.members:
+                failed = partial(self._errors.keep_of_sink, member.key, member.binding.stream, running.label)
+                taps = self._taps.setdefault((member.key, member.binding.stream), [])
+                name = running.name()
+                while name in {one.name for one in taps}:
+                    name += "+"
+                tap = _Tap(name, running.form(), running.sink or _NoSink(), stream.schema.attributes, failed)
+                taps.append(tap)
+
+
+def _alike(one: Declared, other: Declared) -> bool:
+    """The same sink, though perhaps of other plans, or under another name of its plan, which a log shows."""
+    if one.connector.type == "log" and one.plan().plan != other.plan().plan:
+        return False
+    return one.is_like(other)

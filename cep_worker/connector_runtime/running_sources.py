@@ -1,0 +1,195 @@
+"""The sources that run now, kept in step with what plans and artefacts declare."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from cep_common.errors import CepError, InputError
+from cep_common.ids import PlanKey
+from cep_common.insight.redaction import redact
+from cep_common.paced_log import PacedLog
+from cep_common.secrets import Secrets
+from cep_worker.failed_events.service import Attempt
+from cep_worker.kafka.source import kafka_source
+from cep_worker.plans.connectors import Declared, with_secrets
+from cep_worker.runtime.error_tracking import Trouble
+from cep_worker.runtime.worker_metrics import ConnectorFigures, figures_of
+from cep_worker.sources.base import Replays, Source, SourceContext
+from cep_worker.sources.file_maker import file_source
+from cep_worker.sources.http import http_source
+from cep_worker.sources.in_memory import in_memory_source
+from cep_worker.sources.zeromq import zeromq_source
+from query_plan.connectors.judging import refuse_faults
+from query_plan.connectors.reach import refuse_reach
+
+logger = logging.getLogger(__name__)
+paced_logger = PacedLog(logger)
+
+REMAKE_MS = 5_000
+"""How often it is tried again to make a source that could not be made."""
+
+SOURCE_TYPES: dict[str, Callable[[SourceContext], Source]] = {
+    "file": file_source,
+    "http": http_source,
+    "inMemory": in_memory_source,
+    "kafka": kafka_source,
+    "zeromq": zeromq_source,
+}
+"""Each type's maker."""
+
+
+@dataclass(slots=True)
+class _Running:
+    declared: Declared
+    source: Source | None
+    failure: str
+    label: str
+    """Its type, and a number where the stream has several of it."""
+    tried_ms: int = 0
+
+    @property
+    def error(self) -> str:
+        """Why it could not be made, or what is wrong with it since."""
+        return redact(self.failure if self.source is None else self.source.error)
+
+    def stands_at(self, key: PlanKey, stream: str) -> bool:
+        """Return whether it is a source of the plan's stream."""
+        return self.declared.plan() == key and self.declared.connector.stream == stream
+
+
+class RunningSources:
+    """Starts and ends sources. One that cannot be made is reported and tried again; the rest of its plan runs."""
+
+    def __init__(self, context: Callable[[Declared], SourceContext], secrets: Secrets) -> None:
+        self._context = context
+        self._secrets = secrets
+        self._running: list[_Running] = []
+
+    def apply(self, wanted: list[Declared], now_ms: int) -> None:
+        """Exactly the sources that `wanted` declares run; unchanged ones go on."""
+        before, self._running = self._running, []
+        kept: list[tuple[Declared, _Running | None]] = []
+        for declaration in wanted:
+            same = next((running for running in before if _alike(running.declared, declaration)), None)
+            if same is not None:
+                before.remove(same)
+            kept.append((declaration, same))
+        for running in before:  # their ports and paths must be free before others may take them
+            if running.source is not None:
+                running.source.close()
+        for declaration, same in kept:
+            if same is None:
+                self._running.append(self._start(declaration, self._label(declaration, kept), now_ms))
+                continue
+            same.declared = declaration
+            if same.source is not None:
+                same.source.reroute(declaration, now_ms)
+            self._running.append(same)
+
+    def error(self, key: PlanKey) -> str:
+        """What is wrong with a source of the plan, or nothing."""
+        for running in self._running:
+            if running.error and any(member.key == key for member in running.declared.stream.members):
+                return running.error
+        return ""
+
+    def troubles(self) -> Iterator[Trouble]:
+        """Each source of each plan, and what is wrong with it."""
+        for running in self._running:
+            connector = running.declared.connector
+            for member in running.declared.stream.members:
+                yield Trouble(member.key, f"source {connector.type} of {connector.stream}", "source", running.error)
+
+    def figures(self) -> tuple[ConnectorFigures, ...]:
+        """How each of them does."""
+        return tuple(
+            figures_of("source", one.declared, one.error)
+            if one.source is None
+            else figures_of(
+                "source", one.declared, one.error, 0, one.source.dropped_events, one.source.delivered_events,
+                one.source.partitions,
+            )
+            for one in self._running
+        )  # fmt: skip
+
+    def replay(self, key: PlanKey, stream: str, label: str, batch: pa.RecordBatch, attempt: Attempt) -> None:
+        """The source called `label` of the plan's stream takes again what it once could not, and `attempt` is told what
+        came of it, or why it is not tried."""
+        there = [one for one in self._running if one.stands_at(key, stream)]
+        found = next((one for one in there if one.label == label), None)
+        if found is None:
+            names = ", ".join(one.label for one in there) or "none"
+            attempt.refuse(
+                InputError("no-source", f"{stream} of {key.plan} has no source {label} now; it has: {names}")
+            )
+        elif not isinstance(found.source, Replays):
+            attempt.refuse(
+                InputError("no-source", found.error or f"the source {label} of {stream} takes nothing again")
+            )
+        else:
+            found.source.replay(batch, attempt)
+
+    def retry(self, now_ms: int) -> None:
+        """There is room again for what waited."""
+        for source in self._sources():
+            source.retry(now_ms)
+
+    def tick(self, now_ms: int) -> None:
+        """Time passes for all sources."""
+        for source in self._sources():
+            source.tick(now_ms)
+        for place, running in enumerate(self._running):
+            if running.source is None and now_ms - running.tried_ms >= REMAKE_MS:
+                self._running[place] = self._start(running.declared, running.label, now_ms)
+
+    def close(self) -> None:
+        """No source takes anything any more."""
+        for source in self._sources():
+            source.close()
+        self._running = []
+
+    def _sources(self) -> list[Source]:
+        return [running.source for running in self._running if running.source is not None]
+
+    def _label(self, declaration: Declared, kept: list[tuple[Declared, _Running | None]]) -> str:
+        """What tells the source from others of its stream, the same after an edit of its options."""
+        key, stream = declaration.plan(), declaration.connector.stream
+        others = [*self._running, *(same for _, same in kept if same is not None)]
+        taken = {one.label for one in others if one.stands_at(key, stream)}
+        kind = declaration.connector.type
+        names = (kind if number == 1 else f"{kind}#{number}" for number in itertools.count(1))
+        return next(name for name in names if name not in taken)
+
+    def _start(self, declaration: Declared, label: str, now_ms: int) -> _Running:
+        context = replace(self._context(declaration), label=label)
+        where = f"{declaration.plan().topology()} {declaration.connector.stream} {label}"
+        attributes = [name for name, _ in declaration.stream.schema.attributes]
+        try:
+            connector = with_secrets(declaration, self._secrets)
+            refuse_faults("source", connector, attributes, context.where())
+            if context.guard is not None:
+                refuse_reach("source", connector, context.guard, context.where(), declaration.given)
+            context = replace(context, declared=replace(declaration, connector=connector))
+            source = SOURCE_TYPES[connector.type](context)
+        except CepError as error:
+            paced_logger.problem(where, "source cannot run: %s", error, level=logging.ERROR)
+            return _Running(declaration, None, error.message, label, now_ms)
+        paced_logger.over(where, "source can run now: %s", context.where())
+        return _Running(declaration, source, "", label, now_ms)
+
+
+def _alike(one: Declared, other: Declared) -> bool:
+    """The same source, though perhaps of other plans, or under another name of its plan; a path that the plan's name is
+    part of is another one then."""
+    if one.connector.type == "http" and "receiver.url" not in one.connector.options and not _same_names(one, other):
+        return False
+    return one.is_like(other)
+
+
+def _same_names(one: Declared, other: Declared) -> bool:
+    return one.plan().plan == other.plan().plan

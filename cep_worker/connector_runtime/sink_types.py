@@ -1,0 +1,44 @@
+"""The types of sinks that a plan or an artefact may name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from cep_worker.kafka.sink import kafka_sink
+from cep_worker.sinks.base import Sink, SinkContext
+from cep_worker.sinks.email import email_sink
+from cep_worker.sinks.failed_events import error_store_sink
+from cep_worker.sinks.file import file_sink
+from cep_worker.sinks.http import http_sink
+from cep_worker.sinks.in_memory import in_memory_sink
+from cep_worker.sinks.log import log_sink
+from cep_worker.sinks.rdbms import rdbms_sink
+from cep_worker.sinks.zeromq import zeromq_sink
+from query_plan.connectors.judging import refuse_faults
+from query_plan.connectors.reach import refuse_reach
+
+SINK_TYPES: dict[str, Callable[[SinkContext], Sink]] = {
+    "email": email_sink,
+    "file": file_sink,
+    "http": http_sink,
+    "inMemory": in_memory_sink,
+    "kafka": kafka_sink,
+    "log": log_sink,
+    "rdbms": rdbms_sink,
+    "zeromq": zeromq_sink,
+}
+"""Each type's maker."""
+
+OF_COMPILER: dict[str, Callable[[SinkContext], Sink]] = {"error-store": error_store_sink}
+"""Those that the compiler adds to plans and that nobody writes."""
+
+
+def make_sink(context: SinkContext) -> Sink:
+    """The sink that `context.connector` declares, running. ConfigError for whatever keeps it from running."""
+    connector = context.connector
+    if connector.type in OF_COMPILER:
+        return OF_COMPILER[connector.type](context)
+    refuse_faults("sink", connector, [name for name, _ in context.schema.attributes], context.where())
+    if context.guard is not None:
+        refuse_reach("sink", connector, context.guard, context.where(), context.given)
+    return SINK_TYPES[connector.type](context)

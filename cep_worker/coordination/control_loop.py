@@ -1,0 +1,315 @@
+"""The control thread: tells managers that the worker lives and what it does, and learns what it should do.
+
+Nothing here waits for events, and no event waits for anything here: while every manager is away, data flows on.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from typing import Protocol
+
+import zmq
+
+from cep_common.clock import Clock
+from cep_common.errors import CepError, PeerError, RequestRejectedError
+from cep_common.ids import Endpoint, InsightAddress, PlanKey
+from cep_common.messages import (
+    DeployedPlan,
+    EndpointAssigned,
+    EndpointRegistered,
+    ListPlans,
+    PlanCheckpoints,
+    PlansListed,
+    RegisterEndpoint,
+    RegisterWorker,
+    RemovedPlan,
+    RequestEndpoint,
+    TenantLimit,
+    WorkerRegistered,
+)
+from cep_common.paced_log import PacedLog
+from cep_common.priority import raise_priority
+from cep_common.process_time import process_up_ms
+from cep_common.transport import ControlClient
+from cep_worker.config import WorkerConfig
+from cep_worker.coordination.heartbeat import Pace, Tries
+from cep_worker.runtime.worker_metrics import WorkerParts
+from cep_worker.serving.plan_flow import PlanSnapshot
+from cep_worker.storage.ownership import Ownership
+from topology.stages.usage import TaskTime, memory_bytes
+
+logger = logging.getLogger(__name__)
+paced_logger = PacedLog(logger)
+
+NAME_TAKEN = "worker-exists"
+"""Another process is the worker of this name."""
+LEVELS = {
+    NAME_TAKEN: logging.ERROR,
+    "no-endpoint": logging.DEBUG,
+    "stale-epoch": logging.INFO,
+    "unknown-plan": logging.INFO,
+}
+"""How loud refusals are told that are no warnings; the last three come while a topology starts, takes over or ends."""
+
+LONGEST_WAIT_MS = 1_000
+NO_REVISION = -1
+
+
+class Flows(Protocol):
+    """The data plane as the control thread sees it; every method returns at once."""
+
+    def apply(
+        self,
+        plans: tuple[DeployedPlan, ...],
+        kept: tuple[PlanKey, ...] = (),
+        removed: tuple[RemovedPlan, ...] = (),
+    ) -> None:
+        """Exactly these plans are to be served; what others have that are `kept` stays on the disk, what those have
+        that are `removed` goes, and what there is of any other is set aside."""
+
+    def limit(self, limits: tuple[TenantLimit, ...]) -> None:
+        """Exactly these tenants are limited."""
+
+    def checkpoints(self, known: tuple[PlanCheckpoints, ...]) -> None:
+        """Which results of these plans stand."""
+
+    def registered(self, *, registered: bool) -> None:
+        """Note whether a manager of the worker's system takes its heartbeats."""
+
+    def connect(self, key: PlanKey, epoch: int, stream: str, assigned: EndpointAssigned) -> None:
+        """An inflow is to be linked to a receiver."""
+
+    def snapshots(self) -> tuple[PlanSnapshot, ...]:
+        """How the plans stand."""
+
+    def parts(self) -> WorkerParts:
+        """What there is beside plans."""
+
+
+class ControlLoop:
+    """Heartbeats, plans and assignments. `run` is the control thread; `wake` and `stop` may be called from any."""
+
+    def __init__(
+        self,
+        config: WorkerConfig,
+        worker: str,
+        context: zmq.Context[zmq.Socket[bytes]],
+        clock: Clock,
+        flows: Flows,
+        ownership: Ownership | None = None,
+    ) -> None:
+        """`ownership` says whose plans are served; without it, whichever manager's."""
+        self._config = config
+        self._ownership = ownership
+        self._worker = worker
+        self._clock = clock
+        self._flows = flows
+        self.insight: InsightAddress | None = None
+        """Where managers can read the worker's log; to be set before `run`."""
+        self._client = ControlClient(context, config.manager_endpoints(), config.registry.timeout_ms)
+        self._woken = threading.Event()
+        self._stopping = False
+        self._revision = NO_REVISION
+        self._worker_pace = Pace(config.registry.heartbeat_ms)
+        self._endpoint_pace = Pace(config.registry.heartbeat_ms)
+        self._receiver_tries = Tries(config.registry.reconnect_ms)
+        self._problem = ""
+        self._time = TaskTime()
+
+    def run(self) -> None:
+        """Speaks with the managers until `stop`; that it leaves is the last that a worker tells them."""
+        raise_priority(self._config.registry.priority)  # heartbeats go out from this thread
+        try:
+            while not self._stopping:
+                self._woken.clear()
+                self._attend(self._clock.monotonic_ms())
+                self._woken.wait(self._wait_ms() / 1000)
+            if self._flows.parts().leaving and not self._problem:
+                self._take_leave()
+        finally:
+            self._client.close()
+
+    def wake(self) -> None:
+        """Connections have changed: managers are told, and missing ones asked for, at once."""
+        self._worker_pace.at_once()
+        self._endpoint_pace.at_once()
+        self._woken.set()
+
+    def stop(self) -> None:
+        """`run` will return."""
+        self._stopping = True
+        self._woken.set()
+
+    def _wait_ms(self) -> int:
+        now_ms = self._clock.monotonic_ms()
+        waits = [LONGEST_WAIT_MS, self._worker_pace.wait_ms(now_ms)]
+        snapshots = self._flows.snapshots()
+        if snapshots:
+            waits.append(self._endpoint_pace.wait_ms(now_ms))
+        if any(snapshot.unconnected for snapshot in snapshots):
+            waits.append(self._config.registry.reconnect_ms)
+        return max(1, min(waits))
+
+    def _attend(self, now_ms: int) -> None:
+        """Does what is due; a manager that is away is tried again next time."""
+        try:
+            if self._worker_pace.due(now_ms):
+                self._worker_pace.done(now_ms)
+                self._register_worker()
+            if self._ownership is None or not self._ownership.refused:
+                if self._endpoint_pace.due(now_ms):
+                    self._endpoint_pace.done(now_ms)
+                    self._register_outflows()
+                self._request_receivers(now_ms)
+        except PeerError as error:
+            self._note(error)
+        else:
+            self._problem = ""
+            paced_logger.over("manager", "a manager answers again: manager=%s", self._client.manager().url())
+
+    def _take_leave(self) -> None:
+        """Managers know that the worker has not died."""
+        try:
+            self._register_worker()
+        except PeerError as error:
+            self._note(error)
+
+    def _register_worker(self) -> None:
+        config = self._config
+        parts = self._flows.parts()
+        answer = self._ask(
+            RegisterWorker(
+                worker=self._worker,
+                host=config.host,
+                process_id=os.getpid(),
+                revision=max(self._revision, 0),
+                plans=tuple(snapshot.report for snapshot in self._flows.snapshots()),
+                http_address=f"{config.http_scheme()}://{config.http.host}:{config.http.port}",
+                ingress=Endpoint(config.ingress.host, config.ingress.port),
+                egress=Endpoint(config.egress.host, config.egress.port),
+                insight=self.insight,
+                up_ms=process_up_ms(),
+                memory_bytes=memory_bytes(),
+                cpu_ms=self._time.used_ms(),
+                fsync=config.spool.fsync,
+                leaving=parts.leaving,
+                connectors=parts.connectors,
+                listeners=parts.listeners,
+                aside=parts.aside,
+                **self._whose(),
+                reach=config.reach(),
+            )
+        )
+        if isinstance(answer, WorkerRegistered):
+            self._worker_pace.interval_ms = answer.heartbeat_ms
+            follows = self._follows(answer.system, adopts=answer.adopts)
+            self._flows.registered(registered=follows)
+            if not follows:
+                return
+            self._flows.limit(answer.limits)
+            self._flows.checkpoints(answer.checkpoints)
+            if answer.revision != self._revision:
+                self._list_plans()
+
+    def _list_plans(self) -> None:
+        answer = self._ask(ListPlans())
+        if isinstance(answer, PlansListed) and self._follows(answer.system):
+            self._revision = answer.revision
+            self._flows.apply(answer.plans, answer.kept, answer.removed)
+
+    def _whose(self) -> dict[str, str]:
+        """What managers are told of who this is, and whose."""
+        own = self._ownership
+        if own is None:
+            return {}
+        return {
+            "system": own.system,
+            "refused_system": own.refused,
+            "identity": own.worker.identity,
+            "copy_of": own.worker.copy_of,
+            "instance": own.instance,
+        }
+
+    def _follows(self, system: str, *, adopts: bool = False) -> bool:
+        """Whether the managers of that system are to be followed: that which is served, or which `adopts` us. Those of
+        another one know nothing of the plans whose events are here: to them all of these would be plans that are
+        gone."""
+        if self._ownership is None:
+            return True
+        try:
+            if adopts:
+                self._ownership.adopt(system)
+            followed = self._ownership.serves(system)
+        except OSError as error:
+            paced_logger.problem("system", "not noted which system is served: reason=%s", error, level=logging.ERROR)
+            return False
+        if followed:
+            paced_logger.over("system", "the managers' system is served: system=%s", system)
+            return True
+        paced_logger.problem(
+            "system", "the manager is of another system, its plans are refused and what was accepted stays: "
+            "manager=%s its_system=%s served_system=%s; start the manager on the database that it had before, or let "
+            "this worker serve the other system with `cep wal adopt`",
+            self._client.manager().url(), system, self._ownership.system, level=logging.ERROR,
+        )  # fmt: skip
+        self._client.leave()
+        return False
+
+    def _stand_back(self) -> None:
+        """Another process is the worker of this name: nothing is served any more, and what was accepted stays."""
+        keys = tuple(snapshot.report.key for snapshot in self._flows.snapshots())
+        if keys:
+            self._flows.apply((), keys)
+        self._revision = NO_REVISION
+
+    def _register_outflows(self) -> None:
+        for snapshot in self._flows.snapshots():
+            if snapshot.outflow is None:
+                continue
+            report = snapshot.report
+            answer = self._ask(
+                RegisterEndpoint(
+                    role="worker",
+                    key=report.key,
+                    epoch=report.epoch,
+                    instance=self._worker,
+                    endpoint=snapshot.outflow,
+                    connections=report.publishers,
+                )
+            )
+            if isinstance(answer, EndpointRegistered):
+                self._endpoint_pace.interval_ms = answer.heartbeat_ms
+
+    def _request_receivers(self, now_ms: int) -> None:
+        missing = {
+            (snapshot.report.key, snapshot.report.epoch, unconnected.stream): unconnected.former
+            for snapshot in self._flows.snapshots()
+            for unconnected in snapshot.unconnected
+        }
+        due = self._receiver_tries.due(sorted(missing), now_ms)
+        for key, epoch, stream in sorted(missing.keys() & set(due)):
+            former = missing[key, epoch, stream]
+            request = RequestEndpoint("receiver", key, epoch, self._worker, self._config.host, stream, former=former)
+            answer = self._ask(request)
+            if isinstance(answer, EndpointAssigned):
+                self._flows.connect(key, epoch, stream, answer)
+
+    def _ask(self, message: RegisterWorker | ListPlans | RegisterEndpoint | RequestEndpoint) -> object:
+        """The answer, or None when the request was refused: a topology that is still starting has no endpoints, an old
+        epoch is replaced with the next list of plans. Raises PeerError."""
+        try:
+            return self._client.request(message)
+        except RequestRejectedError as error:
+            level = LEVELS.get(error.reason_code, logging.WARNING)
+            text = "request refused: request=%s code=%s reason=%s"
+            paced_logger.problem(message.TYPE, text, message.TYPE, error.reason_code, error, level=level)
+            if error.reason_code == NAME_TAKEN:
+                self._stand_back()
+            return None
+
+    def _note(self, error: CepError) -> None:
+        self._flows.registered(registered=False)
+        self._problem = error.message
+        paced_logger.problem("manager", "no manager: reason=%s", error)

@@ -1,0 +1,134 @@
+"""How the parts of the data plane stand: looked at by the data thread, told to any other."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from cep_common.ids import PlanKey
+from cep_common.worker_reports import MOST_CONNECTORS, ListenerReport
+from cep_worker.connector_runtime.running_sinks import RunningSinks
+from cep_worker.connector_runtime.running_sources import RunningSources
+from cep_worker.failed_events.store import ErrorStore
+from cep_worker.ingest.tenant_limits import TenantLimits
+from cep_worker.outflows.egress import Egress
+from cep_worker.plan_links.topic_registry import Topics
+from cep_worker.runtime.error_tracking import Trouble, Troubles
+from cep_worker.runtime.worker_metrics import ConnectorFigures, WorkerFigures, WorkerParts
+from cep_worker.serving.plan_flow import PlanSnapshot
+from cep_worker.serving.served_plans import ServedPlans
+
+
+class Standing:
+    """`look` and `keep` belong to the data thread; the rest may be called from any, and is not older than a tick."""
+
+    def __init__(
+        self,
+        served: ServedPlans,
+        sources: RunningSources,
+        sinks: RunningSinks,
+        egress: Egress,
+        topics: Topics,
+        limits: TenantLimits,
+        errors: ErrorStore,
+    ) -> None:
+        self._served = served
+        self._sources = sources
+        self._sinks = sinks
+        self._egress = egress
+        self._topics = topics
+        self._limits = limits
+        self._errors = errors
+        self._troubles = Troubles()
+        self._connectors: tuple[ConnectorFigures, ...] = ()
+        self._since: dict[tuple[str, ...], int] = {}
+        """When each connector with an error began to fail, in time of day."""
+        self._listeners: tuple[ListenerReport, ...] = ()
+        self._taken: tuple[tuple[int, int], ...] = ()
+        self.plans: tuple[PlanSnapshot, ...] = ()
+        """How the plans stand."""
+
+    def keep(self, plans: Collection[PlanKey]) -> None:
+        """There are these plans and no others: what went wrong with others is forgotten."""
+        self._troubles.keep(plans)
+
+    def look(self, problems: Mapping[PlanKey, str], now_ms: int, day_ms: int) -> None:
+        """All parts are looked at. `problems` are those of plans' declarations (empty: none), `now_ms` is monotonic,
+        `day_ms` the time of day."""
+        on_disk = {
+            (key, stream, name): rows
+            for key, flow in self._served.flows.items()
+            for (stream, name), rows in flow.outflows.waiting_rows().items()
+        }
+        self._connectors = self._with_since((*self._sources.figures(), *self._sinks.figures(on_disk)), day_ms)
+        self._listeners = self._egress.reports(now_ms)
+        self._taken = self._limits.taken()
+        self._troubles.look(self._found_troubles(problems), day_ms)
+        fed = self._topics.problems()
+        self.plans = tuple(
+            flow.snapshot(
+                problems.get(key) or self._sources.error(key) or self._sinks.error(key) or fed.get(key, ""),
+                self._troubles.of(key),
+            )
+            for key, flow in self._served.flows.items()
+        )
+
+    def parts(self, *, leaving: bool) -> WorkerParts:
+        """What there is beside plans."""
+        connectors = tuple(one.report() for one in self._connectors[:MOST_CONNECTORS])
+        return WorkerParts(connectors, self._listeners, leaving)
+
+    def figures(self, *, leaving: bool) -> WorkerFigures:
+        """What metrics are made of."""
+        plans = self.plans
+        reports = tuple(plan.report for plan in plans)
+        spools = tuple((plan.report.key, spool) for plan in plans for spool in plan.spools)
+        held = tuple((plan.report.key, plan.held) for plan in plans if plan.held is not None)
+        names = {plan.report.key: plan.report.key for plan in plans}
+        kept = tuple((names.get(key, key), count) for key, count in self._errors.counts().items())
+        return WorkerFigures(reports, spools, held, self._connectors, self._taken, leaving, kept)
+
+    def health(self) -> list[dict[str, Any]]:
+        """The plans as JSON has them."""
+        return [
+            {
+                "tenant": plan.report.key.tenant,
+                "plan": plan.report.key.plan,
+                "epoch": plan.report.epoch,
+                "inflows": len(plan.report.inflow),
+                "inflows_connected": sum(inflow.connected for inflow in plan.report.inflow),
+                "publishers": len(plan.report.publishers),
+                "spool": [dataclasses.asdict(spool) for spool in plan.spools],
+                "held": None if plan.held is None else dataclasses.asdict(plan.held),
+                "last_error": plan.report.last_error,
+            }
+            for plan in self.plans
+        ]
+
+    def _with_since(self, found: tuple[ConnectorFigures, ...], day_ms: int) -> tuple[ConnectorFigures, ...]:
+        """The same, with the time since which something is wrong with them."""
+        before, self._since = self._since, {}
+        alike: Counter[tuple[str, ...]] = Counter()
+        noted = []
+        for one in found:
+            kind = (one.direction, one.type, str(one.tenant), one.plan, one.stream)
+            alike[kind] += 1
+            if one.error:
+                name = (*kind, str(alike[kind]))
+                self._since[name] = before.get(name, day_ms)
+                noted.append(dataclasses.replace(one, since_ms=self._since[name]))
+            else:
+                noted.append(one)
+        return tuple(noted)
+
+    def _found_troubles(self, problems: Mapping[PlanKey, str]) -> Iterator[Trouble]:
+        yield from self._sources.troubles()
+        yield from self._sinks.troubles()
+        yield from self._topics.troubles()
+        for key, problem in problems.items():
+            yield Trouble(key, "declarations", "connector", problem)
+        for key, flow in self._served.flows.items():
+            for part, code, text in flow.troubles():
+                yield Trouble(key, part, code, text)

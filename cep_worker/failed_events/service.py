@@ -1,0 +1,238 @@
+"""What people do with kept events: look at them, send them where they failed again, discard them.
+
+An entry of a stream is replayed into the stream's inflow, as events from any source are; one of a sink is offered to
+that sink alone. An entry goes once its events were taken; what fails again stays, with the new reason.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Hashable, Iterable
+from concurrent.futures import Future
+from typing import Annotated, Any, Protocol
+
+import msgspec
+import pyarrow as pa
+from msgspec import Meta
+
+from cep_common.errors import InputError
+from cep_common.ids import PlanKey
+from cep_common.link_messages import StreamSchema
+from cep_worker.failed_events.entries import Entry, Failed
+from cep_worker.failed_events.store import ErrorStore
+from cep_worker.plans.streams import EventStream, StreamDirectory
+from topology.conversion import attributes_of, conversion_problem, converted
+
+MOST_IDS = 100
+MOST_REPLAYED = 1_000
+"""So many entries a request replays."""
+MOST_SHOWN = 100
+REPLAY_S = 5.0
+"""For so long a request replays; what it has not come to is left for the next one."""
+
+
+class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The entries of `plan` with these `ids`, or `all` of them. `id` is what stays when a plan is renamed; empty: the
+    plan is the one that has the name now."""
+
+    plan: str
+    id: str = ""
+    ids: Annotated[tuple[str, ...], Meta(max_length=MOST_IDS)] = ()
+    all: bool = False
+
+    def wanted(self) -> tuple[str, ...] | None:
+        """The ids, None for all. Raises InputError when both are asked for, or nothing is."""
+        if self.all == bool(self.ids):
+            raise InputError("bad-request", "name ids, or say that all are meant: true")
+        return None if self.all else self.ids
+
+
+class Refused(msgspec.Struct, frozen=True):
+    """An entry that stays, and why."""
+
+    id: str
+    code: str
+    reason: str
+
+
+class Replayed(msgspec.Struct, frozen=True):
+    """`replayed` entries are gone, their `events` were taken; `refused` stay. The events of `under_way` are with their
+    sink, which tries yet. `left` were asked for and not come to."""
+
+    replayed: int
+    events: int
+    refused: tuple[Refused, ...]
+    under_way: int
+    left: int
+
+
+class Offers(Protocol):
+    """Where events can be replayed; any thread may call."""
+
+    def imported(self) -> StreamDirectory:
+        """The event streams that take events now."""
+
+    def submit(self, source: Hashable, stream: EventStream, batch: pa.RecordBatch) -> Future[None]:
+        """Offers `batch` to the stream's inflows."""
+
+    def replay_to_sink(self, key: PlanKey, stream: str, sink: str, batch: pa.RecordBatch, attempt: Attempt) -> None:
+        """The sink will try, and tell `attempt`; a sink that is not there, or has no room, is told of at once."""
+
+    def replay_to_source(self, key: PlanKey, stream: str, source: str, batch: pa.RecordBatch, attempt: Attempt) -> None:
+        """The source will take the messages again, and tell `attempt`."""
+
+
+class Attempt:
+    """One try of a sink to deliver the events of an entry. `outcome` is set when it has ended: None, or why the entry
+    stays."""
+
+    def __init__(self, store: ErrorStore, entry: Entry, ended: Callable[[], None]) -> None:
+        self.outcome: Future[InputError | None] = Future()
+        self._store = store
+        self._entry = entry
+        self._ended = ended
+        self._problem: InputError | None = None
+
+    def failed(self, failed: Iterable[Failed]) -> None:
+        """These of the events could not be delivered: they stay in the store."""
+        found = list(failed)
+        self._problem = InputError("failed-again", found[-1].reason if found else "")
+        try:
+            self._store.replace(self._entry, found)
+        except InputError as error:
+            self._problem = error
+
+    def end(self) -> None:
+        """All that has not `failed` is delivered."""
+        try:
+            if self._problem is None:
+                self._store.discard(self._entry.origin.key, (self._entry.id,))
+        except InputError as error:
+            self._problem = error
+        self._finish()
+
+    def refuse(self, problem: InputError) -> None:
+        """No try was made: the entry is as it was."""
+        self._problem = problem
+        self._finish()
+
+    def _finish(self) -> None:
+        self._ended()
+        self.outcome.set_result(self._problem)
+
+
+class ErrorDesk:
+    """What the HTTP front may do with the store; any thread may call, and may have to wait."""
+
+    def __init__(self, store: ErrorStore, offers: Offers) -> None:
+        self._store = store
+        self._offers = offers
+        self._lock = threading.Lock()
+        self._under_way: set[str] = set()
+
+    def listed(self, key: PlanKey, limit: int) -> dict[str, Any]:
+        """The plan's oldest entries, and how many there are. Raises InputError `errors-unavailable`."""
+        entries = self._store.entries(key, None, limit)
+        return {"found": self._store.counts().get(key, 0), "entries": [entry.shown() for entry in entries]}
+
+    def discard(self, key: PlanKey, choice: Choice) -> int:
+        """The chosen entries are gone; gives how many there were. Raises InputError."""
+        return self._store.discard(key, choice.wanted())
+
+    def replay(self, key: PlanKey, choice: Choice) -> Replayed:
+        """The chosen entries are replayed, oldest first, as far as time allows. Raises InputError."""
+        deadline = time.monotonic() + REPLAY_S
+        wanted = choice.wanted()
+        ids = self._store.ids(key, wanted, MOST_REPLAYED)
+        asked = len(ids) if wanted is not None else self._store.counts().get(key, 0)
+        done = 0
+        taken: list[int] = []
+        refused: list[Refused] = []
+        under_way = 0
+        for id_ in ids:
+            if time.monotonic() >= deadline:
+                break
+            done += 1
+            try:
+                events = self._replay(key, id_, deadline)
+            except InputError as error:
+                refused.append(Refused(id_, error.reason_code, error.message))
+            else:
+                under_way += events is None
+                taken += [events] if events else []
+        return Replayed(len(taken), sum(taken), tuple(refused), under_way, max(0, asked - done))
+
+    def _replay(self, key: PlanKey, id_: str, deadline: float) -> int | None:
+        """How many events were taken, 0 when the entry is gone, None while a sink still tries. Raises InputError when
+        they were not."""
+        with self._lock:
+            if id_ in self._under_way:
+                return None
+            self._under_way.add(id_)
+        with contextlib.ExitStack() as last:
+            last.callback(self._ended, id_)
+            entry = next(iter(self._store.entries(key, (id_,), 1)), None)
+            if entry is None:  # somebody else was first
+                return 0
+            if entry.origin.kind != "stream":
+                last.pop_all()  # from now on the attempt says when it has ended
+                if not self._to_connector(entry, deadline):
+                    return None
+            else:
+                self._to_stream(entry, deadline)
+            rows: int = entry.failed.events.num_rows
+            return rows
+
+    def _to_connector(self, entry: Entry, deadline: float) -> bool:
+        """True when the sink has delivered the events, or the source taken them; False while it tries."""
+        origin = entry.origin
+        attempt = Attempt(self._store, entry, lambda: self._ended(entry.id))
+        replay = self._offers.replay_to_sink if origin.kind == "sink" else self._offers.replay_to_source
+        replay(origin.key, origin.stream, origin.sink, entry.failed.events, attempt)
+        try:
+            problem = attempt.outcome.result(max(0.0, deadline - time.monotonic()))
+        except TimeoutError:
+            return False
+        if problem is not None:
+            raise problem
+        return True
+
+    def _to_stream(self, entry: Entry, deadline: float) -> None:
+        origin = entry.origin
+        stream = inflow_of(self._offers.imported(), origin.key, origin.stream)
+        batch = fitting(entry.failed.events, stream.schema)
+        source = ("replay", origin.key, origin.stream)
+        taken = self._offers.submit(source, stream, batch)
+        try:
+            taken.result(max(0.0, deadline - time.monotonic()))
+        except TimeoutError:
+            if taken.cancel():
+                raise InputError("no-room", f"{origin.stream} is busy; replay the entry again") from None
+            taken.result()
+        self._store.discard(origin.key, (entry.id,))
+
+    def _ended(self, id_: str) -> None:
+        with self._lock:
+            self._under_way.discard(id_)
+
+
+def fitting(events: pa.RecordBatch, schema: StreamSchema) -> pa.RecordBatch:
+    """The events as the stream has them now: an edited plan may have given it other attributes since they failed.
+    Raises InputError `schema-mismatch` when they cannot be so."""
+    problem = conversion_problem(attributes_of(events.schema), schema.attributes)
+    if problem:
+        what = f"the attributes of {schema.stream} are others than when the events failed"
+        raise InputError("schema-mismatch", f"{what}: {problem}")
+    return converted(events, schema.attributes)
+
+
+def inflow_of(imported: StreamDirectory, key: PlanKey, stream: str) -> EventStream:
+    """The imported stream of the plan. Raises InputError."""
+    reason = "no source feeds it, queries of the plan do: replay where those events come from, or discard the entry"
+    nowhere = InputError("no-inflow", f"{stream} of {key.plan} takes no events from outside: {reason}")
+    try:
+        return imported.own(key, stream)
+    except InputError as error:
+        raise nowhere if error.reason_code == "unknown-stream" else error from error

@@ -1,0 +1,1 @@
+"""Mappers: events as bodies of some format, and back."""

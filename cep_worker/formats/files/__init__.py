@@ -1,0 +1,1 @@
+"""Files of events: Parquet, CSV, JSON and NDJSON."""

@@ -1,0 +1,1 @@
+"""The mappers of sinks: events → bodies."""

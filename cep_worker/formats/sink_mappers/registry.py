@@ -1,0 +1,33 @@
+"""The mappers that `@map` of a sink may name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from cep_common.errors import ConfigError
+from cep_common.link_messages import StreamSchema
+from cep_common.messages import Connector
+from cep_worker.formats.sink_mappers.csv_mapper import csv_mapper
+from cep_worker.formats.sink_mappers.json_mapper import json_mapper, ndjson_mapper
+from cep_worker.formats.sink_mappers.template import SinkMapper
+from cep_worker.formats.sink_mappers.text_mapper import text_mapper
+from cep_worker.formats.sink_mappers.xml_mapper import xml_mapper
+
+MakeMapper = Callable[[Mapping[str, str], StreamSchema, str], SinkMapper]
+
+SINK_MAPPERS: dict[str, MakeMapper] = {
+    "csv": csv_mapper,
+    "json": json_mapper,
+    "ndjson": ndjson_mapper,
+    "text": text_mapper,
+    "xml": xml_mapper,
+}
+
+
+def sink_mapper(connector: Connector, schema: StreamSchema, default: str) -> SinkMapper:
+    """The mapper that a sink asks for, or its type's `default` one. ConfigError when it asks for the impossible."""
+    kind = default if connector.mapper in ("", "passThrough") else connector.mapper
+    where = f"@map(type='{kind}') of stream {connector.stream}"
+    if kind not in SINK_MAPPERS:
+        raise ConfigError(f"{where}: unknown type of mapper; known for sinks: {', '.join(SINK_MAPPERS)}")
+    return SINK_MAPPERS[kind](connector.mapper_options, schema, where)

@@ -1,0 +1,53 @@
+"""Events as texts.
+
+origin:"EWR",                Siddhi's text; or a template
+late:3
+~~~~~~~~~~                   parts events
+origin:"JFK",
+…
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from cep_common.link_messages import StreamSchema
+from cep_worker.formats.sink_mappers.template import SinkMapper, Template, by_row, join_lines
+from cep_worker.formats.value_texts import text_rows, value_text
+from query_plan.connectors.mappers import TextSinkOptions
+from query_plan.connectors.options import read_options
+
+_CONTENT_TYPE = "text/plain; charset=utf-8"
+
+
+def text_mapper(given: Mapping[str, str], schema: StreamSchema, where: str) -> SinkMapper:
+    """Events as Siddhi's text, or in the template. ConfigError for options that cannot be used."""
+    options = read_options(TextSinkOptions, given, where)
+    end = "\r\n" if "r" in options.new_line_character.replace("\r", "r") else "\n"
+    join = f"{end}{options.delimiter}{end}".encode().join
+    if not options.payload:
+        return SinkMapper(_CONTENT_TYPE, _Writer(schema, end), join)
+    template = Template(options.payload, schema, where, value_text)
+    grouped = options.event_grouping_enabled == "true"
+    return SinkMapper(_CONTENT_TYPE, by_row(template.fill, timed=True), join if grouped else join_lines)
+
+
+class _Writer:
+    """Writes a line for each attribute."""
+
+    def __init__(self, schema: StreamSchema, end: str) -> None:
+        self._attributes = schema.attributes
+        self._between = f",{end}"
+
+    def __call__(self, batch: pa.RecordBatch) -> list[bytes]:
+        return [self._event(row).encode() for row in text_rows(self._attributes, batch)]
+
+    def _event(self, row: tuple[str | None, ...]) -> str:
+        return self._between.join(
+            f'{name}:"{text}"'
+            if kind == "string" and text is not None
+            else f"{name}:{'null' if text is None else text}"
+            for (name, kind), text in zip(self._attributes, row, strict=True)
+        )

@@ -1,0 +1,1 @@
+"""The mappers of sources: bodies → record batches."""

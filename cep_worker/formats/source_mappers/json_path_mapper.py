@@ -1,0 +1,137 @@
+"""Events out of JSON of any shape: each attribute is what its path leads to, as `@attributes` of a source says.
+
+enclosing $.portfolio            {"portfolio": [{"stock": {"volume": 100, "company": {"symbol": "a"}}}, …]}
+symbol    stock.company.symbol                   └───────────────── one event ─────────────────────┘
+volume    stock.volume           symbol = 'a', volume = 100
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from cep_common.errors import ConfigError, InputError
+from cep_common.link_messages import StreamSchema
+from cep_worker.formats.rejections import EventsRefusedError, Misfit
+from cep_worker.formats.source_mappers.json_mapper import JSON_TYPES, JsonEvents, decoded, decoded_lines, text_of
+from query_plan.connectors.attribute_paths import by_attribute, refuse_transport, split_paths
+from query_plan.connectors.mappers import JsonSourceOptions
+from query_plan.connectors.options import read_options
+from siddhi.extensions.json.path import MISSING, JsonPath, PathError, json_path
+from siddhi.nesting import TOO_DEEP, nests_too_deeply
+
+WHOLE = "$"
+"""The path to all of a body."""
+
+
+@dataclass(frozen=True, slots=True)
+class JsonMapping:
+    """`enclosing` leads to an event or to a list of them, and `paths` from there to the value of each attribute.
+    Without paths attributes are found by their names."""
+
+    enclosing: str
+    paths: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class JsonFormat:
+    """JSON in which events stand as `mapping` says, or as JsonEvents expects them. `lenient` takes a missing attribute
+    for null."""
+
+    lenient: bool = False
+    mapping: JsonMapping | None = None
+
+    def reader(self, schema: StreamSchema, timestamp: str | None) -> JsonEvents | JsonPathEvents:
+        """What reads the events of `schema`. InputError when `timestamp` cannot hold their time."""
+        if self.mapping is None:
+            return JsonEvents(schema, timestamp, self.lenient)
+        return JsonPathEvents(self.mapping, schema, timestamp, self.lenient)
+
+
+def json_format(given: Mapping[str, str], schema: StreamSchema, where: str) -> JsonFormat:
+    """The format that the options of a mapper ask for. ConfigError for what cannot be used."""
+    paths, others = split_paths(given)
+    options = read_options(JsonSourceOptions, others, where)
+    mapping = json_mapping(paths, options.enclosing_element, schema, where)
+    return JsonFormat(options.fail_on_missing_attribute == "false", mapping)
+
+
+def json_mapping(given: Mapping[str, str], enclosing: str, schema: StreamSchema, where: str) -> JsonMapping | None:
+    """Where the events of `schema` stand by these paths below `enclosing`; None when they stand as JsonEvents expects
+    them. ConfigError for what is no path, and for attributes that are unknown or left out."""
+    if not given and enclosing == WHOLE:
+        return None
+    names = [name for name, _ in schema.attributes]
+    paths = by_attribute(given, names, where) if given else {}
+    for what, text in {"enclosing.element": enclosing, **paths}.items():
+        refuse_transport(what, text, where)
+        try:
+            json_path(text.strip())
+        except PathError as error:
+            raise ConfigError(f"{where}: {what}: {error}") from error
+    return JsonMapping(enclosing.strip(), tuple((name, paths[name].strip()) for name in names if name in paths))
+
+
+class JsonPathEvents:
+    """As JsonEvents, for events of which `mapping` says where they stand.
+
+    A value may also be a text that reads as its attribute's type; any value is taken for a string, as its JSON text if
+    it is none, and for an object.
+    """
+
+    def __init__(self, mapping: JsonMapping, schema: StreamSchema, timestamp_key: str | None, lenient: bool) -> None:
+        if mapping.paths and timestamp_key is not None and timestamp_key not in dict(schema.attributes):
+            raise InputError("wrong-timestamp", "with @attributes it must be one of them")
+        self._events = JsonEvents(schema, timestamp_key, lenient)
+        self._types = dict(schema.attributes)
+        self._mapping = mapping
+        self._enclosing = json_path(mapping.enclosing)
+        self._paths: dict[str, JsonPath] = {name: json_path(path) for name, path in mapping.paths}
+
+    def read(self, body: bytes, now_ms: int) -> pa.RecordBatch:
+        """The events of a JSON text. Raises EventsRefusedError."""
+        return self._events.convert(self._found(decoded(body), 0), now_ms)
+
+    def read_lines(self, body: bytes, now_ms: int, first_index: int = 0) -> pa.RecordBatch:
+        """The events of lines that are a JSON text each; problems are numbered from `first_index`. Raises
+        EventsRefusedError."""
+        events: list[Any] = []
+        for document in decoded_lines(body, first_index):
+            events += self._found(document, first_index + len(events))
+        return self._events.convert(events, now_ms, first_index)
+
+    def _found(self, document: Any, index: int) -> list[Any]:
+        """The events of a document, the first of which is number `index`, as JsonEvents expects them."""
+        if nests_too_deeply(document):
+            raise EventsRefusedError("broken-json", f"in the body {TOO_DEEP}", [Misfit(index, "", TOO_DEEP)])
+        enclosed: Any = self._enclosing.read(document)
+        if enclosed is MISSING or enclosed is None:
+            problem = f"has nothing at {self._mapping.enclosing}"
+            raise EventsRefusedError("bad-events", f"the body {problem}", [Misfit(index, "", problem)])
+        events = enclosed if isinstance(enclosed, list) else [enclosed]
+        return [self._mapped(event) for event in events] if self._paths else events
+
+    def _mapped(self, event: Any) -> Any:
+        if not isinstance(event, dict | list):
+            return event  # no path leads into it, and it is refused
+        found = ((name, path.read(event)) for name, path in self._paths.items())
+        return {name: _as_type(self._types[name], value) for name, value in found if value is not MISSING}
+
+
+def _as_type(kind: str, value: Any) -> Any:
+    """`value` as JsonEvents expects one of type `kind`; what cannot be one stays, and is refused there."""
+    if value is None:
+        return None
+    if kind == "object":
+        return base64.b64encode(msgspec.json.encode(value)).decode()
+    if kind == "string" or not isinstance(value, str):
+        return text_of(kind, value)
+    try:
+        return msgspec.convert(value, JSON_TYPES[kind], strict=False)
+    except msgspec.ValidationError:
+        return value

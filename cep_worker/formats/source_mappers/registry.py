@@ -1,0 +1,68 @@
+"""The mappers that `@map` of a source may name, and what they have in common.
+
+options of @map ──▶ format (plain data) ──▶ reader of a stream's events ──▶ body → record batch
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol, runtime_checkable
+
+import pyarrow as pa
+
+from cep_common.errors import ConfigError
+from cep_common.link_messages import StreamSchema
+from cep_common.messages import Connector
+from cep_worker.formats import key_values
+from cep_worker.formats.source_mappers.csv_mapper import csv_format
+from cep_worker.formats.source_mappers.json_path_mapper import json_format
+from cep_worker.formats.source_mappers.text_mapper import text_format
+from cep_worker.formats.source_mappers.xml_mapper import xml_format
+
+DEFAULT = "json"
+
+
+class EventReader(Protocol):
+    """Reads bodies of one format for one stream. Any thread may call it."""
+
+    def read(self, body: bytes, now_ms: int) -> pa.RecordBatch:
+        """The events of `body`; those without a time are of `now_ms`. Raises EventsRefusedError when one of them does
+        not fit, or `body` is not of the format."""
+
+
+@runtime_checkable
+class LineReader(EventReader, Protocol):
+    """Reads also bodies of which each line stands for itself, in pieces."""
+
+    def read_lines(self, body: bytes, now_ms: int, first_index: int = 0) -> pa.RecordBatch:
+        """The events of whole lines; problems are numbered from `first_index`. Raises EventsRefusedError."""
+
+
+class SourceFormat(Protocol):
+    """How the bodies of a source are written: plain data, which is hashable and compares by value."""
+
+    def reader(self, schema: StreamSchema, timestamp: str | None) -> EventReader:
+        """What reads the events of `schema`, with the time in `timestamp`. InputError when that cannot hold it."""
+
+    def __hash__(self) -> int: ...
+
+
+MakeFormat = Callable[[Mapping[str, str], StreamSchema, str], SourceFormat]
+
+SOURCE_MAPPERS: dict[str, MakeFormat] = {
+    "csv": csv_format,
+    "json": json_format,
+    "text": text_format,
+    "xml": xml_format,
+}
+
+
+def source_format(connector: Connector, schema: StreamSchema, where: str) -> SourceFormat:
+    """The format that the mapper of `connector` asks for. ConfigError, which says `where`, for what cannot be used."""
+    kind = DEFAULT if connector.mapper in ("", "passThrough") else connector.mapper
+    if kind not in SOURCE_MAPPERS:
+        known = ", ".join(SOURCE_MAPPERS)
+        if kind == key_values.NAME:
+            raise ConfigError(f"{where}: {kind} is for sources inMemory, which get no texts; known here: {known}")
+        raise ConfigError(f"{where}: unknown type of mapper {connector.mapper}; known for sources: {known}")
+    return SOURCE_MAPPERS[kind](connector.mapper_options, schema, where)

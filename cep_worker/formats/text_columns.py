@@ -1,0 +1,158 @@
+"""Columns of texts → record batches: what CSV, XML and text bodies have in common once they are taken apart.
+
+A text is read as Java reads it. Whole columns go through Arrow; only one that has something unusual in it is looked at
+again, value by value, to read what Arrow does not or to say what is wrong.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cep_common.errors import InputError
+from cep_common.link_messages import StreamSchema
+from cep_worker.formats.event_times import WRONG_TIME, strange_times, usual_timestamp
+from cep_worker.formats.object_values import WRONG_OBJECT, is_readable
+from cep_worker.formats.rejections import MOST_DETAILS, Misfit, events_refused
+from siddhi.column_names import TIMESTAMP
+from siddhi.engine.java_text import parse_floating, parse_integer
+from topology.frames import ARROW_TYPES, CURRENT, arrow_schema
+
+_FLOATING = r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+_PLAIN = {"int": r"^-?[0-9]{1,10}$", "long": r"^-?[0-9]{1,19}$", "float": _FLOATING, "double": _FLOATING}
+"""Texts that Arrow reads as Java does."""
+_BITS = {"int": 32, "long": 64}
+_LONGEST_NUMBER = 1_000
+"""More characters than any number needs; longer texts take time to read."""
+_LARGEST_FLOAT = 3.4028235677973366e38
+_BLANKS = "".join(map(chr, range(0x21)))
+_MOST_SHOWN = 40
+
+
+class TextColumns:
+    """Makes batches of `schema` of texts, a column for each attribute.
+
+    `timestamp` is the attribute that holds the event's time; None: `_timestamp` if that is an attribute of type long,
+    and events are of now in which it is null, or else events are of now. InputError when it is no such attribute.
+    """
+
+    def __init__(self, schema: StreamSchema, timestamp: str | None = None) -> None:
+        types = dict(schema.attributes)
+        named = timestamp or usual_timestamp(schema)
+        if timestamp is not None and timestamp not in types:
+            raise InputError("wrong-timestamp", f"{timestamp} is no attribute; with this mapper it must be one")
+        if named in types and types[named] not in ("int", "long"):
+            raise InputError("wrong-timestamp", f"{named} is {types[named]}; a timestamp must be long or int")
+        self._schema = schema
+        self._arrow_schema = arrow_schema(schema)
+        self._time = named if named in types else None
+
+    def batch(self, columns: Sequence[pa.Array], now_ms: int, misfits: Sequence[Misfit] = ()) -> pa.RecordBatch:
+        """The events whose attributes stand in `columns`, strings of one length, in the order of the attributes.
+        EventsRefusedError for values that do not fit, and when there are `misfits` already."""
+        found = list(misfits)
+        arrays = []
+        for (name, kind), texts in zip(self._schema.attributes, columns, strict=True):
+            array, problems = read_column(kind, texts)
+            arrays.append(array)
+            found += [Misfit(row, name, problem) for row, problem in problems]
+        count = len(columns[0])
+        times = self._times(arrays, count, now_ms, found)
+        if found:
+            place = {name: position for position, (name, _) in enumerate(self._schema.attributes)}
+            found.sort(key=lambda misfit: (misfit.index, place.get(misfit.attribute, -1)))
+            raise events_refused(self._schema.stream, found, max(count, found[-1].index + 1))
+        kinds = pa.array(np.full(count, CURRENT, np.int8))
+        return pa.RecordBatch.from_arrays([times, kinds, *arrays], schema=self._arrow_schema)
+
+    def _times(self, arrays: list[pa.Array], count: int, now_ms: int, found: list[Misfit]) -> pa.Array:
+        """The time of each event; where it is missing, `found` gets the misfits."""
+        if self._time is None:
+            return pa.array(np.full(count, now_ms, np.int64))
+        times = arrays[[name for name, _ in self._schema.attributes].index(self._time)].cast(pa.int64())
+        if self._time != TIMESTAMP and len(found) < MOST_DETAILS:
+            told = {misfit.index for misfit in found}
+            nulls = np.flatnonzero(times.is_null().to_numpy(zero_copy_only=False))
+            rows = [row for row in nulls if row not in told][:MOST_DETAILS]
+            found += [Misfit(int(row), self._time, "is the event's timestamp and may not be null") for row in rows]
+        found += [Misfit(row, self._time, WRONG_TIME) for row in strange_times(times, MOST_DETAILS)]
+        return times.fill_null(now_ms)
+
+
+def read_column(kind: str, texts: pa.Array) -> tuple[pa.Array, list[tuple[int, str]]]:
+    """The values of type `kind` that `texts` tell, and what is wrong in which rows, which are null: up to a hundred;
+    what follows the last of these is null, too."""
+    wanted = ARROW_TYPES[kind]
+    if kind == "string":
+        return texts.cast(wanted), []
+    plain = _PLAIN.get(kind)
+    if plain is not None and pc.all(pc.match_substring_regex(texts, plain)).as_py() is not False:
+        try:
+            values = texts.cast(wanted)
+        except pa.ArrowInvalid:
+            pass  # out of range
+        else:
+            if kind in _BITS or not pc.any(pc.is_inf(values)).as_py():
+                return values, []
+    values, problems = [], []
+    for row, text in enumerate(texts.to_pylist()):
+        try:
+            values.append(None if text is None else _read_value(kind, text))
+        except ValueError as problem:
+            values.append(None)
+            problems.append((row, str(problem)))
+            if len(problems) >= MOST_DETAILS:  # nobody wants to read more
+                values += [None] * (len(texts) - len(values))
+                break
+    return pa.array(values, wanted), problems
+
+
+def _read_value(kind: str, text: str) -> Any:
+    """The value that `text` tells. ValueError says what is wrong."""
+    if kind == "object":
+        return _read_object(text)
+    stripped = text.strip(_BLANKS)
+    if kind == "bool":
+        if stripped.lower() in ("true", "false"):
+            return stripped.lower() == "true"
+    elif len(stripped) <= _LONGEST_NUMBER:
+        number = _read_integer(kind, stripped) if kind in _BITS else _read_floating(kind, stripped)
+        if number is not None:
+            return number
+    shown = text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"
+    raise ValueError(f"must be {kind}, not {shown!r}")
+
+
+def _read_integer(kind: str, text: str) -> int | None:
+    number = parse_integer(text, _BITS[kind])
+    if number is None and text.lstrip("+-").isdecimal() and len(text) - len(text.lstrip("+-")) <= 1:
+        raise ValueError(f"is out of the range of {kind}")
+    return number
+
+
+def _read_floating(kind: str, text: str) -> float | None:
+    try:
+        number = parse_floating(text)
+    except OverflowError:  # as a hexadecimal number
+        raise ValueError(f"is out of the range of {kind}") from None
+    if number is None or text.endswith(("NaN", "Infinity")):
+        return number
+    if abs(number) == float("inf") or (kind == "float" and abs(number) >= _LARGEST_FLOAT):
+        raise ValueError(f"is out of the range of {kind}")
+    return number
+
+
+def _read_object(text: str) -> bytes:
+    try:
+        value = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        raise ValueError(WRONG_OBJECT) from None
+    if not is_readable(value):
+        raise ValueError(WRONG_OBJECT)
+    return value

@@ -1,0 +1,1 @@
+"""The worker's HTTP servers and REST interface."""

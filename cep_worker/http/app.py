@@ -1,0 +1,409 @@
+"""The HTTP front of a worker: events in, streams and health out. Views parse, ask the gateway, answer.
+
+Every error is JSON: `{"code": …, "message": …, "details": [{"index": …, "attribute": …, "problem": …}]}`.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import re
+from collections.abc import Hashable, Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import IO, Any, Protocol
+
+import msgspec
+import pyarrow as pa
+from flask import Flask, Response, current_app, request
+from werkzeug.exceptions import HTTPException
+
+from cep_common.errors import InputError, UnauthorisedError
+from cep_common.health import add_health_routes
+from cep_common.ids import SUPER_TENANT, PlanKey, parse_tenant
+from cep_common.link_messages import StreamSchema
+from cep_common.metric_families import Metrics
+from cep_common.security.access import Permission, is_granted
+from cep_common.security.web import Gate, answer_for, callers_tenant, guard, shown_token
+from cep_worker.failed_events.service import MOST_SHOWN, Choice, ErrorDesk
+from cep_worker.failed_events.store import UNAVAILABLE
+from cep_worker.formats.rejections import EventsRefusedError
+from cep_worker.formats.source_mappers.json_path_mapper import JsonFormat
+from cep_worker.formats.source_mappers.registry import EventReader, LineReader, SourceFormat
+from cep_worker.formats.transport_properties import body_schema, with_properties
+from cep_worker.http.permissions import CALLS
+from cep_worker.http.request_bodies import body_stream
+from cep_worker.plans.streams import EventStream, StreamDirectory
+from cep_worker.runtime.prometheus import worker_metrics
+from cep_worker.runtime.worker_metrics import WorkerFigures
+from cep_worker.serving.orphaned_events import UNAVAILABLE as ASIDE_UNAVAILABLE
+from cep_worker.serving.orphaned_events import UNKNOWN_ID, AsideDesk
+from topology.frames import concatenate
+
+logger = logging.getLogger(__name__)
+
+CHUNK_BYTES = 1_048_576
+"""NDJSON is read in pieces of about this size."""
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+LONGEST_LIMIT = len(str(MOST_SHOWN))
+
+NDJSON = frozenset({"application/x-ndjson", "application/ndjson", "application/jsonl"})
+STATUS = {
+    "unknown-stream": 404,
+    "unknown-path": 404,
+    "unknown-plan": 404,
+    "cross-site": 403,
+    "too-large": 413,
+    "unsupported-encoding": 415,
+    "over-limit": 429,
+    "no-room": 503,
+    "leaving": 503,
+    "inactive": 503,
+    "starting": 503,
+    UNAVAILABLE: 503,
+    UNKNOWN_ID: 404,
+    ASIDE_UNAVAILABLE: 503,
+    "cannot-restore": 409,
+}
+"""Refusals that are not simply 400."""
+
+
+PLAIN_JSON = JsonFormat()
+
+SOURCE_PATH = re.compile(r"(?P<before>(?:t/(?P<tenant>-?[0-9]{1,9})/)?)(?P<plan>[^/]+)/(?P<stream>[^/]+)", re.ASCII)
+"""Where sources without a `receiver.url` listen."""
+
+
+@dataclass(frozen=True, slots=True)
+class HttpSource:
+    """A path that takes the events of one stream; the headers `properties` are attributes that bodies do not have, by
+    (attribute, header)."""
+
+    source: Hashable
+    stream: EventStream
+    timestamp_key: str | None = None
+    form: SourceFormat = PLAIN_JSON
+    properties: tuple[tuple[str, str], ...] = ()
+
+    def body(self) -> StreamSchema:
+        """What bodies have of the stream."""
+        return body_schema(self.stream.schema, self.properties) if self.properties else self.stream.schema
+
+
+class Gateway(Protocol):
+    """What the HTTP front may ask of the worker; every method may be called from any thread."""
+
+    def imported(self) -> StreamDirectory:
+        """The event streams that take events now."""
+
+    def submit(self, source: Hashable, stream: EventStream, batch: pa.RecordBatch) -> Future[None]:
+        """Offers `batch` to the stream's inflows."""
+
+    def http_source(self, path: str) -> HttpSource | None:
+        """The source that is declared for `path`, if any."""
+
+    def plan_key(self, tenant: int, name: str) -> PlanKey:
+        """The plan that has the name now. InputError `unknown-plan` for a name that a plan had before."""
+
+    def error_desk(self) -> ErrorDesk:
+        """Where failed events are looked at, replayed and discarded."""
+
+    def aside_desk(self) -> AsideDesk:
+        """Where it is looked at what was set aside, as its plan is missing."""
+
+    def limit_wait_ms(self, tenant: int) -> int:
+        """How long the tenant has to wait, since it has sent more events than it may; 0 when it need not."""
+
+    def now_ms(self) -> int:
+        """The worker's clock."""
+
+    def leaving(self) -> bool:
+        """True when no more events are taken."""
+
+    def health(self) -> dict[str, Any]:
+        """How the worker is, for monitoring."""
+
+    def not_live(self) -> str:
+        """Return why the worker should be restarted, or ""."""
+
+    def not_ready(self) -> str:
+        """Return why the worker cannot serve plans now, or ""."""
+
+    def figures(self) -> WorkerFigures:
+        """What the worker has done, for its metrics."""
+
+
+class _RoomError(InputError):
+    """There was no room for a request's events in time; it may come again after `retry_after_s` seconds."""
+
+    def __init__(self, reason_code: str, message: str, retry_after_s: int = 1) -> None:
+        super().__init__(reason_code, message)
+        self.retry_after_s = retry_after_s
+
+
+def create_app(gateway: Gateway, body_bytes: int, wait_ms: int, gate: Gate) -> Flask:
+    """The worker's HTTP interface; the built-in server and sources on ports of their own all serve it. Every request
+    passes `gate`."""
+    app = Flask("cep_worker", static_folder=None)
+    app.config["MAX_CONTENT_LENGTH"] = body_bytes
+    guard(app, gate, CALLS, _refused)
+    app.before_request(_refuse_pages)
+
+    @app.post("/events/<path:name>")
+    def post_events(name: str) -> Response:
+        _known_parameters("timestamp", "tenant")
+        tenant = _tenant()
+        stream = gateway.imported().resolve(name, tenant)
+        return _accept(gateway, HttpSource(("http", tenant, name), stream, request.args.get("timestamp")), wait_ms)
+
+    @app.get("/streams")
+    def get_streams() -> Response:
+        return _json({"streams": [_described(stream) for stream in gateway.imported().event_streams(_tenant())]})
+
+    @app.get("/streams/<path:name>")
+    def get_stream(name: str) -> Response:
+        return _json(_described(gateway.imported().resolve(name, _tenant())))
+
+    @app.get("/health")
+    def get_health() -> Response:
+        """Strangers learn that the worker is up, and nothing else; the rest is of all tenants."""
+        health = gateway.health()
+        return _json(health if _sees_system(gate) else {"status": health["status"]})
+
+    add_health_routes(app, gateway.not_live, gateway.not_ready)
+    _kept_routes(app, gateway)
+    metrics = Metrics(lambda: worker_metrics(gateway.figures()))
+
+    @app.get("/metrics")
+    def get_metrics() -> Response:
+        text, content_type = metrics.scrape(request.headers.get("Accept", ""))
+        return Response(text, content_type=content_type)
+
+    @app.post("/<path:path>")
+    def post_source(path: str) -> Response:
+        _known_parameters()
+        source = gateway.http_source(f"{request.environ['cep.address']}/{path}")
+        if source is None:
+            raise InputError("unknown-path", _nothing_at(gateway.imported(), path))
+        answer_for(source.stream.tenant())
+        return _accept(gateway, source, wait_ms)
+
+    app.register_error_handler(UnauthorisedError, lambda error: _refused(403, error.code, error.message))
+    app.register_error_handler(InputError, _refusal)
+    app.register_error_handler(HTTPException, _http_error)
+    app.register_error_handler(Exception, _failure)
+    return app
+
+
+def _kept_routes(app: Flask, gateway: Gateway) -> None:
+    """What is kept of events that cannot go on: failed ones, and those of plans that are missing."""
+
+    @app.get("/errors")
+    def get_errors() -> Response:
+        _known_parameters("tenant", "plan", "id", "limit")
+        plan = _plan(gateway, request.args.get("plan", ""), request.args.get("id", ""))
+        return _json(gateway.error_desk().listed(plan, _limit()))
+
+    @app.post("/errors/replay")
+    def replay_errors() -> Response:
+        chosen = _choice()
+        return _json(gateway.error_desk().replay(_plan(gateway, chosen.plan, chosen.id), chosen))
+
+    @app.post("/errors/discard")
+    def discard_errors() -> Response:
+        chosen = _choice()
+        return _json({"discarded": gateway.error_desk().discard(_plan(gateway, chosen.plan, chosen.id), chosen)})
+
+    @app.get("/wal")
+    def get_wal() -> Response:
+        _known_parameters("tenant")
+        return _json({"entries": gateway.aside_desk().listed(_tenant())})
+
+    @app.post("/wal/<id_>/restore")
+    def restore_wal(id_: str) -> Response:
+        _refuse_cross_site()
+        return _json(gateway.aside_desk().restore(_tenant(), id_))
+
+    @app.post("/wal/<id_>/discard")
+    def discard_wal(id_: str) -> Response:
+        _refuse_cross_site()
+        return _json(gateway.aside_desk().discard(_tenant(), id_))
+
+
+def _accept(gateway: Gateway, source: HttpSource, wait_ms: int) -> Response:
+    """All events of the request are taken, or none."""
+    if gateway.leaving():
+        raise _RoomError("leaving", "the worker is leaving; send the events to another one or again later")
+    reader = _reader(source.form, source.body(), source.timestamp_key)
+    body = body_stream(request, current_app.config["MAX_CONTENT_LENGTH"])
+    if request.mimetype in NDJSON and isinstance(reader, LineReader):
+        batch = _read_lines(reader, body, gateway.now_ms())
+    else:
+        batch = reader.read(body.read(), gateway.now_ms())
+    if source.properties:
+        batch = with_properties(batch, source.stream.schema, source.properties, request.headers.get)
+    if batch.num_rows:
+        _submit(gateway, source, batch, wait_ms)
+    return _json({"accepted": batch.num_rows}, 202)
+
+
+def _submit(gateway: Gateway, source: HttpSource, batch: pa.RecordBatch, wait_ms: int) -> None:
+    tenant = source.stream.tenant()
+    if (limited_ms := gateway.limit_wait_ms(tenant)) > wait_ms:  # it would keep others from this thread, in vain
+        raise _over_limit(tenant, limited_ms)
+    taken = gateway.submit(source.source, source.stream, batch)
+    try:
+        taken.result(timeout=wait_ms / 1000)
+    except TimeoutError:
+        if taken.cancel():
+            if limited_ms := gateway.limit_wait_ms(tenant):
+                raise _over_limit(tenant, limited_ms) from None
+            message = f"{source.stream.schema.stream} is busy; send the events again"
+            raise _RoomError("no-room", message) from None
+        taken.result()  # taken in this very moment
+
+
+def _over_limit(tenant: int, limited_ms: int) -> _RoomError:
+    message = f"tenant {tenant} sends more events than it may; send these again later"
+    return _RoomError("over-limit", message, math.ceil(limited_ms / 1_000))
+
+
+def _read_lines(reader: LineReader, body: IO[bytes], now_ms: int) -> pa.RecordBatch:
+    batches: list[pa.RecordBatch] = []
+    count = 0
+    for chunk in _line_chunks(body):
+        batches.append(reader.read_lines(chunk, now_ms, first_index=count))
+        count += batches[-1].num_rows
+    return concatenate(batches) if batches else reader.read(b"[]", now_ms)
+
+
+def _line_chunks(body: IO[bytes]) -> Iterator[bytes]:
+    """The body in pieces that end where lines end."""
+    rest = b""
+    while piece := body.read(CHUNK_BYTES):
+        whole, separator, rest = (rest + piece).rpartition(b"\n")
+        if separator:
+            yield whole
+    if rest.strip():
+        yield rest
+
+
+@lru_cache(maxsize=256)
+def _reader(form: SourceFormat, schema: StreamSchema, timestamp_key: str | None) -> EventReader:
+    return form.reader(schema, timestamp_key)
+
+
+def _sees_system(gate: Gate) -> bool:
+    """Return whether who asks may see what belongs to all tenants."""
+    if not gate.needs_token():
+        return True
+    principal = gate.principal(shown_token())
+    return principal is not None and is_granted(principal, Permission.SEE_SYSTEM)
+
+
+def _tenant() -> int:
+    """Whose streams are meant: the query parameter or header `tenant`, else those of who asks."""
+    written = request.args.get("tenant") or request.headers.get("tenant")
+    try:
+        return callers_tenant() if written is None else parse_tenant(written)
+    except ValueError as error:
+        raise InputError("unknown-tenant", str(error)) from error
+
+
+def _plan(gateway: Gateway, name: str, plan_id: str) -> PlanKey:
+    """The plan of the request's tenant: that of `plan_id` where one is told, else the one that has the name now."""
+    tenant = _tenant()
+    return PlanKey(tenant, name, plan_id) if plan_id else gateway.plan_key(tenant, name)
+
+
+def _nothing_at(imported: StreamDirectory, path: str) -> str:
+    """Why no source takes what is posted to `path`, and which one does where its plan was renamed."""
+    nothing = f"nothing takes events at /{path}"
+    found = SOURCE_PATH.fullmatch(path)
+    if found is not None:
+        tenant = int(found["tenant"] or SUPER_TENANT)
+        if present := imported.present_name(tenant, found["plan"]):
+            return f"{nothing}: plan {found['plan']} was renamed, post to /{found['before']}{present}/{found['stream']}"
+    return f"{nothing}; streams take them at /events/<stream>"
+
+
+def _refuse_cross_site() -> None:
+    _known_parameters("tenant")
+    if "Origin" in request.headers or request.headers.get("Sec-Fetch-Site", "none") != "none":
+        raise InputError("cross-site", "pages in browsers do not replay or discard here; the manager's console does")
+
+
+def _choice() -> Choice:
+    _refuse_cross_site()
+    try:
+        return msgspec.json.decode(request.get_data(cache=False), type=Choice)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        wanted = '{"plan": …, "ids": […]}, or "all": true for the ids'
+        raise InputError("bad-request", f"the body must be {wanted}: {error}") from error
+
+
+def _refuse_pages() -> None:
+    """Any page in a browser on this host could send events in its visitor's name; browsers say where requests come
+    from. A token is no page's unless somebody gave it to the page."""
+    shown = request.authorization
+    if request.method in SAFE_METHODS or (shown is not None and shown.type == "bearer"):
+        return
+    if "Origin" in request.headers or request.headers.get("Sec-Fetch-Site", "none") != "none":
+        raise InputError("cross-site", "pages in browsers send nothing here; use a program, or show a token as bearer")
+
+
+def _limit() -> int:
+    written = request.args.get("limit", str(MOST_SHOWN))
+    limit = int(written) if written.isascii() and written.isdecimal() and len(written) <= LONGEST_LIMIT else 0
+    if not 1 <= limit <= MOST_SHOWN:
+        raise InputError("bad-request", f"limit must be a number from 1 to {MOST_SHOWN}")
+    return limit
+
+
+def _known_parameters(*known: str) -> None:
+    for name in request.args:
+        if name not in known:
+            hint = f"known: {', '.join(known)}" if known else "there are none here"
+            raise InputError("unknown-parameter", f"unknown parameter {name[:40]}; {hint}")
+
+
+def _described(stream: EventStream) -> dict[str, Any]:
+    return {
+        "stream": stream.schema.stream,
+        "attributes": [{"name": name, "type": kind} for name, kind in stream.schema.attributes],
+        "plans": [{"tenant": m.key.tenant, "plan": m.key.plan, "stream": m.binding.stream} for m in stream.members],
+    }
+
+
+def _json(value: Any, status: int = 200) -> Response:
+    return Response(msgspec.json.encode(value), status, mimetype="application/json")
+
+
+def _refused(status: int, code: str, message: str) -> Response:
+    return _json({"code": code, "message": message, "details": []}, status)
+
+
+def _refusal(error: InputError) -> Response:
+    details = error.details if isinstance(error, EventsRefusedError) else ()
+    body = {"code": error.reason_code, "message": error.message, "details": details}
+    response = _json(body, STATUS.get(error.reason_code, 400))
+    if response.status_code in (429, 503):
+        response.headers["Retry-After"] = str(error.retry_after_s if isinstance(error, _RoomError) else 1)
+    return response
+
+
+def _http_error(error: HTTPException) -> Response:
+    status = error.code or 500
+    code = "too-large" if status == 413 else (error.name or "error").lower().replace(" ", "-")
+    response = _json({"code": code, "message": error.description or "", "details": []}, status)
+    valid_methods = getattr(error, "valid_methods", None)
+    if valid_methods:
+        response.headers["Allow"] = ", ".join(valid_methods)
+    return response
+
+
+def _failure(error: Exception) -> Response:
+    logger.error("request failed: path=%s", request.path, exc_info=error)
+    message = "the worker failed to handle the request; its log says more"
+    return _json({"code": "failed", "message": message, "details": []}, 500)

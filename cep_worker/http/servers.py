@@ -1,0 +1,89 @@
+"""The HTTP servers of a worker: the built-in one, and one for each further address that sources name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from cep_common.errors import ConfigError
+from cep_common.security.config import ServerSecurity
+from cep_common.security.web import Gate
+from cep_common.web_server import WebServer, WsgiApp
+from cep_worker.config import HttpConfig
+from cep_worker.http.app import HttpSource
+
+Address = tuple[str, int]
+
+
+class HttpFronts:
+    """Paths and the sources behind them. Changed by the reactor's thread, read by those of the servers."""
+
+    def __init__(self, config: HttpConfig, security: ServerSecurity, gate: Gate) -> None:
+        self._config = config
+        self._security = security
+        self._gate = gate
+        self._app: WsgiApp | None = None
+        self._servers: dict[Address, WebServer] = {}
+        self._sources: dict[str, HttpSource] = {}
+
+    def open(self, app: WsgiApp) -> None:
+        """The built-in server serves `app`; so will the others. Raises PortInUseError."""
+        self._app = app
+        self._serve((self._config.host, self._config.port))
+
+    def source(self, path: str) -> HttpSource | None:
+        """The source at `path` (`host:port/path`)."""
+        return self._sources.get(path)
+
+    def add(self, address: Address, path: str, source: HttpSource) -> None:
+        """`source` gets what is posted to `path` at `address`. ConfigError when the path is taken, PortInUseError when
+        the address is, and ConfigError when it is beyond loopback and nobody needs a token."""
+        name = _name(address, path)
+        if name in self._sources or (path + "/").startswith("/events/"):
+            raise ConfigError(f"the path {path} at {address[0]}:{address[1]} is taken already; choose another one")
+        self._serve(address)
+        self._sources[name] = source
+
+    def replace(self, address: Address, path: str, source: HttpSource) -> None:
+        """The path has another source from now on."""
+        self._sources[_name(address, path)] = source
+
+    def remove(self, address: Address, path: str) -> None:
+        """The path takes no more events; its server goes on when it is the built-in one or has other paths."""
+        del self._sources[_name(address, path)]
+        built_in = address == (self._config.host, self._config.port)
+        if not built_in and not any(name.startswith(_name(address, "/")) for name in self._sources):
+            self._servers.pop(address).stop()
+
+    def close(self) -> None:
+        """All servers are closed."""
+        for server in self._servers.values():
+            server.stop()
+        self._servers.clear()
+
+    def _serve(self, address: Address) -> None:
+        if address in self._servers or self._app is None:
+            return
+        host, port = address
+        self._gate.refuse_open_host(host, "a source's address")
+        app, config = _addressed(self._app, address), self._config
+        keys = "http.port (and http.host), or a source's receiver.url,"
+        admit = self._gate.admit_body
+        server = WebServer(app, host, port, config.threads, config.body_bytes, self._security, keys, admit)
+        server.start()
+        self._servers[address] = server
+
+
+def _name(address: Address, path: str) -> str:
+    return f"{address[0]}:{address[1]}{path}"
+
+
+def _addressed(app: WsgiApp, address: Address) -> WsgiApp:
+    """`app`, told at which of the worker's addresses a request came in."""
+    text = f"{address[0]}:{address[1]}"
+
+    def addressed(environ: dict[str, Any], start_response: Callable[..., Any]) -> Any:
+        environ["cep.address"] = text
+        return app(environ, start_response)
+
+    return addressed

@@ -1,0 +1,157 @@
+"""What a link has yet to carry: in memory here, in a log as well in `cep_worker.inflows.logged_backlog`."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from cep_common.link_messages import Data
+from cep_worker.inflows.batching import ReadyFrame, WaitingBatch, WaitingQueue
+from cep_worker.storage.records import Origin
+from topology.frames import decode_batch
+from topology.link import PendingFrame
+
+
+class Backlog(Protocol):
+    """Batches of one stream, in order, from their acceptance until their link's server has taken them over. False when
+    nothing is to be sent."""
+
+    @property
+    def log(self) -> str:
+        """The identity of the log from which it can be sent again; empty when there is none."""
+
+    @property
+    def problem(self) -> str:
+        """Why nothing can be accepted, or nothing."""
+
+    @property
+    def rows(self) -> int:
+        """Rows that have not been sent yet, or must be sent again."""
+
+    def __bool__(self) -> bool: ...
+
+    def has_room(self, linked: bool) -> bool:
+        """True when a batch may be accepted; `linked` while a link stands."""
+
+    def prepare(self, batch: pa.RecordBatch, body: Any, origin: Origin | None = None) -> Any:
+        """`batch` can be appended for certain, with its `origin` and the body that is given back: its Arrow IPC form,
+        or None when that is not needed. Raises SpoolFullError when it cannot now, BatchTooLargeError when it never
+        can."""
+
+    def append(self, waiting: WaitingBatch) -> None:
+        """The batch, for which there was room, is accepted."""
+
+    def fills(self, rows: int) -> bool:
+        """True when the next frame need not wait for more, up to `rows`."""
+
+    def take(self, most_rows: int) -> ReadyFrame | None:
+        """The next frame, of at most `most_rows` rows unless it is one batch or was sent before; None at the end."""
+
+    def resume(self, position: int, secures: bool, goes_back: bool = False, attempt: int = 0) -> None:
+        """A link has come to stand, whose server has taken the log up to `position`. It `secures` by itself what need
+        not be kept; otherwise what it acknowledges need not. One that `goes_back` wants what follows even where that
+        was secured. It is of the topology's attempt `attempt`."""
+
+    @property
+    def goes_alone(self) -> bool:
+        """The next frame is sent when nothing else is under way."""
+
+    def sent(self, sequence: int, frame: ReadyFrame) -> None:
+        """The frame that was taken last has gone over the link under this number."""
+
+    def acknowledged(self, sequence: int) -> None:
+        """Frames before `sequence` were taken over."""
+
+    def secure(self, position: int, unneeded: int) -> None:
+        """The newest checkpoint holds the log up to `position`; up to `unneeded` it need not be kept."""
+
+    def give_back(self, frames: Iterable[PendingFrame]) -> None:
+        """The link is gone; these frames went over it and were not acknowledged."""
+
+    def take_out(self) -> list[pa.RecordBatch]:
+        """Give all that was not taken over to the caller, in order, and keep nothing of it. No link is there."""
+
+    def tick(self, now_ms: int) -> None:
+        """Passes the time."""
+
+    def close(self) -> None:
+        """Nothing is accepted or sent any more."""
+
+
+class MemoryBacklog:
+    """Frames that were not taken over are sent again over the next link; a process that ends takes all along."""
+
+    log = ""
+    problem = ""
+
+    def __init__(self, most_rows: int, schema: pa.Schema) -> None:
+        self._most_rows = most_rows
+        self._schema = schema
+        self._waiting = WaitingQueue()
+        self._again: deque[ReadyFrame] = deque()
+
+    @property
+    def rows(self) -> int:
+        return self._waiting.rows + sum(frame.rows for frame in self._again)
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting or self._again)
+
+    def has_room(self, linked: bool) -> bool:
+        return self._waiting.rows < self._most_rows
+
+    def prepare(self, batch: pa.RecordBatch, body: Any, origin: Origin | None = None) -> Any:
+        return body
+
+    def append(self, waiting: WaitingBatch) -> None:
+        self._waiting.append(waiting)
+
+    def fills(self, rows: int) -> bool:
+        return bool(self._again) or self._waiting.rows >= rows
+
+    def take(self, most_rows: int) -> ReadyFrame | None:
+        if self._again:
+            return self._again.popleft()
+        return self._waiting.take(most_rows) if self._waiting else None
+
+    def resume(self, position: int, secures: bool, goes_back: bool = False, attempt: int = 0) -> None:
+        """What was not acknowledged is sent again, wherever the server is."""
+
+    @property
+    def goes_alone(self) -> bool:
+        return False
+
+    def sent(self, sequence: int, frame: ReadyFrame) -> None:
+        """The link remembers it."""
+
+    def acknowledged(self, sequence: int) -> None:
+        """The link has forgotten them."""
+
+    def secure(self, position: int, unneeded: int) -> None:
+        """Nothing is kept that could be forgotten."""
+
+    def give_back(self, frames: Iterable[PendingFrame]) -> None:
+        self._again.extendleft(reversed([frame_again(frame) for frame in frames if frame.bodies]))
+
+    def take_out(self) -> list[pa.RecordBatch]:
+        again = [decode_batch(frame.body, self._schema, frame.rows) for frame in self._again]
+        self._again.clear()
+        return [*again, *self._waiting.take_all()]
+
+    def tick(self, now_ms: int) -> None:
+        """Nothing changes with time."""
+
+    def close(self) -> None:
+        """There is nothing to be closed."""
+
+
+def frame_again(pending: PendingFrame) -> ReadyFrame:
+    """What must be sent again; `pending` is a data frame."""
+    message = pending.message
+    assert isinstance(message, Data)  # noqa: S101 - only data frames carry bodies
+    return ReadyFrame(
+        pending.bodies[0], pending.rows, message.watermark_ms, message.position, again=True, accepted=message.accepted
+    )

@@ -1,0 +1,104 @@
+"""Batches that wait to be sent: joined when they are small, passed through as they are when they are large."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from itertools import groupby
+from operator import attrgetter
+from typing import Any
+
+import pyarrow as pa
+
+from cep_worker.storage.records import Origin
+from topology.frames import concatenate, encode_batch
+
+JOINED_BYTES = 16 * 1024 * 1024
+"""Batches are joined up to so many bytes: a frame that is too large for the transport would break each link anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingBatch:
+    """A batch and, when it came in the very form in which it leaves, its Arrow IPC body. `watermark_ms` is, for a plan
+    under the system clock, when the batch was accepted. `position` is its place in the log, 0 when it is in none;
+    `origin` says where it came from, if it may come again."""
+
+    batch: pa.RecordBatch
+    body: Any = None
+    watermark_ms: int = 0
+    position: int = 0
+    origin: Origin | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyFrame:
+    """What leaves as one frame: an Arrow IPC body of `rows` rows, the watermark after them, and the place of the last
+    ones in the log (0: in none). `again` tells that it was sent before, over a link that broke. `accepted` says which
+    watermarks so many rows each had, unless all had the same."""
+
+    body: Any
+    rows: int
+    watermark_ms: int
+    position: int = 0
+    again: bool = False
+    accepted: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(slots=True)
+class WaitingQueue:
+    """Batches of one schema in order. `rows` counts all of them."""
+
+    rows: int = 0
+    _batches: deque[WaitingBatch] = field(default_factory=deque)
+
+    def __bool__(self) -> bool:
+        return bool(self._batches)
+
+    def append(self, waiting: WaitingBatch) -> None:
+        self._batches.append(waiting)
+        self.rows += waiting.batch.num_rows
+
+    def take(self, most_rows: int, last: int = 0) -> ReadyFrame:
+        """The next frame: as many whole batches as fit into `most_rows`, at least one, and none behind the position
+        `last` (0: any) is joined to it. A batch that goes alone keeps its body. The queue is not empty."""
+        first = self._batches.popleft()
+        taken = [first]
+        rows, size = first.batch.num_rows, first.batch.nbytes
+        while self._batches and rows + self._batches[0].batch.num_rows <= most_rows:
+            size += self._batches[0].batch.nbytes
+            if size > JOINED_BYTES:
+                break
+            if 0 < last < self._batches[0].position:
+                break
+            following = self._batches.popleft()
+            taken.append(following)
+            rows += following.batch.num_rows
+        self.rows -= rows
+        body = first.body
+        if len(taken) > 1 or body is None:
+            body = encode_batch(concatenate([waiting.batch for waiting in taken]))
+        return ReadyFrame(body, rows, taken[-1].watermark_ms, taken[-1].position, accepted=_runs(taken))
+
+    def drop(self, position: int) -> None:
+        """What stands in the log up to `position` does not wait any more."""
+        while self._batches and self._batches[0].position <= position:
+            self.rows -= self._batches.popleft().batch.num_rows
+
+    def take_all(self) -> list[pa.RecordBatch]:
+        """Give all batches, which do not wait any more."""
+        batches = [waiting.batch for waiting in self._batches if waiting.batch.num_rows]
+        self.clear()
+        return batches
+
+    def clear(self) -> None:
+        """Nothing waits any more."""
+        self._batches.clear()
+        self.rows = 0
+
+
+def _runs(batches: list[WaitingBatch]) -> tuple[tuple[int, int], ...]:
+    """How many rows in a row have which watermark; nothing when all have the same."""
+    if batches[0].watermark_ms == batches[-1].watermark_ms:
+        return ()
+    runs = groupby(batches, attrgetter("watermark_ms"))
+    return tuple((sum(waiting.batch.num_rows for waiting in run), time_ms) for time_ms, run in runs)

@@ -1,0 +1,323 @@
+"""An inflow: an imported stream of a plan, fed by any number of sources, sent to one receiver stage.
+
+What it takes is kept in a log on disk until the topology needs it no more, unless the plan is delivered at most once.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Hashable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import zmq
+
+from cep_common.ids import PlanKey
+from cep_common.link_messages import OpenLink, StreamSchema
+from cep_common.messages import DeployedPlan, EndpointAssigned, InflowReport, StreamBinding
+from cep_common.security.roles import Door
+from cep_worker.config import WorkerConfig
+from cep_worker.inflows.backlog import MemoryBacklog
+from cep_worker.inflows.logged_backlog import KeepFailed, LoggedBacklog
+from cep_worker.inflows.receiver_link import Outgoing, OutgoingLimits
+from cep_worker.inflows.wal.age import OldestAge
+from cep_worker.inflows.wal.errors import BatchTooLargeError, SpoolFullError
+from cep_worker.inflows.wal.identity import Former
+from cep_worker.inflows.wal.log import Log
+from cep_worker.inflows.watermarks import InflowWatermark
+from cep_worker.plans.event_trace import EventTrace
+from cep_worker.runtime.event_loop import Reactor
+from cep_worker.runtime.worker_metrics import SpoolFigures
+from cep_worker.storage.records import Origin
+from siddhi.column_names import TIMESTAMP
+from topology.conversion import attributes_of, conversion_problem, converted
+from topology.frames import arrow_schema
+from topology.link import NO_WATERMARK
+
+logger = logging.getLogger(__name__)
+
+
+class Inflow:
+    """Takes batches of its stream's schema from sources and carries them, with watermarks when event time drives the
+    plan, to the receiver stage that it is connected to. Belongs to the reactor's thread."""
+
+    def __init__(
+        self,
+        reactor: Reactor,
+        context: zmq.Context[zmq.Socket[bytes]],
+        plan: DeployedPlan,
+        binding: StreamBinding,
+        worker: str,
+        config: WorkerConfig,
+        log: Log | None,
+        changed: Callable[[], None],
+        room: Callable[[], None],
+        failed: KeepFailed,
+        now_ms: int,
+        wall_ms: Callable[[], int],
+    ) -> None:
+        """`log` is closed with the inflow. Accepted events that cannot go on are given to `failed`. `wall_ms` is the
+        time of day at which events are accepted."""
+        self._wall_ms = wall_ms
+        self.key: PlanKey = plan.key
+        self.epoch = plan.epoch
+        self.binding = binding
+        self.playback = plan.playback
+        self.logged = log is not None
+        self.trace = EventTrace(plan.key, binding, "before")
+        self._receiver = ""
+        """The receiver instance that was assigned last."""
+        self._log = log
+        self._oldest = OldestAge()
+        self._now_ms = now_ms
+        self._former = log.former(plan.epoch) if log is not None else ""
+        """That to which a link stood last in this epoch."""
+        self._watermark = InflowWatermark(config.inflow.idle_ms, config.inflow.out_of_order_ms, now_ms)
+        self._opened = False
+        """A link to a receiver has stood: until then nobody could wait for what comes here."""
+        limits = OutgoingLimits(config.inflow.batch_rows, config.inflow.frames_under_way, config.registry.connect_ms)
+        self._worker = worker
+        most_rows = config.inflow.waiting_rows
+        backlog = (
+            MemoryBacklog(most_rows, arrow_schema(self._schema()))
+            if log is None
+            else LoggedBacklog(log, most_rows, failed)
+        )
+        self._failed = failed
+        self._tell = changed
+        self._out = Outgoing(
+            reactor, context, Door.RECEIVER, self._opening(), backlog, limits, self._changed, room, wall_ms
+        )
+
+    @property
+    def needs_endpoint(self) -> bool:
+        """There is no link to a receiver, nor one in the making."""
+        return self._out.needs_endpoint
+
+    @property
+    def asks(self) -> bool:
+        """A receiver must be asked for: there is no link to one, or to one that does not answer."""
+        return self._out.asks
+
+    @property
+    def last_error(self) -> str:
+        """Why nothing more can be kept, or what a receiver refused last, or nothing."""
+        return self._out.problem or self._out.last_error
+
+    @property
+    def former(self) -> str:
+        """The receiver instance to which a link stood last in this epoch, or nothing: it has what was sent."""
+        return self._former
+
+    def has_room(self) -> bool:
+        """True when a batch may be prepared."""
+        return self._out.has_room()
+
+    def prepare(self, batch: pa.RecordBatch, body: Any, origin: Origin | None = None) -> Any:
+        """`batch`, of the inflow's schema, can be offered for certain, with its `origin` and the body that is given
+        back; `body` is its Arrow IPC form when there is one. The caller has asked `has_room`. Raises SpoolFullError
+        when it cannot now, BatchTooLargeError when it never can."""
+        return self._out.prepare(batch, body, origin) if batch.num_rows else body
+
+    def join(self, source: Hashable, now_ms: int) -> None:
+        """`source` may send from now on; until it has, its events are waited for."""
+        if self.playback:
+            self._watermark.join(source, now_ms)
+            self._promise()
+
+    def has_taken(self, origin: Origin) -> bool:
+        """The batch from there, or a later one, was taken before and need not be prepared; one that is delivered at
+        most once is not remembered."""
+        return self._log is not None and self._log.has_taken(origin)
+
+    def newest_of(self, source: bytes) -> int | None:
+        """The number of the newest batch that was taken from there; None when none is known."""
+        return self._log.newest_of(source) if self._log is not None else None
+
+    def pass_over(self, source: Hashable, batch: pa.RecordBatch, promised_ms: int, now_ms: int) -> None:
+        """`batch` was taken before: nothing but time goes on."""
+        if self.playback:
+            self._watermark.advance(source, newest_timestamp_ms(batch), promised_ms, now_ms)
+            self._promise()
+
+    def offer(
+        self,
+        source: Hashable,
+        batch: pa.RecordBatch,
+        body: Any,
+        promised_ms: int,
+        now_ms: int,
+        origin: Origin | None = None,
+    ) -> None:
+        """`batch`, which was prepared, is taken over; `source` promises later events to be of `promised_ms` or after
+        (`NO_WATERMARK`: it promises nothing). A batch that may come again has an `origin`."""
+        if self.playback:
+            self._watermark.advance(source, newest_timestamp_ms(batch), promised_ms, now_ms)
+            if batch.num_rows == 0:
+                self._promise()
+                return
+            watermark_ms = self._watermark.watermark_ms
+        elif batch.num_rows == 0:
+            return
+        else:
+            watermark_ms = self._wall_ms()
+        if self.trace.on:
+            self.trace.note(batch, now_ms)
+        self._out.offer(batch, body, watermark_ms, origin)
+
+    def pause(self, paused: bool) -> None:
+        """Send nothing into the topology while `paused`; what is accepted waits."""
+        self._out.pause(paused)
+
+    def rest(self, source: Hashable) -> None:
+        """`source` has nothing more to send for now."""
+        if self.playback:
+            self._watermark.rest(source)
+            self._promise()
+
+    def leave(self, source: Hashable) -> None:
+        """`source` is gone."""
+        if self.playback:
+            self._watermark.leave(source)
+            self._promise()
+
+    def connect(self, assigned: EndpointAssigned, now_ms: int) -> None:
+        """A link to the receiver instance that the manager has assigned is being opened, unless there is one that need
+        not be left for it."""
+        if not self._out.follows(assigned.attempt):
+            return
+        self._receiver = assigned.instance
+        self._out.connect(assigned.endpoint, now_ms, assigned.attempt)
+        if self.playback:
+            self._promise()
+
+    def rename(self, key: PlanKey) -> None:
+        """The plan is called as `key` says from now on; links and what waits are as before."""
+        self.key = key
+        self.trace = EventTrace(key, self.binding, "before")
+        if self._log is not None:
+            self._log.rename(key)
+
+    def take_epoch(self, plan: DeployedPlan, now_ms: int) -> None:
+        """The plan runs under another epoch: a new link is needed, waiting events are kept, event time begins anew."""
+        self.epoch = plan.epoch
+        self._former = ""
+        self._opened = False
+        self._out.reopen(self._opening())
+        if self.playback:
+            self._watermark.restart(now_ms)
+            self._promise()
+
+    def tick(self, now_ms: int) -> None:
+        """Passes the time: heartbeats, sources that have fallen silent."""
+        self._out.tick(now_ms)
+        self._now_ms = now_ms
+        if self._log is not None:
+            self._oldest.note(self._log.last_position, self._log.secured, now_ms)
+        if self.playback:
+            if not self._out.has_room():
+                self._watermark.hold(now_ms)
+            self._watermark.expire(now_ms)
+            self._promise()
+
+    def report(self) -> InflowReport:
+        """How it stands."""
+        connected = self._out.connected
+        return InflowReport(
+            stream=self.binding.stream,
+            connected=connected,
+            sent_events=self._out.sent_events,
+            waiting_events=self._out.waiting_rows,
+            receiver=self._receiver if connected else "",
+            under_way_rows=self._out.under_way_rows,
+            window_rows=self._out.window_rows,
+        )
+
+    def spool(self) -> SpoolFigures | None:
+        """How its log stands, if it has one."""
+        log = self._log
+        if log is None:
+            return None
+        return SpoolFigures(
+            stream=self.binding.stream,
+            size_bytes=log.size_bytes,
+            lost_events=log.lost_rows,
+            full=bool(log.problem),
+            maximum_bytes=log.maximum_bytes,
+            segments=log.segments,
+            oldest_ms=self._oldest.age_ms(self._now_ms),
+            problem=log.problem,
+            spare_bytes=log.spare_bytes,
+            set_aside_bytes=log.set_aside_bytes,
+            secured=log.secured >= log.last_position,
+        )
+
+    def drained(self) -> bool:
+        """Everything was sent and acknowledged."""
+        return self._out.drained()
+
+    def take_out(self) -> list[pa.RecordBatch]:
+        """End the link and give what it has not taken over to the caller, as far as it is in memory alone; a log
+        outlives the inflow."""
+        return self._out.take_out() if self._log is None else []
+
+    def give_up(self, reason: str) -> None:
+        """End the link and keep all that it has not taken over among the failed events: the stream is gone."""
+        for events in self._out.take_out():
+            if self._failed(events, reason) and self._log is not None:
+                self._log.note_lost(events.num_rows, "the stream is gone")
+
+    def adopt(self, events: pa.RecordBatch, now_ms: int) -> None:
+        """Take over events that were accepted for the stream when it had other attributes, or another delivery."""
+        problem = conversion_problem(attributes_of(events.schema), self.binding.attributes)
+        if problem:
+            self._failed(events, f"its stream was edited: {problem}")
+            return
+        batch = converted(events, self.binding.attributes)
+        try:
+            body = self.prepare(batch, None)
+        except (SpoolFullError, BatchTooLargeError) as error:
+            self._failed(events, error.message)
+        else:
+            self._out.offer(batch, body, NO_WATERMARK)
+
+    def close(self) -> None:
+        """The link and the log are closed; only what is in a log can still be sent one day."""
+        self._out.close()
+
+    def _changed(self) -> None:
+        if self._out.connected and not self._opened:
+            self._opened = True
+            if self.playback:
+                self._watermark.opened(self._now_ms)
+                self._promise()
+        if self._out.connected and self._former != self._receiver:
+            self._former = self._receiver
+            self._keep_former()
+        self._tell()
+
+    def _keep_former(self) -> None:
+        """The next process of this worker will ask for the same receiver."""
+        if self._log is not None:
+            try:
+                self._log.keep_former(Former(self.epoch, self._former))
+            except OSError as error:  # a full disk; what was sent may come twice if the worker dies now
+                logger.warning("the receiver cannot be noted: stream=%s reason=%s", self.binding.stream, error.strerror)
+
+    def _promise(self) -> None:
+        self._out.promise(self._watermark.watermark_ms, self._watermark.idle)
+
+    def _opening(self) -> OpenLink:
+        tells_time = not self.playback
+        return OpenLink(self._worker, (self._schema(),), self.key, self.epoch, tells_time=tells_time)
+
+    def _schema(self) -> StreamSchema:
+        return StreamSchema(self.binding.stream, self.binding.attributes)
+
+
+def newest_timestamp_ms(batch: pa.RecordBatch) -> int | None:
+    """The last time in `batch`, in milliseconds; None when it has no rows. `_timestamp` holds no nulls."""
+    if batch.num_rows == 0:
+        return None
+    return int(np.max(batch.column(TIMESTAMP).to_numpy(zero_copy_only=True)))

@@ -1,0 +1,336 @@
+"""What a link has yet to carry, in a log: nothing accepted is forgotten before the topology needs it no more.
+
+log   ─ secured ─│─ taken over, not secured ─│─ sent ─│─ waits in memory ─│─ waits on disk only ─▶ appended
+                 on disk                     with the link                 while the link is down,
+                                                                           or catching up afterwards
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import lru_cache
+from itertools import groupby
+from typing import Any
+
+import pyarrow as pa
+
+from cep_common.errors import DecodeError
+from cep_common.link_messages import StreamSchema
+from cep_worker.inflows.backlog import frame_again
+from cep_worker.inflows.batching import ReadyFrame, WaitingBatch, WaitingQueue
+from cep_worker.inflows.poison_pills import STRIKES, PoisonWatch
+from cep_worker.inflows.wal.errors import BatchTooLargeError, SpoolFullError
+from cep_worker.inflows.wal.log import Log
+from cep_worker.inflows.wal.reader import LogReader
+from cep_worker.storage.records import Origin, Record
+from topology.conversion import Attributes, attributes_of, conversion_problem, converted
+from topology.frames import arrow_schema, concatenate, decode_batch, encode_batch
+from topology.link import PendingFrame
+
+logger = logging.getLogger(__name__)
+
+KeepFailed = Callable[[pa.RecordBatch, str], int]
+"""Keeps events for that reason where people find them; gives how many could not be kept."""
+
+ACCEPTED_SHARE = 2
+"""While what waits on disk is being sent, one event is accepted for so many that leave: it becomes less and less, and
+sources are slowed rather than stopped."""
+
+
+class LoggedBacklog:
+    """A `Backlog` that outlives the process. At most `most_rows` rows wait in memory; as many as the log can hold wait
+    on disk while no link stands. Belongs to the log's thread."""
+
+    def __init__(self, log: Log, most_rows: int, failed: KeepFailed) -> None:
+        """`failed` keeps events that were accepted with other attributes and cannot have those of the stream now."""
+        self._log = log
+        self._most_rows = most_rows
+        self._keep_failed = failed
+        self._failed_to = log.failed_to()
+        self._again: deque[ReadyFrame] = deque()
+        self._waiting = WaitingQueue()
+        self._before = log.secured
+        """What is at hand (`_again`, then `_waiting`) follows this position …"""
+        self._at_hand = log.secured
+        """… and ends here; the rest waits on disk only."""
+        self._disk_rows = log.rows_waiting()
+        self._reader: LogReader | None = None
+        self._credit = 0
+        """Rows that may be accepted while what waits on disk is being sent."""
+        self._sent: deque[tuple[int, int]] = deque()
+        """Sequence number and position of frames under way."""
+        self._taken_over = log.secured
+        self._furthest = log.secured
+        self._secures = False
+        self._watch = PoisonWatch()
+        self._given_up = log.given_up()
+
+    @property
+    def log(self) -> str:
+        return self._log.identity.log
+
+    @property
+    def problem(self) -> str:
+        return self._log.problem
+
+    @property
+    def rows(self) -> int:
+        return self._disk_rows + self._waiting.rows + sum(frame.rows for frame in self._again)
+
+    def __bool__(self) -> bool:
+        return bool(self._again or self._waiting or self._behind())
+
+    def has_room(self, linked: bool) -> bool:
+        if self._log.problem:
+            return False
+        if not linked:
+            return True
+        return self._credit > 0 if self._behind() else self._waiting.rows < self._most_rows
+
+    def prepare(self, batch: pa.RecordBatch, body: Any, origin: Origin | None = None) -> Any:
+        body = encode_batch(batch) if body is None else body
+        self._log.reserve(memoryview(body).nbytes, origin)
+        return body
+
+    def append(self, waiting: WaitingBatch) -> None:
+        stays_on_disk = self._behind() or self._waiting.rows >= self._most_rows
+        rows = waiting.batch.num_rows
+        length = memoryview(waiting.body).nbytes
+        position = self._log.append(waiting.body, length, rows, waiting.watermark_ms, waiting.origin)
+        if stays_on_disk:
+            self._disk_rows += rows
+            self._credit -= rows
+        else:
+            self._waiting.append(WaitingBatch(waiting.batch, waiting.body, waiting.watermark_ms, position))
+            self._at_hand = position
+
+    def fills(self, rows: int) -> bool:
+        return bool(self._again) or self._waiting.rows >= rows or self._behind()
+
+    def take(self, most_rows: int) -> ReadyFrame | None:
+        if self._again:
+            frame = self._again.popleft()
+        else:
+            self._read(most_rows)
+            if not self._waiting:
+                return None
+            frame = self._waiting.take(1 if self.goes_alone else most_rows, self._watch.next_zone(self._before))
+        self._before = frame.position
+        if self._behind():
+            self._credit = min(self._credit + frame.rows // ACCEPTED_SHARE, self._most_rows)
+        if frame.position <= self._furthest:
+            return replace(frame, again=True)
+        self._furthest = frame.position
+        return frame
+
+    @property
+    def goes_alone(self) -> bool:
+        return self._watch.goes_alone(self._before)
+
+    def resume(self, position: int, secures: bool, goes_back: bool = False, attempt: int = 0) -> None:
+        self._secures = secures
+        self._sent.clear()
+        position = self._go_back(position) if goes_back else max(position, self._log.secured)
+        self._taken_over = position
+        self._credit = 0
+        if poison := self._watch.link_stands(position, attempt):
+            self._give_up(poison)
+        if self._watch.zones:
+            self._go_to(position)  # what was joined into one frame goes one by one now
+            return
+        while self._again and self._again[0].position <= position:
+            self._before = self._again.popleft().position
+        if not self._again:
+            self._waiting.drop(position)
+            self._before = max(self._before, min(position, self._at_hand))
+        if self._before != position:
+            self._go_to(position)
+
+    def _go_back(self, position: int) -> int:
+        """Return where the server goes on that begins from a checkpoint, which need not be the newest."""
+        log = self._log
+        if position < log.secured:
+            text = "events are sent again, the newest checkpoint could not be used: stream=%s from=%d to=%d"
+            logger.warning(text, log.identity.stream, max(position, log.unneeded), log.secured)
+        if position < log.unneeded:
+            # How many events those positions held is not known any more: some were lost, which must not go unnoticed.
+            self._unreadable(1, "they were held by checkpoints alone, which cannot be read", "before the log's first")
+        return max(position, log.unneeded)
+
+    def sent(self, sequence: int, frame: ReadyFrame) -> None:
+        if frame.position:
+            self._sent.append((sequence, frame.position))
+
+    def acknowledged(self, sequence: int) -> None:
+        before = self._taken_over
+        while self._sent and self._sent[0][0] < sequence:
+            self._taken_over = self._sent.popleft()[1]
+        if self._taken_over > before and not self._secures:
+            self._log.secure(self._taken_over)
+
+    def secure(self, position: int, unneeded: int) -> None:
+        self._log.secure(position, unneeded)
+
+    def give_back(self, frames: Iterable[PendingFrame]) -> None:
+        again = [frame_again(frame) for frame in frames if frame.bodies]
+        self._watch.link_lost([frame.position for frame in again if frame.position], self._taken_over)
+        self._again.extendleft(reversed([frame for frame in again if frame.position]))
+        self._sent.clear()
+        self._before = self._taken_over
+
+    def take_out(self) -> list[pa.RecordBatch]:
+        self._go_to(max(self._taken_over, self._log.secured))
+        batches: list[pa.RecordBatch] = []
+        for record in self._reader.records() if self._reader is not None else ():
+            schema = _schema(self._log.identity.attributes_at(record.position))
+            try:
+                batches.append(decode_batch(record.body, schema, record.rows))
+            except DecodeError as error:
+                self._unreadable(record.rows, error.message, "records without sense", record.position)
+        self._stop_reading()
+        self._before = self._at_hand = self._log.last_position
+        self._disk_rows = 0
+        self._log.secure(self._log.last_position)
+        return batches
+
+    def tick(self, now_ms: int) -> None:
+        self._log.tick(now_ms)
+
+    def close(self) -> None:
+        self._stop_reading()
+        self._log.close()
+
+    def _behind(self) -> bool:
+        """Something waits on disk only."""
+        return self._at_hand < self._log.last_position
+
+    def _go_to(self, position: int) -> None:
+        """What follows `position` is to be sent, and read from the disk for it."""
+        self._again.clear()
+        self._waiting.clear()
+        self._stop_reading()
+        self._before = self._at_hand = position
+        self._disk_rows = 0
+        if self._behind():
+            self._reader = self._log.reader(position, self._missing)
+            self._disk_rows = self._reader.rows_left(self._log.rows_ever)
+
+    def _read(self, rows: int) -> None:
+        """Takes from the disk until `rows` rows are at hand, or nothing is left there."""
+        while self._waiting.rows < rows and self._behind():
+            if self._reader is None:
+                self._reader = self._log.reader(self._at_hand, self._missing)
+            records = self._reader.read()
+            failed: list[pa.RecordBatch] = []
+            for record in records:
+                self._disk_rows -= record.rows
+                try:
+                    waiting = self._converted(record, failed)
+                except DecodeError as error:
+                    self._unreadable(record.rows, error.message, "records without sense", record.position)
+                    continue
+                self._waiting.append(waiting)
+            self._at_hand = records[-1].position if records else self._log.last_position
+            if failed:
+                self._fail(failed, self._at_hand)
+                break  # the store is a disk's: the next turn goes on
+        if not self._behind():
+            self._stop_reading()
+            if self._disk_rows:
+                self._unreadable(
+                    self._disk_rows, "they are not in the files of the log", f"up to {self._log.last_position}"
+                )
+                self._disk_rows = 0
+
+    def _converted(self, record: Record, failed: list[pa.RecordBatch]) -> WaitingBatch:
+        """The record's events as the stream has them now. In place of those that cannot be so, which are added to
+        `failed`, a batch without rows goes on, so that their position is secured. Raises DecodeError."""
+        had, has = self._log.identity.attributes_at(record.position), self._log.identity.attributes
+        if record.position in self._given_up:
+            return WaitingBatch(_nothing(has), None, record.watermark_ms, record.position)
+        batch = decode_batch(record.body, _schema(had), record.rows)
+        if had == has:
+            return WaitingBatch(batch, record.body, record.watermark_ms, record.position)
+        problem = conversion_problem(had, has)
+        if not problem:
+            return WaitingBatch(converted(batch, has), None, record.watermark_ms, record.position)
+        if record.position > self._failed_to:
+            failed.append(batch)
+        return WaitingBatch(_nothing(has), None, record.watermark_ms, record.position)
+
+    def _give_up(self, position: int) -> None:
+        """The record at `position`, which ends its topology each time, is not sent any more: its event goes to the
+        failed events, of several each stands in a record of its own again."""
+        log = self._log
+        end = log.last_position
+        reader = log.reader(position - 1)
+        found = [record for record in reader.read() if record.position == position]
+        reader.close()
+        had = log.identity.attributes_at(position)
+        try:
+            events = [decode_batch(record.body, _schema(had), record.rows) for record in found]
+        except DecodeError:
+            events = []  # who reads the log tells of it
+        for batch in events:
+            alone = 0
+            if batch.num_rows > 1 and not conversion_problem(had, log.identity.attributes):
+                alone = self._append_again(converted(batch, log.identity.attributes), found[0].watermark_ms)
+            if alone < batch.num_rows:
+                text = f"poison: the topology ended {STRIKES} times while it worked on this alone"
+                lost = self._keep_failed(batch.slice(alone), text)
+                if lost:
+                    log.note_lost(lost, f"given up at {position}")
+            logger.error("events end their topology: stream=%s position=%d given_up=%d one_by_one=%d",
+                         log.identity.stream, position, batch.num_rows - alone, alone)  # fmt: skip
+        self._given_up |= {position}
+        log.note_given_up(self._given_up)
+        self._watch.given_up((end, log.last_position) if log.last_position > end else None)
+
+    def _append_again(self, batch: pa.RecordBatch, watermark_ms: int) -> int:
+        """Append each event of `batch` by itself; return how many had room."""
+        for row in range(batch.num_rows):
+            body = encode_batch(batch.slice(row, 1))
+            length = memoryview(body).nbytes
+            try:
+                self._log.reserve(length)
+            except (SpoolFullError, BatchTooLargeError):
+                return int(row)
+            self._log.append(body, length, 1, watermark_ms)
+        return int(batch.num_rows)
+
+    def _fail(self, events: list[pa.RecordBatch], position: int) -> None:
+        """Keep events that cannot be converted as failed ones, those of the same attributes together."""
+        now = self._log.identity.attributes
+        for schema, alike in groupby(events, key=lambda batch: batch.schema):
+            batch = concatenate(list(alike))
+            lost = self._keep_failed(batch, f"its stream was edited: {conversion_problem(attributes_of(schema), now)}")
+            if lost:
+                self._log.note_lost(lost, f"failed before {position}")
+        self._failed_to = position
+        self._log.note_failed(position)
+
+    def _unreadable(self, rows: int, reason: str, place: str, position: int = 0) -> None:
+        self._log.note_lost(rows, place, position)
+        stream = self._log.identity.stream
+        logger.error("accepted events lost, they cannot be read: stream=%s events=%d reason=%s", stream, rows, reason)
+
+    def _stop_reading(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+
+    def _missing(self, rows: int) -> None:
+        self._disk_rows = max(0, self._disk_rows - rows)
+
+
+def _nothing(attributes: Attributes) -> pa.RecordBatch:
+    """A batch without rows, so that the position of what is not sent is secured."""
+    return pa.RecordBatch.from_pylist([], schema=_schema(attributes))
+
+
+@lru_cache(maxsize=64)
+def _schema(attributes: Attributes) -> pa.Schema:
+    return arrow_schema(StreamSchema("", attributes))

@@ -1,0 +1,396 @@
+"""One stream on its way over a link that is replaced when it breaks; its backlog says what is sent again then."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import zmq
+
+from cep_common.ids import Endpoint
+from cep_common.link_messages import OpenLink
+from cep_common.paced_log import PacedLog
+from cep_common.security.roles import Door
+from cep_worker.inflows.backlog import Backlog
+from cep_worker.inflows.batching import ReadyFrame, WaitingBatch
+from cep_worker.runtime.event_loop import Reactor
+from cep_worker.storage.records import Origin
+from topology.frames import arrow_schema, encode_batch
+from topology.link import NO_WATERMARK
+from topology.link_sender import LinkSender, LinkState
+
+logger = logging.getLogger(__name__)
+paced_logger = PacedLog(logger)
+
+
+@dataclass(frozen=True, slots=True)
+class OutgoingLimits:
+    """Small batches are joined up to `batch_rows`. While `frames_under_way` are unacknowledged
+    only full frames leave at once, others wait for the next tick: under load small batches grow rather than pile up in
+    the peer, which may need later watermarks to let go of what it holds. A link not opened in `connect_ms` is left."""
+
+    batch_rows: int
+    frames_under_way: int
+    connect_ms: int
+
+
+ALONE_MS = 1_000
+"""How long a frame that goes alone is waited for before the next one goes."""
+SET_MS = 1_000
+"""A clock that goes on by so much more or less than the monotonic time was set."""
+STALLED_MS = 2_000
+"""A full window from which the server has taken nothing for so long: what is accepted goes to the log meanwhile."""
+
+
+class Outgoing:
+    """Sends batches of one stream, in order. Belongs to the reactor's thread.
+
+    Where the opening `tells_time`, batches have the time at which they were accepted for their watermark, by the clock
+    `wall_ms`, and the server learns when nothing waits any more.
+
+    `changed` is called when the link comes to stand or breaks, `room` when there is room after there was none.
+    """
+
+    def __init__(
+        self,
+        reactor: Reactor,
+        context: zmq.Context[zmq.Socket[bytes]],
+        door: Door,
+        opening: OpenLink,
+        backlog: Backlog,
+        limits: OutgoingLimits,
+        changed: Callable[[], None],
+        room: Callable[[], None],
+        wall_ms: Callable[[], int],
+    ) -> None:
+        self._reactor = reactor
+        self._context = context
+        self._door = door
+        self.opening = msgspec.structs.replace(opening, log=backlog.log)
+        self._stream = opening.streams[0]
+        self._backlog = backlog
+        self._limits = limits
+        self._changed = changed
+        self._room = room
+        self._wall_ms = wall_ms
+        self._asked_ms = 0
+        """The time of day at which the present link was asked for."""
+        self._ahead_ms = 0
+        """How far the clock of the link's server is ahead, as far as that is certain."""
+        self._ticked_ms = 0
+        self._alone_ms: int | None = None
+        """Since when the frame that was sent alone is under way."""
+        self._offset_ms: int | None = None
+        """This side's time of day less the monotonic time."""
+        self._full_since: tuple[int, int] | None = None
+        """Since when the window is full, and with which oldest frame."""
+        self._stalled = False
+        self._paused = False
+        self._link: LinkSender | None = None
+        self._connected_ms = 0
+        self._watermark_ms = NO_WATERMARK
+        self._sent_watermark_ms = NO_WATERMARK
+        self._resting = opening.tells_time
+        self._told_resting = False
+        self.sent_events = 0
+        self.last_error = ""
+
+    @property
+    def connected(self) -> bool:
+        """The link stands."""
+        return self._link is not None and self._link.state is LinkState.OPEN
+
+    @property
+    def needs_endpoint(self) -> bool:
+        """There is no link, nor one in the making: `connect` should be called."""
+        return self._link is None
+
+    @property
+    def asks(self) -> bool:
+        """The manager is to be asked where to connect to: `needs_endpoint`, or the link's server does not answer."""
+        return self._link is None or (self.connected and self._link.silent)
+
+    def follows(self, attempt: int) -> bool:
+        """`connect` should be called with the endpoint of the topology's attempt `attempt`: a server that does not
+        answer is left for that of a later attempt, and for no other; it may only be busy."""
+        return self._link is None or (self.asks and attempt > self.opening.attempt)
+
+    @property
+    def waiting_rows(self) -> int:
+        """Rows that have not been sent yet, or must be sent again."""
+        return self._backlog.rows
+
+    @property
+    def under_way_rows(self) -> int:
+        """Rows that were sent over the link and are not acknowledged."""
+        return 0 if self._link is None else self._link.outbox.in_flight_rows
+
+    @property
+    def window_rows(self) -> int:
+        """So many rows may be under way; 0 without a link."""
+        return 0 if self._link is None else self._link.outbox.window_rows or 0
+
+    @property
+    def problem(self) -> str:
+        """Why nothing can be taken now, or nothing."""
+        return self._backlog.problem
+
+    @property
+    def peer(self) -> str:
+        """The address that the link goes to, or nothing."""
+        return "" if self._link is None else f"{self._link.endpoint.host}:{self._link.endpoint.port}"
+
+    def has_room(self) -> bool:
+        """True when a batch may be prepared."""
+        return self._backlog.has_room(self.connected and not self._stalled and not self._paused)
+
+    def prepare(self, batch: pa.RecordBatch, body: Any = None, origin: Origin | None = None) -> Any:
+        """`batch` (of the stream's schema) can be offered for certain, with its `origin` and the body that is given
+        back; `body` is its Arrow IPC form when there is one. The caller has asked `has_room`. Raises SpoolFullError
+        when it cannot now, BatchTooLargeError when it never can."""
+        return self._backlog.prepare(batch, body, origin)
+
+    def offer(
+        self,
+        batch: pa.RecordBatch,
+        body: Any = None,
+        watermark_ms: int = NO_WATERMARK,
+        origin: Origin | None = None,
+    ) -> None:
+        """`batch`, which was prepared, is accepted and leaves as soon as the link lets it; one that may come again has
+        an `origin`."""
+        self._resting = self.opening.tells_time
+        self._told_resting = False
+        self._watermark_ms = max(self._watermark_ms, watermark_ms)
+        self._backlog.append(WaitingBatch(batch, body, self._watermark_ms, origin=origin))
+        self._reactor.defer(self.pump)
+
+    def promise(self, watermark_ms: int, resting: bool) -> None:
+        """Later events are of `watermark_ms` or after; `resting` means that nobody need wait for them."""
+        self._watermark_ms = max(self._watermark_ms, watermark_ms)
+        self._resting = resting
+        if not resting:
+            self._told_resting = False
+        self._reactor.defer(self.pump)
+
+    def connect(self, endpoint: Endpoint, now_ms: int, attempt: int = 0) -> None:
+        """A link to `endpoint`, of the topology's attempt `attempt`, is being opened in place of the former one."""
+        self._leave()
+        self.opening = msgspec.structs.replace(self.opening, attempt=attempt)
+        self._connected_ms = now_ms
+        self._asked_ms = self._wall_ms()
+        self._link = LinkSender(self._context, self._door, endpoint, self.opening, now_ms, patient=False)
+        for socket in self._link.sockets:
+            self._reactor.watch(socket, self._handle)
+
+    def pause(self, paused: bool) -> None:
+        """Send nothing while `paused`; what is accepted goes to the backlog as far as that can hold it."""
+        if paused != self._paused:
+            self._paused = paused
+            self._room()
+            self._reactor.defer(self.pump)
+
+    def reopen(self, opening: OpenLink) -> None:
+        """The stream is sent under another epoch from now on: the link is left, the backlog kept, what was promised
+        forgotten."""
+        self._leave()
+        self.opening = msgspec.structs.replace(opening, log=self._backlog.log)
+        if not opening.tells_time:
+            self._watermark_ms = NO_WATERMARK
+        self._resting = opening.tells_time
+        self._changed()
+
+    def pump(self, now_ms: int) -> None:
+        """Sends what should leave at once."""
+        self._send_waiting(self._limits.frames_under_way)
+
+    def tick(self, now_ms: int) -> None:
+        """Beats, sends what was held back to be joined, and notices a link that does not come to stand."""
+        self._ticked_ms = now_ms
+        self._backlog.tick(now_ms)
+        self._note_clock(now_ms)
+        link = self._link
+        if link is None:
+            return
+        link.tick(now_ms)
+        if link.state is LinkState.CONNECTING and now_ms - self._connected_ms > self._limits.connect_ms:
+            paced_logger.problem(
+                self._stream.stream, "link not opened in time: stream=%s peer=%s", self._stream.stream, self.peer
+            )
+            self._leave()
+            self._changed()
+            return
+        self._look(link)
+        self._send_waiting(None)
+        self._note_stall(now_ms)
+
+    def drained(self) -> bool:
+        """Everything was sent and acknowledged."""
+        return not self._backlog and (self._link is None or not self._link.outbox.pending)
+
+    def take_out(self) -> list[pa.RecordBatch]:
+        """Leave the link and give what it has not taken over to the caller, in order."""
+        self._leave()
+        return self._backlog.take_out()
+
+    def close(self) -> None:
+        """The link is closed in order, and the backlog with it."""
+        self._leave()
+        self._backlog.close()
+
+    def _send_waiting(self, most_frames: int | None) -> None:
+        """Sends as far as the link has room; beyond `most_frames` under way only full frames."""
+        link = self._link
+        if link is None or self._paused:
+            return
+        was_full = not self.has_room()
+        while link.has_room() and self._backlog:
+            if self._backlog.goes_alone and self._awaits_answer(link):
+                break
+            waits = most_frames is not None and len(link.outbox.pending) >= most_frames
+            if waits and not self._backlog.fills(self._limits.batch_rows):
+                break
+            frame = self._backlog.take(self._limits.batch_rows)
+            if frame is None:
+                break
+            self._backlog.sent(self._send(link, frame), frame)
+            if not frame.again:
+                self.sent_events += frame.rows
+        if link.has_room() and not self._backlog:
+            self._tell_time(link)
+        if was_full and self.has_room():
+            self._room()
+
+    def _send(self, link: LinkSender, frame: ReadyFrame) -> int:
+        self._sent_watermark_ms = max(self._sent_watermark_ms, frame.watermark_ms)
+        to, position = self._stream.stream, frame.position
+        if not self.opening.tells_time:
+            return link.send(to, frame.body, frame.rows, frame.watermark_ms, position)
+        self._told_resting = self._is_caught_up(link, frame.rows)
+        return link.send(
+            to, frame.body, frame.rows, frame.watermark_ms, position,
+            accepted=frame.accepted, ahead_ms=self._ahead_ms, caught_up=self._told_resting,
+        )  # fmt: skip
+
+    def _awaits_answer(self, link: LinkSender) -> bool:
+        """Whether what is under way must be acknowledged first; not for long, as it may wait for what follows."""
+        if not link.outbox.pending:
+            self._alone_ms = None
+            return False
+        if self._alone_ms is None:
+            self._alone_ms = self._ticked_ms
+        if self._ticked_ms - self._alone_ms < ALONE_MS:
+            return True
+        self._alone_ms = self._ticked_ms
+        return False
+
+    def _is_caught_up(self, link: LinkSender, rows: int) -> bool:
+        """Whether nothing waits once `rows` more are under way, and what comes next can leave at once."""
+        outbox, window_rows = link.outbox, link.outbox.window_rows or 0
+        leaves = outbox.in_flight_rows + rows < window_rows and len(outbox.pending) + 1 < self._limits.frames_under_way
+        return leaves and not self._backlog
+
+    def _tell_time(self, link: LinkSender) -> None:
+        """A watermark that has risen without events travels in a batch of no rows."""
+        if self.opening.tells_time:
+            if not self._told_resting and self._is_caught_up(link, 0):
+                link.mark_idle()
+                self._told_resting = True
+            return
+        if self._watermark_ms > self._sent_watermark_ms:
+            empty = pa.RecordBatch.from_pylist([], schema=arrow_schema(self._stream))
+            self._send(link, ReadyFrame(encode_batch(empty), 0, self._watermark_ms))
+        if self._resting and not self._told_resting:
+            link.mark_idle()
+            self._told_resting = True
+
+    def _note_clock(self, monotonic_ms: int) -> None:
+        """Where this side's clock has been set, the server's is ahead by that much less."""
+        offset_ms, before_ms = self._wall_ms() - monotonic_ms, self._offset_ms
+        self._offset_ms = offset_ms
+        if before_ms is not None and abs(offset_ms - before_ms) > SET_MS:
+            self._ahead_ms -= offset_ms - before_ms
+
+    def _handle(self, now_ms: int) -> None:
+        link = self._link
+        if link is None:
+            return
+        before = link.state
+        was_full = not self.has_room()
+        link.handle()
+        if link.state is LinkState.OPEN and before is not LinkState.OPEN:
+            self._backlog.resume(link.position, link.secures, link.goes_back, self.opening.attempt)
+            self._ahead_ms = clock_ahead_ms(self._asked_ms, self._wall_ms(), link.server_ms)
+            self.last_error = ""
+            logger.info("link stands: stream=%s peer=%s", self._stream.stream, self.peer)
+            self._changed()
+        self._note_progress(link)
+        self._look(link)
+        if was_full and self.has_room():
+            self._room()
+        self._reactor.defer(self.pump)
+
+    def _note_stall(self, now_ms: int) -> None:
+        """While the server takes nothing, events are accepted as far as the log can hold them."""
+        link = self._link
+        if link is None or link.has_room() or not link.outbox.pending:
+            self._full_since, self._stalled = None, False
+            return
+        oldest = link.outbox.pending[0].sequence
+        if self._full_since is None or self._full_since[1] != oldest:
+            self._full_since, self._stalled = (now_ms, oldest), False
+        elif not self._stalled and now_ms - self._full_since[0] >= STALLED_MS:
+            self._stalled = True
+            self._room()
+
+    def _note_progress(self, link: LinkSender) -> None:
+        """Tells the backlog what the server has taken over and secured."""
+        pending = link.outbox.pending
+        self._backlog.acknowledged(pending[0].sequence if pending else link.outbox.next_sequence)
+        if link.secured:
+            self._backlog.secure(link.secured, link.unneeded)
+
+    def _look(self, link: LinkSender) -> None:
+        """Notes refusals and leaves a link that does not stand any more."""
+        for refusal in link.refusals:
+            if refusal.code == "stale-epoch":  # the topology was started anew: the manager knows where
+                logger.info("link refused: stream=%s peer=%s code=%s", self._stream.stream, self.peer, refusal.code)
+                continue
+            self.last_error = f"{self.peer} refused {self._stream.stream}: {refusal.code}: {refusal.reason}"
+            paced_logger.problem(self._stream.stream, "link refused: stream=%s peer=%s code=%s reason=%s",
+                          self._stream.stream, self.peer, refusal.code, refusal.reason,
+                          level=logging.ERROR)  # fmt: skip
+        link.refusals.clear()
+        if link.state in (LinkState.LOST, LinkState.REFUSED):
+            level = logging.WARNING if link.outbox.window_rows is not None else logging.INFO  # it never stood
+            text = "link %s: stream=%s peer=%s"
+            paced_logger.problem(
+                self._stream.stream, text, link.state.value, self._stream.stream, self.peer, level=level
+            )
+            self._leave()
+            self._changed()
+
+    def _leave(self) -> None:
+        """Closes the link; its unacknowledged frames are part of the backlog again."""
+        link = self._link
+        if link is None:
+            return
+        self._link = None
+        self._told_resting = False
+        self._sent_watermark_ms = NO_WATERMARK
+        self._backlog.give_back(link.unacknowledged())
+        for socket in link.sockets:
+            self._reactor.unwatch(socket)
+        link.close()
+
+
+def clock_ahead_ms(asked_ms: int, answered_ms: int, server_ms: int) -> int:
+    """How far a server's clock is certainly ahead (negative: behind), that showed `server_ms` at some time between a
+    question and its answer; 0 where both clocks may be the same."""
+    if not server_ms or asked_ms <= server_ms <= answered_ms:
+        return 0
+    return server_ms - (answered_ms if server_ms > answered_ms else asked_ms)

@@ -1,0 +1,50 @@
+"""What a log has taken of batches that may come again: the newest of each source of them, so that none counts twice.
+
+A record tells where its batch came from, and the first record of each segment what came before it
+(`cep_worker.storage.records`): so all is known from the last segment, and is as safe as the batches themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from cep_worker.storage.records import Origin
+
+MOST_SOURCES = 4_096
+"""So many sources are known, those of which something came last; what comes again of others counts twice. Each run of
+a plan that feeds this one has some, and does not come again once it is over."""
+
+
+class Origins:
+    """Belongs to the log's thread."""
+
+    def __init__(self) -> None:
+        self._newest: dict[bytes, int] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._newest)
+
+    def has(self, origin: Origin) -> bool:
+        """The log has taken the batch, or a later one of its source."""
+        newest = self._newest.get(origin.source)
+        return newest is not None and origin.number <= newest
+
+    def newest_of(self, source: bytes) -> int | None:
+        """Return the number of the newest batch of the source; None when nothing of it is known."""
+        return self._newest.get(source)
+
+    def note(self, origin: Origin) -> None:
+        """The log has taken the batch, which is newer than all of its source."""
+        self._newest.pop(origin.source, None)
+        self._newest[origin.source] = origin.number
+        if len(self._newest) > MOST_SOURCES:
+            del self._newest[next(iter(self._newest))]
+
+    def note_all(self, origins: Iterable[Origin]) -> None:
+        """As `note`, one after the other."""
+        for origin in origins:
+            self.note(origin)
+
+    def newest(self) -> tuple[Origin, ...]:
+        """The newest batch of each source, of which something came last at the end."""
+        return tuple(Origin(source, number) for source, number in self._newest.items())

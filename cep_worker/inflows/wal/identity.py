@@ -1,0 +1,138 @@
+"""What a log is, and who got its events last, in files beside its segments."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection
+from pathlib import Path
+
+import msgspec
+
+from cep_common.ids import PlanKey
+from cep_common.messages import StreamBinding
+from cep_worker.storage.checked_json import read_sealed, write_sealed
+
+IDENTITY_FILE = "log.json"
+FORMER_FILE = "receiver.json"
+BEGUN_FILE = "begun.json"
+FAILED_FILE = "failed.json"
+GIVEN_UP_FILE = "given_up.json"
+
+
+class Earlier(msgspec.Struct, frozen=True):
+    """Events up to position `last` that are not of an earlier part have these `attributes`."""
+
+    last: int
+    attributes: tuple[tuple[str, str], ...]
+
+
+class Identity(msgspec.Struct, frozen=True):
+    """`log` is drawn by chance when the log is made; `attributes` are those of its newest events, as (name, type), and
+    `earlier` tells of those that came before the plan gave its stream others, oldest first. `plan` is the name that the
+    plan had then, `plan_id` what tells it from others (see `PlanKey`), `deployed_ms` when it was deployed first, 0: not
+    known."""
+
+    log: str
+    tenant: int
+    plan: str
+    stream: str
+    attributes: tuple[tuple[str, str], ...]
+    format: int = 1
+    earlier: tuple[Earlier, ...] = ()
+    plan_id: str = ""
+    deployed_ms: int = 0
+
+    def key(self) -> PlanKey:
+        """Return the plan under the name that it had when the log was made."""
+        return PlanKey(self.tenant, self.plan, self.plan_id)
+
+    def attributes_at(self, position: int) -> tuple[tuple[str, str], ...]:
+        """Return the attributes of the events at that position."""
+        return next((one.attributes for one in self.earlier if position <= one.last), self.attributes)
+
+
+class Former(msgspec.Struct, frozen=True):
+    """The receiver instance to which the worker was linked last, in `epoch`: it alone knows all that it was sent."""
+
+    epoch: int
+    receiver: str
+
+
+class Begun(msgspec.Struct, frozen=True):
+    """Positions from `position` on may have been given out."""
+
+    position: int
+
+
+class Failed(msgspec.Struct, frozen=True):
+    """Events up to `position` that cannot be converted are with the failed events."""
+
+    position: int
+
+
+class GivenUp(msgspec.Struct, frozen=True):
+    """Records at these `positions` are not sent any more: they are with the failed events, or stand again behind."""
+
+    positions: tuple[int, ...]
+
+
+def new_identity(key: PlanKey, binding: StreamBinding, deployed_ms: int = 0, log: str = "") -> Identity:
+    """Return that of a log that begins now, or whose files are of `log` and say nothing else any more."""
+    return Identity(
+        log or uuid.uuid4().hex, key.tenant, key.plan, binding.stream, binding.attributes, plan_id=key.id,
+        deployed_ms=deployed_ms,
+    )  # fmt: skip
+
+
+def read_identity(folder: Path) -> Identity | None:
+    """The identity of the log in `folder`; None when there is none that can be read."""
+    return read_sealed(folder / IDENTITY_FILE, Identity)
+
+
+def write_identity(folder: Path, identity: Identity) -> None:
+    """The folder is there and holds `identity`, whole and on the disk. Raises OSError."""
+    write_sealed(folder / IDENTITY_FILE, identity)
+
+
+def read_former(folder: Path, epoch: int) -> str:
+    """The receiver instance to which the worker was linked last in `epoch`; empty when it was to none."""
+    former = read_sealed(folder / FORMER_FILE, Former)
+    return former.receiver if former is not None and former.epoch == epoch else ""
+
+
+def write_former(folder: Path, former: Former) -> None:
+    """As `write_identity`, for `former`."""
+    write_sealed(folder / FORMER_FILE, former)
+
+
+def read_begun(folder: Path) -> int:
+    """Where the log began when it was opened last; 0 when it never was."""
+    begun = read_sealed(folder / BEGUN_FILE, Begun)
+    return begun.position if begun is not None else 0
+
+
+def write_begun(folder: Path, position: int) -> None:
+    """As `write_identity`, for the position at which the log begins now."""
+    write_sealed(folder / BEGUN_FILE, Begun(position))
+
+
+def read_failed(folder: Path) -> int:
+    """Up to where events that cannot be converted are with the failed events; 0 when none is."""
+    failed = read_sealed(folder / FAILED_FILE, Failed)
+    return failed.position if failed is not None else 0
+
+
+def write_failed(folder: Path, position: int) -> None:
+    """As `write_identity`, for the position up to which events that cannot be converted were dealt with."""
+    write_sealed(folder / FAILED_FILE, Failed(position))
+
+
+def read_given_up(folder: Path) -> frozenset[int]:
+    """The positions of records that are not sent any more, since they ended their topology."""
+    found = read_sealed(folder / GIVEN_UP_FILE, GivenUp)
+    return frozenset(found.positions) if found is not None else frozenset()
+
+
+def write_given_up(folder: Path, positions: Collection[int]) -> None:
+    """As `write_identity`, for the positions of records that are not sent any more."""
+    write_sealed(folder / GIVEN_UP_FILE, GivenUp(tuple(sorted(positions))))

@@ -1,0 +1,475 @@
+"""A log: batches that a worker has accepted for one imported stream, numbered, on disk until they are secured.
+
+segment 1          segment 2              segment 3
+──────────────────┬──────────────────────┬─────────────▶ appended here
+  secured: spare  │    secured ▲   kept  │  kept
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from cep_common.ids import PlanKey
+from cep_worker.inflows.wal.deduplication import Origins
+from cep_worker.inflows.wal.errors import BatchTooLargeError, SpoolFullError
+from cep_worker.inflows.wal.identity import (
+    Earlier,
+    Former,
+    Identity,
+    read_begun,
+    read_failed,
+    read_former,
+    read_given_up,
+    read_identity,
+    write_begun,
+    write_failed,
+    write_former,
+    write_given_up,
+    write_identity,
+)
+from cep_worker.inflows.wal.reader import LogReader
+from cep_worker.inflows.wal.recovery import find_segments
+from cep_worker.inflows.wal.recycled_segments import SUFFIX as SPARE_SUFFIX
+from cep_worker.inflows.wal.recycled_segments import Spares, renamed
+from cep_worker.inflows.wal.row_counts import Tally
+from cep_worker.inflows.wal.segment import Recovered, Segment, SegmentWriter, recover, segment_path
+from cep_worker.storage.damaged_files import SetAside
+from cep_worker.storage.group_commit import Upkeep
+from cep_worker.storage.losses import Losses
+from cep_worker.storage.records import (
+    NOWHERE,
+    SEGMENT_HEADER_BYTES,
+    Origin,
+    Record,
+    SegmentHeader,
+    record_bytes,
+    record_parts,
+    scan,
+)
+
+logger = logging.getLogger(__name__)
+
+Attributes = tuple[tuple[str, str], ...]
+
+RESTART_GAP = 2**32
+"""A log that is opened again goes on at the next multiple of this: positions that were given out, and whose events were
+lost with the machine before they were on its disk, are never given out twice."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogLimits:
+    """How large a log, and each of its segments, may become."""
+
+    maximum_bytes: int
+    segment_bytes: int
+
+
+class Log:
+    """Belongs to one thread, but for `descriptor`. Nothing is written before the first `reserve`."""
+
+    def __init__(self, folder: Path, identity: Identity, limits: LogLimits, upkeep: Upkeep) -> None:
+        """Opens what is in `folder`. Raises OSError when that cannot be read."""
+        self.folder = folder
+        self.identity = identity
+        self.last_position = 0
+        """The last position that was given out."""
+        self.secured = 0
+        """What stands up to here has been taken over for good, and is not waited for."""
+        self.unneeded = 0
+        """Nothing up to here is kept any more: what lies between may be asked for again, when a checkpoint is
+        damaged."""
+        self.rows_ever = 0
+        self.problem = ""
+        """Why nothing can be stored now, or nothing."""
+        self.unsynced = False
+        """Something was written that may not be on the disk yet; whoever sees to that takes it back first."""
+        self._losses = Losses(folder)
+        self._origins = Origins()
+        self._limits = limits
+        self._upkeep = upkeep
+        self._segments: list[Segment] = []
+        self._sealed_bytes = 0
+        self._spares = Spares(limits.maximum_bytes, limits.segment_bytes, upkeep.deleted)
+        self._writer: SegmentWriter | None = None
+        self._next_position = 1
+        self._begun = True
+        """What reopening must know of the positions that are about to be given out is on the disk."""
+        self._tally = Tally(folder)
+        self._lock = threading.Lock()
+        if folder.is_dir():
+            self._recover()
+        self._aside = SetAside(folder)
+        upkeep.opened(self)
+        if self._writer is not None:  # a killed process may have left what has not got to the disk
+            self.unsynced = True
+            upkeep.appended(self)
+
+    @property
+    def size_bytes(self) -> int:
+        """What its segments hold."""
+        return self._sealed_bytes + (self._writer.segment.size if self._writer is not None else 0)
+
+    @property
+    def lost_rows(self) -> int:
+        """Rows that were accepted and cannot be read, over all processes that had it open."""
+        return self._losses.rows
+
+    @property
+    def segments(self) -> int:
+        """How many files it has."""
+        return len(self._segments)
+
+    @property
+    def spare_bytes(self) -> int:
+        """What is on disk beside them, to be written over."""
+        return self._spares.size_bytes
+
+    @property
+    def set_aside_bytes(self) -> int:
+        """What damaged files take that were set aside."""
+        return self._aside.size_bytes
+
+    @property
+    def maximum_bytes(self) -> int:
+        """When it holds so much, nothing more is stored."""
+        return self._limits.maximum_bytes
+
+    def rename(self, key: PlanKey) -> None:
+        """The plan is called as `key` says from now on: messages and whoever finds the log name it so. A name that
+        cannot be written now is written when the log is opened next."""
+        if self.identity.plan == key.plan:
+            return
+        self.identity = msgspec.structs.replace(self.identity, plan=key.plan, plan_id=key.identity)
+        try:
+            if read_identity(self.folder) is not None:  # else it is written with the first event
+                write_identity(self.folder, self.identity)
+        except OSError as error:
+            logger.warning("the new name of a plan cannot be noted: folder=%s reason=%s", self.folder, error.strerror)
+
+    def define(self, attributes: Attributes) -> None:
+        """Events that are appended from now on have these attributes. Raises OSError."""
+        before = self.identity
+        if attributes == before.attributes:
+            return
+        earlier = tuple(one for one in before.earlier if one.last > self.unneeded)
+        if self.last_position > self.unneeded:
+            earlier += (Earlier(self.last_position, before.attributes),)
+        self.identity = msgspec.structs.replace(before, attributes=attributes, earlier=earlier)
+        if self._segments:  # else it is written with the first segment
+            write_identity(self.folder, self.identity)
+
+    def failed_to(self) -> int:
+        """Up to this position events that cannot be converted are with the failed events already."""
+        return read_failed(self.folder)
+
+    def note_failed(self, position: int) -> None:
+        """Events that cannot be converted are with the failed events up to `position`."""
+        try:
+            write_failed(self.folder, position)
+        except OSError as error:  # a full disk: they may come there twice
+            logger.warning("not noted which events have failed: folder=%s reason=%s", self.folder, error.strerror)
+
+    def given_up(self) -> frozenset[int]:
+        """The positions of records that are not sent any more."""
+        return read_given_up(self.folder)
+
+    def note_given_up(self, positions: frozenset[int]) -> None:
+        """Records at these positions are not sent any more."""
+        try:
+            write_given_up(self.folder, [one for one in positions if one > self.unneeded])
+        except OSError as error:  # a full disk: the next process of the worker finds out again
+            logger.warning("not noted which events are given up: folder=%s reason=%s", self.folder, error.strerror)
+
+    def reserve(self, length: int, origin: Origin | None = None) -> None:
+        """A body of `length` bytes, and its `origin`, can be appended for certain. Raises SpoolFullError when not now;
+        the reason stays as `problem` until `look_again` or `secure`. Raises BatchTooLargeError when it never can."""
+        needed = record_bytes(length, origin is not None)
+        if SEGMENT_HEADER_BYTES + needed >= self._limits.maximum_bytes:
+            raise BatchTooLargeError(
+                f"stream {self.identity.stream} of plan {self.identity.plan}: events that were sent together take "
+                f"{needed} bytes on disk, spool.maximum_bytes is {self._limits.maximum_bytes}; send fewer at once"
+            )
+        try:
+            self._reserve(needed)
+        except SpoolFullError as error:
+            if not self.problem:
+                logger.warning("sources must wait: %s", error.message)
+            self.problem = error.message
+            self._spares.clear()  # where the disk is full, space is worth more than speed
+            raise
+
+    def has_taken(self, origin: Origin) -> bool:
+        """The batch was appended, or a later one of its source, by this process or a former one."""
+        return self._origins.has(origin)
+
+    def newest_of(self, source: bytes) -> int | None:
+        """Return the number of the newest batch of the source that was appended, by this process or a former one."""
+        return self._origins.newest_of(source)
+
+    def append(self, body: Any, length: int, rows: int, watermark_ms: int, origin: Origin | None = None) -> int:
+        """`body`, for whose `length` bytes there is room, is stored and outlives this process; gives its position. One
+        that may come again has an `origin`, which is newer than any of its source."""
+        assert self._writer is not None  # noqa: S101 - made by reserve
+        position = self._next_position
+        origins = () if origin is None else (origin,)
+        parts = record_parts(body, length, rows, position, watermark_ms, self._writer.seed, origins)
+        self._writer.write(parts, record_bytes(length, len(origins)))
+        self._origins.note_all(origins)
+        self._next_position = position + 1
+        self.last_position = position
+        self.rows_ever += rows
+        self._tally.taken(position, self.rows_ever)
+        if not self.unsynced:
+            self.unsynced = True
+            self._upkeep.appended(self)
+        return position
+
+    def secure(self, position: int, unneeded: int | None = None) -> None:
+        """What stands up to `position` is not waited for any more; what stands up to `unneeded` (None: up to
+        `position`) will not be read again, and files that hold nothing else are free."""
+        position = min(position, self.last_position)
+        unneeded = position if unneeded is None else min(unneeded, position)
+        if position <= self.secured and unneeded <= self.unneeded:
+            return
+        self.secured, self.unneeded = max(position, self.secured), max(unneeded, self.unneeded)
+        while len(self._segments) > 1 and self._segments[1].header.first_position <= self.unneeded + 1:
+            oldest = self._segments.pop(0)
+            self._sealed_bytes -= oldest.size
+            self._spares.add(oldest)
+        first = self._segments[0].header if self._segments else None
+        known = first.rows_before if first is not None and first.first_position <= self.secured + 1 else 0
+        known = self.rows_ever if self.secured == self.last_position else known
+        self._tally.secure(self.secured, self.unneeded, known)
+        if self.unneeded >= self.last_position and self._is_full():
+            self._free_last()  # or it would be full for ever, and of what nobody needs
+        self.look_again()
+
+    def tick(self, now_ms: int) -> None:
+        """Passes the time."""
+        self._spares.tick(now_ms)
+        self._aside.tick(now_ms)
+        self._losses.tick(now_ms)
+        self.look_again()
+
+    def look_again(self) -> None:
+        """What was wrong may be right again: `reserve` will see."""
+        if self.problem and not self._is_full():
+            self.problem = ""
+
+    def reader(self, after: int, lost: Callable[[int], None] | None = None) -> LogReader:
+        """Reads what stands behind `after` and is kept; `lost` learns of rows that are missing."""
+
+        def note(rows: int, place: str, position: int) -> None:
+            self.note_lost(rows, place, position)
+            if lost is not None:
+                lost(rows)
+
+        begin, secured = max(after, self.unneeded), self._tally.secured
+        known = secured.rows if secured.position <= begin else 0
+        return LogReader(lambda: self._segments, begin, note, known)
+
+    def note_lost(self, rows: int, place: str, position: int = 0) -> None:
+        """So many rows that were accepted cannot be read, which should have been at `place`; those of a record, there
+        at `position`, or right before it."""
+        if position:
+            self._losses.note_record(rows, place, position)
+        else:
+            self._losses.note(rows, place)
+
+    def rows_waiting(self) -> int:
+        """Rows that are not secured."""
+        reader = self.reader(self.secured)
+        try:
+            return reader.rows_left(self.rows_ever)
+        finally:
+            reader.close()
+
+    def descriptor(self) -> int | None:
+        """A duplicate of the descriptor of the file that is written, which the caller closes; any thread may ask."""
+        with self._lock:
+            return os.dup(self._writer.descriptor) if self._writer is not None else None
+
+    def former(self, epoch: int) -> str:
+        """The receiver instance to which the worker was linked last in `epoch`, or nothing."""
+        return read_former(self.folder, epoch)
+
+    def keep_former(self, former: Former) -> None:
+        """The next process of the worker will know it, too. Raises OSError."""
+        if read_identity(self.folder) is None:
+            write_identity(self.folder, self.identity)
+        write_former(self.folder, former)
+
+    def close(self) -> None:
+        """All files are closed; what is there stays, but for spare files."""
+        self._upkeep.closed(self)
+        self._losses.close()
+        self._seal()
+        self._spares.clear()
+        self._tally.close()
+
+    def _reserve(self, needed: int) -> None:
+        if self._is_full():
+            aside = self._aside.size_bytes
+            damaged = f", and {aside} of damaged files (remove {self.folder / '*.unreadable'})" if aside else ""
+            raise SpoolFullError(
+                f"stream {self.identity.stream} of plan {self.identity.plan}: {self.size_bytes} bytes of accepted "
+                f"events are kept on disk already{damaged}, spool.maximum_bytes is {self._limits.maximum_bytes}"
+            )
+        if not self._begun:
+            self._note_begun()
+        writer = self._writer
+        largest = max(self._limits.segment_bytes, SEGMENT_HEADER_BYTES + needed)
+        if writer is None or writer.segment.size + needed > largest:
+            writer = self._begin_segment()
+        writer.reserve(needed)
+
+    def _is_full(self) -> bool:
+        return self.size_bytes + self._aside.size_bytes >= self._limits.maximum_bytes
+
+    def _note_begun(self) -> None:
+        """Not when the log is opened: where the disk is full, it must still be read. Raises SpoolFullError."""
+        try:
+            write_begun(self.folder, self._next_position)
+        except OSError as error:
+            raise SpoolFullError(f"{self.folder} cannot be written: {error.strerror}") from error
+        self._begun = True
+
+    # ---- files ------------------------------------------------------------------------------------------------------
+
+    def _begin_segment(self) -> SegmentWriter:
+        """A new segment follows the others. Raises SpoolFullError."""
+        self._seal()
+        spare = self._spares.take()
+        try:
+            if not self._segments:
+                write_identity(self.folder, self.identity)
+            header = SegmentHeader(self._next_position, self.rows_ever, self.identity.log, spare is not None)
+            path = segment_path(self.folder, self._next_position)
+            segment = Segment(path, header, SEGMENT_HEADER_BYTES)
+            writer = SegmentWriter.create(segment) if spare is None else SegmentWriter.recycle(segment, spare)
+        except OSError as error:
+            if spare is not None:
+                self._upkeep.deleted(spare)
+            raise SpoolFullError(f"{self.folder} cannot be written: {error.strerror}") from error
+        self._tell_origins(writer)
+        with self._lock:
+            self._writer = writer
+        self._segments.append(writer.segment)
+        self._upkeep.created(self.folder)
+        return writer
+
+    def _tell_origins(self, writer: SegmentWriter) -> None:
+        """The new segment begins with what the log has taken, as former ones may be freed. Raises SpoolFullError, and
+        there is no such segment then."""
+        origins = self._origins.newest()
+        if not origins:
+            return
+        length = record_bytes(0, len(origins))
+        try:
+            writer.reserve(length)
+        except SpoolFullError:
+            os.close(writer.descriptor)
+            writer.segment.path.unlink()
+            raise
+        writer.write(record_parts(b"", 0, 0, NOWHERE, 0, writer.seed, origins), length)
+
+    def _free_last(self) -> None:
+        """Nothing that the last segment holds is needed any more. Where origins are to be remembered another one takes
+        its place; on a full disk that something may count twice is the lesser evil."""
+        if self._origins:
+            try:
+                self._begin_segment()
+            except SpoolFullError as error:
+                logger.warning("not noted which results have come already: reason=%s", error.message)
+        if len(self._segments) == 1:
+            self._seal()
+        freed = self._segments.pop(0)
+        self._sealed_bytes -= freed.size
+        self._spares.add(freed)
+
+    def _seal(self) -> None:
+        with self._lock:
+            writer, self._writer = self._writer, None
+        if writer is not None:
+            self._sealed_bytes += writer.segment.size
+            self._upkeep.sealed(writer.seal())
+
+    # ---- opening ----------------------------------------------------------------------------------------------------
+
+    def _recover(self) -> None:
+        self._tally.read()
+        self.secured = self.last_position = self._tally.secured.position
+        self.unneeded = self._tally.unneeded
+        for path in self.folder.glob(f"*{SPARE_SUFFIX}"):
+            path.unlink(missing_ok=True)  # at once: the disk may be full, and something must be written now
+        self._segments, damaged = find_segments(self.folder, self.identity.log)
+        found = self._recover_last() if self._segments else None
+        self._note_missing(found, damaged)
+        if found is not None:
+            self.last_position = max(self.last_position, found.last_position)
+            self._origins.note_all(found.origins)
+        else:
+            self.rows_ever = max(0, self._tally.accepted.rows, self._tally.secured.rows)
+        # Of what was given out since the log was opened last, nothing need have got to the disk.
+        newest = max(self.last_position, self._tally.accepted.position, read_begun(self.folder))
+        self._next_position = (newest // RESTART_GAP + 1) * RESTART_GAP
+        self._begun = False
+        if self.unneeded >= self.last_position:
+            kept = self._segments[-1:] if self._origins else []
+            for segment in self._segments[: len(self._segments) - len(kept)]:
+                self._upkeep.deleted(renamed(segment.path))
+            self._segments = kept
+        if self._segments or self._tally.accepted.position or self._tally.secured.position:
+            self._tally.begin(self._segments, found, self.secured, self.rows_ever)
+        if not self._segments:
+            return
+        self._sealed_bytes = sum(segment.size for segment in self._segments[:-1])
+        self._writer = SegmentWriter.reopen(self._segments[-1])
+
+    def _note_missing(self, found: Recovered | None, damaged: list[Path]) -> None:
+        """Count what was accepted and is in no segment; what is missing within segments, or between two, is missed when
+        they are read."""
+        missing = self._tally.missing(self._segments, found)
+        if missing is None:  # an earlier version has written the log
+            for aside in damaged:
+                self._note_set_aside(aside)
+            return
+        first = self._segments[0].header.first_position if self._segments else 0
+        last = found.last_position if found is not None else self.secured
+        for rows, place in ((missing.before, f"before {first}"), (missing.behind, f"behind {last}")):
+            if rows:
+                logger.error("accepted events lost, they are in no file of the log: folder=%s events=%d place=%s",
+                             self.folder, rows, place)  # fmt: skip
+                self.note_lost(rows, place)
+
+    def _note_set_aside(self, aside: Path) -> None:
+        """What can be told of the events in a file whose header is damaged. Those between two segments are missed when
+        they are read."""
+        first = [segment.header.first_position for segment in self._segments]
+        if first and aside.stem.isdecimal() and first[0] < int(aside.stem) < first[-1]:
+            return
+        records = (one for one in scan(memoryview(aside.read_bytes())) if isinstance(one, Record))
+        rows = sum(record.rows for record in records if record.position > self.secured)
+        if rows:
+            logger.error("accepted events lost, their file is damaged: file=%s events=%d", aside, rows)
+            self.note_lost(rows, aside.name)
+
+    def _recover_last(self) -> Recovered:
+        last = self._segments[-1]
+        found = recover(last.path.read_bytes(), last.header, self.secured)
+        if found.torn_bytes:
+            logger.warning("spool ends with an unfinished record, cut off: file=%s bytes=%d",
+                           last.path, found.torn_bytes)  # fmt: skip
+        if found.damaged_bytes:
+            logger.error("spool segment damaged: file=%s bytes=%d", last.path, found.damaged_bytes)
+        last.size = found.size
+        self.rows_ever = last.header.rows_before + found.rows
+        return found

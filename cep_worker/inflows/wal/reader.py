@@ -1,0 +1,173 @@
+"""Reading a log from a position on, over its segments; what cannot be read is left out and counted."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterator, Sequence
+
+from cep_worker.inflows.wal.segment import Segment
+from cep_worker.storage.records import RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES, Damage, Record, missing_bytes, scan
+
+logger = logging.getLogger(__name__)
+
+CHUNK_BYTES = 262_144
+
+
+class LogReader:
+    """Gives what stands behind the position `after`, in order, each record once. Belongs to the log's thread.
+
+    `segments` gives those of the log as they are now: it may grow, and lose its oldest ones, meanwhile. `lost` is
+    called with the number of rows that turn out to be missing, where, and the position of the record behind them, 0
+    when a whole end of a file is missing. Raises OSError when a file that is there cannot be opened.
+    """
+
+    def __init__(
+        self,
+        segments: Callable[[], Sequence[Segment]],
+        after: int,
+        lost: Callable[[int, str, int], None],
+        rows_to_after: int = 0,
+    ) -> None:
+        """`rows_to_after` is how many rows there are up to `after`, at least."""
+        self._segments = segments
+        self._after = after
+        self._lost = lost
+        self._segment: Segment | None = None
+        self._descriptor: int | None = None
+        self._seed = 0
+        self._offset = 0
+        self._rows = 0
+        """Rows of the present segment that were read, skipped or told to be lost."""
+        self._start = after
+        self._rows_to_start = rows_to_after
+        self._skipped = 0
+        """Those of them that are not behind `after`."""
+        self._held: list[Record] = []
+
+    def rows_left(self, rows_ever: int) -> int:
+        """How many rows are to come, when the log has taken `rows_ever` since its beginning."""
+        if not self._held:
+            self._held = self.read()
+        if self._segment is None:
+            return 0
+        done = self._segment.header.rows_before + self._rows
+        return rows_ever - done + sum(record.rows for record in self._held)
+
+    def read(self) -> list[Record]:
+        """The next records, as many as a chunk holds; none at the end of the log."""
+        if self._held:
+            held, self._held = self._held, []
+            return held
+        while self._segment is not None or self._enter(self._first()):
+            records = self._chunk()
+            wanted = [record for record in records or () if record.position > self._after]
+            if wanted:
+                self._after = wanted[-1].position
+                return wanted
+            if records is None and not self._enter(self._following()):
+                break
+        return []
+
+    def records(self) -> Iterator[Record]:
+        """All records that are to come."""
+        while records := self.read():
+            yield from records
+
+    def close(self) -> None:
+        """The file is closed; records that were read can still be used."""
+        if self._descriptor is not None and self._segment is not None:
+            os.close(self._descriptor)
+            self._segment.readers -= 1
+        self._descriptor = None
+
+    def _first(self) -> Segment | None:
+        """The segment that holds what follows `after`."""
+        chosen = None
+        for segment in self._segments():
+            if chosen is None or segment.header.first_position <= self._after + 1:
+                chosen = segment
+        return chosen
+
+    def _following(self) -> Segment | None:
+        present = self._segment.header.first_position if self._segment is not None else 0
+        return next((one for one in self._segments() if one.header.first_position > present), None)
+
+    def _enter(self, segment: Segment | None) -> bool:
+        """Goes on with `segment`, if it is there. What the former one should have held and did not is lost."""
+        if segment is None:
+            return False
+        if self._segment is not None:
+            # Rows that nobody needs any more, and that are gone with a part of the file, are not missed.
+            begin = max(self._segment.header.rows_before + self._skipped, self._rows_to_start)
+            missing = segment.header.rows_before - begin - (self._rows - self._skipped)
+            if missing > 0:
+                self._tell("rows are missing", missing, f"before {segment.header.first_position}")
+        self.close()
+        self._segment, self._offset, self._rows, self._seed = segment, SEGMENT_HEADER_BYTES, 0, segment.header.seed()
+        self._skipped = 0
+        try:
+            self._descriptor = os.open(segment.path, os.O_RDONLY | os.O_CLOEXEC)
+            segment.readers += 1
+        except FileNotFoundError:
+            logger.error("spool segment is gone: file=%s", segment.path)  # noqa: TRY400 - the text says it all
+        return True
+
+    def _chunk(self) -> list[Record] | None:
+        """Records from the present place on; None at the end of the segment, which may still grow."""
+        segment = self._segment
+        if segment is None or self._descriptor is None or self._offset >= segment.size:
+            return None
+        rest = segment.size - self._offset
+        try:
+            found = self._scan(min(CHUNK_BYTES, rest)) or self._scan_large(rest) or self._scan(rest)
+        except OSError as error:
+            logger.error("spool segment cannot be read: file=%s reason=%s", segment.path, error.strerror)  # noqa: TRY400 - the text says it all
+            found = []
+        if not found:
+            if not self._has_all_rows(segment):
+                logger.error("spool segment damaged: file=%s offset=%d bytes=%d", segment.path, self._offset, rest)
+            self._offset = segment.size
+        return found
+
+    def _has_all_rows(self, segment: Segment) -> bool:
+        """True when what follows in the file is no record that was lost: it was not cut off before the machine went
+        down, and holds zeros or what a recycled file held."""
+        following = self._following()
+        return following is not None and following.header.rows_before == segment.header.rows_before + self._rows
+
+    def _scan_large(self, rest: int) -> list[Record]:
+        """The next record, when its header says that it is longer than a chunk."""
+        assert self._descriptor is not None  # noqa: S101 - asked by _chunk
+        beginning = os.pread(self._descriptor, RECORD_HEADER_BYTES, self._offset)
+        length = RECORD_HEADER_BYTES + missing_bytes(memoryview(beginning), 0, self._seed)
+        return self._scan(length) if CHUNK_BYTES < length <= rest else []
+
+    def _scan(self, length: int) -> list[Record]:
+        assert self._descriptor is not None  # noqa: S101 - asked by _chunk
+        records: list[Record] = []
+        begin = self._offset
+        lost = 0
+        for found in scan(memoryview(os.pread(self._descriptor, length, begin)), seed=self._seed):
+            self._offset = begin + found.end
+            self._rows += found.rows
+            if isinstance(found, Damage):
+                lost = found.rows
+                logger.error("spool segment damaged: file=%s offset=%d bytes=%d",
+                             self._segment.path if self._segment else "", begin + found.start,
+                             found.end - found.start)  # fmt: skip
+                continue
+            if lost and found.position > self._after:
+                self._tell(
+                    "a record is damaged", lost, self._segment.path.name if self._segment else "", found.position
+                )
+            lost = 0
+            if found.position <= self._start:
+                self._skipped = self._rows
+            records.append(found)
+        return records
+
+    def _tell(self, what: str, rows: int, place: str, position: int = 0) -> None:
+        path = self._segment.path if self._segment is not None else ""
+        logger.error("accepted events lost, %s: file=%s events=%d", what, path, rows)
+        self._lost(rows, place, position)

@@ -1,0 +1,63 @@
+"""What there is in the folder of a log when it is opened."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections import Counter
+from pathlib import Path
+
+from cep_worker.inflows.wal.segment import SUFFIX, Segment, segment_path
+from cep_worker.storage.damaged_files import set_aside
+from cep_worker.storage.records import SEGMENT_HEADER_BYTES, decode_segment_header
+
+logger = logging.getLogger(__name__)
+
+
+def find_segments(folder: Path, log: str) -> tuple[list[Segment], list[Path]]:
+    """The segments of the log of that identity, in order, and the files that may have been some, which are set aside.
+    Others are set aside too, or gone when nothing is lost with them. Raises OSError."""
+    segments: list[Segment] = []
+    damaged: list[Path] = []
+    for path in sorted(folder.glob(f"*{SUFFIX}")):
+        found = _take(path, log)
+        if isinstance(found, Segment):
+            segments.append(found)
+        elif found is not None:
+            damaged.append(found)
+    return segments, damaged
+
+
+def log_of_segments(folder: Path) -> str:
+    """Return the identity of the log that most segments in `folder` name; empty when none does."""
+    named: Counter[str] = Counter()
+    for path in folder.glob(f"*{SUFFIX}") if folder.is_dir() else ():
+        with path.open("rb") as file:
+            header = decode_segment_header(file.read(SEGMENT_HEADER_BYTES))
+        if header is not None:
+            named[header.log] += 1
+    return named.most_common(1)[0][0] if named else ""
+
+
+def _take(path: Path, log: str) -> Segment | Path | None:
+    """The segment in the file; or where the file stands now, if its header is damaged."""
+    try:
+        with path.open("rb") as file:
+            beginning = file.read(SEGMENT_HEADER_BYTES)
+            size = os.fstat(file.fileno()).st_size
+    except FileNotFoundError:  # secured, and deleted in this moment
+        return None
+    header = decode_segment_header(beginning)
+    ours = header is not None and header.log == log
+    named = segment_path(path.parent, header.first_position) if header is not None else path
+    if header is not None and ours and named == path:
+        return Segment(path, header, size)
+    if any(beginning) and not (ours and named < path):
+        aside = set_aside(path)
+        logger.error("spool segment is none of this log, set aside: file=%s bytes=%d", aside, size)
+        return aside if header is None else None
+    # Made, or made of a spare file, just before the machine stopped: its header did not get to the disk.
+    if any(beginning):
+        logger.warning("spool segment had not got to the disk: file=%s", path)
+    path.unlink()
+    return None

@@ -1,0 +1,89 @@
+"""Files that were segments and will be: what is written over them costs a fraction of what is written to new files."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+
+from cep_worker.inflows.wal.segment import Segment
+
+SUFFIX = ".spare"
+
+SHARE = 4
+"""Of what a log may hold, spare files take at most one part in so many."""
+
+SMALLEST_SHARE = 2
+"""A file is kept when it holds at least one part in so many of a whole segment."""
+
+IDLE_MS = 300_000
+"""Files for which there was no use in all this time are deleted."""
+
+
+class Spares:
+    """The spare files of one log. It makes new files only when there is no spare one, so both together never take more
+    than the log may hold. Belongs to the log's thread."""
+
+    def __init__(self, maximum_bytes: int, segment_bytes: int, delete: Callable[[Path], None]) -> None:
+        """For a log of at most `maximum_bytes` in segments of `segment_bytes`."""
+        self.size_bytes = 0
+        self._most_bytes = maximum_bytes // SHARE
+        self._segment_bytes = segment_bytes
+        self._delete = delete
+        self._files: list[tuple[Path, int]] = []
+        self._unused = 0
+        """The fewest that there were since `_since_ms`."""
+        self._since_ms: int | None = None
+
+    def add(self, segment: Segment) -> None:
+        """The segment's file, which holds nothing that is needed, is a spare one from now on, or is deleted."""
+        path = renamed(segment.path)
+        if path == segment.path or not self._suits(segment):
+            self._delete(path)
+            return
+        self._files.append((path, segment.size))
+        self.size_bytes += segment.size
+
+    def take(self) -> Path | None:
+        """The spare file that was added last, which is the caller's now; None when there is none."""
+        while self._files:
+            path, size = self._files.pop()
+            self.size_bytes -= size
+            self._unused = min(self._unused, len(self._files))
+            if path.exists():
+                return path
+        return None
+
+    def tick(self, now_ms: int) -> None:
+        """The time is `now_ms`: what has been there unused for long is deleted."""
+        if self._since_ms is None or now_ms - self._since_ms >= IDLE_MS:
+            self._drop(self._unused if self._since_ms is not None else 0)
+            self._since_ms = now_ms
+            self._unused = len(self._files)
+
+    def clear(self) -> None:
+        """There are no spare files."""
+        self._drop(len(self._files))
+
+    def _suits(self, segment: Segment) -> bool:
+        """Readers would see what is written over it."""
+        whole = self._segment_bytes // SMALLEST_SHARE <= segment.size <= self._segment_bytes
+        return whole and not segment.readers and self.size_bytes + segment.size <= self._most_bytes
+
+    def _drop(self, count: int) -> None:
+        """The oldest `count` are deleted."""
+        for path, size in self._files[:count]:
+            self.size_bytes -= size
+            self._delete(path)
+        del self._files[:count]
+
+
+def renamed(path: Path) -> Path:
+    """Where the segment that was at `path` is now: under a name that no file of another log in the same folder will
+    have, since it is deleted later. At `path` still when it cannot be renamed."""
+    other = path.with_name(f"{path.stem}-{secrets.token_hex(4)}{SUFFIX}")
+    try:
+        path.rename(other)
+    except OSError:
+        return path
+    return other

@@ -1,0 +1,187 @@
+"""How many rows a log has taken, and how many of these are secured, in two files beside its segments: so it is known at
+the next start what the segments should hold, also when they are cut off, emptied or gone.
+
+rows     0 ────────── secured ───────────────── accepted
+segments      (gone)     │ first │ … │ last │
+                      lost before         lost behind
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import struct
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+from zlib import crc32
+
+from cep_common.paced_log import PacedLog
+from cep_worker.inflows.wal.segment import Recovered, Segment
+
+paced_logger = PacedLog(logging.getLogger(__name__))
+
+SECURED_FILE = "secured"
+ACCEPTED_FILE = "accepted"
+MOST_MARKS = 65_536
+"""Of so many of the newest batches it is remembered how many rows came before."""
+
+_NOTE = struct.Struct("<qqqqqI")
+_CHECKED = struct.Struct("<qqqqq")
+_FORMER = struct.Struct("<qI")
+UNKNOWN = -1
+
+
+class Count(NamedTuple):
+    """Up to `position` there are so many `rows`, `UNKNOWN` where an earlier version noted the position alone."""
+
+    position: int = 0
+    rows: int = UNKNOWN
+
+
+class Counts(NamedTuple):
+    """What is accepted, what of it is secured, and up to which position nothing need be kept."""
+
+    accepted: Count = Count()
+    secured: Count = Count()
+    unneeded: int = 0
+
+
+class CountFile:
+    """Counts that are noted again and again; twice at each time, since one of both may be damaged. Belongs to one
+    thread."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._descriptor: int | None = None
+
+    def read(self) -> Counts:
+        """Return what was noted last, as far as it can be read. Raises OSError."""
+        data = self._path.read_bytes() if self._path.exists() else b""
+        for offset in range(0, len(data) - _NOTE.size + 1, _NOTE.size):
+            *noted, unneeded, checksum = _NOTE.unpack_from(data, offset)
+            if checksum == crc32(data[offset : offset + _CHECKED.size]):
+                return Counts(Count(*noted[:2]), Count(*noted[2:]), unneeded)
+        if len(data) == _FORMER.size:
+            position, checksum = _FORMER.unpack(data)
+            return Counts(secured=Count(position), unneeded=position) if checksum == crc32(data[:8]) else Counts()
+        return Counts()
+
+    def note(self, counts: Counts) -> None:
+        """Note them. A disk that fails is told of: later processes know less then."""
+        checked = _CHECKED.pack(*counts.accepted, *counts.secured, counts.unneeded)
+        one = checked + crc32(checked).to_bytes(4, "little")
+        try:
+            if self._descriptor is None:
+                self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            os.pwrite(self._descriptor, one + one, 0)
+        except OSError as error:
+            paced_logger.problem(str(self._path), "not noted how much of a log is taken or secured: file=%s reason=%s",
+                                 self._path, error.strerror)  # fmt: skip
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """Rows that were accepted, are not secured, and are in none of the segments: before the first one, and behind what
+    the last one holds."""
+
+    before: int = 0
+    behind: int = 0
+
+
+class Tally:
+    """Both files have both counts, so that one of them may be lost. Belongs to the log's thread."""
+
+    def __init__(self, folder: Path) -> None:
+        self._accepted_file = CountFile(folder / ACCEPTED_FILE)
+        self._secured_file = CountFile(folder / SECURED_FILE)
+        self.accepted = Count()
+        self.secured = Count()
+        self.unneeded = 0
+        self._marks: deque[tuple[int, int]] = deque()
+        """Positions, and how many rows there are up to each."""
+
+    def read(self) -> None:
+        """Learn what a former process has noted. Raises OSError."""
+        one, other = self._accepted_file.read(), self._secured_file.read()
+        self.accepted, self.secured = max(one.accepted, other.accepted), max(one.secured, other.secured)
+        self.unneeded = max(one.unneeded, other.unneeded)
+
+    def taken(self, position: int, rows: int) -> None:
+        """The log has taken so many `rows`, the last ones at `position`."""
+        if not self.accepted.position and not self.secured.position:  # it begins now
+            self.secured = Count(0, 0)
+        self.accepted = Count(position, rows)
+        self._accepted_file.note(Counts(self.accepted, self.secured, self.unneeded))
+        self._mark(position, rows)
+
+    def secure(self, position: int, unneeded: int, at_least: int) -> None:
+        """The log is secured up to `position`, with `at_least` so many rows, and need not be kept up to `unneeded`."""
+        self.unneeded = unneeded
+        rows = max(self.secured.rows, at_least)
+        while self._marks and self._marks[0][0] <= position:
+            rows = max(rows, self._marks.popleft()[1])
+        self._note_secured(position, rows)
+
+    def missing(self, segments: Sequence[Segment], last: Recovered | None) -> Missing | None:
+        """Return what is not in the `segments`, of which the `last` one holds that; None when too little is known."""
+        accepted, secured = self.accepted, self.secured
+        if UNKNOWN in (accepted.rows, secured.rows):
+            return None
+        if secured.position >= accepted.position:
+            return Missing()
+        kept = secured.rows
+        if not segments or last is None:
+            return Missing(behind=max(0, accepted.rows - kept))
+        first, end = segments[0].header, segments[-1].header
+        before = max(0, first.rows_before - kept)
+        behind = accepted.rows - max(kept, end.rows_before + last.rows - last.rows_after) - last.rows_after
+        return Missing(before, max(0, behind))
+
+    def begin(self, segments: Sequence[Segment], last: Recovered | None, secured: int, rows: int) -> None:
+        """The log begins with what is in `segments`, secured up to that position; it counts on from `rows`."""
+        self._marks.clear()
+        kept = rows
+        if segments and last is not None:
+            end = segments[-1].header
+            kept = segments[0].header.rows_before
+            if last.last_position <= secured:
+                kept = rows
+            elif end.first_position <= secured + 1:
+                kept = max(kept, end.rows_before + last.rows - last.rows_after)
+            else:
+                known = self.secured.rows if self.secured.rows <= end.rows_before else 0
+                kept = max(kept, known)
+            for segment in segments[1:]:
+                self._mark(segment.header.first_position - 1, segment.header.rows_before)
+            for position, before in last.positions:
+                self._mark(position, end.rows_before + before)
+        position = max(self.accepted.position, last.last_position if last is not None else 0, secured)
+        self.accepted = Count(position, rows)
+        self._note_secured(secured, kept)
+
+    def close(self) -> None:
+        """Close the files."""
+        self._accepted_file.close()
+        self._secured_file.close()
+
+    def _note_secured(self, position: int, rows: int) -> None:
+        self.secured = Count(position, rows)
+        counts = Counts(self.accepted, self.secured, self.unneeded)
+        self._secured_file.note(counts)
+        self._accepted_file.note(counts)
+
+    def _mark(self, position: int, rows: int) -> None:
+        self._marks.append((position, rows))
+        if len(self._marks) > MOST_MARKS:  # the older, the coarser
+            marks = list(self._marks)
+            half = len(marks) // 2
+            self._marks = deque([*marks[:half:2], *marks[half:]])

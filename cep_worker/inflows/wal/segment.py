@@ -1,0 +1,161 @@
+"""One file of a log: written at its end, read from anywhere, deleted or used again as a whole."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cep_worker.inflows.wal.errors import SpoolFullError
+from cep_worker.storage.records import (
+    SEGMENT_HEADER_BYTES,
+    Origin,
+    Record,
+    SegmentHeader,
+    encode_segment_header,
+    scan,
+    unfinished_bytes,
+)
+
+SUFFIX = ".segment"
+RESERVED_BYTES = 1_048_576
+"""Space is taken from the disk in pieces of this size, ahead of what is written: so the disk is found to be full before
+anybody is told that events were accepted."""
+
+
+@dataclass(slots=True)
+class Segment:
+    """A file of records. `size` is the end of the last one; the file may be longer while it is written. So many
+    `readers` have it open."""
+
+    path: Path
+    header: SegmentHeader
+    size: int
+    readers: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """What was found in the last segment of a log: its last position, its rows, where its last record ends, how many
+    bytes follow of one that is not whole, how many bytes between records are damaged, and where batches came from that
+    may come again, there and before. `rows_after` of its rows are behind what is secured; `positions` tell how many
+    rows of the segment there are up to each record."""
+
+    last_position: int
+    rows: int
+    size: int
+    torn_bytes: int
+    damaged_bytes: int
+    origins: tuple[Origin, ...]
+    rows_after: int = 0
+    positions: tuple[tuple[int, int], ...] = ()
+
+
+def segment_path(folder: Path, first_position: int) -> Path:
+    """Where the segment is kept that begins at `first_position`; names sort by position."""
+    return folder / f"{first_position:020d}{SUFFIX}"
+
+
+def recover(data: bytes, header: SegmentHeader, secured: int = 0) -> Recovered:
+    """What there is in a segment file that may not have been closed in order, of a log that is `secured` so far."""
+    last_position = header.first_position - 1
+    rows = damaged = kept = 0
+    positions: list[tuple[int, int]] = []
+    origins: list[Origin] = []
+    size = SEGMENT_HEADER_BYTES
+    view = memoryview(data)
+    seed = header.seed()
+    for found in scan(view, size, seed):
+        rows += found.rows
+        size = found.end
+        if isinstance(found, Record):
+            last_position = max(last_position, found.position)
+            origins += found.origins
+            if found.position:
+                positions.append((found.position, rows))
+            kept = rows if found.position <= secured else kept
+        else:
+            damaged += found.end - found.start
+    torn = unfinished_bytes(view, size, seed) if header.recycled else len(data[size:].rstrip(b"\0"))
+    return Recovered(last_position, rows, size, torn, damaged, tuple(origins), rows - kept, tuple(positions))
+
+
+class SegmentWriter:
+    """Appends to a segment. Belongs to one thread; `descriptor` may be duplicated by others under the log's lock."""
+
+    def __init__(self, segment: Segment, descriptor: int, reserved: int) -> None:
+        self.segment = segment
+        self.descriptor = descriptor
+        self.seed = segment.header.seed()
+        self._reserved = reserved
+
+    @classmethod
+    def create(cls, segment: Segment) -> SegmentWriter:
+        """A new file, which must not exist yet. Raises SpoolFullError when the disk is full."""
+        descriptor = os.open(segment.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        writer = cls(segment, descriptor, 0)
+        try:
+            writer.reserve(SEGMENT_HEADER_BYTES)
+            os.pwrite(descriptor, encode_segment_header(segment.header), 0)
+        except BaseException:
+            os.close(descriptor)
+            segment.path.unlink()
+            raise
+        segment.size = SEGMENT_HEADER_BYTES
+        return writer
+
+    @classmethod
+    def recycle(cls, segment: Segment, spare: Path) -> SegmentWriter:
+        """The file `spare`, which has its space already, has become that of `segment`: what it held is void, since it
+        has the new header before it has the new name. Raises OSError."""
+        descriptor = os.open(spare, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            os.pwrite(descriptor, encode_segment_header(segment.header), 0)
+            spare.rename(segment.path)
+            return cls(segment, descriptor, os.fstat(descriptor).st_size)
+        except BaseException:
+            os.close(descriptor)
+            raise
+
+    @classmethod
+    def reopen(cls, segment: Segment) -> SegmentWriter:
+        """The file goes on behind `segment.size`; what was there is cut off."""
+        descriptor = os.open(segment.path, os.O_RDWR | os.O_CLOEXEC)
+        os.ftruncate(descriptor, segment.size)
+        return cls(segment, descriptor, segment.size)
+
+    def reserve(self, length: int) -> None:
+        """Another `length` bytes can be written for certain. Raises SpoolFullError when the disk is full."""
+        end = self.segment.size + length
+        if end <= self._reserved:
+            return
+        wanted = max(end, self._reserved + RESERVED_BYTES)
+        try:
+            os.posix_fallocate(self.descriptor, self._reserved, wanted - self._reserved)
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+                raise
+            with contextlib.suppress(OSError):
+                os.ftruncate(self.descriptor, self._reserved)
+            raise SpoolFullError(
+                f"no space for accepted events at {self.segment.path.parent}: {error.strerror}"
+            ) from error
+        self._reserved = wanted
+
+    def write(self, parts: tuple[Any, ...], length: int) -> None:
+        """`parts`, `length` bytes in all, for which there is room, stand behind what was there."""
+        written = os.pwritev(self.descriptor, parts, self.segment.size)
+        if written != length:  # a signal, or a limit of the system on one call
+            rest = b"".join(parts)
+            while written < length:
+                written += os.pwrite(self.descriptor, rest[written:], self.segment.size + written)
+        self.segment.size += length
+
+    def seal(self) -> int:
+        """Nothing more is written: the file is as long as what it holds. Gives the descriptor, which the caller
+        closes."""
+        os.ftruncate(self.descriptor, self.segment.size)
+        return self.descriptor

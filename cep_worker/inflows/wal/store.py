@@ -1,0 +1,282 @@
+"""A worker's folder of logs: `<spool.path>/<worker>/<tenant>/<plan>/<stream>/`, used by one process at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import logging
+import os
+import secrets
+import socket
+from collections.abc import Callable, Collection, Iterable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from urllib.parse import quote, unquote
+
+import msgspec
+import pyarrow as pa
+
+from cep_common.clock import Clock, SystemClock
+from cep_common.errors import ConfigError, DecodeError
+from cep_common.ids import SUPER_TENANT, PlanKey, parse_tenant
+from cep_common.link_messages import StreamSchema
+from cep_common.messages import RemovedPlan, StreamBinding
+from cep_common.private_folders import make_private
+from cep_worker.config import SpoolConfig
+from cep_worker.inflows.wal.identity import Identity, new_identity, read_identity, write_identity
+from cep_worker.inflows.wal.log import Log, LogLimits
+from cep_worker.inflows.wal.recovery import log_of_segments
+from cep_worker.inflows.wal.segment import SUFFIX as SEGMENT_SUFFIX
+from cep_worker.storage.group_commit import Upkeep
+from cep_worker.storage.orphaned_folders import Aside, AsideFolders
+from cep_worker.storage.ownership import Ownership
+from topology.frames import arrow_schema, decode_batch
+
+logger = logging.getLogger(__name__)
+
+NAME_FILE = "name"
+LOCK_FILE = "lock"
+REMOVED = ".removed-"
+LONGEST_COMPONENT = 150
+
+KeepFailed = Callable[[PlanKey, str, pa.RecordBatch, str], int]
+"""Keeps events of a plan's stream, for that reason, where people find them; gives how many could not be kept."""
+
+
+class Spool:
+    """The folder of one worker, locked until `close`. `name` is the worker's name: the one that was configured, or one
+    that is kept in `spool.path`."""
+
+    def __init__(self, config: SpoolConfig, name: str, clock: Clock | None = None) -> None:
+        """Raises ConfigError when the folder cannot be used, or another worker uses it."""
+        path = Path(config.path)
+        self._limits = LogLimits(config.maximum_bytes, config.segment_bytes)
+        try:
+            make_private(path)
+            self.name = name or _kept_name(path / NAME_FILE)
+            self._folder = path / safe_component(self.name)
+            self._folder.mkdir(exist_ok=True, mode=0o700)
+            self._lock = _lock(self._folder / LOCK_FILE, self.name)
+            self.ownership = Ownership(self._folder, self._folder / LOCK_FILE)
+            self.aside = AsideFolders(self._folder, "log", config.set_aside_ms, (clock or SystemClock()).now_ms)
+            """Logs of plans that are missing."""
+            self._unfinished = list(self._folder.glob(f"{REMOVED}*"))
+            """Folders that a former process was about to delete."""
+        except OSError as error:
+            raise ConfigError(f"spool.path: {path} cannot be used: {error.strerror}") from error
+        self._removed: frozenset[RemovedPlan] = frozenset()
+
+    def note_removed(self, plans: Iterable[RemovedPlan]) -> None:
+        """People have undeployed these plans: what they had may be deleted."""
+        self._removed = frozenset(plans)
+
+    def open_log(self, key: PlanKey, binding: StreamBinding, upkeep: Upkeep, deployed_ms: int = 0) -> Log:
+        """Open the log of an imported stream of the plan that was deployed first at `deployed_ms` (0: not known), with
+        what it held before, also when the stream had other attributes then. Raises ConfigError when it cannot be
+        read."""
+        folder = self._folder_of(key, binding.stream)
+        try:
+            self._settle_place(folder, key, binding.stream, deployed_ms, upkeep)
+            identity = self._identity_in(folder, key, binding, deployed_ms)
+            log = Log(folder, identity, self._limits, upkeep)
+            with contextlib.ExitStack() as opened:
+                opened.callback(log.close)
+                log.rename(key)
+                log.define(binding.attributes)
+                opened.pop_all()
+        except OSError as error:
+            raise ConfigError(f"spool.path: {folder} cannot be used: {error.strerror}") from error
+        return log
+
+    def has_waiting(self, key: PlanKey, stream: str, deployed_ms: int = 0) -> bool:
+        """Return whether there is a log of the plan's stream that holds events which may not have been processed."""
+        folder = self._folder_of(key, stream)
+        self._settle_place(folder, key, stream, deployed_ms, Upkeep())
+        identity = read_identity(folder)
+        return identity is not None and _rows_waiting(folder, identity, self._limits) > 0
+
+    def keep_only(
+        self,
+        wanted: Iterable[tuple[PlanKey, str]],
+        upkeep: Upkeep,
+        whole: Collection[PlanKey] = (),
+        failed: KeepFailed | None = None,
+        served: Mapping[PlanKey, int] = MappingProxyType({}),
+    ) -> None:
+        """Leave logs of `wanted` streams, and of plans that are kept as a `whole`, where they are. Logs of plans that
+        people have undeployed are deleted, those of missing plans are set aside. What was not processed of a stream
+        that a plan does not import any more, which is `served` and was deployed at that time, is given to `failed`."""
+        kept = {self._folder_of(key, stream) for key, stream in wanted}
+        plans = {self._plan_folder(key) for key in whole}
+        going_on = {self._plan_folder(key): deployed_ms for key, deployed_ms in served.items()}
+        tenants = [path for path in self._folder.iterdir() if path.is_dir() and not path.name.startswith(".")]
+        for folder in (folder for tenant in tenants for folder in tenant.glob("*/*")):
+            if folder not in kept and folder.parent not in plans:
+                try:
+                    self._clear(folder, going_on.get(folder.parent), upkeep, failed)
+                except OSError as error:  # tried again when plans change
+                    logger.error("a log cannot be deleted or set aside: folder=%s reason=%s", folder, error.strerror)  # noqa: TRY400 - the text says it all
+        while self._unfinished:
+            upkeep.deleted(self._unfinished.pop())
+
+    def open_aside(self, one: Aside) -> Log | None:
+        """Open a log that is set aside; None when nobody can read what it is. Raises OSError."""
+        folder = self.aside.path(one)
+        identity = read_identity(folder)
+        return Log(folder, identity, self._limits, Upkeep()) if identity is not None else None
+
+    def close(self) -> None:
+        """Another process may use the folder."""
+        os.close(self._lock)
+
+    def _folder_of(self, key: PlanKey, stream: str) -> Path:
+        return self._plan_folder(key) / safe_component(stream)
+
+    def _plan_folder(self, key: PlanKey) -> Path:
+        return self._folder / str(key.tenant) / safe_component(key.identity)
+
+    def _settle_place(self, folder: Path, key: PlanKey, stream: str, deployed_ms: int, upkeep: Upkeep) -> None:
+        """The log at `folder` is one of the plan, or there is none: that of another plan of the name goes, and one that
+        was set aside while the plan was missing comes back. Raises OSError."""
+        identity = read_identity(folder)
+        if identity is not None and deployed_ms and identity.deployed_ms not in (0, deployed_ms):
+            self._clear(folder, None, upkeep, None)
+        if folder.is_dir() and not any(folder.iterdir()):
+            folder.rmdir()
+        if not folder.exists():
+            self.aside.take_back(key, deployed_ms, folder, stream)
+
+    def _identity_in(self, folder: Path, key: PlanKey, binding: StreamBinding, deployed_ms: int) -> Identity:
+        """The identity of the log in `folder`: where its file is gone or damaged its segments tell it. Raises
+        OSError."""
+        identity = read_identity(folder)
+        if identity is None:
+            log = log_of_segments(folder)
+            if log:
+                logger.error("nothing but its segments tells of a log, its events are taken to have the attributes "
+                             "that the stream has now: folder=%s", folder)  # fmt: skip
+            identity = new_identity(key, binding, deployed_ms, log)
+            if log:
+                write_identity(folder, identity)
+        elif not identity.deployed_ms and deployed_ms:
+            identity = msgspec.structs.replace(identity, deployed_ms=deployed_ms)
+            write_identity(folder, identity)
+        return identity
+
+    def _clear(self, folder: Path, served_ms: int | None, upkeep: Upkeep, failed: KeepFailed | None) -> None:
+        """No stream wants the log. `served_ms` says when the plan of its name that is served was deployed."""
+        identity = read_identity(folder)
+        if identity is None:
+            if any(folder.glob(f"*{SEGMENT_SUFFIX}")):
+                self._set_aside(folder, None, 0, "nobody can tell whose log it is")
+            else:
+                self._delete(folder, upkeep)
+            return
+        key = identity.key()
+        waiting = _rows_waiting(folder, identity, self._limits)
+        if served_ms is not None and identity.deployed_ms in (0, served_ms):
+            if failed is not None and waiting and self._fail(folder, identity, failed):
+                self._set_aside(folder, identity, waiting, "its stream is not imported, and its events do not fit "
+                                "among the failed ones")  # fmt: skip
+            else:
+                self._delete(folder, upkeep)
+        elif RemovedPlan(key, identity.deployed_ms) in self._removed:
+            if waiting:
+                logger.error("accepted events are dropped, their plan was undeployed: folder=%s events=%d",
+                             folder, waiting)  # fmt: skip
+            self._delete(folder, upkeep)
+        else:
+            self._set_aside(folder, identity, waiting, "its plan is missing, and nobody has undeployed it")
+
+    def _set_aside(self, folder: Path, identity: Identity | None, waiting: int, reason: str) -> None:
+        if identity is None:
+            key, stream, deployed_ms = PlanKey(_tenant_of(folder), unquote(folder.parts[-2])), folder.name, 0
+        else:
+            key, stream, deployed_ms = identity.key(), identity.stream, identity.deployed_ms
+        self.aside.put(folder, key, deployed_ms, waiting, reason, stream)
+
+    def _fail(self, folder: Path, identity: Identity, failed: KeepFailed) -> int:
+        """Keep what waits in the log of a stream that is gone among the failed events of its plan; give how many could
+        not be kept."""
+        key, reason = identity.key(), f"{identity.plan} does not import {identity.stream} now"
+        log = Log(folder, identity, self._limits, Upkeep())
+        reader = log.reader(log.secured)
+        lost = 0
+        try:
+            for record in reader.records():
+                schema = arrow_schema(StreamSchema(identity.stream, identity.attributes_at(record.position)))
+                lost += failed(key, identity.stream, decode_batch(record.body, schema, record.rows), reason)
+                if not lost:
+                    log.secure(record.position)
+        except DecodeError as error:
+            logger.error("a log cannot be read: folder=%s reason=%s", folder, error)  # noqa: TRY400 - the text says it all
+            lost += max(1, log.rows_waiting())
+        finally:
+            reader.close()
+            log.close()
+        return lost
+
+    def _delete(self, folder: Path, upkeep: Upkeep) -> None:
+        if folder.is_dir():
+            removed = self._folder / f"{REMOVED}{secrets.token_hex(8)}"
+            folder.rename(removed)
+            upkeep.deleted(removed)
+
+
+def safe_component(name: str) -> str:
+    """A name of one folder, different for different names: letters, digits, `_`, `-`, `~` and inner dots stay."""
+    quoted = quote(name, safe="")
+    if quoted.startswith("."):
+        quoted = f"%2E{quoted[1:]}"
+    if len(quoted) > LONGEST_COMPONENT:
+        quoted = f"{quoted[:LONGEST_COMPONENT]}%{hashlib.sha256(name.encode()).hexdigest()[:16]}"
+    return quoted
+
+
+def _tenant_of(folder: Path) -> int:
+    """The tenant of a log that does not tell it."""
+    try:
+        return parse_tenant(folder.parts[-3])
+    except ValueError:
+        return SUPER_TENANT
+
+
+def _rows_waiting(folder: Path, identity: Identity, limits: LogLimits) -> int:
+    log = Log(folder, identity, limits, Upkeep())
+    try:
+        return log.rows_waiting()
+    finally:
+        log.close()
+
+
+def _kept_name(file: Path) -> str:
+    """The name in `file`; one is made up at first."""
+    made = f"{socket.gethostname()}-{secrets.token_hex(3)}"
+    passing = file.with_name(f"{NAME_FILE}.{made}")
+    passing.write_text(made, encoding="utf-8")
+    try:
+        os.link(passing, file)  # fails when another process was first
+    except FileExistsError:
+        pass
+    finally:
+        passing.unlink()
+    return file.read_text(encoding="utf-8").strip()
+
+
+def _lock(file: Path, name: str) -> int:
+    descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        owner = os.pread(descriptor, 20, 0).decode(errors="replace").strip() or "another process"
+        os.close(descriptor)
+        if not isinstance(error, BlockingIOError):
+            raise
+        raise ConfigError(
+            f"spool.path: {file.parent} is used by process {owner}; give each worker on a host a name of its own "
+            f"(name; this one is {name}) or another spool.path"
+        ) from error
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+    return descriptor

@@ -1,0 +1,241 @@
+"""Events that come over links from outside: the built-in ingress, and sources of type `zeromq`."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from functools import partial
+
+import pyarrow as pa
+import zmq
+
+from cep_common.errors import InputError
+from cep_common.link_messages import Data, MarkIdle, OpenLink, StreamSchema
+from cep_common.messages import Rejected
+from cep_common.security.roles import Door
+from cep_common.transport import readable
+from cep_worker.formats.event_times import LATEST_MS, WRONG_TIME, strange_times
+from cep_worker.formats.object_values import WRONG_JSON, unreadable_object
+from cep_worker.inflows.wal.errors import SpoolFullError
+from cep_worker.ingest.routing import Route
+from cep_worker.plans.streams import EventStream, check_schema
+from cep_worker.runtime.event_loop import Reactor
+from cep_worker.storage.group_commit import Upkeep
+from siddhi.column_names import KIND, TIMESTAMP
+from topology.frames import CURRENT
+from topology.link_server import FrameArrived, Link, LinkArrived, LinkGone, LinkServer
+
+logger = logging.getLogger(__name__)
+
+Resolve = Callable[[str, int], EventStream]
+"""The event stream that a tenant's client means by a name; InputError otherwise."""
+
+MakeRoute = Callable[[Hashable, StreamSchema, EventStream], Route]
+"""A route for a source that sends batches of the given schema to an event stream's inflows."""
+
+
+@dataclass(slots=True, eq=False)
+class _Client:
+    """An open link: a route for each of its streams, and frames that found no room."""
+
+    link: Link
+    routes: dict[str, Route] = field(default_factory=dict)
+    parked: deque[FrameArrived] = field(default_factory=deque)
+    closed: bool = False
+
+
+class LinkIngress:
+    """Takes links from clients and hands their batches to routes. A frame is acknowledged when every inflow has taken
+    it and the worker can no longer lose it; until it is taken it waits here, bounded by the link's window. Belongs to
+    the reactor's thread."""
+
+    def __init__(
+        self, reactor: Reactor, upkeep: Upkeep, resolve: Resolve, make_route: MakeRoute, most_links: int
+    ) -> None:
+        self._reactor = reactor
+        self._upkeep = upkeep
+        self._resolve = resolve
+        self._make_route = make_route
+        self._most_links = most_links
+        self._clients: dict[bytes, _Client] = {}
+        self._parked: dict[_Client, None] = {}
+        self._server: LinkServer | None = None
+
+    def listen(self, context: zmq.Context[zmq.Socket[bytes]], host: str, port: int, window_rows: int) -> None:
+        """Links can be opened at `host:port`. Raises PortInUseError."""
+        self._server = LinkServer.listen(context, Door.INGRESS, host, port, window_rows, self._accept, trusted=False)
+        self._reactor.watch(self._server.socket, self._handle)
+
+    def retry(self, now_ms: int) -> None:
+        """Frames that waited are taken as far as there is room now."""
+        for client in list(self._parked):
+            while client.parked and self._take(client, client.parked[0], now_ms):
+                client.parked.popleft()
+            if not client.parked:
+                del self._parked[client]
+                if client.closed:
+                    self._leave(client)
+
+    def reroute(self, now_ms: int) -> None:
+        """The deployed plans have changed: links whose streams are gone are ended, the others led where they belong."""
+        for peer, client in list(self._clients.items()):
+            try:
+                routes = self._routes(client.link)
+            except InputError as error:
+                self._forget(peer)
+                if self._server is not None:
+                    self._server.drop(client.link, error.reason_code, error.message)
+                continue
+            for name, route in routes.items():
+                if route.inflows != client.routes[name].inflows:
+                    client.routes[name].leave()
+                    client.routes[name] = route
+                    route.join(now_ms)
+
+    def tick(self, now_ms: int) -> None:
+        """Forgets clients that have fallen silent."""
+        server = self._server
+        if server is None:
+            return
+        self._handle(now_ms)
+        if not readable(server.socket):
+            for gone in server.expire(now_ms):
+                self._forget(gone.link.peer)
+
+    def close(self) -> None:
+        """Nobody can connect any more; links are ended, what waits is not acknowledged."""
+        if self._server is None:
+            return
+        for peer, client in list(self._clients.items()):
+            self._server.drop(client.link, "leaving", "the worker is leaving; send what is not acknowledged again")
+            self._forget(peer)
+        self._reactor.unwatch(self._server.socket)
+        self._server.flush()
+        self._server.socket.close(linger=200)
+        self._server = None
+
+    def _accept(self, opening: OpenLink) -> Rejected | None:
+        if len(self._clients) >= self._most_links:
+            return Rejected("too-many-links", f"{self._most_links} links are open already")
+        if opening.key is not None:
+            return Rejected("wrong-endpoint", "this is a worker's ingress; links of a plan go to its stages")
+        try:
+            for offered in opening.streams:
+                self._route(None, offered, opening.tenant)
+        except InputError as error:
+            return Rejected(error.reason_code, error.message)
+        return None
+
+    def _routes(self, link: Link) -> dict[str, Route]:
+        source = ("link", id(self), link.peer)
+        opening = link.opening
+        return {offered.stream: self._route(source, offered, opening.tenant) for offered in opening.streams}
+
+    def _route(self, source: Hashable, offered: StreamSchema, tenant: int) -> Route:
+        stream = self._resolve(offered.stream, tenant)
+        check_schema(offered, stream.schema)
+        return self._make_route(source, offered, stream)
+
+    def _handle(self, now_ms: int) -> None:
+        server = self._server
+        if server is None:
+            return
+        for event in server.receive(now_ms):
+            match event:
+                case LinkArrived(link=link):
+                    self._arrived(link, now_ms)
+                case FrameArrived(link=link):
+                    self._frame(self._clients[link.peer], event, now_ms)
+                case LinkGone(link=link, reason="closed"):
+                    self._closed(link.peer)
+                case LinkGone(link=link, reason=reason):
+                    logger.info("client gone: sender=%s reason=%s", link.opening.sender, reason)
+                    self._forget(link.peer)
+        self._reactor.defer(self._flush)
+
+    def _flush(self, now_ms: int) -> None:
+        if self._server is not None:
+            again_ms = self._server.flush(now_ms)
+            if again_ms is not None:
+                self._reactor.call_at(again_ms, self._flush)
+
+    def _arrived(self, link: Link, now_ms: int) -> None:
+        self._forget(link.peer)  # the same peer may open anew
+        client = _Client(link, self._routes(link))
+        self._clients[link.peer] = client
+        for route in client.routes.values():
+            route.join(now_ms)
+
+    def _closed(self, peer: bytes) -> None:
+        """The client has closed in order: what it sent still counts."""
+        client = self._clients.pop(peer)
+        client.closed = True
+        if not client.parked:
+            self._leave(client)
+
+    def _forget(self, peer: bytes) -> None:
+        """The client is gone: what was not acknowledged is its own to send again."""
+        client = self._clients.pop(peer, None)
+        if client is not None:
+            self._parked.pop(client, None)
+            self._leave(client)
+
+    def _leave(self, client: _Client) -> None:
+        for route in client.routes.values():
+            route.leave()
+
+    def _frame(self, client: _Client, frame: FrameArrived, now_ms: int) -> None:
+        if client.parked or not self._take(client, frame, now_ms):
+            client.parked.append(frame)
+            self._parked[client] = None
+
+    def _take(self, client: _Client, frame: FrameArrived, now_ms: int) -> bool:
+        """True when the frame has been dealt with; False when there is no room for it."""
+        server = self._server
+        if server is None:
+            return False
+        match frame.message:
+            case Data(stream=stream, watermark_ms=promised_ms) if frame.batch is not None:
+                route = client.routes[stream]
+                if not route.has_room():
+                    return False
+                problem = _problem(frame.batch, promised_ms)
+                if problem:
+                    server.refuse_frame(client.link, "bad-events", f"{stream}: {problem}")
+                else:
+                    try:
+                        route.offer(frame.batch, frame.bodies[0], promised_ms, now_ms)
+                    except SpoolFullError:  # the inflow tells why
+                        return False
+                    except InputError as error:
+                        server.refuse_frame(client.link, error.reason_code, error.message)
+            case MarkIdle():
+                for route in client.routes.values():
+                    route.rest()
+            case message:
+                server.refuse_frame(client.link, "unexpected", f"a {message.TYPE} does not belong here")
+        self._upkeep.when_safe(partial(self._done, client.link, frame.sequence))
+        return True
+
+    def _done(self, link: Link, sequence: int) -> None:
+        if self._server is not None:
+            self._server.done(link, sequence)
+            self._reactor.defer(self._flush)
+
+
+def _problem(batch: pa.RecordBatch, promised_ms: int) -> str:
+    """What keeps a well-formed batch, and the promise that came with it, from being one of ordinary events, or
+    nothing."""
+    if promised_ms > LATEST_MS:
+        return f"the watermark {promised_ms} is beyond the year 9999"
+    kinds = batch.column(KIND)
+    if kinds.null_count or batch.column(TIMESTAMP).null_count:
+        return f"{TIMESTAMP} and {KIND} may not be null"
+    if kinds.to_numpy(zero_copy_only=True).any():  # CURRENT is 0
+        return f"{KIND} must be {CURRENT}"
+    if strange := strange_times(batch.column(TIMESTAMP)):
+        return f"{TIMESTAMP} of row {strange[0]} {WRONG_TIME}"
+    found = unreadable_object(batch)
+    return f"{found[1]} of row {found[0]} {WRONG_JSON}" if found is not None else ""

@@ -1,0 +1,81 @@
+"""A route: where the events of one source go, to one inflow or, when plans share an event stream, to several."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from cep_common.errors import InputError
+from cep_worker.inflows.inflow import Inflow
+from cep_worker.ingest.tenant_limits import RateLimit
+from cep_worker.plans.streams import Attributes, Fit
+from cep_worker.storage.records import Origin
+from topology.conversion import conversion_problem
+
+
+class Route:
+    """Hands batches whose attributes are `offered` to `inflows`, columns put in each inflow's order.
+
+    Either every inflow takes a batch or none does, so that a source can wait or be told to come again. `limit` is the
+    one of the tenant to whom all the inflows belong. What was read just before an edit gave its stream other attributes
+    is converted.
+    """
+
+    def __init__(self, source: Hashable, offered: Attributes, inflows: Sequence[Inflow], limit: RateLimit) -> None:
+        """Raises InputError `schema-mismatch` when events with `offered` cannot be what an inflow takes now."""
+        self.source = source
+        self.limit = limit
+        self.inflows = tuple(inflows)
+        self._fits: list[Fit | None] = []
+        for inflow in self.inflows:
+            wanted = inflow.binding.attributes
+            if problem := conversion_problem(offered, wanted):
+                raise InputError("schema-mismatch", f"stream {inflow.binding.stream} was edited: {problem}")
+            self._fits.append(None if offered == wanted else Fit(wanted))
+
+    def has_room(self) -> bool:
+        """True when all inflows would take a batch now, and the tenant may send one."""
+        return self.limit.has_room() and all(inflow.has_room() for inflow in self.inflows)
+
+    def join(self, now_ms: int) -> None:
+        """The source may send from now on."""
+        for inflow in self.inflows:
+            inflow.join(self.source, now_ms)
+
+    def offer(
+        self, batch: pa.RecordBatch, body: Any, promised_ms: int, now_ms: int, origin: Origin | None = None
+    ) -> None:
+        """All inflows have taken `batch`, once if it has an `origin`; the caller has asked `has_room`. Raises
+        SpoolFullError when one of them cannot now, BatchTooLargeError when one never can: none has taken it then."""
+        prepared = []
+        for inflow, fit in zip(self.inflows, self._fits, strict=True):
+            if origin is not None and inflow.has_taken(origin):
+                inflow.pass_over(self.source, batch, promised_ms, now_ms)
+            elif fit is None:
+                body = inflow.prepare(batch, body, origin)  # encoded once for all
+                prepared.append((inflow, batch, body))
+            else:
+                ordered = fit.fitted(batch)
+                prepared.append((inflow, ordered, inflow.prepare(ordered, None, origin)))
+        if prepared:
+            self.limit.take(batch.num_rows)
+        for inflow, ordered, its_body in prepared:
+            inflow.offer(self.source, ordered, its_body, promised_ms, now_ms, origin)
+
+    def newest_of(self, source: bytes) -> int | None:
+        """The number of the newest batch from there that all inflows have taken; None when one of them has none."""
+        numbers = [inflow.newest_of(source) for inflow in self.inflows]
+        known = [number for number in numbers if number is not None]
+        return min(known) if known and len(known) == len(numbers) else None
+
+    def rest(self) -> None:
+        """The source has nothing more for now."""
+        for inflow in self.inflows:
+            inflow.rest(self.source)
+
+    def leave(self) -> None:
+        """The source is gone."""
+        for inflow in self.inflows:
+            inflow.leave(self.source)

@@ -1,0 +1,144 @@
+"""Batches that other threads bring, such as those of HTTP requests: taken when there is room, or not at all."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Hashable, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+
+import pyarrow as pa
+
+from cep_common.errors import InputError
+from cep_common.link_messages import StreamSchema
+from cep_worker.inflows.wal.errors import SpoolFullError
+from cep_worker.ingest.routing import Route
+from cep_worker.plans.streams import EventStream
+from cep_worker.runtime.event_loop import Reactor
+from cep_worker.storage.group_commit import Upkeep
+from cep_worker.storage.records import Origin
+from topology.link import NO_WATERMARK
+
+MakeRoute = Callable[[Hashable, StreamSchema, EventStream], Route]
+
+
+@dataclass(frozen=True, slots=True)
+class _Submission:
+    source: Hashable
+    stream: EventStream
+    batch: pa.RecordBatch
+    taken: Future[None]
+    origin: Origin | None = None
+
+
+class Intake:
+    """A submitter waits for its future as long as it likes and cancels it then: a cancelled batch is not taken, one
+    that was taken cannot be cancelled."""
+
+    def __init__(
+        self, reactor: Reactor, upkeep: Upkeep, make_route: MakeRoute, monotonic_ms: Callable[[], int]
+    ) -> None:
+        self._reactor = reactor
+        self._upkeep = upkeep
+        self._make_route = make_route
+        self._monotonic_ms = monotonic_ms
+        self._routes: dict[Hashable, Route] = {}
+        self._waiting: deque[_Submission] = deque()
+
+    def submit(
+        self, source: Hashable, stream: EventStream, batch: pa.RecordBatch, origin: Origin | None = None
+    ) -> Future[None]:
+        """Done when all inflows of `stream` have taken `batch`, which is of its schema, and the worker can no longer
+        lose it; fails with InputError when the stream is gone, nothing more can be stored, or it is too large. A
+        batch that may come again has an `origin`, and is taken once. Any thread may call it."""
+        taken: Future[None] = Future()
+        submission = _Submission(source, stream, batch, taken, origin)
+        self._reactor.post(lambda: self._arrived(submission))
+        return taken
+
+    def newest(self, stream: EventStream, origins: Sequence[bytes]) -> Future[list[int | None]]:
+        """The number of the newest batch that the stream's inflows have taken from each of the `origins`. Fails with
+        InputError when the stream is gone or takes nothing now. Any thread may call it."""
+        found: Future[list[int | None]] = Future()
+
+        def look() -> None:
+            try:
+                route = self._make_route("newest", stream.schema, stream)
+            except InputError as error:
+                found.set_exception(error)
+            else:
+                found.set_result([route.newest_of(origin) for origin in origins])
+
+        self._reactor.post(look)
+        return found
+
+    def join(self, source: Hashable, stream: EventStream) -> None:
+        """`source` is about to send: event time waits for it. Any thread may call it."""
+        self._tell(source, stream, lambda route: route.join(self._monotonic_ms()))
+
+    def leave(self, source: Hashable, stream: EventStream) -> None:
+        """`source` is gone. Any thread may call it."""
+        self._tell(source, stream, Route.leave)
+
+    def _tell(self, source: Hashable, stream: EventStream, what: Callable[[Route], None]) -> None:
+        def tell() -> None:
+            with suppress(InputError):  # nobody takes the stream's events now, and nobody waits for them
+                what(self._make_route(source, stream.schema, stream))
+
+        self._reactor.post(tell)
+
+    def retry(self, now_ms: int) -> None:
+        """Takes what there is room for now, in order for each source."""
+        blocked: set[Hashable] = set()
+        for _ in range(len(self._waiting)):
+            submission = self._waiting.popleft()
+            if submission.source in blocked or not self._take(submission, now_ms):
+                blocked.add(submission.source)
+                self._waiting.append(submission)
+
+    def waiting(self) -> bool:
+        """True while something waits for room."""
+        return bool(self._waiting)
+
+    def reroute(self) -> None:
+        """The deployed plans have changed."""
+        self._routes.clear()
+
+    def _arrived(self, submission: _Submission) -> None:
+        self._waiting = deque(other for other in self._waiting if not other.taken.cancelled())
+        held = any(other.source == submission.source for other in self._waiting)
+        if held or not self._take(submission, self._monotonic_ms()):
+            self._waiting.append(submission)
+
+    def _take(self, submission: _Submission, now_ms: int) -> bool:
+        """True when the submission is settled one way or the other."""
+        try:
+            route = self._route(submission)
+        except InputError as error:
+            if submission.taken.set_running_or_notify_cancel():
+                submission.taken.set_exception(error)
+            return True
+        if submission.taken.cancelled():
+            return True
+        if not route.has_room():
+            return False
+        if submission.taken.set_running_or_notify_cancel():
+            try:
+                route.offer(submission.batch, None, NO_WATERMARK, now_ms, submission.origin)
+            except SpoolFullError as error:
+                submission.taken.set_exception(InputError("no-room", error.message))
+            except InputError as error:
+                submission.taken.set_exception(error)
+            else:
+                self._upkeep.when_safe(partial(submission.taken.set_result, None))
+        return True
+
+    def _route(self, submission: _Submission) -> Route:
+        name = (submission.source, submission.stream.schema)
+        route = self._routes.get(name)
+        if route is None:
+            route = self._make_route(submission.source, submission.stream.schema, submission.stream)
+            self._routes[name] = route
+        return route

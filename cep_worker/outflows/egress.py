@@ -1,0 +1,330 @@
+"""The built-in egress: clients subscribe to exported streams and get them over the same ZeroMQ socket.
+
+listener                          worker
+  subscribe {event_stream} ────────▶
+  ◀──────────── subscribed {schema}
+  ◀──────────── data {sequence 1} + batch
+  acknowledge {sequence 1} ────────▶
+  ◀──────────── beat-link                 while there is nothing to send
+  close-link ──────────────────────▶
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from itertools import islice
+from typing import Any
+
+import pyarrow as pa
+import zmq
+
+from cep_common.codec import MAXIMUM_CONTROL_BYTES, decode, encode
+from cep_common.errors import DecodeError, InputError, PortInUseError
+from cep_common.ids import PlanKey
+from cep_common.link_messages import Acknowledge, BeatLink, CloseLink, Data, Subscribe, Subscribed
+from cep_common.messages import Message, Rejected
+from cep_common.security.roles import Door
+from cep_common.transport import bind, listening_socket, readable, receive
+from cep_common.worker_reports import MOST_LISTENERS, ListenerReport
+from cep_worker.config import EgressConfig
+from cep_worker.inflows.batching import WaitingBatch, WaitingQueue
+from cep_worker.outflows.consumers import FrameId, GroupId
+from cep_worker.outflows.receipts import Receipt
+from cep_worker.plans.streams import EventStream, Fit, StreamDirectory
+from cep_worker.runtime.event_loop import Reactor
+from topology.link import NO_WATERMARK, Outbox, PendingFrame
+
+logger = logging.getLogger(__name__)
+
+BATCH_ROWS = 4_096
+"""Small batches for a busy listener are joined up to this."""
+
+FRAMES_UNDER_WAY = 64
+BEAT_MS = 1_000
+RECEIVE_AT_ONCE = 256
+
+Source = tuple[PlanKey, str]
+"""An exported stream of a plan."""
+
+
+class Listener:
+    """One subscription: what waits for it and what it has not acknowledged."""
+
+    def __init__(
+        self, egress: Egress, peer: bytes, asked: Subscribe, stream: EventStream, config: EgressConfig
+    ) -> None:
+        self._egress = egress
+        self.peer = peer
+        self.asked = asked
+        self.stream = stream
+        self._config = config
+        self._waiting = WaitingQueue()
+        self._left = False
+        self._outbox = Outbox(window_rows=config.window_rows)
+        self._sent_ms: deque[tuple[int, int]] = deque()
+
+    @property
+    def name(self) -> str:
+        """The stream as the listener calls it."""
+        return self.asked.event_stream
+
+    def has_room(self) -> bool:
+        """True when it takes another batch."""
+        return self._left or self._waiting.rows < self._config.waiting_rows
+
+    def append(self, batch: pa.RecordBatch, body: Any, receipt: Receipt) -> None:
+        """`batch` is in the queue, which is all that is promised to a listener: one that does not read for a while must
+        not hold up checkpoints and changes of the plan."""
+        if not self._left:
+            self._waiting.append(WaitingBatch(batch, body))
+        receipt.settle()
+
+    def leave(self) -> None:
+        """The listener gets no more."""
+        self._left = True
+
+    def acknowledged(self, sequence: int) -> None:
+        """The listener has worked off all frames up to `sequence`."""
+        self._outbox.acknowledged(sequence)
+        while self._sent_ms and self._sent_ms[0][0] <= sequence:
+            self._sent_ms.popleft()
+
+    def waiting_events(self) -> int:
+        """How many events have not been sent yet."""
+        return self._waiting.rows
+
+    def under_way_rows(self) -> int:
+        """How many rows were sent and are not acknowledged."""
+        return self._outbox.in_flight_rows
+
+    def lag_ms(self, now_ms: int) -> int:
+        """For how long the oldest unacknowledged frame has been under way."""
+        return now_ms - self._sent_ms[0][1] if self._sent_ms else 0
+
+    def next_frame(self, now_ms: int) -> list[Any] | None:
+        """The next frame to send, noted as sent; None when there is none or the window is full."""
+        outbox = self._outbox
+        if not self._waiting or not outbox.has_room() or len(outbox.pending) >= FRAMES_UNDER_WAY:
+            return None
+        frame = self._waiting.take(BATCH_ROWS)
+        sequence = outbox.next_sequence
+        data = Data(self.stream.schema.stream, sequence, frame.rows, NO_WATERMARK)
+        outbox.sent(PendingFrame(sequence, frame.rows, data, ()))
+        self._sent_ms.append((sequence, now_ms))
+        return encode(data, bodies=(frame.body,))
+
+
+class _Tap:
+    """A listener as the consumer of one plan's stream, whose columns may stand in another order."""
+
+    form = ""
+    lasting = False
+
+    def __init__(self, egress: Egress, listener: Listener) -> None:
+        self.name = f"listener {listener.peer.hex()}"
+        self._egress = egress
+        self._listener = listener
+        self._fit = Fit(listener.stream.schema.attributes)
+
+    def has_room(self) -> bool:
+        return self._listener.has_room()
+
+    def offer(self, batch: pa.RecordBatch, body: Any, receipt: Receipt, frame: FrameId | None = None) -> None:
+        if self._fit.is_whole(batch):
+            self._listener.append(batch, body, receipt)
+        elif problem := self._fit.problem(batch):
+            logger.error("results cannot go to a listener, their stream was edited: stream=%s events=%d reason=%s",
+                         self._listener.name, batch.num_rows, problem)  # fmt: skip
+            receipt.settle()
+        else:
+            self._listener.append(self._fit.fitted(batch), None, receipt)
+        self._egress.pump_later(self._listener)
+
+    def commit(self, group: GroupId, receipt: Receipt) -> None:
+        """A listener knows no groups: it gets what comes while it listens."""
+        receipt.settle()
+
+
+class Egress:
+    """Serves listeners. One that keeps the plan waiting while it is more than `lag_ms` behind is refused, so that no
+    listener can stop a plan. Belongs to the reactor's thread. `room` is called when room was made."""
+
+    def __init__(self, reactor: Reactor, config: EgressConfig, room: Callable[[], None]) -> None:
+        self._reactor = reactor
+        self._config = config
+        self._room = room
+        self._directory = StreamDirectory(None)
+        self._listeners: dict[bytes, Listener] = {}
+        self._taps: dict[Source, list[_Tap]] = {}
+        self._ready: dict[Listener, None] = {}
+        self._socket: zmq.Socket[bytes] | None = None
+        self._beat_ms = 0
+
+    def listen(self, context: zmq.Context[zmq.Socket[bytes]]) -> None:
+        """Clients can subscribe. Raises PortInUseError."""
+        socket = listening_socket(context, Door.EGRESS, self._config.host, MAXIMUM_CONTROL_BYTES, high_water_mark=0)
+        socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
+        try:
+            bind(socket, self._config.host, self._config.port, "listeners")
+        except PortInUseError:
+            socket.close()
+            raise
+        self._socket = socket
+        self._reactor.watch(socket, self._handle)
+
+    def taps(self, key: PlanKey, stream: str) -> list[_Tap]:
+        """The listeners of an exported stream."""
+        return self._taps.get((key, stream), [])
+
+    def reroute(self, exported: StreamDirectory) -> None:
+        """The deployed plans have changed: listeners of streams that are gone are told so."""
+        self._directory = exported
+        for listener in list(self._listeners.values()):
+            try:
+                stream = exported.resolve(listener.name, listener.asked.tenant)
+            except InputError as error:
+                self._refuse(listener, error.reason_code, error.message)
+                continue
+            if stream.schema != listener.stream.schema:
+                self._refuse(listener, "schema-changed", f"{listener.name} has other attributes now; subscribe again")
+            else:
+                listener.stream = stream
+        self._tap()
+
+    def pump_later(self, listener: Listener) -> None:
+        """`listener` has something to get at the end of this turn."""
+        self._ready[listener] = None
+        self._reactor.defer(self._pump)
+
+    def tick(self, now_ms: int) -> None:
+        """Refuses listeners that are too slow and notices those that are gone."""
+        for listener in list(self._listeners.values()):
+            if not listener.has_room() and listener.lag_ms(now_ms) > self._config.lag_ms:
+                reason = f"more than {self._config.lag_ms} ms behind with {self._config.waiting_rows} events waiting"
+                self._refuse(listener, "listener-too-slow", f"{listener.name}: {reason}")
+        if now_ms - self._beat_ms >= BEAT_MS:
+            self._beat_ms = now_ms
+            for listener in list(self._listeners.values()):
+                self._send(listener.peer, encode(BeatLink()))
+
+    def reports(self, now_ms: int) -> tuple[ListenerReport, ...]:
+        """How far listeners have got, at most so many as are told of."""
+        return tuple(
+            ListenerReport(
+                tenant=listener.asked.tenant,
+                event_stream=listener.name,
+                waiting_events=listener.waiting_events(),
+                under_way_rows=listener.under_way_rows(),
+                lag_ms=listener.lag_ms(now_ms),
+            )
+            for listener in islice(self._listeners.values(), MOST_LISTENERS)
+        )
+
+    def drained(self) -> bool:
+        """Every listener got what it waited for."""
+        return not any(listener._waiting for listener in self._listeners.values())
+
+    def close(self) -> None:
+        """Listeners are told that the worker leaves."""
+        if self._socket is None:
+            return
+        for listener in list(self._listeners.values()):
+            self._refuse(listener, "leaving", "the worker is leaving")
+        self._reactor.unwatch(self._socket)
+        self._socket.close(linger=200)
+        self._socket = None
+
+    def _handle(self, now_ms: int) -> None:
+        for _ in range(RECEIVE_AT_ONCE):
+            if self._socket is None or not readable(self._socket):
+                return
+            peer, *frames = receive(self._socket)
+            try:
+                message = decode(frames).message
+            except DecodeError as error:
+                self._send(peer, encode(Rejected(error.code, error.message)))
+                continue
+            self._take(peer, message)
+
+    def _take(self, peer: bytes, message: Message) -> None:
+        listener = self._listeners.get(peer)
+        match message:
+            case Subscribe():
+                self._subscribe(peer, message)
+            case Acknowledge(sequence=sequence) if listener is not None:
+                was_full = not listener.has_room()
+                listener.acknowledged(sequence)
+                self.pump_later(listener)
+                if was_full:
+                    self._room()
+            case CloseLink() if listener is not None:
+                self._forget(listener)
+            case BeatLink() | CloseLink():
+                return
+            case _ if listener is None:
+                self._send(peer, encode(Rejected("link-unknown", "subscribe first")))
+            case _:
+                self._send(peer, encode(Rejected("frame-unexpected", f"a {message.TYPE} does not belong here")))
+
+    def _subscribe(self, peer: bytes, asked: Subscribe) -> None:
+        if peer not in self._listeners and len(self._listeners) >= self._config.listeners:
+            reason = f"{self._config.listeners} listeners are served already"
+            self._send(peer, encode(Rejected("too-many-listeners", reason)))
+            return
+        try:
+            stream = self._directory.resolve(asked.event_stream, asked.tenant)
+        except InputError as error:
+            self._send(peer, encode(Rejected(error.reason_code, error.message)))
+            return
+        former = self._listeners.get(peer)
+        if former is not None:
+            self._forget(former)
+        self._listeners[peer] = Listener(self, peer, asked, stream, self._config)
+        self._tap()
+        logger.info("listener subscribed: stream=%s tenant=%d", asked.event_stream, asked.tenant)
+        self._send(peer, encode(Subscribed(stream.schema)))
+
+    def _tap(self) -> None:
+        """Ties listeners to the streams of the plans that they mean."""
+        self._taps = {}
+        for listener in self._listeners.values():
+            for member in listener.stream.members:
+                self._taps.setdefault((member.key, member.binding.stream), []).append(_Tap(self, listener))
+
+    def _pump(self, now_ms: int) -> None:
+        ready, self._ready = self._ready, {}
+        for listener in ready:
+            was_full = not listener.has_room()
+            while self._listeners.get(listener.peer) is listener:
+                frames = listener.next_frame(now_ms)
+                if frames is None:
+                    break
+                self._send(listener.peer, frames)
+            if was_full and listener.has_room():
+                self._room()
+
+    def _refuse(self, listener: Listener, code: str, reason: str) -> None:
+        logger.warning("listener refused: stream=%s code=%s", listener.name, code)
+        self._forget(listener)
+        self._send(listener.peer, encode(Rejected(code, reason)))
+
+    def _forget(self, listener: Listener) -> None:
+        if self._listeners.get(listener.peer) is listener:
+            del self._listeners[listener.peer]
+        self._tap()
+        listener.leave()
+        self._room()
+
+    def _send(self, peer: bytes, frames: list[Any]) -> None:
+        """Sends to `peer`; one that has hung up is forgotten."""
+        if self._socket is None:
+            return
+        try:
+            self._socket.send_multipart([peer, *frames], flags=zmq.NOBLOCK, copy=True)
+        except zmq.ZMQError:
+            listener = self._listeners.get(peer)
+            if listener is not None:
+                logger.info("listener gone: stream=%s", listener.name)
+                self._forget(listener)

@@ -1,0 +1,409 @@
+"""The outflow service of a plan: publisher stages send exported streams to it, and it hands them to sinks and
+listeners.
+
+Results go straight to consumers, but for a plan that delivers exactly once. What these do not take or deliver in time
+goes to the disk and is acknowledged, so that a sink that is away holds up neither checkpoints nor other sinks:
+
+    frame ──room──▶ consumers ──delivered──▶ acknowledged
+      └──no room, or not delivered for SPILL_MS──▶ log on the disk ──▶ acknowledged
+                                                      └──room──▶ consumers ──delivered──▶ deleted
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from typing import Protocol
+
+import msgspec
+import pyarrow as pa
+import zmq
+
+from cep_common.errors import ConfigError
+from cep_common.ids import Endpoint, PlanKey
+from cep_common.link_messages import RESULTS_MISSING, STALE_ATTEMPT, Data, MarkCheckpoint, MarkIdle, OpenLink
+from cep_common.messages import DeployedPlan, OutflowReport, Rejected
+from cep_common.paced_log import PacedLog
+from cep_common.security.roles import Door
+from cep_common.transport import readable
+from cep_common.worker_reports import PublisherReport
+from cep_worker.config import OutflowConfig
+from cep_worker.outflows.consumers import Consumers
+from cep_worker.outflows.in_flight import Offered, UnderWay
+from cep_worker.outflows.receipts import Receipt
+from cep_worker.outflows.transactional_log.prepared_results import HeldResults
+from cep_worker.plans.event_trace import EventTrace
+from cep_worker.plans.stream_counts import StreamCounts
+from cep_worker.runtime.event_loop import Reactor
+from topology.link_server import FrameArrived, Link, LinkArrived, LinkGone, LinkServer
+
+logger = logging.getLogger(__name__)
+paced_logger = PacedLog(logger)
+
+
+class ResultLogs(Protocol):
+    """Where the results of a plan are kept on the disk."""
+
+    counts: StreamCounts
+
+    def kept(self) -> HeldResults | None:
+        """Return what is kept; None when nothing ever was."""
+
+    def keep(self) -> HeldResults:
+        """Return where to keep results. Raises ConfigError when the folder cannot be used."""
+
+
+class Outflow:
+    """One service for all exported streams of a plan under one epoch, for publishers of the newest attempt alone.
+    Belongs to the reactor's thread.
+
+    A frame is acknowledged when every consumer has delivered it, or it is kept in `logs`; for a plan that may lose
+    results, when consumers have taken it; for one that delivers exactly once, when it is kept in `logs`. A slow sink
+    slows the plan when the log is full.
+    """
+
+    def __init__(
+        self,
+        reactor: Reactor,
+        context: zmq.Context[zmq.Socket[bytes]],
+        plan: DeployedPlan,
+        config: OutflowConfig,
+        advertised_host: str,
+        consumers: Consumers,
+        logs: ResultLogs,
+        changed: Callable[[], None],
+    ) -> None:
+        self._reactor = reactor
+        self._logs = logs
+        self._counts = logs.counts
+        self._plan = plan
+        self._schemas = {binding.stream: binding.attributes for binding in plan.exported}
+        self._undelivered = {binding.stream: 0 for binding in plan.exported}
+        """Events that consumers have, or that wait for them in memory."""
+        self.traces = {binding.stream: EventTrace(plan.key, binding, "after") for binding in plan.exported}
+        self._consumers = consumers
+        self._nowhere: frozenset[str] = frozenset()
+        """Streams whose results have nowhere to go any more."""
+        self._held = logs.kept() if plan.delivery == "exactly-once" else None
+        self.problem = ""
+        """Why results cannot be stored now, or nothing."""
+        self._changed = changed
+        self._parked: dict[Link, None] = {}
+        self._attempt = 0
+        self._leaving = False
+        self._server = LinkServer.listen(
+            context,
+            Door.OUTFLOW,
+            config.host,
+            (config.first_port, config.last_port),
+            config.window_rows,
+            self._accept,
+            advertised_host=advertised_host,
+        )
+        reactor.watch(self._server.socket, self._handle)
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """Where publisher stages connect to."""
+        return self._server.endpoint
+
+    @property
+    def epoch(self) -> int:
+        """Whose publishers it is for."""
+        return self._plan.epoch
+
+    def followed_by(self, plan: DeployedPlan) -> None:
+        """Another `plan` was deployed under the name, whose consumers take the results from now on: those of a stream
+        that it does not have have nowhere to go."""
+        self._nowhere = frozenset(self._schemas.keys() - {binding.stream for binding in plan.exported})
+
+    def rename(self, key: PlanKey) -> None:
+        """The plan is called as `key` says from now on."""
+        self._plan = msgspec.structs.replace(self._plan, key=key)
+        self.traces = {binding.stream: EventTrace(key, binding, "after") for binding in self._plan.exported}
+
+    def publishers(self) -> tuple[str, ...]:
+        """The publisher instances that are linked now."""
+        return tuple(sorted(link.opening.sender for link in self._server.links.values()))
+
+    def links(self) -> tuple[PublisherReport, ...]:
+        """The links of publishers, and what is under way over each."""
+        return tuple(
+            PublisherReport(
+                instance=link.opening.sender,
+                under_way_rows=link.inbox.held_rows,
+                window_rows=link.inbox.window_rows,
+                waits=bool(link.attachment.parked),
+            )
+            for link in sorted(self._server.links.values(), key=lambda link: link.opening.sender)
+        )
+
+    def leave(self) -> None:
+        """Nothing more is taken; what was taken is acknowledged as it is delivered."""
+        self._leaving = True
+
+    def delivered(self) -> bool:
+        """Everything that was taken has been delivered and acknowledged."""
+        return not any(link.attachment.taken for link in self._server.links.values())
+
+    def report(self) -> tuple[OutflowReport, ...]:
+        """Events that came and were delivered, and those that wait in memory, by stream."""
+        waiting = Counter(self._undelivered)
+        for link in self._parked:
+            for frame in link.attachment.parked:
+                if isinstance(frame.message, Data):
+                    waiting[frame.message.stream] += frame.message.rows
+        return tuple(OutflowReport(stream, *self._counts.of(stream), waiting[stream]) for stream in self._schemas)
+
+    def retry(self, now_ms: int) -> None:
+        """Frames that waited are taken as far as there is room now."""
+        if self._leaving:
+            return
+        for link in list(self._parked):
+            parked = link.attachment.parked
+            while parked and self._take(parked[0], now_ms):
+                parked.popleft()
+                link.attachment.moves += 1
+                link.attachment.parked_ms = now_ms
+            if not parked:
+                del self._parked[link]
+
+    def parked(self) -> bool:
+        """True while a consumer is full and frames wait for it."""
+        return bool(self._parked)
+
+    def tick(self, now_ms: int) -> None:
+        """Forgets publishers that have fallen silent; results that wait for consumers go to the disk."""
+        self._handle(now_ms)
+        if self._held is None and not self._leaving:
+            for link in list(self._server.links.values()):
+                if link.attachment.waits(now_ms):
+                    self._spill(link, now_ms)
+        if not readable(self._server.socket):
+            for gone in self._server.expire(now_ms):
+                self._gone(gone)
+
+    def close(self) -> None:
+        """The service is closed; what is not acknowledged is the publishers' to send again."""
+        self._reactor.unwatch(self._server.socket)
+        self._server.flush()
+        self._server.socket.close(linger=200)
+
+    def _accept(self, opening: OpenLink) -> Rejected | None:
+        if opening.key != self._plan.key:
+            return Rejected("wrong-endpoint", f"this is the outflow of {self._plan.key.topology()}")
+        if opening.epoch != self._plan.epoch:
+            return Rejected("stale-epoch", f"epoch {opening.epoch} where {self._plan.epoch} is deployed")
+        newest = self._newest_attempt()
+        if opening.attempt < newest:
+            return Rejected(STALE_ATTEMPT, f"attempt {opening.attempt} where {newest} has begun")
+        for stream in opening.streams:
+            if self._schemas.get(stream.stream) != stream.attributes:
+                return Rejected("schema-mismatch", f"{stream.stream} is no exported stream, or of other attributes")
+        held_to = self._held.held_to(opening) if self._held is not None else opening.position
+        if held_to < opening.position:
+            what = f"{opening.position} results of attempt {opening.attempt} were acknowledged"
+            logger.error("results are missing, their topology must give them again: plan=%s publisher=%s held=%d of=%d",
+                         self._plan.key.topology(), opening.sender, held_to, opening.position)  # fmt: skip
+            return Rejected(
+                RESULTS_MISSING, f"{what}, of which those behind {held_to} are not all on this disk any more"
+            )
+        return None
+
+    def _handle(self, now_ms: int) -> None:
+        if self._server.socket.closed:
+            return
+        for event in self._server.receive(now_ms):
+            match event:
+                case LinkArrived(link=link):
+                    link.attachment = UnderWay(moved_ms=now_ms)
+                    self._end_older(link.opening.attempt)
+                    self._changed()
+                case FrameArrived(link=link):
+                    publisher = link.attachment
+                    if publisher.parked or self._leaving or not self._take(event, now_ms):
+                        if not publisher.parked:
+                            publisher.parked_ms = now_ms
+                        publisher.parked.append(event)
+                        self._parked[link] = None
+                case LinkGone():
+                    self._gone(event)
+        self._reactor.defer(self._flush)
+
+    def _newest_attempt(self) -> int:
+        """Of those that have linked here, and those of whom there are results or news."""
+        if self._held is None:
+            return self._attempt
+        return max(self._attempt, self._held.newest_attempt(self._plan.epoch))
+
+    def _end_older(self, attempt: int) -> None:
+        """A publisher of `attempt` has come: those of former attempts are leftovers."""
+        if attempt <= self._attempt:
+            return
+        self._attempt = attempt
+        for link in list(self._server.links.values()):
+            if link.opening.attempt < attempt:
+                self._server.drop(link, STALE_ATTEMPT, f"attempt {attempt} has begun")
+                self._gone(LinkGone(link, "stale attempt"))
+
+    def _gone(self, event: LinkGone) -> None:
+        sender = event.link.opening.sender
+        logger.info("publisher gone: plan=%s publisher=%s reason=%s", self._plan.key.topology(), sender, event.reason)
+        if event.reason != "closed":
+            self._parked.pop(event.link, None)
+        self._changed()
+
+    def _flush(self, now_ms: int) -> None:
+        if not self._server.socket.closed:
+            again_ms = self._server.flush(now_ms)
+            if again_ms is not None:
+                self._reactor.call_at(again_ms, self._flush)
+
+    def _take(self, frame: FrameArrived, now_ms: int) -> bool:
+        """True when the frame has been dealt with; False when there is no room for it."""
+        message = frame.message
+        if not isinstance(message, Data | MarkIdle | MarkCheckpoint):
+            self._server.refuse_frame(frame.link, "unexpected", f"a {message.TYPE} does not belong here")
+        elif self._held is not None and not isinstance(message, MarkIdle):
+            return self._hold(self._held, frame, message, now_ms)
+        elif (behind := self._kept_before(frame.link)) is not None and not isinstance(message, MarkIdle):
+            return self._hold(behind, frame, message, now_ms)
+        elif isinstance(message, Data) and frame.batch is not None and message.rows:
+            return self._offer(frame, frame.batch, message, now_ms)
+        frame.link.attachment.taken.took(frame.sequence)
+        self._acknowledge(frame)
+        return True
+
+    def _kept_before(self, link: Link) -> HeldResults | None:
+        """Where results of the publisher wait on the disk already, which came before those that come now."""
+        kept = self._logs.kept()
+        return kept if kept is not None and kept.holds(link.opening) else None
+
+    def _awaits_delivery(self) -> bool:
+        """Return whether results are acknowledged when they are delivered, not when consumers have taken them."""
+        return self._plan.delivery == "at-least-once"
+
+    def _offer(self, frame: FrameArrived, batch: pa.RecordBatch, message: Data, now_ms: int) -> bool:
+        consumers = () if message.stream in self._nowhere else tuple(self._consumers(message.stream))
+        if not all(consumer.has_room() for consumer in consumers):
+            return False
+        self._note(message.stream, message.rows, batch, now_ms)
+        if message.stream in self._nowhere:
+            logger.error("results have nowhere to go, the plan has changed: plan=%s stream=%s events=%d",
+                         self._plan.key.topology(), message.stream, message.rows)  # fmt: skip
+        publisher: UnderWay = frame.link.attachment
+        publisher.taken.took(frame.sequence)
+        self._undelivered[message.stream] += message.rows
+        offered = Offered(frame, message, batch, now_ms, {consumer.name for consumer in consumers})
+        if self._awaits_delivery():
+            publisher.offered[frame.sequence] = offered
+        else:
+            self._acknowledge(frame)
+        if not consumers:
+            self._delivered(offered)
+        for consumer in consumers:
+            consumer.offer(batch, offered.body, self._receipt(offered, consumer.name))
+        return True
+
+    def _receipt(self, offered: Offered, name: str) -> Receipt:
+        """What the consumer of that name settles when it has delivered the frame."""
+
+        def delivered() -> None:
+            if offered.settle(name, receipt.lost_rows):
+                self._delivered(offered)
+
+        receipt = Receipt(1, delivered)
+        return receipt
+
+    def _spill(self, link: Link, now_ms: int) -> None:
+        """Put the publisher's results that wait for consumers on the disk."""
+        publisher: UnderWay = link.attachment
+        fresh = publisher.in_memory()
+        try:
+            logs = self._logs.keep()
+            if not logs.has_room() or logs.holds(link.opening):
+                return
+            where = self._plan.key.topology(), link.opening.sender
+            text = "consumers do not take results, they are kept on the disk: plan=%s publisher=%s"
+            paced_logger.problem(f"spill {where}", text, *where)
+            if fresh:
+                durable = partial(self._kept, [one.frame for one in fresh])
+                kept = logs.keep_offered(link.opening, [one.to_keep() for one in fresh], durable)
+                for one in fresh:
+                    one.kept = kept
+                    self._undelivered[one.message.stream] -= one.message.rows
+            elif publisher.parked:
+                frame = publisher.parked[0]
+                message = frame.message
+                if isinstance(message, Data | MarkCheckpoint) and self._hold(logs, frame, message, now_ms):
+                    publisher.parked.popleft()
+        except (OSError, ConfigError) as error:
+            self._note_problem(error)
+        else:
+            self.problem = ""
+            self.retry(now_ms)
+
+    def _kept(self, frames: list[FrameArrived]) -> None:
+        for frame in frames:
+            self._acknowledge(frame)
+
+    def _note_problem(self, error: OSError | ConfigError) -> None:
+        reason = (error.strerror or str(error)) if isinstance(error, OSError) else error.message
+        self.problem = f"results cannot be stored: {reason}"
+        text = "results cannot be stored: plan=%s reason=%s"
+        paced_logger.problem(self._plan.key.topology(), text, self._plan.key.topology(), reason, level=logging.ERROR)
+
+    def _hold(self, held: HeldResults, frame: FrameArrived, message: Data | MarkCheckpoint, now_ms: int) -> bool:
+        """Keep the frame on the disk; False when there is no room, or the disk fails."""
+        taken = frame.link.attachment.taken
+        try:
+            if isinstance(message, MarkCheckpoint):
+                held.mark(frame.link.opening, message.checkpoint, partial(self._acknowledge, frame))
+                taken.took(frame.sequence)
+            elif not held.has_room():
+                return False
+            elif self._held is None:
+                rows = message.rows
+                if rows:
+                    held.append_at_once(frame.link.opening, message, frame.batch, frame.bodies[0])
+                taken.took(frame.sequence)
+                self._acknowledge(frame)
+                self._note(message.stream, rows, frame.batch, now_ms)
+            else:
+                rows = held.append(frame.link.opening, message, frame.batch, frame.bodies[0])
+                taken.took(frame.sequence)
+                self._acknowledge(frame)
+                self._note(message.stream, rows, frame.batch, now_ms)
+        except OSError as error:
+            self._note_problem(error)
+            return False
+        self.problem = ""
+        return True
+
+    def _note(self, stream: str, rows: int, batch: pa.RecordBatch, now_ms: int) -> None:
+        self._counts.received(stream, rows)
+        trace = self.traces[stream]
+        if trace.on and rows:
+            trace.note(batch, now_ms)
+
+    def _delivered(self, offered: Offered) -> None:
+        """All consumers have delivered the frame."""
+        frame, message = offered.frame, offered.message
+        publisher: UnderWay = frame.link.attachment
+        publisher.moves += 1
+        self._counts.delivered(message.stream, message.rows - offered.lost_rows)
+        publisher.offered.pop(frame.sequence, None)
+        if offered.kept is not None:
+            return
+        self._undelivered[message.stream] -= message.rows
+        if self._awaits_delivery():
+            self._acknowledge(frame)
+
+    def _acknowledge(self, frame: FrameArrived) -> None:
+        """The frame is acknowledged as soon as those before it are."""
+        newest = frame.link.attachment.taken.settle(frame.sequence)
+        if newest is not None and not self._server.socket.closed:
+            self._server.done(frame.link, newest)
+            self._reactor.defer(self._flush)

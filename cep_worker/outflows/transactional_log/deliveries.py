@@ -1,0 +1,365 @@
+"""How far each consumer of a publisher's results has got, and the way of what follows to it.
+
+    files       1 │ 2 │ 3 │ 4 │ 5 (written)
+    dead sink   ▲ has nothing of 2 yet            a file is deleted when all consumers
+    sound sink              ▲ has all up to 4     of its streams have all of it
+
+Consumers wait for each other nowhere: one that takes nothing keeps files, and holds up no other one.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+
+from cep_common.paced_log import PacedLog
+from cep_worker.outflows.consumers import Consumers, Tap
+from cep_worker.outflows.transactional_log.commit_decisions import Verdict
+from cep_worker.outflows.transactional_log.group_file import Group
+from cep_worker.outflows.transactional_log.progress import Place, Progress, write_progress
+from cep_worker.outflows.transactional_log.publisher_log import PublisherLog, place_of
+from cep_worker.outflows.transactional_log.release import Offered, Release
+from cep_worker.plans.stream_counts import StreamCounts
+from cep_worker.storage.losses import Losses
+from topology.frames import arrow_schema
+
+logger = logging.getLogger(__name__)
+paced_logger = PacedLog(logger)
+
+Attributes = tuple[tuple[str, str], ...]
+Who = tuple[str, str]
+"""A consumer: the stream, and the name by which it is known there."""
+
+
+@dataclass(slots=True, eq=False)
+class _Delivery:
+    """A consumer, which has all up to the file of number `done`, and `frames` of the next one."""
+
+    stream: str
+    tap: Tap
+    done: int
+    frames: int = 0
+    release: Release | Offered | None = None
+
+    def rows_in(self, group: Group) -> int:
+        """How many of the group's rows of its stream it has settled."""
+        if self.done >= group.ordinal:
+            return group.stream_rows[self.stream]
+        return self.release.settled_rows if self.release is not None and self.release.group is group else 0
+
+
+@dataclass(slots=True)
+class _Told:
+    """Of a group and stream: how many delivered rows were counted, and how many each consumer lost."""
+
+    rows: int = 0
+    lost: dict[str, int] = field(default_factory=dict)
+
+
+class Deliveries:
+    """The deliveries of one publisher's log. Belongs to the reactor's thread."""
+
+    def __init__(
+        self,
+        log: PublisherLog,
+        consumers: Consumers,
+        counts: StreamCounts,
+        losses: Losses,
+        changed: Callable[[], None],
+        undone: Callable[[Group], None],
+    ) -> None:
+        """`undone` is told of what is dropped since it does not stand; `changed` is called when `pump` has something to
+        do again."""
+        self._log = log
+        self._find = consumers
+        self._counts = counts
+        self._losses = losses
+        self._changed = changed
+        self._undone = undone
+        self._deliveries: dict[Who, _Delivery] = {}
+        self._known = {(one.stream, one.name): one for one in (log.progress.consumers if log.progress else ())}
+        """Consumers of which an earlier process told how far they are, and that have not come yet."""
+        self._told: dict[tuple[int, str], _Told] = {}
+        self._counted_before: set[int] = set()
+        """Files whose rows somebody else counts as delivered."""
+        self._nowhere: set[str] = set()
+        self._exported: Mapping[str, Attributes] = {}
+        self._standing_rows = log.progress.rows if log.progress is not None else 0
+        self._kept: Progress | None = None
+        self._damaged: set[int] = set()
+        self._closed = False
+
+    def pump(
+        self, now_ms: int, exported: Mapping[str, Attributes], verdict: Callable[[Group], Verdict]
+    ) -> Iterator[OSError]:
+        """Offer each consumer what stands and what it has room for, and delete what all have. Gives what goes wrong: it
+        is to be tried again."""
+        if not self._log.groups:
+            return
+        self._exported = exported
+        self._meet(verdict)
+        for one in list(self._deliveries.values()):
+            try:
+                self._advance(one, verdict, now_ms)
+            except OSError as error:
+                yield error
+        yield from self._drop(verdict, now_ms)
+
+    def offered(self, group: Group, waiting: Mapping[Who, int]) -> None:
+        """The consumers in `waiting` have so many frames of `group`, which is complete, and have not delivered them
+        yet; others have delivered them. Whoever offered them counts them."""
+        self._counted_before.add(group.ordinal)
+        for stream in group.stream_rows:
+            for tap in self._find(stream):
+                who = (stream, tap.name)
+                one = self._deliveries.get(who)
+                if one is None:
+                    one = self._deliveries[who] = _Delivery(stream, tap, 0)
+                self._known.pop(who, None)
+                one.done, one.frames = group.ordinal, 0
+        for (stream, name), frames in waiting.items():
+            one = self._deliveries.get((stream, name))
+            if one is not None and frames:
+                one.done = group.ordinal - 1
+                one.release = Offered(group, frames, partial(self._finished, one, group))
+
+    def settle(self, who: Who, group: Group) -> None:
+        """A consumer has delivered one more frame of a group that it was `offered`."""
+        one = self._deliveries.get(who)
+        if one is not None and isinstance(one.release, Offered) and one.release.group is group:
+            one.release.settle()
+
+    def waiting_rows(self, released: Iterable[Group]) -> dict[Who, int]:
+        """How many rows of the `released` groups each consumer has not delivered."""
+        groups = list(released)
+        return {
+            who: sum(group.stream_rows[one.stream] - one.rows_in(group) for group in groups)
+            for who, one in self._deliveries.items()
+        }
+
+    def keep(self, standing_rows: int) -> None:
+        """Note on the disk how far everybody is, if that has changed. `standing_rows` of all that was ever written to
+        the log are to be delivered."""
+        self._standing_rows = standing_rows
+        if self._log.groups:
+            self._keep()
+
+    def _keep(self) -> None:
+        before = self._kept or self._log.progress or Progress("")
+        oldest = self._log.groups[0].ordinal
+        there = {
+            who: Place(*who, one.tap.form, one.done, one.release.settled_frames if one.release else one.frames)
+            for who, one in self._deliveries.items()
+            if one.tap.lasting
+        }
+        known = {who: place for who, place in self._known.items() if place.done >= oldest or place.frames}
+        ahead = tuple(place for place in {**known, **there}.values() if place.done >= oldest or place.frames)
+        now = Progress(
+            self._log.groups[-1].header.log,
+            max(self._standing_rows, self._log.dropped_rows),
+            self._log.dropped,
+            self._log.dropped_rows,
+            ahead,
+        )
+        if now == before:
+            return
+        where = self._log.folder
+        try:
+            write_progress(where, now)
+            self._kept = now
+        except OSError as error:
+            paced_logger.problem(str(where), "it is not noted which results were delivered: folder=%s reason=%s",
+                                 where, error)  # fmt: skip
+        else:
+            paced_logger.over(str(where), "it is noted again which results were delivered: folder=%s", where)
+
+    def close(self) -> None:
+        """Nothing more is offered."""
+        self._closed = True
+        for one in self._deliveries.values():
+            if one.release is not None:
+                one.release.close()
+
+    def _meet(self, verdict: Callable[[Group], Verdict]) -> None:
+        """Know the consumers that there are now, and forget others. One that is new gets what is there; a listener
+        what is released from now on."""
+        streams = {one.stream for group in self._log.groups for one in group.header.streams}
+        taps = {(stream, tap.name): tap for stream in streams if stream in self._exported for tap in self._find(stream)}
+        for who in self._deliveries.keys() - taps.keys():
+            gone = self._deliveries.pop(who)
+            if gone.release is not None:
+                gone.release.close()
+        for (stream, name), tap in taps.items():
+            one = self._deliveries.get((stream, name))
+            if one is not None:
+                one.tap = tap
+                release = one.release
+                if isinstance(release, Release) and (release.group.header.at_once or not release.offered):
+                    release.tap = tap
+            elif tap.lasting:
+                place = self._place(stream, tap, taps)
+                self._deliveries[stream, name] = _Delivery(stream, tap, place.done, place.frames)
+            else:
+                self._deliveries[stream, name] = _Delivery(stream, tap, self._released_to(verdict))
+
+    def _place(self, stream: str, tap: Tap, taps: Mapping[Who, Tap]) -> Place:
+        """How far the consumer got in an earlier process."""
+        if not self._known:
+            return Place(stream, tap.name, tap.form, 0)
+        alike = [who for who, place in self._known.items() if (place.stream, place.form) == (stream, tap.form)]
+        who = (stream, tap.name)
+        if who not in alike:
+            former = self._known.get(who)
+            others = {other.form for (of, _), other in taps.items() if of == stream}
+            who = alike[0] if alike else who
+            if not alike and former is not None and former.form in others:
+                return Place(stream, tap.name, tap.form, 0)
+        return self._known.pop(who, Place(stream, tap.name, tap.form, 0))
+
+    def _released_to(self, verdict: Callable[[Group], Verdict]) -> int:
+        """The number of the newest file that is released as a whole."""
+        newest = 0
+        for group in self._log.groups:
+            if verdict(group) is not Verdict.RELEASE or self._log.is_written(group):
+                break
+            newest = group.ordinal
+        return newest
+
+    def _advance(self, one: _Delivery, verdict: Callable[[Group], Verdict], now_ms: int) -> None:
+        while one.release is None:
+            group = self._following(one)
+            if group is None or not group.frames:
+                return
+            found, written = verdict(group), self._log.is_written(group)
+            if found is Verdict.DISCARD or (
+                found is Verdict.RELEASE and not written and not group.stream_rows[one.stream]
+            ):
+                one.done, one.frames = group.ordinal, 0
+            elif found is not Verdict.RELEASE or (written and not group.header.at_once):
+                return
+            else:
+                self._begin(one, group)
+        one.release.pump(now_ms, written=self._log.is_written(one.release.group))
+
+    def _following(self, one: _Delivery) -> Group | None:
+        """The oldest file of which the consumer has not all."""
+        found = None
+        for group in reversed(self._log.groups):
+            if group.ordinal <= one.done:
+                break
+            found = group
+        return found
+
+    def _begin(self, one: _Delivery, group: Group) -> None:
+        self._note_lost(group)
+        schema = next((arrow_schema(stream) for stream in group.header.streams if stream.stream == one.stream), None)
+        if schema is None:  # none of its frames can be of the stream
+            one.done, one.frames = group.ordinal, 0
+            return
+        one.release = Release(
+            self._log.group_id(group), group, one.stream, schema, one.tap, one.frames,
+            moved=partial(self._moved, group, one.stream),
+            finished=partial(self._finished, one, group),
+            again=partial(self._again, one),
+        )  # fmt: skip
+
+    def _finished(self, one: _Delivery, group: Group) -> None:
+        """The consumer has the whole group."""
+        release = one.release
+        if self._closed or release is None or one not in self._deliveries.values():
+            return
+        if release.unreadable_rows:
+            self._damaged.add(group.ordinal)
+            logger.error("held results lost: file=%s stream=%s events=%d reason=%s",
+                         group.path, one.stream, release.unreadable_rows, release.problem)  # fmt: skip
+            self._losses.note(release.unreadable_rows, f"{place_of(group.path)} released {one.stream}")
+        lost = release.lost_rows + release.unreadable_rows
+        self._told_of(group, one.stream).lost[one.tap.name] = lost
+        one.release = None
+        one.done, one.frames = group.ordinal, 0
+        self._count(group, one.stream)
+        self._changed()
+
+    def _moved(self, group: Group, stream: str) -> None:
+        self._count(group, stream)
+        if group.header.at_once and not self._closed:
+            self._changed()  # all may have all of it
+
+    def _again(self, one: _Delivery) -> None:
+        """The consumer ended before it had the group: the one of its name that there is now gets it."""
+        if not self._closed:
+            one.release, one.frames = None, 0
+            self._changed()
+
+    def _told_of(self, group: Group, stream: str) -> _Told:
+        return self._told.setdefault((group.ordinal, stream), _Told())
+
+    def _count(self, group: Group, stream: str) -> None:
+        """Count what all consumers of the stream have by now."""
+        if group.ordinal in self._counted_before:
+            return
+        there = [one for one in self._deliveries.values() if one.stream == stream]
+        told = self._told_of(group, stream)
+        for one in there:
+            if one.release is not None and one.release.group is group:
+                told.lost[one.tap.name] = one.release.lost_rows
+        reached = min((one.rows_in(group) for one in there), default=group.stream_rows[stream])
+        delivered = reached - max(told.lost.values(), default=0)
+        if delivered > told.rows:
+            self._counts.delivered(stream, delivered - told.rows)
+            told.rows = delivered
+
+    def _drop(self, verdict: Callable[[Group], Verdict], now_ms: int) -> Iterator[OSError]:
+        """Delete the oldest files while nobody needs them."""
+        log = self._log
+        while log.groups and log.groups[0].frames:
+            group = log.groups[0]
+            found = verdict(group)
+            try:
+                if found is Verdict.DISCARD:
+                    if log.is_written(group):
+                        log.cut()
+                    self._undone(group)
+                elif found is not Verdict.RELEASE or not self._is_done(group, now_ms):
+                    return
+                else:
+                    self._note_lost(group)
+                    for stream in group.stream_rows:
+                        self._count(group, stream)
+                    self._note_nowhere(group)
+                log.dropped, log.dropped_rows = group.ordinal, group.all_rows
+                self._keep()  # before the file is gone: one that is missed is lost
+                log.drop_oldest(damaged=group.ordinal in self._damaged)
+            except OSError as error:
+                yield error
+                return
+            for stream in group.stream_rows:
+                self._told.pop((group.ordinal, stream), None)
+            self._counted_before.discard(group.ordinal)
+
+    def _is_done(self, group: Group, now_ms: int) -> bool:
+        """Return whether every consumer of the group has all of it. Of one that is written, it is completed then."""
+        needed = [one for one in self._deliveries.values() if one.stream in group.stream_rows]
+        if not self._log.is_written(group):
+            return all(one.done >= group.ordinal for one in needed)
+        if not group.header.at_once or not all(
+            one.release is not None and one.release.group is group and one.release.is_caught_up() for one in needed
+        ):
+            return False
+        self._log.cut()
+        for one in needed:
+            if one.release is not None:
+                one.release.pump(now_ms, written=False)
+        return all(one.done >= group.ordinal for one in needed)
+
+    def _note_nowhere(self, group: Group) -> None:
+        for stream in group.stream_rows.keys() - {one.stream for one in self._deliveries.values()} - self._nowhere:
+            if stream not in self._exported:
+                self._nowhere.add(stream)
+                logger.error("held results have nowhere to go, the plan has changed: file=%s stream=%s",
+                             group.path, stream)  # fmt: skip
+
+    def _note_lost(self, group: Group) -> None:
+        self._losses.note(group.lost_rows + group.missing_rows, place_of(group.path))

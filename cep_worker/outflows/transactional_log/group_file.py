@@ -1,0 +1,365 @@
+"""One file of held results: what a publisher gave between two checkpoints.
+
+    header record │ frame record │ frame record │ … │ mark record
+
+Records are framed and checked as those of the spool (`cep_worker.storage.records`). The body of each begins with a
+MessagePack map, behind its length and filled up to a multiple of 8 bytes; that of a frame goes on with an Arrow batch.
+Where numbers are passed over, because frames of these numbers may be lost that consumers have, the header is repeated.
+A file that does not end with a mark was not closed: the process ended, or the publisher. The header of the next file
+that is kept tells the mark again, also when it is of a later run, for it may be on the disk before the mark is.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from cep_common.link_messages import OpenLink, StreamSchema
+from cep_worker.outflows.transactional_log.commit_decisions import Attempt
+from cep_worker.storage.records import (
+    RECORD_HEADER_BYTES,
+    Record,
+    missing_bytes,
+    record_at,
+    record_bytes,
+    record_parts,
+    scan,
+)
+
+SUFFIX = ".results"
+_LENGTH = struct.Struct("<I")
+
+
+class Told(msgspec.Struct, frozen=True):
+    """The file of number `ordinal` ends with the mark of `checkpoint`; the publisher had come to `position` then."""
+
+    ordinal: int
+    checkpoint: int
+    position: int
+
+
+class Header(msgspec.Struct, frozen=True, tag="header"):
+    """Whose results these are: `log` is the identity of this store, `position` how far the publisher had come in this
+    run before this file. Frames are numbered from `first_number`. The plan was deployed first at `deployed_ms`; 0: an
+    earlier version wrote this. The file before this one ends with the mark of checkpoint `after`; 0: it is of another
+    run, or without a mark; None: an earlier version wrote this. `former` tells of the newest mark of an earlier run, of
+    which no other file would tell. `run_log` is the identity that the publisher drew for this run; empty: it told none.
+    With `at_once` the results wait for consumers alone, not for a checkpoint: their plan delivers at least once. The
+    files before this one were given `rows_before` rows in all; None: an earlier version wrote this.
+    """
+
+    log: str
+    publisher: str
+    epoch: int
+    attempt: int
+    streams: tuple[StreamSchema, ...]
+    first_number: int
+    position: int
+    deployed_ms: int = 0
+    after: int | None = None
+    former: Told | None = None
+    run_log: str = ""
+    at_once: bool = False
+    rows_before: int | None = None
+
+    def run(self) -> Attempt:
+        return self.epoch, self.attempt
+
+    def is_of(self, opening: OpenLink) -> bool:
+        """False of another run than that of which `opening` tells, also when that was given the same epoch."""
+        known = "" not in (self.run_log, opening.log)
+        return self.run() == (opening.epoch, opening.attempt) and (not known or self.run_log == opening.log)
+
+
+class Frame(msgspec.Struct, frozen=True, tag="frame"):
+    """An Arrow batch of `stream` follows; its last event stands at `position` of what the publisher has sent in this
+    run."""
+
+    stream: str
+    position: int
+
+
+class Mark(msgspec.Struct, frozen=True, tag="mark"):
+    """Everything before belongs to `checkpoint`. The publisher had come to `position`, though some of that may be lost;
+    0: no further than the frames tell."""
+
+    checkpoint: int
+    position: int = 0
+
+
+Entry = Header | Frame | Mark
+_ENTRIES = msgspec.msgpack.Decoder(Entry)
+_encode = msgspec.msgpack.Encoder().encode
+
+
+@dataclass(slots=True)
+class Group:
+    """A file and what it holds up to `size_bytes`."""
+
+    path: Path
+    header: Header
+    frames: int = 0
+    rows: int = 0
+    position: int = 0
+    checkpoint: int | None = None
+    size_bytes: int = 0
+    lost_rows: int = 0
+    """Rows that it should hold too, as far as that can be told, and that cannot be read."""
+    missing_rows: int = 0
+    """Rows that files before it should hold, which are gone."""
+    passed_over: int = 0
+    """Numbers that no frame of it has."""
+    since_ms: int | None = None
+    """The monotonic time since which this process knows of its results."""
+    stream_rows: Counter[str] = field(default_factory=Counter)
+    """The rows by stream."""
+    ordinal: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.ordinal = ordinal_of(self.path)
+
+    @property
+    def all_rows(self) -> int:
+        """The rows that it was given, and all files before it, as far as that can be told."""
+        return (self.header.rows_before or 0) + self.rows + self.lost_rows
+
+    @property
+    def next_number(self) -> int:
+        """The number of the frame that follows its last one."""
+        return self.header.first_number + self.frames + self.passed_over
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFrame:
+    """A frame as it was stored."""
+
+    number: int
+    stream: str
+    rows: int
+    body: memoryview
+
+
+def group_path(folder: Path, ordinal: int) -> Path:
+    """Where the folder's group of that number is kept; names sort by number."""
+    return folder / f"{ordinal:020d}{SUFFIX}"
+
+
+def ordinal_of(path: Path) -> int:
+    """The number of the group that is kept at `path`; ValueError when none is."""
+    return int(path.name.removesuffix(SUFFIX))
+
+
+class GroupWriter:
+    """Appends to a group's file. After an OSError the file is as before, and the call may be repeated."""
+
+    def __init__(self, group: Group, descriptor: int) -> None:
+        self.group = group
+        self.descriptor = descriptor
+
+    @classmethod
+    def create(cls, path: Path, header: Header) -> GroupWriter:
+        """A new file, which must not exist yet. Raises OSError."""
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        writer = cls(Group(path, header, position=header.position), descriptor)
+        try:
+            writer._append(header, b"", 0, header.first_number)
+        except OSError:
+            os.close(descriptor)
+            path.unlink()
+            raise
+        return writer
+
+    @classmethod
+    def reopen(cls, group: Group) -> GroupWriter:
+        """The file goes on behind what `group` says that it holds. Raises OSError."""
+        descriptor = os.open(group.path, os.O_RDWR | os.O_CLOEXEC)
+        os.ftruncate(descriptor, group.size_bytes)
+        return cls(group, descriptor)
+
+    def append(self, frame: Frame, body: Any, rows: int) -> None:
+        """The frame stands behind the others and outlives this process. Raises OSError."""
+        self._append(frame, body, rows, self.group.next_number)
+        self.group.frames += 1
+        self.group.rows += rows
+        self.group.stream_rows[frame.stream] += rows
+        self.group.position = max(self.group.position, frame.position)
+
+    def mark(self, checkpoint: int, position: int = 0) -> None:
+        """The group is complete; the publisher had come to `position`, if that is further than its frames. Raises
+        OSError."""
+        self._append(Mark(checkpoint, position), b"", 0, self.group.next_number)
+        self.group.checkpoint, self.group.position = checkpoint, max(self.group.position, position)
+
+    def pass_over(self, numbers: int) -> None:
+        """So many numbers are given to no frame: another header, which says where the next one is. Raises OSError."""
+        self._append(self.group.header, b"", 0, self.group.next_number + numbers)
+        self.group.passed_over += numbers
+
+    def _append(self, entry: Entry, body: Any, rows: int, number: int) -> None:
+        parts, length = _record(entry, body, rows, number)
+        start = self.group.size_bytes
+        try:
+            written = os.pwritev(self.descriptor, parts, start)
+            if written < length:  # a signal, or a limit of the system on one call
+                rest = b"".join(parts)
+                while written < length:
+                    written += os.pwrite(self.descriptor, rest[written:], start + written)
+        except OSError:
+            os.ftruncate(self.descriptor, start)
+            raise
+        self.group.size_bytes += length
+
+
+class DamagedError(Exception):
+    """Nothing that follows in a file can be read any more."""
+
+
+class GroupReader:
+    """Gives a group's frames, in order, each once; damaged ones are left out. What is appended meanwhile is given,
+    too."""
+
+    def __init__(self, group: Group) -> None:
+        self._group = group
+        self._offset = 0
+        self._descriptor = os.open(group.path, os.O_RDONLY | os.O_CLOEXEC)
+
+    def next(self) -> StoredFrame | None:
+        """The next frame; None when there are no more. Raises DamagedError, and OSError when the disk fails: the call
+        may be repeated."""
+        while self._offset < self._group.size_bytes:
+            found = _next(self._descriptor, self._offset)
+            if found is None:
+                raise DamagedError(f"damaged at byte {self._offset}")
+            self._offset = found.end
+            if isinstance(found.entry, Frame):
+                return StoredFrame(found.number, found.entry.stream, found.rows, found.body)
+        return None
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """A group as it was found, how many bytes behind it are none of its records, and how many of damaged ones there
+    are within it."""
+
+    group: Group
+    torn_bytes: int
+    damaged_bytes: int = 0
+
+
+def recover(path: Path) -> Recovered | None:
+    """What the file holds, up to the last record that is whole; None when its header is not. Raises OSError when it
+    cannot be read."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        found = _read(descriptor, 0)
+        if found is None or not isinstance(found[1], Header):
+            return None
+        group = Group(path, found[1], position=found[1].position, size_bytes=found[0].end)
+        damaged = 0
+        while group.checkpoint is None and (entry := _next(descriptor, group.size_bytes)) is not None:
+            damaged += entry.damaged_bytes
+            group.lost_rows += _lost_rows(group, entry)
+            _note(group, entry)
+        return Recovered(group, _bytes_behind(descriptor, group.size_bytes), damaged)
+    finally:
+        os.close(descriptor)
+
+
+def rows_in(path: Path) -> int:
+    """How many rows sound frames hold in a file whose header is damaged. Raises OSError."""
+    return sum(found.rows for found in scan(memoryview(path.read_bytes())) if isinstance(found, Record))
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """An entry, which ends at `end`, and what is damaged before it."""
+
+    entry: Entry
+    number: int
+    rows: int
+    body: memoryview
+    end: int
+    damaged_bytes: int = 0
+    damaged_rows: int = 0
+
+
+def _next(descriptor: int, offset: int) -> _Found | None:
+    """The first sound entry from `offset` on; None when there is none."""
+    sound = _read(descriptor, offset)
+    if sound is not None:
+        record, entry, body = sound
+        return _Found(entry, record.position, record.rows, body, offset + record.end)
+    rest = os.pread(descriptor, _bytes_behind(descriptor, offset), offset)
+    rows = 0
+    for found in scan(memoryview(rest)):
+        sound = _read(descriptor, offset + found.start) if isinstance(found, Record) else None
+        if sound is not None:
+            record, entry, body = sound
+            return _Found(entry, record.position, record.rows, body, offset + found.end, found.start, rows)
+        rows += found.rows
+    return None
+
+
+def _bytes_behind(descriptor: int, offset: int) -> int:
+    """How much follows `offset`: nothing, too, when a record that ends there lacks some of what fills it up."""
+    return max(0, os.fstat(descriptor).st_size - offset)
+
+
+def _lost_rows(group: Group, found: _Found) -> int:
+    """Rows that are lost between what `group` holds and `found`: where the publisher tells positions, these do."""
+    if not found.damaged_bytes and not isinstance(found.entry, Mark):
+        return 0
+    position = 0 if isinstance(found.entry, Header) else found.entry.position
+    return max(found.damaged_rows, position - found.rows - group.position)
+
+
+def _note(group: Group, found: _Found) -> None:
+    group.size_bytes = found.end
+    between = found.number - group.next_number  # frames that are lost, but where the header stands again
+    if isinstance(found.entry, Header):
+        group.passed_over += between
+        return
+    group.frames += between
+    if isinstance(found.entry, Frame):
+        group.frames += 1
+        group.rows += found.rows
+        group.stream_rows[found.entry.stream] += found.rows
+        group.position = max(group.position, found.entry.position)
+    elif isinstance(found.entry, Mark):
+        # Damaged rows are counted: the next file's position tells of the others only.
+        group.position = max(group.position + found.damaged_rows, found.entry.position)
+        group.checkpoint = found.entry.checkpoint
+
+
+def _record(entry: Entry, body: Any, rows: int, number: int) -> tuple[tuple[bytes, Any, bytes], int]:
+    described = _encode(entry)
+    head = _LENGTH.pack(len(described)) + described
+    whole = b"".join((head, bytes(-len(head) % 8), body))
+    return record_parts(whole, len(whole), rows, number, 0), record_bytes(len(whole))
+
+
+def _read(descriptor: int, offset: int) -> tuple[Record, Entry, memoryview] | None:
+    """The record at `offset`, what it is, and what follows that; None when it is not whole and sound."""
+    head = os.pread(descriptor, RECORD_HEADER_BYTES, offset)
+    missing = missing_bytes(memoryview(head), 0) if len(head) == RECORD_HEADER_BYTES else 0
+    if not missing:
+        return None
+    record = record_at(memoryview(os.pread(descriptor, len(head) + missing, offset)), 0)
+    if record is None or len(record.body) < _LENGTH.size:
+        return None
+    (length,) = _LENGTH.unpack_from(record.body)
+    end = _LENGTH.size + length
+    try:
+        entry = _ENTRIES.decode(record.body[_LENGTH.size : end])
+    except msgspec.MsgspecError:
+        return None
+    return record, entry, record.body[end + -end % 8 :]

@@ -1,0 +1,400 @@
+"""The results of a plan that may be delivered once only: on disk until their checkpoint is complete, then to sinks."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from cep_common.ids import PlanKey
+from cep_common.link_messages import Data, OpenLink
+from cep_common.messages import CheckpointSpan, DeployedPlan, PlanCheckpoints
+from cep_common.paced_log import PacedLog
+from cep_common.private_folders import make_private
+from cep_worker.inflows.wal.store import safe_component
+from cep_worker.outflows.consumers import Consumers
+from cep_worker.outflows.transactional_log.commit_decisions import Attempt, Verdict, verdict
+from cep_worker.outflows.transactional_log.deliveries import Deliveries, Who
+from cep_worker.outflows.transactional_log.deployments import Deployments
+from cep_worker.outflows.transactional_log.file_sync import FileSync
+from cep_worker.outflows.transactional_log.group_file import Group
+from cep_worker.outflows.transactional_log.publisher_log import PublisherLog
+from cep_worker.outflows.transactional_log.unlogged_frames import KeptOffered, OfferedFrame
+from cep_worker.plans.stream_counts import StreamCounts
+from cep_worker.runtime.event_loop import Reactor
+from cep_worker.runtime.worker_metrics import HeldFigures
+from cep_worker.storage.damaged_files import SUFFIX as ASIDE
+from cep_worker.storage.damaged_files import SetAside
+from cep_worker.storage.losses import Losses
+
+logger = logging.getLogger(__name__)
+paced_logger = PacedLog(logger)
+
+TRY_AGAIN_MS = 1_000
+CUT_BYTES = 16 * 2**20
+"""Results that wait for consumers alone go into files of about this size: each is deleted as a whole."""
+UNDER_WAY_SHARE = 0.5
+"""So much more than the limit is taken of what is under way when that is reached: markers of checkpoints pass."""
+LAST_CHECKPOINT = 2**63 - 1
+"""What a topology that is gone for good gave behind its last marker belongs to this."""
+
+
+class HeldResults:
+    """Takes what publishers send, and gives it to consumers when it is known to stand, in the order of each publisher.
+    Belongs to the reactor's thread.
+
+    A group is deleted when all consumers have delivered it. One that was released when the process ended is released
+    again, frame by frame the same. What an earlier deployment of the plan's name has left is judged apart: another
+    topology undoes nothing of it. Those are told apart by their epochs: results of the plan are not taken under one
+    that was given out before.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        plan: DeployedPlan,
+        reactor: Reactor,
+        sync: FileSync,
+        consumers: Consumers,
+        most_bytes: int,
+        counts: StreamCounts | None = None,
+    ) -> None:
+        """Finds again what is in `folder`. Raises OSError when that cannot be read. It is full while more than
+        `most_bytes` stand and wait for consumers. `counts` learns what consumers have delivered."""
+        self._folder = folder
+        self._key = plan.key
+        self._reactor = reactor
+        self._sync = sync
+        self._consumers = consumers
+        self._most_bytes = most_bytes
+        self._counts = counts if counts is not None else StreamCounts()
+        self._exported: dict[str, tuple[tuple[str, str], ...]] = {}
+        self._spans: tuple[CheckpointSpan, ...] = ()
+        self._last_runs: tuple[CheckpointSpan, ...] = ()
+        """Of the deployments that are gone for good: their last run, all of which stands."""
+        self._standing: tuple[tuple[CheckpointSpan, ...], ...] = ()
+        """What both say, by deployment."""
+        self._judged = False
+        """False while it may yet be told what became of what was found on the disk."""
+        self._gone = 0
+        """So many of the first deployments are gone for good."""
+        self._logs: dict[tuple[int, str], PublisherLog] = {}
+        self._deliveries: dict[PublisherLog, Deliveries] = {}
+        self._standing_bytes = 0
+        self._first_epoch = 0
+        self.needs_epoch = 0
+        """Results of the present plan can be taken under this epoch at the earliest; 0: they can."""
+        self._losses = Losses(folder)
+        self.problem = ""
+        """Why some of them are not delivered now, or nothing."""
+        self._closed = False
+        self._figures = HeldFigures()
+        make_private(folder)
+        self._recover(plan.epoch)
+        self._aside = SetAside(folder, f"*/*/*{ASIDE}")
+        found = {group.header for log in self._logs.values() for group in log.groups}
+        self._deployments = Deployments({(one.epoch, one.deployed_ms) for one in found}, plan.epoch, plan.deployed_ms)
+        self.update(plan)
+
+    def update(self, plan: DeployedPlan) -> None:
+        """The plan is deployed in this form from now on, or another one under its name."""
+        self._exported = {binding.stream: binding.attributes for binding in plan.exported}
+        self._deployments.follow(plan.epoch, plan.deployed_ms)
+        self.needs_epoch = self._deployments.least_epoch(plan.epoch, plan.deployed_ms)
+        self._judged = self._judged or plan.delivery != "exactly-once"
+        self._judge_anew()
+
+    def rename(self, key: PlanKey) -> None:
+        """The plan is called as `key` says from now on."""
+        self._key = key
+
+    def close_before(self, epoch: int) -> None:
+        """Publishers of epochs before `epoch` do not come any more: what they left is deleted once it is delivered. Of
+        earlier deployments all that the last run gave stands."""
+        if epoch > self._first_epoch:
+            self._first_epoch = epoch
+            self._end_former()
+            self._pump_later()
+
+    def newest_attempt(self, epoch: int) -> int:
+        """The newest attempt of `epoch` that is known of here; 0 when none is."""
+        return max((attempt for of, attempt in self._runs() if of == epoch), default=0)
+
+    def held_to(self, opening: OpenLink) -> int:
+        """Up to here all that the publisher has given in its present run is held, or was delivered."""
+        log = self._logs.get((opening.epoch, opening.sender))
+        return log.held_to(opening) if log is not None else 0
+
+    def has_room(self) -> bool:
+        """True when `append` may be called."""
+        return self._standing_bytes <= self._most_bytes * (1 + UNDER_WAY_SHARE)
+
+    def is_full(self) -> bool:
+        """Return whether so much waits for consumers that nothing more should be worked on."""
+        return self._standing_bytes > self._most_bytes
+
+    def append(self, opening: OpenLink, message: Data, batch: pa.RecordBatch, body: Any) -> int:
+        """The frame's events outlive this process, those that are held already are left out; gives the number of new
+        ones. Raises OSError, and nothing has changed."""
+        return self._log(opening).append(message, batch, body)
+
+    def holds(self, opening: OpenLink) -> bool:
+        """Return whether results of the publisher wait here: what it sends now must wait behind them."""
+        log = self._logs.get((opening.epoch, opening.sender))
+        return log is not None and log.held_rows() > 0
+
+    def append_at_once(self, opening: OpenLink, message: Data, batch: pa.RecordBatch, body: Any) -> None:
+        """Keep a frame that goes to consumers as soon as these have room, whatever checkpoints say. Raises OSError, and
+        nothing has changed."""
+        log = self._log(opening, at_once=True)
+        log.append(message, batch, body)
+        if log.groups[-1].size_bytes >= CUT_BYTES:
+            log.cut()
+        self._pump_later()
+
+    def keep_offered(
+        self,
+        opening: OpenLink,
+        frames: Sequence[OfferedFrame],
+        durable: Callable[[], None],
+    ) -> KeptOffered:
+        """Keep `frames` of a publisher that has nothing here until consumers, who have them already, have delivered
+        them. `durable` is called when they are on the disk. Raises OSError: some may then be delivered twice."""
+        log = self._log(opening, at_once=True)
+        group = log.begun()
+        for frame in frames:
+            log.append(frame.message, frame.batch, frame.body)
+        log.cut()
+        self._sync.when_done(durable)
+        waiting = Counter((frame.message.stream, name) for frame in frames for name in frame.waiting)
+        deliveries = self._deliveries[log]
+        deliveries.offered(group, waiting)
+        self._pump_later()
+        return KeptOffered(deliveries, group)
+
+    def mark(self, opening: OpenLink, checkpoint: int, durable: Callable[[], None]) -> None:
+        """What the publisher has sent so far belongs to `checkpoint` or earlier ones; `durable` is called when it is
+        on the disk. Raises OSError, and nothing has changed."""
+        self._log(opening).mark(checkpoint, durable)
+        self._pump_later()
+
+    def learn(self, told: Sequence[PlanCheckpoints]) -> None:
+        """As `judge`, of what is `told` of this plan and of others of its name, by each of its own epochs."""
+        speaks_of = self._deployments.speaks_of
+        self.judge(tuple(span for one in told for span in one.spans if speaks_of(one.deployed_ms, span.epoch)))
+
+    def judge(self, spans: tuple[CheckpointSpan, ...]) -> None:
+        """Results stand, and were undone, as `spans` say; what was said before of runs that they do not name holds."""
+        self._judged = self._judged or bool(spans)
+        held = [group.header.run() for log in self._logs.values() for group in log.groups]
+        named = {(span.epoch, span.attempt) for span in spans}
+        # What came after a run that is held says what was undone of it.
+        spans += tuple(
+            span
+            for span in self._spans
+            if held and (span.epoch, span.attempt) >= min(held) and (span.epoch, span.attempt) not in named
+        )
+        if spans != self._spans:
+            self._spans = spans
+            self._judge_anew()
+        self._end_former()
+
+    def end(self) -> None:
+        """The plan's topology is gone for good: all that its last run gave stands."""
+        self._end(len(self._deployments))
+
+    def waiting_rows(self) -> Counter[Who]:
+        """How many rows of those that are to be delivered each consumer has not delivered yet."""
+        waiting: Counter[Who] = Counter()
+        for log, deliveries in self._deliveries.items():
+            waiting.update(deliveries.waiting_rows(group for group in log.groups if self._is_released(log, group)))
+        return waiting
+
+    def is_empty(self) -> bool:
+        """Nothing is held."""
+        return not any(log.held_rows() for log in self._logs.values())
+
+    def retry(self) -> None:
+        """Consumers may have room again."""
+        if not self.is_empty():
+            self._pump_later()
+
+    def tick(self, now_ms: int) -> None:
+        """The figures are brought up to date."""
+        since_ms = now_ms
+        for log, deliveries in self._deliveries.items():
+            standing = (group.all_rows for group in log.groups if self._is_released(log, group))
+            deliveries.keep(max(standing, default=0))
+        for log in self._logs.values():
+            for group in log.groups:
+                if group.frames:
+                    group.since_ms = now_ms if group.since_ms is None else group.since_ms
+                    since_ms = min(since_ms, group.since_ms)
+        logs = self._logs.values()
+        rows, size = sum(log.held_rows() for log in logs), sum(log.held_bytes() for log in logs)
+        self._aside.tick(now_ms)
+        self._losses.tick(now_ms)
+        self._figures = HeldFigures(
+            events=rows,
+            size_bytes=size if rows else 0,
+            oldest_ms=now_ms - since_ms,
+            lost_events=self._losses.rows,
+            set_aside_bytes=self._aside.size_bytes,
+            released_events=sum(
+                group.rows for log in logs for group in log.groups if self._is_released(log, group)
+            ),
+            maximum_bytes=self._most_bytes,
+            full=self.is_full(),
+        )  # fmt: skip
+
+    def figures(self) -> HeldFigures:
+        """How much is held, as of the last tick."""
+        return self._figures
+
+    def close(self) -> None:
+        """Nothing more is taken or released; what is held stays on the disk."""
+        self._closed = True
+        for deliveries in self._deliveries.values():
+            deliveries.close()
+        for log in self._logs.values():
+            log.close()
+        self._losses.close()
+
+    def discard(self) -> None:
+        """As `close`, and what is held is deleted: the plan is not deployed any more."""
+        self.close()
+        rows = sum(log.held_rows() for log in self._logs.values())
+        if rows:
+            logger.warning("results lost with their plan: plan=%s events=%d", self._key.topology(), rows)
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _log(self, opening: OpenLink, at_once: bool = False) -> PublisherLog:
+        name = (opening.epoch, opening.sender)
+        log = self._logs.get(name)
+        if log is None:
+            folder = self._folder / str(opening.epoch) / safe_component(opening.sender)
+            log = self._logs[name] = self._found(PublisherLog(folder, self._key, self._sync))
+        lost = len(log.lost)
+        log.begin(opening, self._deployments.deployed_ms(opening.epoch), at_once)
+        if len(log.lost) > lost:
+            self._note_lost(log)
+            self._aside.look()
+        return log
+
+    def _found(self, log: PublisherLog) -> PublisherLog:
+        self._deliveries[log] = Deliveries(
+            log, self._consumers, self._counts, self._losses, self._pump_later, self._note_undone
+        )
+        return log
+
+    def _note_lost(self, log: PublisherLog) -> None:
+        for place, rows in log.lost.items():
+            self._losses.note(rows, place)
+
+    def _recover(self, epoch: int) -> None:
+        for folder in sorted(self._folder.glob("*/*")):
+            log = PublisherLog(folder, self._key, self._sync)
+            self._note_lost(log)
+            header = log.groups[-1].header if log.groups else None
+            if header is not None and (log.held_rows() or header.epoch >= epoch):
+                self._logs[header.epoch, header.publisher] = self._found(log)
+            else:  # a former epoch has left nothing
+                log.remove()
+        rows = sum(log.held_rows() for log in self._logs.values())
+        if rows:
+            logger.info("held results found: plan=%s events=%d", self._key.topology(), rows)
+
+    def _runs(self) -> set[Attempt]:
+        """Those of which there are results or news."""
+        held = {group.header.run() for log in self._logs.values() for group in log.groups}
+        return held | {(span.epoch, span.attempt) for span in self._spans}
+
+    def _end_former(self) -> None:
+        """Deployments none of whose publishers come any more are gone for good."""
+        if self._judged:
+            self._end(self._deployments.of(self._first_epoch))
+
+    def _end(self, count: int) -> None:
+        """The first `count` deployments are gone for good."""
+        if count <= self._gone:
+            return
+        for number in range(self._gone, count):
+            runs = [run for run in self._runs() if self._deployments.of(run[0]) == number]
+            if runs:
+                self._last_runs += (CheckpointSpan(*max(runs), LAST_CHECKPOINT),)
+        self._gone = count
+        self._judge_anew()
+
+    def _judge_anew(self) -> None:
+        spans = (*self._spans, *self._last_runs)
+        self._standing = tuple(
+            tuple(span for span in spans if self._deployments.of(span.epoch) == number)
+            for number in range(len(self._deployments))
+        )
+        self._pump_later()
+
+    def _pump_later(self) -> None:
+        self._reactor.defer(self._pump)
+
+    def _pump(self, now_ms: int) -> None:
+        if self._closed:
+            return
+        was_full = self.is_full()
+        found: dict[str, str] = {}
+        for (epoch, publisher), log in list(self._logs.items()):
+            try:
+                self._mark_last(log)
+                problems = list(self._deliveries[log].pump(now_ms, self._exported, self._verdict))
+                if epoch < self._first_epoch and not log.held_rows():
+                    log.remove()
+                    del self._logs[epoch, publisher], self._deliveries[log]
+            except OSError as error:  # the other publishers' results go on
+                problems = [error]
+            for problem in problems:
+                which = f"plan={self._key.topology()} publisher={publisher}"
+                text = "held results cannot be read or deleted: %s reason=%s"
+                paced_logger.problem(which, text, which, problem, level=logging.ERROR)
+                found[which] = f"results on the disk cannot be read or deleted: {problem}"
+                self._reactor.call_at(now_ms + TRY_AGAIN_MS, self._pump)
+        self.problem = next(iter(found.values()), "")
+        self._standing_bytes = sum(
+            group.size_bytes for log in self._logs.values() for group in log.groups
+            if self._is_released(log, group)
+        )  # fmt: skip
+        if was_full and not self.is_full():
+            paced_logger.over("full", "results are worked out again: plan=%s", self._key.topology())
+        elif self.is_full() and not was_full:
+            text = "log of undelivered results is full, sources wait: plan=%s bytes=%d results.undelivered_bytes=%d"
+            paced_logger.problem("full", text, self._key.topology(), self._standing_bytes, self._most_bytes)
+
+    def _mark_last(self, log: PublisherLog) -> None:
+        """What a last run gave behind its last marker is complete."""
+        group = log.groups[-1] if log.groups else None
+        if (
+            group is not None
+            and group.frames
+            and any((one.epoch, one.attempt) == group.header.run() for one in self._last_runs)
+        ):
+            log.mark(LAST_CHECKPOINT, lambda: None)
+
+    def _is_released(self, log: PublisherLog, group: Group) -> bool:
+        """Return whether the group waits for consumers alone."""
+        return self._verdict(group) is Verdict.RELEASE and (group.header.at_once or not log.is_written(group))
+
+    def _verdict(self, group: Group) -> Verdict:
+        if group.header.at_once:
+            return Verdict.RELEASE
+        run = group.header.run()
+        return verdict(run, group.checkpoint, self._standing[self._deployments.of(run[0])])
+
+    def _note_undone(self, group: Group) -> None:
+        run = group.header.run()
+        known = any((span.epoch, span.attempt) == run for span in self._spans)
+        level = logging.INFO if known or group.checkpoint is None else logging.WARNING
+        logger.log(level, "results undone, dropped: plan=%s publisher=%s epoch=%d attempt=%d checkpoint=%s events=%d",
+                   self._key.topology(), group.header.publisher, *run, group.checkpoint, group.rows)  # fmt: skip

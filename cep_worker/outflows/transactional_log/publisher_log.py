@@ -1,0 +1,383 @@
+"""The held results of one publisher instance: a folder of group files, the last of which is written."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import uuid
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from cep_common.ids import PlanKey
+from cep_common.link_messages import Data, OpenLink
+from cep_common.private_folders import make_private
+from cep_worker.outflows.consumers import GroupId
+from cep_worker.outflows.transactional_log.commit_decisions import Attempt, new_rows
+from cep_worker.outflows.transactional_log.file_sync import FileSync
+from cep_worker.outflows.transactional_log.group_file import (
+    SUFFIX,
+    Frame,
+    Group,
+    GroupWriter,
+    Header,
+    Recovered,
+    Told,
+    group_path,
+    ordinal_of,
+    recover,
+    rows_in,
+)
+from cep_worker.outflows.transactional_log.progress import FILE as PROGRESS
+from cep_worker.outflows.transactional_log.progress import read_progress
+from cep_worker.storage.damaged_files import SUFFIX as ASIDE
+from cep_worker.storage.damaged_files import set_aside
+from cep_worker.storage.records import RECORD_HEADER_BYTES
+from topology.frames import encode_batch
+
+logger = logging.getLogger(__name__)
+
+LAST_POSITION = 2**63 - 1
+
+
+class PublisherLog:
+    """Stores what one publisher instance sends in one epoch, in groups that end with the markers of checkpoints.
+    Belongs to the reactor's thread. After an OSError nothing has changed, and the call may be repeated."""
+
+    def __init__(self, folder: Path, key: PlanKey, sync: FileSync) -> None:
+        """Opens what is in `folder`, which is made when missing. Raises OSError."""
+        self.folder = folder
+        self.groups: deque[Group] = deque()
+        """What is held, oldest first; the last one may still be written."""
+        self.lost: dict[str, int] = {}
+        """Of files that were found and are gone, or set aside, as many rows are lost. What files lack that are held
+        (their groups' `lost_rows`) is lost when these turn out to stand."""
+        self._found_run: Attempt | None = None
+        """That of which the newest file was found."""
+        self.dropped = self.dropped_rows = 0
+        """The number of the newest file that was delivered and deleted, and the rows of all of these."""
+        self._key = key
+        self._sync = sync
+        self._writer: GroupWriter | None = None
+        self._ordinal = 0
+        self._marked = 0
+        """The newest marker that this run of the publisher has given."""
+        make_private(folder)
+        self.progress = read_progress(folder)
+        """What was noted last, by an earlier process."""
+        self._recover()
+
+    def held_to(self, opening: OpenLink) -> int:
+        """Up to here all that the publisher gave in its run is held, or was delivered; 0 when that is not known."""
+        if self._writer is None or not self._writer.group.header.is_of(opening):
+            return 0
+        if self.lost and self._found_run == (opening.epoch, opening.attempt):
+            return 0
+        if any(group.missing_rows for group in self.groups):
+            return 0
+        damaged = (group for group in self.groups if group.lost_rows and group.header.is_of(opening))
+        return min(self._writer.group.position, *(group.header.position for group in damaged), LAST_POSITION)
+
+    def held_bytes(self) -> int:
+        """What its files hold."""
+        return sum(group.size_bytes for group in self.groups)
+
+    def held_rows(self) -> int:
+        """Events that its files hold."""
+        return sum(group.rows for group in self.groups)
+
+    def group_id(self, group: Group) -> GroupId:
+        """By what a complete group is known to consumers."""
+        header = group.header
+        return GroupId(self._key, header.publisher, header.epoch, header.attempt, group.checkpoint or 0, header.log)
+
+    def begin(self, opening: OpenLink, deployed_ms: int, at_once: bool = False) -> None:
+        """What follows is of the publisher's run that `opening` tells of, of the plan that was deployed at
+        `deployed_ms`; that of a former run is complete as it is. If that had the same epoch and attempt, what has no
+        mark is set aside: nobody will tell any more whether it stands. Raises OSError."""
+        run = (opening.epoch, opening.attempt)
+        writer = self._writer
+        former = None
+        if writer is None:
+            log, number = uuid.uuid4().hex, 1
+        elif not writer.group.header.is_of(opening):
+            log, number = writer.group.header.log, writer.group.next_number
+            if writer.group.header.run() == run:
+                self._give_up_unmarked(writer.group)
+                log = uuid.uuid4().hex  # or consumers might take checkpoints of the one for those of the other
+            former = _newest_mark(writer.group)
+        else:
+            return
+        header = Header(
+            log, opening.sender, *run, opening.streams, number, 0, deployed_ms,
+            after=0, former=former, run_log=opening.log, at_once=at_once,
+        )  # fmt: skip
+        self._begin_group(header)
+        self._marked = 0
+        self._found_run = None
+
+    def append(self, message: Data, batch: pa.RecordBatch, body: Any) -> int:
+        """The frame's events that are not held yet are held; gives their number. Raises OSError."""
+        assert self._writer is not None  # noqa: S101 - a link has begun
+        rows = new_rows(message.rows, message.position, self._writer.group.position)
+        if not rows:
+            return 0
+        if rows < message.rows:
+            body = encode_batch(batch.slice(message.rows - rows))
+        self._writer.append(Frame(message.stream, message.position), body, rows)
+        return rows
+
+    def mark(self, checkpoint: int, durable: Callable[[], None]) -> None:
+        """What was appended since the last marker belongs to `checkpoint`; `durable` is called when it, and all before,
+        is on the disk. A marker that has come before changes nothing. Raises OSError."""
+        writer = self._writer
+        assert writer is not None  # noqa: S101 - a link has begun
+        if checkpoint > self._marked and writer.group.frames:
+            if writer.group.checkpoint is None:
+                writer.mark(checkpoint)
+            self._begin_group(_following(writer.group))
+        self._marked = max(self._marked, checkpoint)
+        self._sync.when_done(durable)
+
+    def begun(self) -> Group:
+        """The group to which frames are appended now."""
+        assert self._writer is not None  # noqa: S101 - a link has begun
+        return self._writer.group
+
+    def is_written(self, group: Group) -> bool:
+        """True for the group to which frames are appended now."""
+        return self._writer is not None and self._writer.group is group
+
+    def cut(self) -> None:
+        """The group that was written is complete as it is, another one follows in the same run. Raises OSError."""
+        if self._writer is not None:
+            self._begin_group(_following(self._writer.group))
+
+    def drop_oldest(self, *, damaged: bool = False) -> None:
+        """The oldest group, which is not being written, is deleted; a `damaged` one is set aside. Raises OSError when
+        it cannot be."""
+        group = self.groups.popleft()
+        if damaged and group.path.exists():
+            set_aside(group.path)
+        else:
+            group.path.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """The file is closed; what is held stays."""
+        if self._writer is not None:
+            os.close(self._writer.descriptor)
+            self._writer = None
+
+    def remove(self) -> None:
+        """As `close`, and the folder is deleted, but for what was set aside in it. Raises OSError."""
+        if any(self.folder.glob(f"*{ASIDE}")):
+            for path in (*self.folder.glob(f"*{SUFFIX}"), self.folder / PROGRESS):
+                path.unlink(missing_ok=True)
+        else:
+            shutil.rmtree(self.folder)
+        self.close()
+
+    def _begin_group(self, header: Header) -> None:
+        """Another file is written from now on; an empty one before it is deleted, any other one gets to the disk."""
+        rows_before = self.groups[-1].all_rows if self.groups else self.dropped_rows
+        header = msgspec.structs.replace(header, rows_before=rows_before)
+        writer = GroupWriter.create(group_path(self.folder, self._ordinal + 1), header)
+        self._ordinal += 1
+        former, self._writer = self._writer, writer
+        self.groups.append(writer.group)
+        if former is None:
+            return
+        if former.group.frames:
+            self._sync.file(former.descriptor, self.folder)
+        else:
+            self.groups.remove(former.group)
+            former.group.path.unlink()
+            os.close(former.descriptor)
+
+    def _recover(self) -> None:
+        unread_bytes = 0  # of what was written last
+        given_up_rows = 0  # since the last group that is there
+        for path in sorted(self.folder.glob(f"*{SUFFIX}")):
+            self._ordinal = ordinal_of(path)
+            found = recover(path)
+            if found is not None and self._was_dropped(found.group):
+                path.unlink()
+                continue
+            if found is None:
+                unread_bytes += path.stat().st_size
+                given_up_rows += self._give_up(path)
+                continue
+            unread_bytes = found.torn_bytes
+            self._note_damage(found)
+            self._note_missing(found.group, given_up_rows)
+            given_up_rows = 0
+            if found.torn_bytes:
+                logger.warning("held results end with an unfinished record, cut off: file=%s bytes=%d",
+                               path, found.torn_bytes)  # fmt: skip
+            self._mend_mark(found.group)
+            self.groups.append(found.group)
+        self._note_missing_end(given_up_rows)
+        if not self.groups:
+            return
+        last = self.groups.pop()
+        for group in [group for group in self.groups if not group.frames]:
+            self._note_lost(group.path, group.lost_rows + group.missing_rows)
+            self.groups.remove(group)
+            group.path.unlink()
+        self.groups.append(last)
+        self._writer = GroupWriter.reopen(last)
+        for group in list(self.groups)[:-1]:
+            self._sync.file(os.open(group.path, os.O_RDONLY | os.O_CLOEXEC), self.folder)
+        self._found_run = run = last.header.run()
+        run_log = last.header.run_log
+        of_run = [group for group in self.groups if (*group.header.run(), group.header.run_log) == (*run, run_log)]
+        self._marked = max(max(group.checkpoint or 0, group.header.after or 0) for group in of_run)
+        if last.checkpoint is not None:
+            self._begin_group(_following(last))
+        if unread_bytes:  # consumers may have had frames that were there: their numbers must not come again
+            self._writer.pass_over(1 + unread_bytes // RECORD_HEADER_BYTES)
+
+    def _note_damage(self, found: Recovered) -> None:
+        """It is known what the group lacks; and the one before it at its end, if that is told how far it went."""
+        before, group = self.groups[-1] if self.groups else None, found.group
+        if found.damaged_bytes:
+            logger.error("held results are damaged: file=%s bytes=%d events=%d",
+                         group.path, found.damaged_bytes, group.lost_rows)  # fmt: skip
+        told = _told_by(group, before) if before is not None else None
+        if before is not None and told is not None and told.position > before.position:
+            missing = told.position - before.position
+            before.lost_rows += missing
+            logger.error("held results are damaged, their file ends too early: file=%s events=%d", before.path, missing)
+
+    def _was_dropped(self, group: Group) -> bool:
+        """All consumers have had the group; the process ended before its file was deleted."""
+        told = self.progress
+        return told is not None and told.log == group.header.log and group.ordinal <= told.dropped
+
+    def _note_missing(self, group: Group, given_up_rows: int) -> None:
+        """Files between the group and the one before it are gone, or the one before it ends too early, if the group was
+        told of more rows; `given_up_rows` of these are known of."""
+        before, told = (self.groups[-1] if self.groups else None), self.progress
+        if before is not None:
+            known = before.all_rows if before.header.rows_before is not None else None
+        else:
+            known = told.dropped_rows if told is not None and told.log == group.header.log else None
+        if known is None or group.header.rows_before is None:
+            return
+        missing = max(0, group.header.rows_before - known - given_up_rows)
+        if not missing:
+            return
+        logger.error("held results are gone, files before this one are missing or cut: file=%s events=%d",
+                     group.path, missing)  # fmt: skip
+        stood = told is not None and told.log == group.header.log and group.header.rows_before <= told.rows
+        if stood or group.header.at_once:
+            self._note_lost(group.path, missing)
+        else:
+            group.missing_rows = missing
+
+    def _note_missing_end(self, given_up_rows: int) -> None:
+        """The newest files are gone, or the last one ends too early, if more is known to have been there."""
+        told = self.progress
+        logs = {group.header.log for group in self.groups}
+        if told is None or (logs and told.log not in logs):
+            return
+        self.dropped, self.dropped_rows = told.dropped, told.dropped_rows
+        there = self.groups[-1].all_rows if self.groups else told.dropped_rows
+        missing = told.rows - there - given_up_rows
+        if missing > 0 and (not self.groups or self.groups[-1].header.rows_before is not None):
+            logger.error("held results are gone, the newest files are missing or cut: folder=%s events=%d",
+                         self.folder, missing)  # fmt: skip
+            self._note_lost(self.folder / f"behind {self._ordinal}", missing)
+
+    def _mend_mark(self, group: Group) -> None:
+        """The group before `group` has the mark that it has lost; one of which nobody knows that any more is set aside,
+        so that it does not hold back what is behind it."""
+        before = self.groups[-1] if self.groups else None
+        if before is None or before.checkpoint is not None or not before.frames:
+            return
+        told = _told_by(group, before)
+        if told is not None and told.checkpoint:
+            writer = GroupWriter.reopen(before)
+            try:
+                writer.mark(told.checkpoint, told.position)
+            finally:
+                os.close(writer.descriptor)
+            logger.warning("held results had lost their mark, it is restored: file=%s checkpoint=%d",
+                           before.path, told.checkpoint)  # fmt: skip
+        elif before.header.run() == group.header.run() and group.header.after != 0:
+            self.groups.pop()
+            logger.error("held results lost, nobody knows of which checkpoint they are, set aside: file=%s events=%d",
+                         set_aside(before.path), before.rows)  # fmt: skip
+            self._note_lost(before.path, before.rows + before.lost_rows + before.missing_rows)
+
+    def _note_lost(self, path: Path, rows: int) -> None:
+        if rows:
+            self.lost[place_of(path)] = self.lost.get(place_of(path), 0) + rows
+
+    def _give_up_unmarked(self, group: Group) -> None:
+        """What was written last is of another run with the epoch and attempt of the one that begins now, for whose
+        checkpoints it would wait. Raises OSError."""
+        if group.frames and group.checkpoint is None and group in self.groups and not group.header.at_once:
+            logger.error("held results lost, their epoch was given out again before their checkpoint, set aside: "
+                         "file=%s events=%d", set_aside(group.path), group.rows)  # fmt: skip
+            self.groups.remove(group)
+            self._note_lost(group.path, group.rows + group.lost_rows + group.missing_rows)
+
+    def _give_up(self, path: Path) -> int:
+        """Nobody knows whose results are in the file; gives how many there are."""
+        rows = rows_in(path)
+        if rows:
+            logger.error("held results lost, the beginning of their file is damaged, set aside: file=%s events=%d",
+                         set_aside(path), rows)  # fmt: skip
+            self._note_lost(path, rows)
+        else:  # made just before everything stopped
+            logger.warning("held results without a beginning, deleted: file=%s", path)
+            path.unlink()
+        return rows
+
+
+def held_rows(folder: Path) -> int:
+    """Return how many results are in a plan's folder, as far as its files can be read. Raises OSError."""
+    rows = 0
+    for path in folder.glob(f"*/*/*{SUFFIX}"):
+        found = recover(path)
+        rows += found.group.rows if found is not None else rows_in(path)
+    return rows
+
+
+def place_of(path: Path) -> str:
+    """What a file is called among all of its plan's: epoch, publisher, number."""
+    return "/".join(path.parts[-3:])
+
+
+def _following(group: Group) -> Header:
+    """The header of the group that follows `group` in the same run."""
+    return msgspec.structs.replace(
+        group.header, first_number=group.next_number, position=group.position, after=group.checkpoint or 0
+    )
+
+
+def _newest_mark(group: Group) -> Told | None:
+    """The newest mark of the run that ends with `group`, if no file will tell of it when another run begins."""
+    header = group.header
+    if group.checkpoint is not None:  # the next file could not be made
+        return Told(ordinal_of(group.path), group.checkpoint, group.position)
+    if group.frames:
+        return None
+    # It has nothing but what it tells, and will be deleted.
+    return Told(ordinal_of(group.path) - 1, header.after, header.position) if header.after else header.former
+
+
+def _told_by(group: Group, before: Group) -> Told | None:
+    """What `group` tells of how `before` ends, the one before it of those that are there; of checkpoint 0: that is not
+    known, or none."""
+    header, ordinal = group.header, ordinal_of(before.path)
+    if header.former is not None and header.former.ordinal == ordinal:
+        return header.former
+    follows = before.header.run() == header.run() and ordinal + 1 == ordinal_of(group.path)
+    return Told(ordinal, header.after or 0, header.position) if follows else None

@@ -1,0 +1,185 @@
+"""A worker's folder of held results: `<results.path>/<worker>/<tenant>/<plan>/<epoch>/<publisher>/`, used by one
+process at a time, from when a plan needs it."""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import shutil
+from collections.abc import Collection, Iterable
+from pathlib import Path
+from urllib.parse import unquote
+
+import msgspec
+
+from cep_common.clock import Clock, SystemClock
+from cep_common.errors import ConfigError
+from cep_common.ids import SUPER_TENANT, PlanKey, parse_tenant
+from cep_common.messages import DeployedPlan, RemovedPlan
+from cep_common.paced_log import PacedLog
+from cep_common.private_folders import make_private
+from cep_common.worker_reports import AsideReport
+from cep_worker.config import ResultsConfig, SpoolConfig
+from cep_worker.inflows.wal.store import safe_component
+from cep_worker.outflows.consumers import Consumers
+from cep_worker.outflows.transactional_log.file_sync import FileSync
+from cep_worker.outflows.transactional_log.prepared_results import HeldResults
+from cep_worker.outflows.transactional_log.publisher_log import held_rows
+from cep_worker.plans.stream_counts import StreamCounts
+from cep_worker.runtime.event_loop import Reactor
+from cep_worker.storage.checked_json import read_sealed, write_sealed
+from cep_worker.storage.orphaned_folders import AsideFolders
+
+logger = logging.getLogger(__name__)
+paced_logger = PacedLog(logger)
+
+LOCK_FILE = "lock"
+OWNER_FILE = "plan.json"
+
+
+class Owner(msgspec.Struct, frozen=True):
+    """Whose results are in a folder: those of the plan that was deployed first at `deployed_ms`."""
+
+    tenant: int
+    plan: str
+    deployed_ms: int
+    plan_id: str = ""
+
+    def key(self) -> PlanKey:
+        """The plan."""
+        return PlanKey(self.tenant, self.plan, self.plan_id)
+
+
+class HeldStore:
+    """Opens the held results of plans. Belongs to the reactor's thread."""
+
+    def __init__(
+        self,
+        config: ResultsConfig,
+        worker: str,
+        reactor: Reactor,
+        keep_ms: int = SpoolConfig().set_aside_ms,
+        clock: Clock | None = None,
+    ) -> None:
+        """Results of plans that are missing are kept for `keep_ms`."""
+        self._keep_ms = keep_ms
+        self._now_ms = (clock or SystemClock()).now_ms
+        self._aside: AsideFolders | None = None
+        self._config = config
+        self._folder = Path(config.path) / safe_component(worker)
+        self._reactor = reactor
+        self._lock: int | None = None
+        self._sync: FileSync | None = None
+
+    def wanted(self, plan: DeployedPlan) -> bool:
+        """The plan's results are held, or some of a former deployment still are. Raises ConfigError."""
+        try:
+            self._come_back(plan)
+        except OSError as error:
+            raise ConfigError(f"results.path: {self._folder} cannot be used: {error.strerror or error}") from error
+        return plan.delivery == "exactly-once" or self._folder_of(plan.key).is_dir()
+
+    def open(self, plan: DeployedPlan, consumers: Consumers, counts: StreamCounts | None = None) -> HeldResults:
+        """What is held of the plan's results. Raises ConfigError when the folder cannot be used, or another process
+        uses it."""
+        try:
+            self._take_lock()
+            if self._sync is None:
+                self._sync = FileSync(self._reactor.post)
+            most_bytes = self._config.undelivered_bytes
+            folder = self._folder_of(plan.key)
+            owner = Owner(plan.key.tenant, plan.key.plan, plan.deployed_ms, plan.key.id)
+            if plan.deployed_ms and read_sealed(folder / OWNER_FILE, Owner) != owner:
+                write_sealed(folder / OWNER_FILE, owner)
+            return HeldResults(folder, plan, self._reactor, self._sync, consumers, most_bytes, counts)
+        except OSError as error:
+            raise ConfigError(f"results.path: {self._folder} cannot be used: {error.strerror or error}") from error
+
+    def keep_only(self, keys: Iterable[PlanKey], removed: Collection[RemovedPlan] = ()) -> None:
+        """Leave the results of plans of `keys` where they are. Those of plans that people have undeployed (`removed`)
+        are deleted, those of missing plans are set aside."""
+        kept = {self._folder_of(key) for key in keys}
+        others = [folder for folder in self._folder.glob("*/*") if folder.is_dir() and folder not in kept]
+        gone = [folder for folder in others if not folder.parent.name.startswith(".")]
+        try:
+            if gone:
+                self._take_lock()
+            for folder in gone:
+                self._clear(folder, removed)
+        except (OSError, ConfigError) as error:
+            logger.error("held results cannot be deleted or set aside: reason=%s", error)  # noqa: TRY400 - the text says it all
+
+    def tick(self) -> None:
+        """Delete what has been set aside for too long."""
+        try:
+            self.set_aside().tick()
+        except OSError as error:
+            paced_logger.problem("aside", "what is set aside cannot be read: folder=%s reason=%s",
+                                 self._folder, error.strerror, level=logging.ERROR)  # fmt: skip
+
+    def set_aside(self) -> AsideFolders:
+        """Return what is set aside. Raises OSError."""
+        if self._aside is None:
+            self._aside = AsideFolders(self._folder, "results", self._keep_ms, self._now_ms)
+        return self._aside
+
+    def aside_reports(self) -> tuple[AsideReport, ...]:
+        """Return what managers are told of what is set aside."""
+        return self._aside.reports() if self._aside is not None else ()
+
+    def close(self) -> None:
+        """Everything is on the disk; another process may use the folder."""
+        if self._sync is not None:
+            self._sync.close()
+            self._sync = None
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def _folder_of(self, key: PlanKey) -> Path:
+        return self._folder / str(key.tenant) / safe_component(key.identity)
+
+    def _clear(self, folder: Path, removed: Collection[RemovedPlan]) -> None:
+        """No plan that is deployed has the results in `folder`. Raises OSError."""
+        owner = read_sealed(folder / OWNER_FILE, Owner)
+        rows = held_rows(folder)
+        if owner is not None and RemovedPlan(owner.key(), owner.deployed_ms) in removed:
+            shutil.rmtree(folder)
+            say = logger.error if rows else logger.info
+            say("held results are dropped, their plan was undeployed: folder=%s events=%d", folder, rows)
+        elif not rows and owner is None:
+            shutil.rmtree(folder)
+        else:
+            key = owner.key() if owner is not None else PlanKey(_tenant_of(folder), unquote(folder.name))
+            deployed_ms = owner.deployed_ms if owner is not None else 0
+            self.set_aside().put(folder, key, deployed_ms, rows, "its plan is missing, and nobody has undeployed it")
+
+    def _come_back(self, plan: DeployedPlan) -> None:
+        """What was set aside while the plan was missing is its own again, unless there is something of its name."""
+        folder = self._folder_of(plan.key)
+        if not folder.exists() and self.set_aside().entries():
+            self._take_lock()
+            self.set_aside().take_back(plan.key, plan.deployed_ms, folder)
+
+    def _take_lock(self) -> None:
+        if self._lock is not None:
+            return
+        make_private(self._folder)
+        lock = os.open(self._folder / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            os.close(lock)
+            raise ConfigError(
+                f"results.path: {self._folder} is in use by another worker; no two workers of a path share a name"
+            ) from error
+        self._lock = lock
+
+
+def _tenant_of(folder: Path) -> int:
+    """The tenant of results that do not tell it."""
+    try:
+        return parse_tenant(folder.parent.name)
+    except ValueError:
+        return SUPER_TENANT

@@ -1,0 +1,34 @@
+"""Frames that consumers have got already when they are put on the disk."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from cep_common.link_messages import Data
+from cep_worker.outflows.transactional_log.deliveries import Deliveries
+from cep_worker.outflows.transactional_log.group_file import Group
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedFrame:
+    """A frame that consumers have; those called by the names in `waiting` have not delivered it yet."""
+
+    message: Data
+    batch: pa.RecordBatch
+    body: Any
+    waiting: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class KeptOffered:
+    """Frames that are kept until consumers, who have them already, have delivered them."""
+
+    deliveries: Deliveries
+    group: Group
+
+    def settle(self, stream: str, name: str) -> None:
+        """A consumer has delivered one more of them."""
+        self.deliveries.settle((stream, name), self.group)

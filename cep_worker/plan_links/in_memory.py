@@ -1,0 +1,15 @@
+"""What sinks and sources of type `inMemory` are told: the topic over which they meet within a worker."""
+
+from __future__ import annotations
+
+from cep_common.messages import Connector
+from cep_worker.plan_links.subscriptions import Topic
+
+BY_POSITION = ("", "passThrough")
+"""Mappers under which attributes are known by their places, as Siddhi's `passThrough` hands them on; under `keyvalue`
+they are known by keys, and under all others by their names."""
+
+
+def topic_of(connector: Connector, tenant: int) -> Topic:
+    """The topic that `connector` names."""
+    return Topic("topic", tenant, connector.options["topic"])

@@ -1,0 +1,232 @@
+"""The way of the events of one publisher to one plan that takes them."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any, Literal, NamedTuple
+
+import pyarrow as pa
+
+from cep_common.errors import InputError
+from cep_common.ids import PlanKey
+from cep_common.link_messages import StreamSchema
+from cep_worker.formats.key_values import Keys, Picking
+from cep_worker.inflows.wal.errors import SpoolFullError
+from cep_worker.ingest.routing import Route
+from cep_worker.outflows.consumers import FrameId
+from cep_worker.outflows.receipts import Receipt
+from cep_worker.plans.streams import EventStream, schema_problems
+from cep_worker.storage.group_commit import Upkeep
+from cep_worker.storage.records import SOURCE_BYTES, Origin
+from topology.frames import arrow_schema
+from topology.link import NO_WATERMARK
+
+logger = logging.getLogger(__name__)
+
+KeepFailed = Callable[[PlanKey, str, pa.RecordBatch, str], int]
+MakeRoute = Callable[[Hashable, StreamSchema, EventStream], Route]
+
+STALLED_MS = 5_000
+"""A feed that has had no room for so long holds its publisher up; a shorter time is a busy moment."""
+
+
+class Topic(NamedTuple):
+    """What publishers and subscribers of a tenant have in common."""
+
+    kind: Literal["event stream", "topic"]
+    tenant: int
+    name: str
+
+
+@dataclass(slots=True, eq=False)
+class Subscription:
+    """`stream` takes what is published under `topic`: attributes by their names, `by_position` whatever the publisher
+    calls them, or by their `keys`."""
+
+    topic: Topic
+    stream: EventStream
+    by_position: bool
+    keys: Keys | None = None
+
+    def key(self) -> PlanKey:
+        """The plan that subscribes, or the first of those that an artefact serves."""
+        return self.stream.members[0].key
+
+    def takes(self) -> str:
+        """What it takes of its topic, told in the same way by every process."""
+        return repr((self.stream.lasting_name(), self.by_position, self.keys))
+
+
+@dataclass(frozen=True, slots=True)
+class _Offered:
+    """A batch on its way; `origin` says which one it is, if it may come again and is to count once."""
+
+    batch: pa.RecordBatch
+    body: Any
+    receipt: Receipt
+    origin: Origin | None
+
+
+class Feed:
+    """The way of one publisher's events to one subscription."""
+
+    def __init__(
+        self,
+        source: Hashable,
+        offered: StreamSchema,
+        subscription: Subscription,
+        make_route: MakeRoute,
+        upkeep: Upkeep,
+        failed: KeepFailed,
+    ) -> None:
+        """Events that can wait no longer are given to `failed`."""
+        self._failed = failed
+        self.subscription = subscription
+        self.part = f"{subscription.topic.kind} {subscription.topic.name} from {offered.stream}"
+        """What it is called among the parts of the plan that takes the events."""
+        self.problem = ""
+        """Why events do not go this way, or the last ones did not, or nothing."""
+        self.way = ""
+        """By what its inflows tell its batches from those of other feeds, in a later process too: what is published,
+        and how and for which stream it is taken."""
+        self.dropped_events = 0
+        self._full_since_ms: int | None = None
+        self._source = source
+        self._make_route = make_route
+        self._upkeep = upkeep
+        self._offered = offered
+        self._renamed: pa.Schema | None = None
+        self._picking: Picking | None = None
+        self._route: Route | None = None
+        self._waiting: deque[_Offered] = deque()
+        self._fits = self._fit()
+
+    def tie(self, now_ms: int) -> None:
+        """The deployed plans have changed: events go to the inflows that the stream has now."""
+        former, self._route = self._route, self._find()
+        if former is not None and (self._route is None or self._route.inflows != former.inflows):
+            former.leave()
+        if self._route is None:
+            self._give_up()
+        elif former is None or self._route.inflows != former.inflows:
+            self._route.join(now_ms)
+
+    def has_room(self) -> bool:
+        """True when nothing waits and all inflows would take a batch."""
+        return not self._waiting and (self._route is None or self._route.has_room())
+
+    def stalls(self, now_ms: int) -> bool:
+        """It has had no room for so long that this is worth telling. To be asked with every tick."""
+        if self.has_room():
+            self._full_since_ms = None
+        elif self._full_since_ms is None:
+            self._full_since_ms = now_ms
+        return self._full_since_ms is not None and now_ms - self._full_since_ms >= STALLED_MS
+
+    def offer(self, batch: pa.RecordBatch, body: Any, receipt: Receipt, frame: FrameId | None, now_ms: int) -> None:
+        """`batch` goes on, or waits for room on the disk; one that is a `frame` goes on once, however often it is
+        offered."""
+        offered = _Offered(batch, body, receipt, None if frame is None else self._origin(frame))
+        if self._waiting or not self._take(offered, now_ms):
+            self._waiting.append(offered)
+
+    def retry(self, now_ms: int) -> None:
+        """There may be room again."""
+        while self._waiting and self._route is not None and self._route.has_room():
+            if not self._take(self._waiting[0], now_ms):
+                return
+            self._waiting.popleft()
+
+    def waiting_events(self) -> int:
+        """How many events wait for room on the disk."""
+        return sum(offered.batch.num_rows for offered in self._waiting)
+
+    def take_over(self, former: Feed) -> None:
+        """What waits in `former`, which ends, goes this way, if it can."""
+        if self._fits and former._offered == self._offered:
+            self._waiting.extend(former._waiting)
+            former._waiting.clear()
+
+    def close(self) -> None:
+        """Nobody publishes or subscribes any more; what waits is given up."""
+        if self._route is not None:
+            self._route.leave()
+            self._route = None
+        self._give_up()
+
+    def _fit(self) -> bool:
+        """What is offered has the attributes of the stream; otherwise `problem` says what is wrong."""
+        offered, wanted = self._offered, self.subscription.stream.schema
+        if self.subscription.keys is not None:
+            self._picking = Picking(offered, wanted, self.subscription.keys)
+            self._offered, problems = self._picking.schema, self._picking.problems
+        elif not self.subscription.by_position:
+            problems = schema_problems(offered.attributes, wanted.attributes)
+        elif _types(offered) == _types(wanted):
+            self._offered = StreamSchema(offered.stream, wanted.attributes)
+            self._renamed = arrow_schema(self._offered)
+            problems = []
+        else:
+            problems = [f"its attributes are {_types(offered)} where {_types(wanted)} are defined"]
+        if problems:
+            topic = self.subscription.topic
+            self.problem = (
+                f"{topic.kind} {topic.name}: what {offered.stream} gives does not fit {wanted.stream}: "
+                f"{'; '.join(problems)}"
+            )
+        return not problems
+
+    def _find(self) -> Route | None:
+        """The route to the inflows, if there are any that take events now."""
+        if not self._fits:
+            return None
+        try:
+            return self._make_route(self._source, self._offered, self.subscription.stream)
+        except InputError:  # its plan is not active
+            return None
+
+    def _give_up(self) -> None:
+        reason = f"{self.part}: {self.problem or 'they waited for room when their way to the plan ended'}"
+        while self._waiting:
+            offered = self._waiting.popleft()
+            for member in self.subscription.stream.members:
+                self._failed(member.key, member.binding.stream, offered.batch, reason)
+            offered.receipt.settle()
+
+    def _origin(self, frame: FrameId) -> Origin:
+        """Which batch the frame is of those that its log gives this way; by others its frames may come sooner."""
+        source = blake2b(f"{frame.group.log} {self.way}".encode(), digest_size=SOURCE_BYTES)
+        return Origin(source.digest(), frame.number)
+
+    def _take(self, offered: _Offered, now_ms: int) -> bool:
+        """True when the batch has been dealt with; False when it must wait."""
+        route, batch, body, receipt = self._route, offered.batch, offered.body, offered.receipt
+        if route is None:
+            self.dropped_events += 0 if self._fits else batch.num_rows
+            receipt.settle()
+            return True
+        if self._renamed is not None:
+            batch = pa.RecordBatch.from_arrays(batch.columns, schema=self._renamed)
+        elif self._picking is not None:
+            batch, body = self._picking.batch(batch), None  # it is written anew
+        try:
+            route.offer(batch, body, NO_WATERMARK, now_ms, offered.origin)
+        except SpoolFullError:  # the inflow tells why
+            return False
+        except InputError as error:
+            self.dropped_events += batch.num_rows
+            self.problem = f"{batch.num_rows} events of {self._offered.stream} dropped: {error.message}"
+            logger.error("%s", self.problem)  # noqa: TRY400 - expected, the text says it all
+            receipt.settle()
+        else:
+            self.problem = ""
+            self._upkeep.when_safe(receipt.settle)
+        return True
+
+
+def _types(schema: StreamSchema) -> str:
+    return f"({', '.join(kind for _, kind in schema.attributes)})"

@@ -1,0 +1,232 @@
+"""Events that plans give each other within a worker: what is published under a topic goes to whoever subscribes to it.
+
+    plan A ── Alerts ──▶ Publisher ──┬─ Feed ──▶ route ──▶ inflow of plan B
+                                     └─ Feed ──▶ route ──▶ inflow of plan C
+
+A topic is an event stream, which plans export and import, or a name of its own of sinks and sources `inMemory`. An
+event has been delivered when every inflow has taken it and the worker can no longer lose it. A plan that is not active
+gets nothing, as from other sources. Everything here belongs to the reactor's thread.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from cep_common.ids import PlanKey
+from cep_common.link_messages import StreamSchema
+from cep_worker.formats.key_values import Keys
+from cep_worker.outflows.consumers import FrameId, GroupId
+from cep_worker.outflows.receipts import Receipt
+from cep_worker.plan_links.subscriptions import Feed, KeepFailed, MakeRoute, Subscription, Topic
+from cep_worker.plans.streams import EventStream
+from cep_worker.runtime.error_tracking import Trouble
+from cep_worker.storage.group_commit import Upkeep
+
+logger = logging.getLogger(__name__)
+
+
+class Publisher:
+    """The consumer of an exported stream whose events go to all subscriptions of a topic."""
+
+    def __init__(
+        self,
+        topics: Topics,
+        topic: Topic,
+        offered: StreamSchema,
+        plans: tuple[PlanKey, ...],
+        form: str,
+        source: Hashable,
+        lasting: str,
+    ) -> None:
+        self.topic = topic
+        self.offered = offered
+        self.plans = plans
+        self.form = form
+        self.source = source
+        self._lasting = lasting or offered.stream
+        self.feeds: list[Feed] = []
+        self.former = False
+        """The stream is not exported so any more: that nothing fits it matters only if something comes yet."""
+        self.stall = ""
+        """For whom the plans wait, or nothing."""
+        self._topics = topics
+        self._dropped_before = 0
+
+    @property
+    def dropped_events(self) -> int:
+        """Those that no inflow could ever take."""
+        return self._dropped_before + sum(feed.dropped_events for feed in self.feeds)
+
+    def gives(self) -> str:
+        """What it gives to its topic, told in the same way by every process."""
+        return repr((self.topic.kind, self.topic.name, self._lasting, self.offered.attributes, self.form))
+
+    def has_room(self) -> bool:
+        return not self._topics.leaving and all(feed.has_room() for feed in self.feeds)
+
+    def offer(self, batch: pa.RecordBatch, body: Any, receipt: Receipt, frame: FrameId | None = None) -> None:
+        if not self.feeds:
+            receipt.settle()
+            return
+        shared = Receipt(len(self.feeds), receipt.settle)
+        now_ms = self._topics.monotonic_ms()
+        for feed in self.feeds:
+            feed.offer(batch, body, shared, frame, now_ms)
+
+    def commit(self, group: GroupId, receipt: Receipt) -> None:
+        """Each frame stands by itself."""
+        receipt.settle()
+
+    def waiting_events(self) -> int:
+        """How many events wait for room on a disk."""
+        return sum(feed.waiting_events() for feed in self.feeds)
+
+    def tie(
+        self,
+        subscriptions: list[Subscription],
+        twin: int,
+        make_route: MakeRoute,
+        upkeep: Upkeep,
+        failed: KeepFailed,
+        now_ms: int,
+    ) -> None:
+        """Exactly these take the events from now on. What waits for a stream that was defined anew goes to the new
+        one. `twin` numbers the publishers of one topic that give it the same."""
+        before, self.feeds = self.feeds, []
+        twins: Counter[str] = Counter()
+        ending = {feed.subscription.key(): feed for feed in before if feed.subscription not in subscriptions}
+        for subscription in subscriptions:
+            feed = next((feed for feed in before if feed.subscription is subscription), None)
+            if feed is None:
+                feed = Feed(self.source, self.offered, subscription, make_route, upkeep, failed)
+                if not feed.problem:
+                    logger.info("plan is fed: %s=%s from=%s to=%s", self.topic.kind, self.topic.name,
+                                self.offered.stream, subscription.stream.schema.stream)  # fmt: skip
+            else:
+                before.remove(feed)
+            feed.tie(now_ms)
+            way = f"{self.gives()} {twin} {subscription.takes()}"
+            feed.way = f"{way} {twins[way]}"
+            twins[way] += 1
+            former = ending.get(subscription.key())
+            if former is not None:
+                feed.take_over(former)
+            self.feeds.append(feed)
+        self._end(before)
+
+    def tick(self, now_ms: int) -> None:
+        """Time passes."""
+        stalled = [feed.subscription.stream.schema.stream for feed in self.feeds if feed.stalls(now_ms)]
+        self.stall = f"{self.offered.stream} waits for {', '.join(stalled)}, which takes no more" if stalled else ""
+
+    def close(self) -> None:
+        """Nothing more is published; what waits is given up."""
+        feeds, self.feeds = self.feeds, []
+        self._end(feeds)
+
+    def _end(self, feeds: list[Feed]) -> None:
+        for feed in feeds:
+            self._dropped_before += feed.dropped_events
+            feed.close()
+
+
+class Topics:
+    """Who publishes and who subscribes. `make_route` leads to the inflows of a stream; `upkeep` says when what they
+    took is safe, `failed` keeps events that can wait no longer."""
+
+    def __init__(
+        self, make_route: MakeRoute, upkeep: Upkeep, monotonic_ms: Callable[[], int], failed: KeepFailed
+    ) -> None:
+        self._failed = failed
+        self.monotonic_ms = monotonic_ms
+        self.leaving = False
+        self._make_route = make_route
+        self._upkeep = upkeep
+        self._made = 0
+        self._publishers: dict[Publisher, None] = {}
+        self._subscriptions: dict[Subscription, None] = {}
+
+    def publish(
+        self, topic: Topic, offered: StreamSchema, plans: tuple[PlanKey, ...] = (), form: str = "", lasting: str = ""
+    ) -> Publisher:
+        """A publisher of events with the attributes `offered`; it has subscribers after the next `reroute`. `plans` are
+        told when they wait for these. `form` tells apart those whose `offered` are alike and what they give is not;
+        `lasting` is the name of the stream as it stays when its plan is renamed (empty: its present one)."""
+        self._made += 1
+        publisher = Publisher(self, topic, offered, plans, form, ("publisher", self._made), lasting)
+        self._publishers[publisher] = None
+        return publisher
+
+    def end_publisher(self, publisher: Publisher) -> None:
+        """It publishes no more."""
+        if publisher in self._publishers:
+            del self._publishers[publisher]
+            publisher.close()
+
+    def subscribe(
+        self, topic: Topic, stream: EventStream, *, by_position: bool = False, keys: Keys | None = None
+    ) -> Subscription:
+        """`stream` takes what is published under `topic` after the next `reroute`."""
+        subscription = Subscription(topic, stream, by_position, keys)
+        self._subscriptions[subscription] = None
+        return subscription
+
+    def end_subscription(self, subscription: Subscription) -> None:
+        """Its stream takes nothing more after the next `reroute`."""
+        self._subscriptions.pop(subscription, None)
+
+    def has_subscribers(self, topic: Topic) -> bool:
+        """Whether any stream takes what is published under `topic`."""
+        return any(subscription.topic == topic for subscription in self._subscriptions)
+
+    def reroute(self, now_ms: int) -> None:
+        """Publishers, subscriptions or the deployed plans have changed."""
+        by_topic: dict[Topic, list[Subscription]] = {}
+        for subscription in self._subscriptions:
+            by_topic.setdefault(subscription.topic, []).append(subscription)
+        twins: Counter[str] = Counter()
+        for publisher in self._publishers:
+            gives = publisher.gives()
+            publisher.tie(
+                by_topic.get(publisher.topic, []), twins[gives], self._make_route, self._upkeep, self._failed, now_ms
+            )
+            twins[gives] += 1
+
+    def retry(self, now_ms: int) -> None:
+        """What waits for room tries again."""
+        for publisher in self._publishers:
+            for feed in publisher.feeds:
+                feed.retry(now_ms)
+
+    def tick(self, now_ms: int) -> None:
+        """Time passes."""
+        for publisher in self._publishers:
+            publisher.tick(now_ms)
+
+    def leave(self) -> None:
+        """Nothing more is taken from publishers: their results go to another worker."""
+        self.leaving = True
+
+    def problems(self) -> dict[PlanKey, str]:
+        """Why plans do not get what they ask for, or for whom they wait; plans with whom all is well are left out."""
+        found: dict[PlanKey, str] = {}
+        for trouble in self.troubles():
+            if trouble.text:
+                found.setdefault(trouble.key, trouble.text)
+        return found
+
+    def troubles(self) -> Iterator[Trouble]:
+        """What is wrong with ways from plan to plan, and those that have dropped events."""
+        for publisher in self._publishers:
+            for feed in publisher.feeds:
+                if feed.dropped_events or (feed.problem and not publisher.former):
+                    for member in feed.subscription.stream.members:
+                        yield Trouble(member.key, feed.part, "feed", feed.problem, feed.dropped_events)
+            if publisher.stall:
+                for key in publisher.plans:
+                    yield Trouble(key, f"{publisher.topic.kind} {publisher.topic.name}", "stall", publisher.stall)

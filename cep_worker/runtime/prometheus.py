@@ -1,0 +1,191 @@
+"""A worker's metrics, told from its figures at the moment of each scrape. Pure.
+
+The manager's metrics tell of workers, too (`cep_worker_…`, as of the last heartbeats): these have other names, so that
+a sum over all processes counts nothing twice.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from prometheus_client.core import Metric
+
+from cep_common.ids import PlanKey
+from cep_common.messages import InflowReport
+from cep_common.metric_families import Figure, Labelled, counter, gauge, told
+from cep_common.worker_reports import PartitionReport
+from cep_worker.runtime.worker_metrics import ConnectorFigures, HeldFigures, SpoolFigures, WorkerFigures
+
+PLAN = ("tenant", "plan")
+STREAM = (*PLAN, "stream")
+CONNECTOR = (*STREAM, "type")
+PARTITION = (*STREAM, "topic", "partition")
+
+
+def worker_metrics(figures: WorkerFigures) -> Iterator[Metric]:
+    """All families of a worker."""
+    yield gauge("cep_leaving", "1 while the worker is leaving", (), [((), figures.leaving)])
+    yield counter(
+        "cep_accepted_events_total",
+        "Events that the worker has taken in for plans of the tenant",
+        ("tenant",),
+        (((tenant,), events) for tenant, events in figures.taken),
+    )
+    inflows = (((*_of(plan.key), one.stream), one) for plan in figures.plans for one in plan.inflow)
+    yield from told(_INFLOWS, STREAM, inflows)
+    yield from _outflows(figures)
+    yield from told(_SPOOLS, STREAM, (((*_of(key), one.stream), one) for key, one in figures.spools))
+    yield from told(_HELD, PLAN, ((_of(key), one) for key, one in figures.held))
+    yield gauge(
+        "cep_kept_errors", "Entries of the error store", PLAN, ((_of(key), entries) for key, entries in figures.kept)
+    )
+    yield gauge(
+        "cep_missing_plan_events",
+        "Accepted events (log) and results of plans that are missing, which are set aside",
+        (*PLAN, "kind"),
+        _of_missing_plans(figures),
+    )
+    yield from _connectors(figures.connectors)
+
+
+def _of_missing_plans(figures: WorkerFigures) -> Labelled:
+    events: Counter[tuple[object, ...]] = Counter()
+    for one in figures.aside:
+        events[one.tenant, one.plan, one.kind] += one.events
+    return events.items()
+
+
+_INFLOWS: tuple[Figure[InflowReport], ...] = (
+    Figure("cep_inflow_connected", "1 while the stream has a connection to a receiver", lambda one: one.connected),
+    Figure("cep_inflow_sent_events_total", "Events sent into the topology", lambda one: one.sent_events),
+    Figure("cep_inflow_waiting_events", "Events that wait for the topology", lambda one: one.waiting_events),
+)
+
+_SPOOLS: tuple[Figure[SpoolFigures], ...] = (
+    Figure(
+        "cep_spool_bytes",
+        "Bytes of accepted events on disk that the topology may ask for again",
+        lambda one: one.size_bytes,
+    ),
+    Figure(
+        "cep_spool_spare_bytes",
+        "Bytes of files that held accepted events and will be written over",
+        lambda one: one.spare_bytes,
+    ),
+    Figure(
+        "cep_spool_set_aside_bytes",
+        "Bytes of damaged files that were set aside and stay until somebody removes them",
+        lambda one: one.set_aside_bytes,
+    ),
+    Figure("cep_spool_full", "1 while nothing more can be stored, and sources wait", lambda one: one.full),
+    Figure(
+        "cep_spool_lost_events_total",
+        "Accepted events that could not be read from the disk again",
+        lambda one: one.lost_events,
+    ),
+)
+
+_HELD: tuple[Figure[HeldFigures], ...] = (
+    Figure("cep_held_events", "Results on disk that wait for their checkpoint or for sinks", lambda one: one.events),
+    Figure("cep_held_bytes", "Bytes of the files that hold them", lambda one: one.size_bytes),
+    Figure(
+        "cep_held_oldest_seconds",
+        "For how long the oldest of them have waited",
+        lambda one: one.oldest_ms / 1_000,
+    ),
+    Figure(
+        "cep_held_lost_events_total",
+        "Held results that could not be read from the disk again",
+        lambda one: one.lost_events,
+    ),
+    Figure(
+        "cep_held_set_aside_bytes",
+        "Bytes of damaged files that were set aside and stay until somebody removes them",
+        lambda one: one.set_aside_bytes,
+    ),
+)
+
+
+def _outflows(figures: WorkerFigures) -> Iterator[Metric]:
+    yield gauge(
+        "cep_outflow_publishers",
+        "Publishers of the topology that are connected",
+        PLAN,
+        ((_of(plan.key), len(plan.publishers)) for plan in figures.plans),
+    )
+    yield counter(
+        "cep_outflow_received_events_total",
+        "Events got from the topology in its present epoch",
+        STREAM,
+        (((*_of(plan.key), one.stream), one.received_events) for plan in figures.plans for one in plan.outflow),
+    )
+
+
+def _of(key: PlanKey) -> tuple[object, ...]:
+    return key.tenant, key.plan
+
+
+def _connectors(connectors: tuple[ConnectorFigures, ...]) -> Iterator[Metric]:
+    """Sources and sinks; several of one type on one stream are told together."""
+    for direction in ("source", "sink"):
+        mine = [one for one in connectors if one.direction == direction]
+        yield gauge(
+            f"cep_{direction}s", f"The {direction}s of the stream", CONNECTOR, _together((one, 1) for one in mine)
+        )
+        yield gauge(
+            f"cep_{direction}s_failing",
+            f"The {direction}s of the stream with which something is wrong now",
+            CONNECTOR,
+            _together((one, one.failing) for one in mine),
+        )
+    yield from _partitions(connectors)
+    sinks = [one for one in connectors if one.direction == "sink"]
+    yield gauge(
+        "cep_sink_waiting_events",
+        "Events that the sinks have not delivered yet",
+        CONNECTOR,
+        _together((one, one.waiting_events) for one in sinks),
+    )
+    yield counter(
+        "cep_sink_dropped_events_total",
+        "Events that the sinks could not deliver for good",
+        CONNECTOR,
+        _together((one, one.dropped_events) for one in sinks),
+    )
+
+
+_PARTITIONS: tuple[Figure[PartitionReport], ...] = (
+    Figure(
+        "cep_kafka_source_lag",
+        "Messages of the partition that the worker, which reads it, has not taken yet",
+        lambda one: one.lag,
+    ),
+    Figure(
+        "cep_kafka_source_position",
+        "The offset of the next message that the worker reads: those before it are in its log",
+        lambda one: one.position,
+    ),
+    Figure(
+        "cep_kafka_source_committed",
+        "The offset that was committed to the brokers last; -1 before that",
+        lambda one: one.committed,
+    ),
+)
+
+
+def _partitions(connectors: tuple[ConnectorFigures, ...]) -> Iterator[Metric]:
+    """What the worker reads; of several sources that read one partition for one stream the last is told."""
+    found = {
+        (one.tenant, one.plan, one.stream, each.topic, each.partition): each
+        for one in connectors
+        for each in one.partitions
+    }
+    yield from told(_PARTITIONS, PARTITION, found.items())
+
+
+def _together(values: Iterable[tuple[ConnectorFigures, int]]) -> Labelled:
+    sums: Counter[tuple[object, ...]] = Counter()
+    for one, value in values:
+        sums[one.tenant, one.plan, one.stream, one.type] += value
+    return sums.items()

@@ -1,0 +1,181 @@
+"""What people do with what is set aside, as its plan is missing: look at it, give its events to a plan, discard it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Hashable
+from concurrent.futures import Future
+from typing import Protocol
+
+import msgspec
+import pyarrow as pa
+
+from cep_common.errors import DecodeError, InputError
+from cep_common.link_messages import StreamSchema
+from cep_worker.failed_events.service import fitting, inflow_of
+from cep_worker.inflows.wal.log import Log
+from cep_worker.inflows.wal.store import Spool
+from cep_worker.outflows.transactional_log.store import HeldStore
+from cep_worker.plans.streams import EventStream, StreamDirectory
+from cep_worker.storage.orphaned_folders import Aside, AsideFolders
+from cep_worker.storage.records import Origin, Record
+from topology.frames import arrow_schema, decode_batch
+
+UNKNOWN_ID = "unknown-id"
+"""The code for an id of nothing that is set aside here."""
+UNAVAILABLE = "set-aside-unavailable"
+RESTORE_S = 5.0
+"""For so long a request restores; what it has not come to is left for the next one."""
+
+
+class Listed(msgspec.Struct, frozen=True):
+    """Accepted events (`log`) or results that were set aside at `since_ms` and are deleted at `until_ms`."""
+
+    id: str
+    kind: str
+    plan: str
+    stream: str
+    events: int
+    since_ms: int
+    until_ms: int
+    reason: str
+
+
+class Restored(msgspec.Struct, frozen=True):
+    """So many `events` were taken by the plan, `lost` could not be read; `left` were not come to: ask again."""
+
+    id: str
+    events: int
+    left: int
+    lost: int = 0
+
+
+class Discarded(msgspec.Struct, frozen=True):
+    """So many `events` are gone for good."""
+
+    id: str
+    events: int
+
+
+class Offers(Protocol):
+    """Where events can be restored to; any thread may call."""
+
+    def imported(self) -> StreamDirectory:
+        """The event streams that take events now."""
+
+    def submit(
+        self, source: Hashable, stream: EventStream, batch: pa.RecordBatch, origin: Origin | None = None
+    ) -> Future[None]:
+        """Offers `batch` to the stream's inflows; one with the `origin` is taken once."""
+
+
+class AsideDesk:
+    """Everything raises InputError. Any thread may call; one thing is done at a time."""
+
+    def __init__(self, spool: Spool, held: HeldStore, offers: Offers) -> None:
+        self._spool = spool
+        self._held = held
+        self._offers = offers
+        self._lock = threading.Lock()
+
+    def listed(self, tenant: int) -> tuple[Listed, ...]:
+        """Return what is set aside of the tenant, oldest first."""
+        found: list[Listed] = []
+        for folders in self._folders():
+            until = {one.id: one.until_ms for one in folders.reports()}
+            found += [
+                Listed(
+                    one.id, one.kind, one.plan, one.stream, one.events, one.since_ms, until.get(one.id, 0), one.reason
+                )
+                for one in folders.entries()
+                if one.tenant == tenant
+            ]
+        return tuple(sorted(found, key=lambda one: (one.since_ms, one.id)))
+
+    def restore(self, tenant: int, id_: str) -> Restored:
+        """Give the events of a log to the stream that has its name now, in the plan of its name, each once."""
+        with self._lock:
+            folders, one = self._find(tenant, id_)
+            if one.kind != "log":
+                problem = "results belong to the deployment that made them, and go on by themselves when it is back"
+                raise InputError("cannot-restore", f"{id_}: {problem}; else discard them")
+            imported = self._offers.imported()
+            stream = inflow_of(imported, imported.named(one.key), one.stream)
+            try:
+                log = self._spool.open_aside(one)
+                if log is None:
+                    problem = f"nobody can tell what is in {folders.path(one)}: its log.json is damaged"
+                    raise InputError("cannot-restore", f"{id_}: {problem}")
+                try:
+                    restored = self._restore(one, log, stream)
+                finally:
+                    log.close()
+                if restored.left:
+                    folders.note_events(one, restored.left)
+                else:
+                    folders.delete(one, "it was restored")
+            except OSError as error:
+                raise _unavailable(one, error) from error
+            return restored
+
+    def discard(self, tenant: int, id_: str) -> Discarded:
+        """Delete it."""
+        with self._lock:
+            folders, one = self._find(tenant, id_)
+            try:
+                folders.delete(one, "it was discarded")
+            except OSError as error:
+                raise _unavailable(one, error) from error
+            return Discarded(one.id, one.events)
+
+    def _folders(self) -> tuple[AsideFolders, ...]:
+        try:
+            return self._spool.aside, self._held.set_aside()
+        except OSError as error:
+            raise InputError(UNAVAILABLE, f"what is set aside cannot be read: {error.strerror}") from error
+
+    def _find(self, tenant: int, id_: str) -> tuple[AsideFolders, Aside]:
+        for folders in self._folders():
+            one = folders.find(id_)
+            if one is not None and one.tenant == tenant:
+                return folders, one
+        raise InputError(UNKNOWN_ID, f"nothing with the id {id_[:40]} is set aside here")
+
+    def _restore(self, one: Aside, log: Log, stream: EventStream) -> Restored:
+        deadline = time.monotonic() + RESTORE_S
+        known_lost = log.lost_rows
+        events = 0
+        reader = log.reader(log.secured)
+        try:
+            for record in reader.records():
+                if time.monotonic() >= deadline:
+                    return Restored(one.id, events, max(1, log.rows_waiting()))
+                events += self._take(one, log, record, stream, deadline)
+                log.secure(record.position)
+        finally:
+            reader.close()
+        return Restored(one.id, events, 0, log.lost_rows - known_lost)
+
+    def _take(self, one: Aside, log: Log, record: Record, stream: EventStream, deadline: float) -> int:
+        """The stream has taken the record's events; gives their number."""
+        identity = log.identity
+        schema = arrow_schema(StreamSchema(identity.stream, identity.attributes_at(record.position)))
+        try:
+            batch = fitting(decode_batch(record.body, schema, record.rows), stream.schema)
+        except DecodeError:
+            log.note_lost(record.rows, "records without sense", record.position)
+            return 0
+        origin = Origin(bytes.fromhex(identity.log), record.position)
+        taken = self._offers.submit(("restore", one.id), stream, batch, origin)
+        try:
+            taken.result(max(0.1, deadline - time.monotonic()))
+        except TimeoutError:
+            if taken.cancel():
+                raise InputError("no-room", f"{one.stream} of {one.plan} is busy; restore the rest again") from None
+            taken.result()
+        return record.rows
+
+
+def _unavailable(one: Aside, error: OSError) -> InputError:
+    return InputError(UNAVAILABLE, f"what is set aside as {one.id} cannot be used: {error.strerror or error}")

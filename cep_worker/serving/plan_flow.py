@@ -1,0 +1,188 @@
+"""What a worker runs for one deployed plan: its inflows, and what becomes of its results."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+
+from cep_common.error_records import ErrorRecord
+from cep_common.ids import Endpoint
+from cep_common.messages import DeployedPlan, StreamBinding, WorkerPlanReport
+from cep_worker.inflows.inflow import Inflow
+from cep_worker.outflows.consumers import Consumers
+from cep_worker.runtime.worker_metrics import HeldFigures, SpoolFigures
+from cep_worker.serving.context import Surroundings
+from cep_worker.serving.plan_outflows import PlanOutflows
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Unconnected:
+    """An imported stream without a link that is answered, and the receiver instance that it was linked to last in this
+    epoch."""
+
+    stream: str
+    former: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlanSnapshot:
+    """How a plan's flow stands: the report, where publishers connect to, the imported streams without a link that is
+    answered, the logs of accepted events, and the results that wait on disk."""
+
+    report: WorkerPlanReport
+    outflow: Endpoint | None
+    unconnected: tuple[Unconnected, ...]
+    spools: tuple[SpoolFigures, ...]
+    held: HeldFigures | None
+
+
+class PlanFlow:
+    """Inflows and outflows of a plan, replaced as far as needed when it is deployed anew. Belongs to the reactor's
+    thread."""
+
+    def __init__(
+        self,
+        surroundings: Surroundings,
+        plan: DeployedPlan,
+        consumers: Consumers,
+        now_ms: int,
+        outflows: PlanOutflows | None = None,
+    ) -> None:
+        """What an earlier plan of that name still gives goes on in its `outflows`."""
+        self._surroundings = surroundings
+        self.plan = plan
+        self.inflows: dict[str, Inflow] = {}
+        self._open_inflows(now_ms)
+        if outflows is not None:
+            outflows.update(plan, now_ms)
+        self.outflows = outflows or PlanOutflows(surroundings, plan, consumers)
+        self._switch_traces()
+
+    def update(self, plan: DeployedPlan, now_ms: int) -> None:
+        """The flow serves `plan`, another deployment of the same: events that wait for streams which are the same are
+        kept, links are made anew."""
+        before, self.plan = self.plan, plan
+        if before.key.plan != plan.key.plan:
+            logger.info("plan renamed: plan=%s former=%s", plan.key.topology(), before.key.topology())
+            for inflow in self.inflows.values():
+                inflow.rename(plan.key)
+            self.outflows.rename(plan)
+        self._switch_traces()
+        if plan.epoch == before.epoch and plan.imported == before.imported and plan.exported == before.exported:
+            return
+        self._open_inflows(now_ms)
+        self.outflows.update(plan, now_ms)
+        self._switch_traces()
+
+    def tick(self, now_ms: int) -> None:
+        """Time passes."""
+        full = self.outflows.is_full()
+        for inflow in self.inflows.values():
+            inflow.pause(full)
+            inflow.tick(now_ms)
+        self.outflows.tick(now_ms)
+
+    def troubles(self) -> Iterator[tuple[str, str, str]]:
+        """What is wrong with its connections, or nothing: part, code, text."""
+        for stream, inflow in self.inflows.items():
+            yield f"inflow of {stream}", "inflow", inflow.last_error
+        yield "outflow", "outflow", self.outflows.problem()
+
+    def snapshot(self, connector_error: str, errors: tuple[ErrorRecord, ...]) -> PlanSnapshot:
+        """How it stands; `connector_error` is what is wrong with a source or sink of the plan, `errors` are all that
+        there were."""
+        refused = next((inflow.last_error for inflow in self.inflows.values() if inflow.last_error), "")
+        outflow = self.outflows.present
+        spools = tuple(spool for inflow in self.inflows.values() if (spool := inflow.spool()) is not None)
+        held = self.outflows.figures()
+        report = WorkerPlanReport(
+            key=self.plan.key,
+            epoch=self.plan.epoch,
+            inflow=tuple(inflow.report() for inflow in self.inflows.values()),
+            outflow=outflow.report() if outflow is not None else (),
+            publishers=outflow.publishers() if outflow is not None else (),
+            last_error=self.outflows.problem() or connector_error or refused,
+            links=outflow.links() if outflow is not None else (),
+            spools=tuple(spool.report() for spool in spools),
+            held=held.report() if held is not None else None,
+            errors=errors,
+            needs_epoch=self.outflows.needs_epoch(),
+            takes_in=self.plan.intake,
+        )
+        unconnected = tuple(
+            Unconnected(stream, inflow.former) for stream, inflow in self.inflows.items() if inflow.asks
+        )
+        endpoint = outflow.endpoint if outflow is not None else None
+        return PlanSnapshot(report, endpoint, unconnected, spools, held)
+
+    def drained(self) -> bool:
+        """Whatever has a link to go over has gone and was acknowledged."""
+        return all(inflow.needs_endpoint or inflow.drained() for inflow in self.inflows.values())
+
+    def close_inflows(self) -> None:
+        """Links and logs are closed; what waits and is in no log is lost, and said to be."""
+        for inflow in self.inflows.values():
+            self._close_inflow(inflow)
+        self.inflows.clear()
+
+    def _open_inflows(self, now_ms: int) -> None:
+        """Open an inflow for each imported stream; those of the same schema are taken over. What waits for one that has
+        other attributes now goes on in the new one, what waits for one that is gone is kept among the failed events."""
+        before, kept = self.inflows, {}
+        for binding in self.plan.imported:
+            inflow = before.get(binding.stream)
+            if inflow is not None and self._is_served_by(inflow, binding):
+                kept[binding.stream] = before.pop(binding.stream)
+                if inflow.epoch != self.plan.epoch:
+                    inflow.take_epoch(self.plan, now_ms)
+        bound = {binding.stream for binding in self.plan.imported}
+        waiting = {stream: inflow.take_out() for stream, inflow in before.items() if stream in bound}
+        for stream, inflow in before.items():  # their logs must be closed before they are opened again
+            if stream not in bound:
+                inflow.give_up(f"{stream} is not imported by {self.plan.key.plan} any more")
+            inflow.close()
+        self.inflows = {
+            binding.stream: kept.get(binding.stream) or self._open_inflow(binding, now_ms)
+            for binding in self.plan.imported
+        }
+        for stream, batches in waiting.items():
+            for events in batches:
+                self.inflows[stream].adopt(events, now_ms)
+
+    def _is_served_by(self, inflow: Inflow, binding: StreamBinding) -> bool:
+        plan = self.plan
+        # What a log has is worked off as it was accepted, also when the plan keeps no logs any more.
+        logged = inflow.logged == keeps_logs(plan) or (inflow.logged and not inflow.drained())
+        return inflow.binding == binding and inflow.playback == plan.playback and logged
+
+    def _open_inflow(self, binding: StreamBinding, now_ms: int) -> Inflow:
+        around = self._surroundings
+        key, spool = self.plan.key, around.spool
+        deployed_ms = self.plan.deployed_ms
+        logged = keeps_logs(self.plan) or spool.has_waiting(key, binding.stream, deployed_ms)
+        log = spool.open_log(key, binding, around.upkeep, deployed_ms) if logged else None
+        return Inflow(
+            around.reactor, around.context, self.plan, binding, around.worker, around.config, log,
+            around.changed, around.room, partial(around.failed, key, binding.stream), now_ms, around.wall_ms,
+        )  # fmt: skip
+
+    def _switch_traces(self) -> None:
+        for inflow in self.inflows.values():
+            inflow.trace.on = self.plan.trace
+        self.outflows.trace(self.plan.trace)
+
+    def _close_inflow(self, inflow: Inflow) -> None:
+        waiting = inflow.report().waiting_events
+        if waiting and not inflow.logged:
+            logger.warning("events lost with their plan: plan=%s stream=%s events=%d",
+                           self.plan.key.topology(), inflow.binding.stream, waiting)  # fmt: skip
+        inflow.close()
+
+
+def keeps_logs(plan: DeployedPlan) -> bool:
+    """Accepted events of the plan outlive the worker's process."""
+    return plan.delivery != "at-most-once"

@@ -1,0 +1,246 @@
+"""The outgoing half of what a worker runs for a plan: its outflow services and the results that it holds."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+from cep_common.errors import ConfigError, PortInUseError
+from cep_common.messages import DeployedPlan, PlanCheckpoints
+from cep_worker.outflows.consumers import Consumers
+from cep_worker.outflows.outflow import Outflow
+from cep_worker.outflows.transactional_log.deliveries import Who
+from cep_worker.outflows.transactional_log.prepared_results import HeldResults
+from cep_worker.plans.stream_counts import StreamCounts
+from cep_worker.runtime.worker_metrics import HeldFigures
+from cep_worker.serving.context import Surroundings
+
+logger = logging.getLogger(__name__)
+
+FINISHING_MS = 1_000
+"""For so long publishers of a topology that is being ended may still come."""
+LONGEST_FINISHING_MS = 30_000
+"""For so long they may give results, and consumers take to deliver these."""
+
+
+@dataclass(slots=True)
+class _Former:
+    """The outflow of an earlier epoch: what publishers have for it must still go on."""
+
+    outflow: Outflow
+    since_ms: int
+
+
+class PlanOutflows:
+    """The outflow service of a plan's present epoch, and those of earlier ones as long as results come. Belongs to the
+    reactor's thread."""
+
+    def __init__(self, surroundings: Surroundings, plan: DeployedPlan, consumers: Consumers) -> None:
+        self._around = surroundings
+        self._plan = plan
+        self._consumers = consumers
+        self._held: HeldResults | None = None
+        self.counts = StreamCounts()
+        self._told: tuple[PlanCheckpoints, ...] = ()
+        self._former: list[_Former] = []
+        self._ending_since_ms: int | None = None
+        self._error = ""
+        self.present: Outflow | None = None
+        """Where publishers of the present epoch connect to, if it could be opened."""
+        self._open()
+
+    def update(self, plan: DeployedPlan, now_ms: int) -> None:
+        """`plan` is another deployment, whose publishers will come; also when the former one was to end."""
+        if plan.deployed_ms != self._plan.deployed_ms:
+            for outflow in self._all():
+                outflow.followed_by(plan)
+        self._plan = plan
+        self._ending_since_ms = None
+        if self._held is not None:
+            self._held.update(plan)
+        if self.present is not None:
+            self._former.append(_Former(self.present, now_ms))
+            self.present = None
+        self._open()
+        self._close_epochs()
+
+    def rename(self, plan: DeployedPlan) -> None:
+        """The plan is called as `plan` says from now on; publishers and what is kept are as before."""
+        self._plan = msgspec.structs.replace(self._plan, key=plan.key)
+        if self._held is not None:
+            self._held.rename(plan.key)
+        for outflow in self._all():
+            outflow.rename(plan.key)
+
+    def kept(self) -> HeldResults | None:
+        """Return what is kept on the disk; None when nothing ever was."""
+        return self._held
+
+    def keep(self) -> HeldResults:
+        """Return where to keep results. Raises ConfigError when the folder cannot be used."""
+        if self._held is None:
+            self._held = self._around.held.open(self._plan, self._consumers, self.counts)
+            self._held.learn(self._told)
+            self._close_epochs()
+        return self._held
+
+    def trace(self, on: bool) -> None:
+        """Results are written to the log from now on, or not any more."""
+        for trace in self.present.traces.values() if self.present is not None else ():
+            trace.on = on
+
+    def judge(self, told: tuple[PlanCheckpoints, ...]) -> None:
+        """Results that are held stand, and were undone, as it is `told` of the plan, and of others of its name."""
+        self._told = told
+        if self._held is not None:
+            self._held.learn(told)
+
+    def retry(self, now_ms: int) -> None:
+        """Consumers have room again."""
+        if self._held is not None:
+            self._held.retry()
+        for outflow in self._all():
+            if outflow.parked():
+                outflow.retry(now_ms)
+
+    def tick(self, now_ms: int) -> None:
+        """Time passes."""
+        self._tick_former(now_ms)
+        if self._held is not None:
+            self._held.tick(now_ms)
+        if self.present is not None:
+            self.present.tick(now_ms)
+        elif self._ending_since_ms is None:
+            self._open()
+
+    def needs_epoch(self) -> int:
+        """Results of the plan are taken under this epoch at the earliest: its own was given out before; 0: they are."""
+        return self._held.needs_epoch if self._held is not None else 0
+
+    def problem(self) -> str:
+        """Why results cannot be taken now, or nothing."""
+        present = self.present.problem if self.present is not None else ""
+        return self._error or present or (self._held.problem if self._held is not None else "")
+
+    def figures(self) -> HeldFigures | None:
+        """What is held; None of a plan whose results are not."""
+        return self._held.figures() if self._held is not None else None
+
+    def is_full(self) -> bool:
+        """Return whether so many results wait on the disk that nothing more should be worked on."""
+        return self._held is not None and self._held.is_full()
+
+    def waiting_rows(self) -> Mapping[Who, int]:
+        """How many results wait on the disk for each consumer."""
+        return self._held.waiting_rows() if self._held is not None else {}
+
+    def leave(self) -> None:
+        """Nothing more is taken from publishers."""
+        for outflow in self._all():
+            outflow.leave()
+
+    def delivered(self) -> bool:
+        """All results that were taken have been delivered and acknowledged."""
+        return all(outflow.delivered() for outflow in self._all())
+
+    def end(self, now_ms: int) -> None:
+        """The plan is not deployed any more: what its topology still gives is taken until that is gone, see `ended`."""
+        self._ending_since_ms = now_ms
+
+    def ended(self, now_ms: int) -> bool:
+        """The topology is gone and everything is delivered, or that has taken too long. Once the topology is gone all
+        that its last run gave stands, since nobody will undo it."""
+        since_ms = now_ms if self._ending_since_ms is None else self._ending_since_ms
+        if now_ms - since_ms >= LONGEST_FINISHING_MS:
+            return True
+        if any(outflow.publishers() or outflow.parked() or not outflow.delivered() for outflow in self._all()):
+            return False
+        if self._held is None:
+            return True
+        self._held.end()
+        return self._held.is_empty()
+
+    def close_services(self) -> None:
+        """Publishers must look for another worker."""
+        for outflow in self._all():
+            outflow.close()
+        self._former.clear()
+        self.present = None
+
+    def close(self) -> None:
+        """Everything is closed; what is held stays on the disk."""
+        self.close_services()
+        if self._held is not None:
+            self._held.close()
+
+    def discard(self) -> None:
+        """As `close`, and what is held is given up."""
+        if any(outflow.parked() for outflow in self._all()):
+            logger.warning("results of a plan that was undeployed lost: plan=%s", self._plan.key.topology())
+        self.close_services()
+        if self._held is not None:
+            self._held.discard()
+
+    def _all(self) -> list[Outflow]:
+        """Those of earlier epochs, then the present one."""
+        former = [former.outflow for former in self._former]
+        return former if self.present is None else [*former, self.present]
+
+    def _tick_former(self, now_ms: int) -> None:
+        """An outflow of an earlier epoch is closed when nothing can be on its way to it any more and all has gone on,
+        or when that has taken too long."""
+        for former in list(self._former):
+            outflow = former.outflow
+            outflow.tick(now_ms)
+            waited_ms = now_ms - former.since_ms
+            unfinished = outflow.publishers() or outflow.parked() or not outflow.delivered()
+            if waited_ms < FINISHING_MS or (unfinished and waited_ms < LONGEST_FINISHING_MS):
+                continue
+            if outflow.parked():
+                logger.warning("results of an earlier epoch lost: plan=%s", self._plan.key.topology())
+            outflow.close()
+            self._former.remove(former)
+            self._close_epochs()
+
+    def _close_epochs(self) -> None:
+        """Held results learn of which epochs no publishers come any more."""
+        if self._held is not None:
+            oldest = min((former.outflow.epoch for former in self._former), default=self._plan.epoch)
+            self._held.close_before(oldest)
+
+    def _open(self) -> None:
+        around = self._around
+        before, self._error = self._error, ""
+        try:
+            self._open_held()
+            if self.needs_epoch():
+                self._await_epoch(before)
+                return
+            self.present = Outflow(
+                around.reactor, around.context, self._plan, around.config.outflow, around.config.host,
+                self._consumers, self, around.changed,
+            )  # fmt: skip
+        except (PortInUseError, ConfigError) as error:
+            if error.message != before:
+                logger.error("outflow cannot listen: plan=%s reason=%s", self._plan.key.topology(), error)  # noqa: TRY400 - expected, the text says it all
+            self._error = error.message
+        else:
+            self.trace(self._plan.trace)
+        around.changed()
+
+    def _await_epoch(self, problem_before: str) -> None:
+        """The manager, which is told of it, gives the plan a later epoch, under which nothing is taken for what it is
+        not; what is held is delivered or undone as its own topology's checkpoints say."""
+        given, held = self._plan.epoch, self.needs_epoch()
+        self._error = f"epoch {given} was given out before, {held} or later is free: the manager is asked for one"
+        if self._error != problem_before:
+            logger.warning("results are not taken yet: plan=%s reason=%s", self._plan.key.topology(), self._error)
+            self._around.changed()
+
+    def _open_held(self) -> None:
+        """What was held is found again. Raises ConfigError."""
+        if self._around.held.wanted(self._plan):
+            self.keep()

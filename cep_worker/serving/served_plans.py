@@ -1,0 +1,164 @@
+"""The plans that a worker serves: those that are deployed, and those that are not any more and whose last results come
+yet."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+
+from cep_common.ids import PlanKey
+from cep_common.messages import DeployedPlan, PlanCheckpoints, RemovedPlan, StreamBinding
+from cep_worker.inflows.inflow import Inflow
+from cep_worker.outflows.consumers import Consumers
+from cep_worker.serving.context import Surroundings
+from cep_worker.serving.plan_flow import PlanFlow
+from cep_worker.serving.plan_outflows import PlanOutflows
+
+logger = logging.getLogger(__name__)
+
+
+class ServedPlans:
+    """A flow for each plan; `consumers` are those of a plan's results. Belongs to the reactor's thread."""
+
+    def __init__(self, surroundings: Surroundings, consumers: Callable[[PlanKey], Consumers]) -> None:
+        self._around = surroundings
+        self._consumers = consumers
+        self.flows: dict[PlanKey, PlanFlow] = {}
+        """Of the plans that are deployed."""
+        self.inflows: dict[tuple[PlanKey, str], Inflow] = {}
+        """Theirs, by plan and stream."""
+        self._ending: dict[PlanKey, PlanFlow] = {}
+        """Of plans that are not deployed any more: results that their topologies still give are delivered."""
+        self._told: dict[PlanKey, tuple[PlanCheckpoints, ...]] = {}
+        self._kept: frozenset[PlanKey] = frozenset()
+        """Deployed, and cannot run now."""
+
+    def apply(
+        self,
+        plans: tuple[DeployedPlan, ...],
+        now_ms: int,
+        kept: tuple[PlanKey, ...] = (),
+        removed: tuple[RemovedPlan, ...] = (),
+    ) -> None:
+        """Exactly `plans` are to be served; what others have that are `kept`, as they cannot run now, stays as it is on
+        the disk. Plans that people have undeployed, the `removed` ones, are ended; what there is of plans that are
+        merely missing is set aside."""
+        self._kept = frozenset(kept)
+        self._around.spool.note_removed(removed)
+        undeployed = {(one.key, one.deployed_ms) for one in removed}
+        wanted = {plan.key: plan for plan in plans}
+        for key in [key for key in self.flows if key in self._kept]:
+            logger.info("plan cannot run, what it has is kept: plan=%s", key.topology())
+            self._close(self.flows.pop(key))
+        for key, flow in [(key, flow) for key, flow in self.flows.items() if key not in wanted]:
+            if (key, flow.plan.deployed_ms) not in undeployed:
+                logger.error("plan is missing, and nobody has undeployed it: plan=%s", key.topology())
+                self._close(self.flows.pop(key))
+        for key in [key for key, flow in self.flows.items() if not _goes_on(flow.plan, wanted.get(key))]:
+            logger.info("plan ended: plan=%s", key.topology())
+            ending = self._ending[key] = self.flows.pop(key)
+            ending.close_inflows()
+            ending.outflows.end(now_ms)
+        self._keep_logs(
+            (plan.key, binding.stream)
+            for plan in plans
+            if plan.key in self.flows or plan.key not in self._ending
+            for binding in (*plan.imported, *self._imported(plan.key))
+        )
+        for key, plan in wanted.items():
+            self._serve(key, plan, now_ms)
+        self.inflows = {
+            (key, stream): inflow for key, flow in self.flows.items() for stream, inflow in flow.inflows.items()
+        }
+        self._keep_logs(place for place, inflow in self.inflows.items() if inflow.logged)
+        self._finish_ended(now_ms)
+        self._around.held.keep_only(self.kept_keys(), frozenset(removed))
+
+    def judge(self, told: tuple[PlanCheckpoints, ...]) -> None:
+        """Results of these plans stand, and were undone, as they tell; several may have one name."""
+        self._told = {}
+        for one in told:
+            self._told[one.key] = (*self._told.get(one.key, ()), one)
+        for key, of_name in self._told.items():
+            flow = self.flows.get(key)
+            if flow is not None:
+                flow.outflows.judge(of_name)
+
+    def tick(self, now_ms: int) -> bool:
+        """Time passes; True when a plan is gone that was not deployed any more."""
+        for flow in self._all():
+            flow.tick(now_ms)
+        return self._finish_ended(now_ms)
+
+    def keys(self) -> set[PlanKey]:
+        """All plans that have something here."""
+        return {*self.flows, *self._ending}
+
+    def kept_keys(self) -> set[PlanKey]:
+        """All plans whose files stay on the disk."""
+        return self.keys() | self._kept
+
+    def plans(self) -> list[DeployedPlan]:
+        """Those that are deployed."""
+        return [flow.plan for flow in self.flows.values()]
+
+    def exporting(self) -> list[DeployedPlan]:
+        """Those that have results, or may have them yet."""
+        return [flow.plan for flow in self._all()]
+
+    def outflows(self) -> list[PlanOutflows]:
+        """Those of all plans, also of those that are being ended."""
+        return [flow.outflows for flow in self._all()]
+
+    def drained(self) -> bool:
+        """Whatever has a link to go over has gone and was acknowledged."""
+        return all(flow.drained() for flow in self.flows.values())
+
+    def close(self) -> None:
+        """Everything is closed; what is held stays on the disk."""
+        for flow in self.flows.values():
+            flow.close_inflows()
+        for outflow in self.outflows():
+            outflow.close()
+
+    def _close(self, flow: PlanFlow) -> None:
+        """The plan is not served; what is held stays on the disk."""
+        flow.close_inflows()
+        flow.outflows.close()
+
+    def _serve(self, key: PlanKey, plan: DeployedPlan, now_ms: int) -> None:
+        flow = self.flows.get(key)
+        if flow is None:
+            logger.info("plan starts: plan=%s epoch=%d", key.topology(), plan.epoch)
+            former = self._ending.pop(key, None)
+            outflows = former.outflows if former is not None else None
+            flow = self.flows[key] = PlanFlow(self._around, plan, self._consumers(key), now_ms, outflows)
+        else:
+            self.flows[key] = self.flows.pop(key)  # under the name that it has now
+            flow.update(plan, now_ms)
+        flow.outflows.judge(self._told.get(key, ()))
+
+    def _keep_logs(self, wanted: Iterable[tuple[PlanKey, str]]) -> None:
+        """Logs of other streams go; what waits in one of a plan that goes on is kept as failed events."""
+        served = {key: flow.plan.deployed_ms for key, flow in self.flows.items()}
+        self._around.spool.keep_only(wanted, self._around.upkeep, self._kept, self._around.failed, served)
+
+    def _imported(self, key: PlanKey) -> tuple[StreamBinding, ...]:
+        """What the plan imported until now: its inflows see to what waits there."""
+        flow = self.flows.get(key)
+        return flow.plan.imported if flow is not None else ()
+
+    def _finish_ended(self, now_ms: int) -> bool:
+        """Plans that are not deployed any more, and whose results are delivered, are gone; True when there were any."""
+        finished = [key for key, flow in self._ending.items() if flow.outflows.ended(now_ms)]
+        for key in finished:
+            self._ending.pop(key).outflows.discard()
+        return bool(finished)
+
+    def _all(self) -> Iterator[PlanFlow]:
+        yield from (*self.flows.values(), *self._ending.values())
+
+
+def _goes_on(former: DeployedPlan, following: DeployedPlan | None) -> bool:
+    """True when both are the same plan, though perhaps in another form."""
+    return following is not None and following.deployed_ms == former.deployed_ms

@@ -1,0 +1,73 @@
+"""Sink `error-store`: events that failed in queries, into the worker's error store. Plans do not declare it: streams
+with `@OnError(action='STORE')` have one."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from cep_worker.failed_events.entries import Failed, Origin
+from cep_worker.failed_events.store import ErrorStore
+from cep_worker.outflows.consumers import FrameId, GroupId
+from cep_worker.sinks.base import Sink, SinkContext
+from cep_worker.sinks.threaded import ThreadedSink, WriteError
+from query_plan.connectors.options import Options, read_options
+
+ERROR_COLUMN = "_error"
+"""What a fault stream has besides the attributes of its stream: an object with `query` and `message`."""
+
+
+class ErrorStoreOptions(Options, frozen=True):
+    """`stream` is the one in which the events failed."""
+
+    stream: str
+
+
+class _ErrorStoreWriter:
+    """What there is no room for is dropped."""
+
+    def __init__(self, store: ErrorStore, origin: Origin) -> None:
+        self.problem = ""
+        self.steps = 0
+        self._store = store
+        self._origin = origin
+
+    def write(self, batch: pa.RecordBatch, frame: FrameId | None, stopping: threading.Event) -> None:
+        kept = self._store.keep(self._origin, failed_events(batch))
+        if kept.lost:
+            raise WriteError(kept.problem, (Failed(batch.slice(kept.events), kept.problem),))
+
+    def commit(self, group: GroupId, stopping: threading.Event) -> None:
+        """Each entry stands by itself."""
+
+    def close(self) -> None:
+        """The store is the worker's."""
+
+
+def failed_events(batch: pa.RecordBatch) -> Iterator[Failed]:
+    """The events of a fault stream, as those of its stream were, those of one error that follow each other together."""
+    errors: list[bytes | None] = batch.column(ERROR_COLUMN).to_pylist()
+    events = batch.drop_columns([ERROR_COLUMN])
+    first = 0
+    for place in range(1, len(errors) + 1):
+        if place == len(errors) or errors[place] != errors[first]:
+            told = _told(errors[first])
+            query, message = str(told.get("query", "")), str(told.get("message", ""))
+            yield Failed(events.slice(first, place - first), message, query)
+            first = place
+
+
+def _told(error: bytes | None) -> dict[str, Any]:
+    found: Any = msgspec.json.decode(error) if error is not None else None
+    return found if isinstance(found, dict) else {}
+
+
+def error_store_sink(context: SinkContext) -> Sink:
+    """A sink that keeps events in the error store. ConfigError for options that cannot be used."""
+    options = read_options(ErrorStoreOptions, context.connector.options, context.where())
+    origin = Origin(context.key, options.stream, "stream")
+    return ThreadedSink(context, _ErrorStoreWriter(context.errors, origin))

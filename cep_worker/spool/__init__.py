@@ -1,1 +1,0 @@
-"""The spool: what a worker has accepted stays on its disk until a checkpoint holds it. `folder` opens it."""

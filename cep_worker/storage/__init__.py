@@ -1,0 +1,1 @@
+"""Files shared by the logs of a worker: records, checksummed JSON, group commit, damaged and orphaned files."""

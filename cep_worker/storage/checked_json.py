@@ -1,0 +1,72 @@
+"""Small files that say what others are: JSON with a checksum, each with a copy beside it, since one damaged byte of
+them must not cost what they describe."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+from typing import TypeVar
+from zlib import crc32
+
+import msgspec
+
+from cep_common.private_folders import make_private
+from cep_worker.storage.group_commit import sync_folders
+
+logger = logging.getLogger(__name__)
+
+COPY = ".copy"
+_SEAL = b"\n#"
+
+Kind = TypeVar("Kind", bound=msgspec.Struct)
+
+
+def read_sealed(path: Path, kind: type[Kind]) -> Kind | None:
+    """Return what the file, or else its copy, says; None when neither can be read. A copy takes the place of a damaged
+    file with the next write."""
+    found, damaged = _read(path, kind)
+    if found is not None:
+        return found
+    copied, _ = _read(copy_of(path), kind)
+    if damaged or copied is not None:
+        text = "its copy is used" if copied is not None else "its copy cannot be read either"
+        logger.error("a file is %s: file=%s, %s", "damaged" if damaged else "missing", path, text)
+    return copied
+
+
+def write_sealed(path: Path, value: msgspec.Struct, *, copied: bool = True) -> None:
+    """The file, and its copy if it is to be `copied`, hold `value`, whole and on the disk. Raises OSError."""
+    make_private(path.parent)
+    data = msgspec.json.encode(value)
+    sealed = data + _SEAL + f"{crc32(data):08x}\n".encode()
+    for place in (copy_of(path), path) if copied else (path,):
+        passing = place.with_name(f"{place.name}.new")
+        with passing.open("wb") as file:
+            file.write(sealed)
+            file.flush()
+            os.fsync(file.fileno())
+        passing.replace(place)
+    sync_folders(path.parent, levels=1)
+
+
+def copy_of(path: Path) -> Path:
+    """Return where the copy of the file is."""
+    return path.with_name(f"{path.name}{COPY}")
+
+
+def _read(path: Path, kind: type[Kind]) -> tuple[Kind | None, bool]:
+    """What the file says, and whether it is there and damaged. One that an earlier version wrote has no checksum."""
+    try:
+        data = path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        return None, False
+    text, seal, told = data.rpartition(_SEAL)
+    if seal:
+        if told.strip() != f"{crc32(text):08x}".encode():
+            return None, True
+        data = text
+    try:
+        return msgspec.json.decode(data, type=kind), False
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None, True

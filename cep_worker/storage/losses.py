@@ -1,0 +1,119 @@
+"""Events that were on the disk and could not be read again: how many, over all processes that ever saw to them."""
+
+from __future__ import annotations
+
+import logging
+from bisect import insort
+from pathlib import Path
+
+import msgspec
+
+from cep_worker.storage.checked_json import read_sealed, write_sealed
+from cep_worker.storage.damaged_files import LOOK_MS
+
+LOST_FILE = "lost.json"
+
+logger = logging.getLogger(__name__)
+
+MOST_PLACES = 1_024
+"""So many of the places at which something was lost are remembered, the newest; and so many of the files in which
+records are damaged."""
+MOST_POSITIONS = 256
+"""So many of a file's damaged records are told apart. Of one that has more, all between the first and the last count
+as known."""
+
+
+class Lost(msgspec.Struct, frozen=True):
+    """So many `rows` are lost. `places` tells of the newest where they should have been, and how many at each;
+    `records` of files in which single records are damaged, and at which positions."""
+
+    rows: int = 0
+    places: dict[str, int] = {}
+    records: dict[str, list[int]] = {}
+
+
+class Losses:
+    """What was lost of the files in a folder, each event counted once: damage stays where it is, and is come upon again
+    whenever it is read, by this process or a later one. The count stays until a person removes its file. Belongs to one
+    thread."""
+
+    def __init__(self, folder: Path) -> None:
+        """`folder` need not be there before something is lost. Raises OSError when it cannot be read."""
+        self._folder = folder
+        self._lost = read_lost(folder)
+        self._kept = self._lost.rows > 0
+        """The count is on the disk."""
+        self._wrote = self._owes = False
+        """Written since the last tick, and what was noted since then is not."""
+        self._looked_ms: int | None = None
+
+    @property
+    def rows(self) -> int:
+        """How many events are lost."""
+        return self._lost.rows
+
+    def note(self, rows: int, place: str) -> None:
+        """At `place` so many events are lost; those that were counted there before are not counted again. It is told
+        to later processes as far as the disk takes it: the first at once, those that follow with the next tick, as a
+        file may be damaged in thousands of places."""
+        places = dict(self._lost.places)
+        known = places.pop(place, 0)
+        if rows <= known:
+            return
+        newest = (*places.items(), (place, rows))[-MOST_PLACES:]
+        self._noted(Lost(self._lost.rows + rows - known, dict(newest), self._lost.records))
+
+    def note_record(self, rows: int, place: str, position: int) -> None:
+        """As `note`, of a damaged record of a file, which `place` names: the one at `position`, or right before it."""
+        records = dict(self._lost.records)
+        positions = list(records.pop(place, ()))
+        full = len(positions) >= MOST_POSITIONS
+        if position in positions or (full and positions[0] < position < positions[-1]):
+            return
+        insort(positions, position)
+        if full:  # the first and the last one stay
+            del positions[1 if position == positions[-1] else -2]
+        newest = (*records.items(), (place, positions))[-MOST_PLACES:]
+        self._noted(Lost(self._lost.rows + rows, self._lost.places, dict(newest)))
+
+    def tick(self, now_ms: int) -> None:
+        """The time is `now_ms`: that the file was removed is noticed after a while, and counting begins anew."""
+        if self._owes:
+            self._write()
+        self._wrote = False
+        if not self._kept or (self._looked_ms is not None and now_ms - self._looked_ms < LOOK_MS):
+            return
+        self._looked_ms = now_ms
+        if not (self._folder / LOST_FILE).exists():
+            self._lost, self._kept = Lost(0, self._lost.places, self._lost.records), False
+
+    def close(self) -> None:
+        """All is told that was noted."""
+        if self._owes:
+            self._write()
+
+    def _noted(self, lost: Lost) -> None:
+        self._lost = lost
+        if self._wrote:
+            self._owes = True
+        else:
+            self._write()
+
+    def _write(self) -> None:
+        self._wrote, self._owes = True, False
+        try:
+            write_lost(self._folder, self._lost)
+            self._kept = True
+        except OSError as error:
+            logger.warning("not noted how many events are lost: folder=%s events=%d reason=%s",
+                           self._folder, self._lost.rows, error.strerror)  # fmt: skip
+
+
+def read_lost(folder: Path) -> Lost:
+    """What is lost of the files in `folder`, as far as that was noted."""
+    return read_sealed(folder / LOST_FILE, Lost) or Lost()
+
+
+def write_lost(folder: Path, lost: Lost) -> None:
+    """Write `lost` to `folder`, without a copy, since a person removes the file when they have seen it."""
+    write_sealed(folder / LOST_FILE, lost, copied=False)

@@ -1,0 +1,189 @@
+"""What a worker has of plans that are missing, and that nobody has undeployed: set aside with its count for some days.
+
+A list of plans may lack a plan because a person undeployed it; it then names it as removed, and what the worker has of
+it is deleted. Where it is merely missing (an empty, old or damaged database, another manager), the folder is moved to
+
+    <folder>/.set-aside/<id>/     the files as they were, and aside.json, which says what they are
+
+and moved back as soon as the plan is there again.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import shutil
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from cep_common.ids import PlanKey
+from cep_common.private_folders import make_private
+from cep_common.worker_reports import AsideReport
+from cep_worker.storage.group_commit import sync_folders
+
+logger = logging.getLogger(__name__)
+
+FOLDER = ".set-aside"
+NOTE = "aside.json"
+DELETED = ".deleted"
+LOOK_MS = 60_000
+"""How often it is looked whether something is too old."""
+
+Kind = Literal["log", "results"]
+
+
+class Aside(msgspec.Struct, frozen=True):
+    """What was set aside at the time of day `since_ms`, of the plan of `tenant` that was deployed first at
+    `deployed_ms`; `events` of it are not processed, or not delivered."""
+
+    id: str
+    kind: Kind
+    tenant: int
+    plan: str
+    deployed_ms: int
+    events: int
+    since_ms: int
+    reason: str
+    stream: str = ""
+    plan_id: str = ""
+
+    @property
+    def key(self) -> PlanKey:
+        """The plan."""
+        return PlanKey(self.tenant, self.plan, self.plan_id)
+
+
+class AsideFolders:
+    """What is set aside in the folder of a worker. Any thread may use it."""
+
+    def __init__(self, folder: Path, kind: Kind, keep_ms: int, now_ms: Callable[[], int]) -> None:
+        """Read what is there. `now_ms` gives the time of day; what is older than `keep_ms` is deleted by `tick`. Raises
+        OSError."""
+        self._folder = folder / FOLDER
+        self._kind = kind
+        self._keep_ms = keep_ms
+        self._now_ms = now_ms
+        self._lock = threading.RLock()
+        self._looked_ms = 0
+        self._entries: dict[str, Aside] = {}
+        if self._folder.is_dir():
+            self._read()
+
+    def entries(self) -> tuple[Aside, ...]:
+        """Return all of it, oldest first."""
+        with self._lock:
+            return tuple(sorted(self._entries.values(), key=lambda one: (one.since_ms, one.id)))
+
+    def find(self, id_: str) -> Aside | None:
+        """Return the one of that id."""
+        with self._lock:
+            return self._entries.get(id_)
+
+    def path(self, one: Aside) -> Path:
+        """Return where its files are."""
+        return self._folder / one.id
+
+    def reports(self) -> tuple[AsideReport, ...]:
+        """Return what managers are told."""
+        return tuple(
+            AsideReport(
+                one.id, one.kind, one.tenant, one.plan, one.events, one.since_ms, one.since_ms + self._keep_ms,
+                one.stream,
+            )
+            for one in self.entries()
+        )  # fmt: skip
+
+    def put(self, place: Path, key: PlanKey, deployed_ms: int, events: int, reason: str, stream: str = "") -> Aside:
+        """Set the folder at `place` aside. Raises OSError, and it is where it was."""
+        one = Aside(
+            secrets.token_hex(4),
+            self._kind,
+            key.tenant,
+            key.plan,
+            deployed_ms,
+            events,
+            self._now_ms(),
+            reason,
+            stream,
+            key.id,
+        )
+        with self._lock:
+            self._folder.mkdir(exist_ok=True, mode=0o700)
+            (place / NOTE).write_bytes(msgspec.json.encode(one))
+            place.rename(self.path(one))
+            self._entries[one.id] = one
+            sync_folders(self._folder, levels=1)
+        what = f"stream={stream} " if stream else ""
+        logger.error("set aside: id=%s kind=%s plan=%s %sevents=%d reason=%s",
+                     one.id, self._kind, key.topology(), what, events, reason)  # fmt: skip
+        return one
+
+    def take_back(self, key: PlanKey, deployed_ms: int, place: Path, stream: str = "") -> bool:
+        """Move back to `place`, where nothing is, what was set aside last of the plan that was deployed at
+        `deployed_ms`; return whether there was something. Raises OSError."""
+        with self._lock:
+            found = [
+                one
+                for one in self.entries()
+                if (one.key, one.stream) == (key, stream) and one.deployed_ms in (0, deployed_ms)
+            ]
+            if not found or not deployed_ms:
+                return False
+            one = found[-1]
+            make_private(place.parent)
+            (self.path(one) / NOTE).unlink(missing_ok=True)
+            self.path(one).rename(place)
+            del self._entries[one.id]
+            sync_folders(place.parent)
+        logger.warning("what was set aside goes on, its plan is back: id=%s kind=%s plan=%s events=%d",
+                       one.id, self._kind, key.topology(), one.events)  # fmt: skip
+        return True
+
+    def delete(self, one: Aside, reason: str) -> None:
+        """Delete it. Raises OSError."""
+        with self._lock:
+            if self._entries.pop(one.id, None) is None:
+                return
+            doomed = self._folder / f"{one.id}{DELETED}"
+            self.path(one).rename(doomed)
+        shutil.rmtree(doomed)
+        say = logger.error if one.events else logger.info
+        say("what was set aside is deleted: id=%s kind=%s plan=%s events=%d reason=%s",
+            one.id, self._kind, one.key.topology(), one.events, reason)  # fmt: skip
+
+    def note_events(self, one: Aside, events: int) -> None:
+        """So many events of it are left. Raises OSError."""
+        with self._lock:
+            if one.id in self._entries:
+                self._entries[one.id] = msgspec.structs.replace(one, events=events)
+                (self.path(one) / NOTE).write_bytes(msgspec.json.encode(self._entries[one.id]))
+
+    def tick(self) -> None:
+        """Delete what is too old."""
+        now_ms = self._now_ms()
+        if 0 <= now_ms - self._looked_ms < LOOK_MS:
+            return
+        self._looked_ms = now_ms
+        for one in self.entries():
+            if now_ms - one.since_ms >= self._keep_ms:
+                try:
+                    self.delete(one, f"it was set aside for {self._keep_ms} ms (spool.set_aside_ms)")
+                except OSError as error:
+                    logger.error("what was set aside cannot be deleted: id=%s reason=%s", one.id, error.strerror)  # noqa: TRY400 - the text says it all
+
+    def _read(self) -> None:
+        for path in sorted(self._folder.iterdir()):
+            if path.suffix == DELETED:
+                shutil.rmtree(path, ignore_errors=True)
+                continue
+            try:
+                note = msgspec.json.decode((path / NOTE).read_bytes(), type=Aside)
+            except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+                # Nothing is deleted of which nobody knows what it is: a person must look at it.
+                logger.error("what was set aside cannot be told, it stays: folder=%s reason=%s", path, error)  # noqa: TRY400 - the text says it all
+                continue
+            self._entries[path.name] = msgspec.structs.replace(note, id=path.name)

@@ -1,0 +1,246 @@
+"""The parts of Kafka's connectors that need no broker: options, settings, positions, sequence headers."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+import pytest
+
+from cep_common.errors import ConfigError
+from cep_common.link_messages import StreamSchema
+from cep_common.messages import Connector
+from cep_common.reach.guard import Guard, Reach
+from cep_common.worker_reports import PartitionReport
+from cep_worker.formats.source_mappers.json_path_mapper import JsonFormat
+from cep_worker.kafka.client import library
+from cep_worker.kafka.messages import Message, MessageReader, Refused, StoredMessages, failed_messages, stored
+from cep_worker.kafka.positions import Known, OutOfRangeError, Position, in_range, mark, marked_position, start
+from cep_worker.kafka.sequences import BLOCK, HeaderError, Numbers, with_header, without_header
+from query_plan.connectors.judging import connector_faults
+from query_plan.connectors.kafka_settings import client_settings
+from query_plan.connectors.reach import reach_faults
+from query_plan.secrets import cover_plan, secrets_of
+
+SOURCE = {"bootstrap.servers": "b1:9092,b2", "topic.list": "t,u", "group.id": "g", "threading.option": "single.thread"}
+SINK = {"bootstrap.servers": "b1:9092", "topic": "t", "is.binary.message": "false"}
+
+
+def faults(kind: str, **options: str) -> list[str]:
+    base = SOURCE if kind == "source" else SINK
+    given = base | {name.replace("_", "."): text for name, text in options.items()}
+    connector = Connector("S", "kafka", given, "json", {})
+    return [one.fault.text() for one in connector_faults(kind, connector, ["a", "b"])]  # type: ignore[arg-type]
+
+
+def test_apps_of_siddhi_are_accepted_as_they_are() -> None:
+    assert faults("source") == faults("sink") == []
+    known = {"partition_no_list": "0,1", "seq_enabled": "TRUE", "topic_offsets_map": "t=5,u=7",
+             "enable_offsets_commit": "true", "enable_async_commit": "false", "is_binary_message": "true",
+             "optional_configuration": "auto.offset.reset:latest,session.timeout.ms:9000"}  # fmt: skip
+    assert faults("source", **known) == []
+    assert faults("sink", topic="{{a}}", partition_no="{{b}}", key="{{a}}-x", sequence_id="s", is_synchronous="true",
+                  headers="'x: {{b}}'", optional_configuration="batch.size:100000,linger.ms:50") == []  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "problem"),
+    [
+        ("source", {"topic_list": " "}, "topic.list: must name at least one topic"),
+        ("source", {"topic_list": "a b"}, "topic.list: 'a b' is no name of a topic"),
+        ("source", {"group_id": ""}, "group.id: must not be empty"),
+        ("source", {"bootstrap_servers": "b:0"}, "bootstrap.servers: 'b:0' is not host:port"),
+        ("source", {"threading_option": "partition.wise"}, "threading.option: partition.wise needs partition.no.list"),
+        ("source", {"partition_no_list": "0,x"}, "partition.no.list: 'x' is no number of a partition"),
+        ("source", {"topic_offsets_map": "v=1"}, "topic.offsets.map: v is not in topic.list"),
+        ("source", {"optional_configuration": "auto.offset.reset:first"}, "auto.offset.reset must be earliest or"),
+        ("source", {"sasl_username": "u"}, "sasl.username and sasl.password (or password.file) go together"),
+        ("source", {"sasl_mechanism": "PLAIN"}, "security.protocol: must be SASL_SSL or SASL_PLAINTEXT"),
+        ("source", {"ssl_ca_location": "/ca.pem"}, "security.protocol: must be SSL or SASL_SSL"),
+        ("source", {"optional_configuration": "plugin.library.paths:/x.so"}, "unknown setting plugin.library.paths"),
+        ("source", {"optional_configuration": "sasl.mechanism:GSSAPI"}, "sasl.mechanism must be PLAIN or SCRAM"),
+        ("source", {"optional_configuration": "bootstrap.servers:x"}, "write the option bootstrap.servers"),
+        ("source", {"optional_configuration": "ssl.keystore.location:/k"}, "write ssl.certificate.location"),
+        ("source", {"optional_configuration": "fetch.min.byte:1"}, "did you mean 'fetch.min.bytes'?"),
+        ("source", {"optional_configuration": "buffer.memory:1"}, "buffer.memory has no effect"),
+        ("sink", {"optional_configuration": "auto.offset.reset:latest"}, "unknown setting auto.offset.reset"),
+        ("sink", {"topic": "a b"}, "topic: 'a b' is no name of a topic"),
+        ("sink", {"partition_no": "x"}, "partition.no: 'x' is no number of a partition"),
+        ("sink", {"sequence_id": "a:b"}, "sequence.id: must be at most 100 characters"),
+        ("sink", {"topic": "{{c}}"}, "topic: no such attribute: c"),
+        ("sink", {"headers": "x"}, "headers: must be"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_options_is_said(kind: str, options: dict[str, str], problem: str) -> None:
+    assert any(problem in fault for fault in faults(kind, **options)), faults(kind, **options)
+
+
+def test_settings_have_the_names_of_the_library() -> None:
+    jaas = "x.PlainLoginModule required username=\"u\" password='p';"
+    text = f"max.request.size:5,sasl.mechanism:PLAIN,retries:3,sasl.jaas.config:{jaas}"
+    assert client_settings(text, frozenset({"max.request.size"})) == {
+        "message.max.bytes": "5", "sasl.mechanisms": "PLAIN", "sasl.username": "u", "sasl.password": "p",
+    }  # fmt: skip
+
+
+def test_secrets_in_plans_are_covered() -> None:
+    text = """@source(type='kafka', optional.configuration='sasl.username:u,sasl.password:top,secret',
+    sasl.password='hidden1')
+    define stream S (a int);"""
+    shown = cover_plan(text)
+    assert "top" not in shown
+    assert ",secret" not in shown
+    assert "hidden1" not in shown
+    assert "sasl.username:u" in shown
+    assert set(secrets_of(text)) == {"hidden1", "secret"}  # three letters are covered where they stand
+
+
+def test_brokers_and_files_must_be_listed() -> None:
+    def refused(reach: Reach, kind: str, given: frozenset[str] = frozenset(), **more: str) -> list[str]:
+        options = (SOURCE if kind == "source" else SINK) | {name.replace("_", "."): text for name, text in more.items()}
+        connector = Connector("S", "kafka", options, "", {})
+        return [one.text() for one in reach_faults(kind, connector, Guard(reach, here=False), given)]  # type: ignore[arg-type]
+
+    open_ = Reach(source_urls=("kafka://b1", "kafka://b2:9092"), sink_urls=("kafka://*:9092",), working_folder="/")
+    assert refused(open_, "source") == refused(open_, "sink") == []
+    assert refused(Reach(source_urls=("kafka://b1",)), "source") == [
+        "bootstrap.servers: kafka://b2:9092 may not be called; name it in sources.urls of the worker's configuration"
+    ]
+    assert "sinks.urls" in refused(Reach(source_urls=("*",)), "sink")[0]
+    assert "password_files.folders" in refused(open_, "source", password_file="/etc/shadow")[0]  # noqa: S106 - a path
+    assert "password_files.folders" in refused(open_, "sink", optional_configuration="ssl.key.location:/etc/key")[0]
+    lent = refused(open_, "source", frozenset({"sasl.password"}), sasl_password="x")  # noqa: S106
+    assert "goes only where that sends it" in lent[0]
+    local = SINK | {"bootstrap.servers": "localhost:9092"}
+    faults_ = list(reach_faults("sink", Connector("S", "kafka", local, "", {}), Guard(open_, here=False)))
+    assert "it is this very host" in faults_[0].text()
+
+
+def test_a_position_is_what_the_log_has_and_what_our_mark_says() -> None:
+    assert start(Known(0, 90), "earliest").position == (0, 0)
+    assert start(Known(0, 90), "latest").position == (0, 90)
+    assert start(Known(0, 90, own=Position(0, 40), unmarked=80), "latest").position == (0, 40)
+    assert start(Known(0, 90, own=Position(0, 40), marked=Position(0, 60)), "latest").position == (0, 60)
+    moved = start(Known(0, 90, unmarked=80), "earliest")
+    assert (moved.position, "which another consumer of the group committed" in moved.note) == ((0, 80), True)
+    assert start(Known(0, 90, unmarked=80, wanted=6), "earliest").position == (0, 6)
+    with pytest.raises(OutOfRangeError, match="never read"):
+        start(Known(0, 90), "none")
+
+
+def test_a_position_that_is_gone_is_told() -> None:
+    gone = in_range(Position(0, 3), 5, 9, "earliest")
+    assert (gone.position, gone.lost) == ((0, 5), 2)
+    assert "2 messages were deleted before they were read (retention)" in gone.note
+    again = in_range(Position(0, 30), 0, 9, "earliest")
+    assert again.position == Position(1, 0)
+    assert again.position > Position(0, 30)
+    with pytest.raises(OutOfRangeError, match=r"auto\.offset\.reset is none"):
+        in_range(Position(0, 30), 0, 9, "none")
+
+
+@pytest.mark.parametrize("position", [Position(0, 1), Position(0, 2**40), Position(3, 1), Position(3, 77)])
+def test_numbers_of_origins_are_positions(position: Position) -> None:
+    assert Position.behind(position.number()) == position
+
+
+def test_numbers_of_a_later_generation_are_larger() -> None:
+    assert Position(1, 1).number() > Position(0, 2**47).number()
+
+
+def test_marks_are_of_a_plan_and_stream() -> None:
+    written = mark("p", "s", 2)
+    assert marked_position("p", "s", written, 7) == Position(2, 7)
+    assert marked_position("p", "other", written, 7) is None
+    assert marked_position("p", "s", None, 7) is None
+    assert marked_position("p", "s", "kafka", 7) is None
+
+
+@pytest.mark.parametrize("binary", [False, True])
+def test_sequence_headers_go_on_and_off(*, binary: bool) -> None:
+    message = with_header(b"pay~load", "seq", 12, binary=binary)
+    assert without_header(message, binary=binary) == ("seq", 12, b"pay~load")
+    assert binary or message == b"seq:12~pay~load"
+    assert not binary or message == b"\0\0\0\x06seq:12pay~load"
+
+
+@pytest.mark.parametrize("message", [b"", b"{}", b"a~b", b"a:x~b", b"\0\0\0\xff", b"\xff\xff\xff\xffabc"])
+@pytest.mark.parametrize("binary", [False, True])
+def test_messages_without_a_header_are_refused(message: bytes, *, binary: bool) -> None:
+    with pytest.raises(HeaderError):
+        without_header(message, binary=binary)
+
+
+def test_numbers_rise_whatever_becomes_of_the_process(tmp_path: Path) -> None:
+    first = Numbers(tmp_path / "n")
+    assert list(first.take(3)) == [0, 1, 2]
+    assert list(first.take(1)) == [3]
+    assert next(Numbers(tmp_path / "n").take(1)) == BLOCK + 3
+
+
+class _Some:
+    def __init__(self, *payloads: bytes) -> None:
+        self._payloads = list(payloads)
+
+    def __len__(self) -> int:
+        return len(self._payloads)
+
+    def payloads(self) -> list[bytes]:
+        return self._payloads
+
+    def message(self, index: int) -> Message:
+        payload = self._payloads[index]
+        return Message("t", 1, 10 + index, b"k", payload, 5_000 + index, [("h", b"v"), ("h", b"w")], payload)
+
+
+SCHEMA = StreamSchema("S", (("a", "int"), ("h", "string"), ("ts", "long")))
+BESIDE = (("h", "h"), ("ts", "record.timestamp"))
+
+
+@pytest.mark.parametrize("payloads", [(b'{"a":1}', b'{"a":2}'), (b'[{"a":1},{"a":2}]',), (b'{"a":\n1}', b'{"a":2}')])
+def test_messages_of_every_shape_have_their_properties_and_times(payloads: tuple[bytes, ...]) -> None:
+    batch, refused = MessageReader(JsonFormat(), SCHEMA, BESIDE, "ts").read(_Some(*payloads), 9)
+    assert refused == []
+    assert batch is not None
+    rows = batch.to_pylist()
+    assert [(row["a"], row["h"]) for row in rows] == [(1, "w"), (2, "w")]
+    assert [row["_timestamp"] for row in rows] == [row["ts"] for row in rows]
+    assert rows[0]["ts"] == 5_000
+
+
+def test_one_wrong_message_does_not_take_others_with_it() -> None:
+    batch, refused = MessageReader(JsonFormat(), SCHEMA, BESIDE, None).read(_Some(b'{"a":1}', b"x", b"", b'{"a":2}'), 9)
+    assert isinstance(batch, pa.RecordBatch)
+    assert batch.num_rows == 2
+    assert [one.message.offset for one in refused] == [11, 12]
+    kept = StoredMessages(stored(refused, 9))
+    assert (len(kept), kept.payloads(), kept.message(0).headers) == (2, [b"x", b""], [("h", b"v"), ("h", b"w")])
+    with pytest.raises(ValueError, match="no messages of Kafka"):
+        StoredMessages(batch)
+
+
+def test_messages_that_are_wrong_in_one_way_are_one_entry() -> None:
+    some = _Some(*[b"x"] * 250)
+    refused = [Refused(some.message(index), "why") for index in range(250)]
+    found = list(failed_messages([*refused, Refused(some.message(0), "else")], 9))
+    assert [one.events.num_rows for one in found] == [100, 100, 50, 1]
+    assert [one.reason for one in found][::3] == ["t[1] offset 10 to 109: why", "t[1] offset 10: else"]
+
+
+def test_a_refused_message_names_its_place() -> None:
+    assert Refused(_Some(b"x").message(0), "why").message.place() == "t[1] offset 10"
+
+
+def test_the_package_is_named_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "confluent_kafka", None)
+    with pytest.raises(
+        ConfigError, match=r"type kafka needs the package confluent-kafka: pip install 'cep-on-spark\[kafka\]'"
+    ):
+        library()
+
+
+def test_reports_are_messages() -> None:
+    assert msgspec.to_builtins(PartitionReport("t", 0, 5))["end"] == -1
+    assert (PartitionReport("t", 0, 5, 4, 9).lag, PartitionReport("t", 0, 5).lag) == (4, 0)

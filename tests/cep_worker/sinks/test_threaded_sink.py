@@ -1,0 +1,167 @@
+"""The thread behind sinks that may block: what it counts as dropped."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+import zmq
+from worker_world import KEY, alerts, sink_context, until
+
+from cep_common.ids import PlanKey
+from cep_common.messages import Connector
+from cep_worker.config import ErrorsConfig
+from cep_worker.failed_events.store import ErrorStore
+from cep_worker.outflows.consumers import FrameId, GroupId
+from cep_worker.outflows.receipts import Receipt
+from cep_worker.runtime.event_loop import Reactor
+from cep_worker.sinks.threaded import ThreadedSink, WriteError
+
+FIRST = GroupId(KEY, "publisher#0", 7, 0, 3, "log")
+OTHER = GroupId(KEY, "publisher#1", 7, 0, 3, "other log")
+
+
+class Refusing:
+    """Takes all frames, and refuses the commits of `refused`."""
+
+    problem = ""
+
+    def __init__(self) -> None:
+        self.refused: set[GroupId] = set()
+        self.complaint = ""
+
+    def write(self, batch: pa.RecordBatch, frame: FrameId | None, stopping: threading.Event) -> None:
+        """Nothing fails."""
+
+    def commit(self, group: GroupId, stopping: threading.Event) -> None:
+        if group in self.refused:
+            raise WriteError("no")
+        if self.complaint:
+            raise WriteError(self.complaint, ())
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class Desk:
+    """A sink and what is needed to give it work."""
+
+    def __init__(self, context: zmq.Context[Any], errors: ErrorStore | None = None) -> None:
+        self.writer = Refusing()
+        self._reactor = Reactor()
+        self._unsettled = 0
+        connector = Connector("Alerts", "file", {}, "", {})
+        surroundings = sink_context(connector, self._reactor, context, errors)
+        self.where = surroundings.where()
+        self.sink = ThreadedSink(surroundings, self.writer, "LOG" if errors is None else "STORE")
+
+    def frame(self, group: GroupId, number: int, rows: int) -> None:
+        batch = alerts(*[(number, "UA", number) for number in range(rows)])
+        self.sink.offer(batch, None, self._receipt(), FrameId(group, number))
+
+    def dropped_by(self, group: GroupId) -> int:
+        """How many events the commit of `group` drops."""
+        before = self.sink.dropped_events
+        self.sink.commit(group, self._receipt())
+        until(lambda: not self._unsettled, self)
+        return self.sink.dropped_events - before
+
+    def pump(self) -> None:
+        self._reactor.turn(5, lambda: 0)
+
+    def close(self) -> None:
+        self.sink.close()
+        for thread in threading.enumerate():
+            if thread.name == f"sink {self.where}":
+                thread.join(5)
+                assert not thread.is_alive()
+        self._reactor.close()
+
+    def _receipt(self) -> Receipt:
+        self._unsettled += 1
+        return Receipt(1, self._settled)
+
+    def _settled(self) -> None:
+        self._unsettled -= 1
+
+
+@pytest.fixture
+def desk(context: zmq.Context[Any]) -> Iterator[Desk]:
+    opened = Desk(context)
+    yield opened
+    opened.close()
+
+
+def test_a_commit_that_fails_drops_the_events_of_its_own_group_when_groups_come_at_the_same_time(desk: Desk) -> None:
+    desk.frame(FIRST, 1, 2)
+    desk.frame(OTHER, 1, 5)
+    desk.frame(FIRST, 2, 1)
+    desk.writer.refused = {FIRST, OTHER}
+    assert desk.dropped_by(OTHER) == 5
+    assert desk.dropped_by(FIRST) == 3
+    assert desk.dropped_by(FIRST) == 0, "its events are gone"
+
+
+def test_a_commit_that_succeeds_drops_nothing_and_leaves_other_groups_as_they_are(desk: Desk) -> None:
+    desk.frame(FIRST, 1, 2)
+    desk.frame(OTHER, 1, 5)
+    desk.writer.refused = {OTHER}
+    assert desk.dropped_by(FIRST) == 0
+    assert desk.dropped_by(OTHER) == 5
+
+
+def test_what_is_wrong_beside_the_events_is_shown_and_they_are_delivered(desk: Desk) -> None:
+    desk.frame(FIRST, 1, 2)
+    desk.writer.complaint = "the file was cut"
+    assert desk.dropped_by(FIRST) == 0
+    assert desk.sink.delivered_events == 2
+    assert "the file was cut" in desk.sink.last_error()
+
+
+def test_events_of_a_group_that_comes_anew_before_its_commit_are_dropped_once(desk: Desk) -> None:
+    desk.frame(FIRST, 1, 2)
+    desk.frame(FIRST, 1, 2)
+    desk.frame(FIRST, 2, 3)
+    desk.writer.refused = {FIRST}
+    assert desk.dropped_by(FIRST) == 5
+
+
+def test_what_a_sink_is_given_after_its_end_is_kept_where_it_asked_for_that(
+    context: zmq.Context[Any], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    errors = ErrorStore(ErrorsConfig(str(tmp_path)), "worker-1", lambda: 0)
+    desk = Desk(context, errors)
+    desk.close()
+    desk.sink.offer(alerts((1, "UA", 5)), None, Receipt(1, lambda: None))
+    (entry,) = errors.entries(PlanKey(KEY.tenant, "Plan"), None, 10)
+    assert (entry.failed.reason, entry.failed.events.num_rows) == ("the sink has ended", 1)
+    assert desk.sink.dropped_events == 0
+    (told,) = [one for one in caplog.messages if one.startswith("sink kept events")]
+    assert "plan=Plan[-1234] sink=@sink(type='file') of stream Alerts events=1 reason=the sink has ended" in told
+    errors.close()
+
+
+def test_events_that_can_be_neither_read_nor_kept_are_counted_as_dropped(
+    context: zmq.Context[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    errors = ErrorStore(ErrorsConfig(str(tmp_path)), "worker-1", lambda: 0)
+    desk = Desk(context, errors)
+
+    def refuse(*_: Any) -> None:
+        raise WriteError("no")
+
+    def fail(*_: Any) -> None:
+        raise pa.ArrowInvalid("offset overflow")
+
+    monkeypatch.setattr(desk.writer, "write", refuse)
+    monkeypatch.setattr(errors, "keep", fail)
+    desk.frame(FIRST, 1, 2)
+    until(desk.sink.drained, desk)
+    assert desk.sink.dropped_events == 2
+    assert "they are lost: offset overflow" in desk.sink.last_error()
+    desk.close()
+    errors.close()

@@ -1,0 +1,90 @@
+"""Which held results stand: random histories of a topology, seen by a worker that learns of them bit by bit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cep_common.messages import CheckpointSpan
+from cep_worker.outflows.transactional_log.commit_decisions import Verdict, new_rows, verdict
+
+
+@dataclass
+class Run:
+    """An attempt: the checkpoints that a publisher marked, and those that were completed."""
+
+    run: tuple[int, int]
+    marked: list[int] = field(default_factory=list)
+    last: int = 0
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[list[Run]]:
+    """The history of a plan after each of its steps: a marker is given, a checkpoint completed, a run begins anew."""
+    runs = [Run((1, 0))]
+    number = 0
+    seen: list[list[Run]] = []
+    for step in draw(st.lists(st.sampled_from(["mark", "complete", "restart", "redeploy"]), max_size=25)):
+        present = runs[-1]
+        if step == "mark":
+            number += 1
+            present.marked.append(number)
+        elif step == "complete":
+            present.last = max([mark for mark in present.marked if mark > present.last][:1], default=present.last)
+        else:
+            epoch, attempt = present.run
+            runs.append(Run((epoch, attempt + 1) if step == "restart" else (epoch + 1, 0)))
+        seen.append([Run(run.run, list(run.marked), run.last) for run in runs])
+    return seen
+
+
+def spans(runs: list[Run]) -> tuple[CheckpointSpan, ...]:
+    return tuple(CheckpointSpan(*run.run, run.last) for run in runs)
+
+
+@given(histories(), st.data())
+def test_results_stand_if_their_checkpoint_does_and_no_verdict_is_ever_taken_back(
+    seen: list[list[Run]], data: st.DataObject
+) -> None:
+    told: dict[tuple[tuple[int, int], int | None], Verdict] = {}
+    for runs in seen:
+        if data.draw(st.booleans(), label="the worker hears of it"):
+            known = spans(runs)
+            for run in seen[-1]:
+                for checkpoint in [*run.marked, None]:
+                    found = verdict(run.run, checkpoint, known)
+                    before = told.setdefault((run.run, checkpoint), Verdict.WAIT)
+                    assert before in (Verdict.WAIT, found)
+                    told[run.run, checkpoint] = found
+    final = seen[-1] if seen else []
+    for run in final:
+        for checkpoint in run.marked:
+            stands = checkpoint <= run.last
+            newest = run is final[-1]
+            expected = Verdict.RELEASE if stands else Verdict.WAIT if newest else Verdict.DISCARD
+            assert verdict(run.run, checkpoint, spans(final)) is expected
+
+
+def test_results_of_an_attempt_that_nobody_has_told_of_yet_wait() -> None:
+    known = (CheckpointSpan(3, 0, 5),)
+    assert verdict((3, 1), 6, known) is Verdict.WAIT
+    assert verdict((4, 0), 6, known) is Verdict.WAIT
+    assert verdict((3, 1), 6, ()) is Verdict.WAIT
+    assert verdict((3, 0), None, known) is Verdict.WAIT
+
+
+@given(st.integers(0, 40), st.data())
+def test_events_sent_again_in_other_frames_are_taken_once(events: int, data: st.DataObject) -> None:
+    held: list[int] = []
+    acknowledged = 0
+    for _ in range(4):  # links, each of which begins behind what was acknowledged over the one before
+        position = acknowledged
+        while position < events and data.draw(st.booleans(), label="another frame arrives"):
+            rows = data.draw(st.integers(1, events - position))
+            position += rows
+            new = new_rows(rows, position, len(held))
+            held += range(position - new + 1, position + 1)
+        acknowledged = data.draw(st.integers(acknowledged, max(acknowledged, min(position, len(held)))))
+    assert held == list(range(1, len(held) + 1))
