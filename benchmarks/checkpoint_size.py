@@ -22,8 +22,8 @@ import numpy as np
 import pyarrow as pa
 
 from siddhi.analysis.analyser import analyse
-from siddhi.engine.arrays import Int64Array
-from siddhi.engine.runtime import AppRuntime
+from siddhi.engine.app_runtime import AppRuntime
+from siddhi.engine.jit.arrays import Int64Array
 from siddhi.language.parser import parse
 from topology.checkpoint.chunks import cut
 

@@ -26,7 +26,7 @@ from numba.core import event
 
 from benchmarks.engine import calibrate
 from siddhi.analysis.analyser import analyse
-from siddhi.engine.runtime import AppRuntime
+from siddhi.engine.app_runtime import AppRuntime
 from siddhi.language.parser import parse
 
 ROOT = Path(__file__).parents[1]

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from siddhi.analysis.analyser import analyse
-from siddhi.engine.runtime import AppRuntime
+from siddhi.engine.app_runtime import AppRuntime
 from siddhi.language.parser import parse
 
 CONCERNED = 10

@@ -1,0 +1,1 @@
+"""SiddhiQL: the language, its analysis, and the engine that runs analysed apps."""

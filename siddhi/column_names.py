@@ -10,7 +10,7 @@ from typing import Final
 TIMESTAMP: Final = "_timestamp"
 """int64: the time of each event in milliseconds."""
 KIND: Final = "_kind"
-"""int8: `siddhi.engine.kinds`; 0 for events outside of an app."""
+"""int8: `siddhi.engine.columnar.kinds`; 0 for events outside of an app."""
 
 # A name in back-quotes may hold anything but those, so that no attribute is called like one of these columns.
 _COLUMNS: Final = {name: f"`{name}`" for name in (TIMESTAMP, KIND)}

@@ -22,9 +22,9 @@ from siddhi.analysis.model import AnalysedApp, Schema
 from siddhi.analysis.on_demand import analyse_on_demand_query
 from siddhi.case_reading import Case, MalformedCaseError, check_events, is_number, load_cases, schema_of
 from siddhi.column_names import KIND, TIMESTAMP, column_name
-from siddhi.engine.column import ARROW_TYPES
-from siddhi.engine.kinds import CURRENT
-from siddhi.engine.runtime import AppRuntime
+from siddhi.engine.app_runtime import AppRuntime
+from siddhi.engine.columnar.column import ARROW_TYPES
+from siddhi.engine.columnar.kinds import CURRENT
 from siddhi.errors import SiddhiError
 from siddhi.float_values import written
 from siddhi.language.ast import AttributeType

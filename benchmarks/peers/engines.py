@@ -18,7 +18,7 @@ import pyarrow as pa
 from benchmarks.peers.events import events, table_rows
 from benchmarks.peers.kinds import Kind
 from siddhi.analysis.analyser import analyse
-from siddhi.engine.runtime import AppRuntime
+from siddhi.engine.app_runtime import AppRuntime
 from siddhi.language.parser import parse
 from tools.differential.siddhi_jars import compile_driver, fetch_jars
 

@@ -21,7 +21,7 @@ from cep_worker.formats.event_times import WRONG_TIME, strange_times, usual_time
 from cep_worker.formats.object_values import WRONG_OBJECT, is_readable
 from cep_worker.formats.rejections import MOST_DETAILS, Misfit, events_refused
 from siddhi.column_names import TIMESTAMP
-from siddhi.engine.java_text import parse_floating, parse_integer
+from siddhi.engine.columnar.java_text import parse_floating, parse_integer
 from topology.frames import ARROW_TYPES, CURRENT, arrow_schema
 
 _FLOATING = r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$"

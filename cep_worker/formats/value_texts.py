@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from siddhi.column_names import column_name
-from siddhi.engine.java_text import floating_text
+from siddhi.engine.columnar.java_text import floating_text
 
 
 def value_text(kind: str, value: Any) -> str:

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from siddhi.engine.batch import EventBatch
-from siddhi.engine.expressions.aggregation import AGGREGATORS
-from siddhi.engine.expressions.evaluation import Evaluation, to_column
-from siddhi.engine.windows.row_window import Arrival, Emission, RowWindow
-from siddhi.engine.windows.window import WINDOWS, WindowContext
+from siddhi.engine.columnar.batch import EventBatch
+from siddhi.engine.operators.expressions.aggregation import AGGREGATORS
+from siddhi.engine.operators.expressions.evaluation import Evaluation, to_column
+from siddhi.engine.operators.windows.base.row_window import Arrival, Emission, RowWindow
+from siddhi.engine.operators.windows.base.window import WINDOWS, WindowContext
 from siddhi.extensions.groups import RowAggregator
 from siddhi.extensions.rows import column_function
 

@@ -1,0 +1,1 @@
+"""From syntax tree to analysed app: resolve names, type expressions, report problems."""

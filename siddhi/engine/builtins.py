@@ -8,8 +8,8 @@ import pkgutil
 from types import ModuleType
 
 import siddhi.analysis.catalogue  # noqa: F401 - extensions can be loaded only when it has been
-from siddhi.engine import aggregators, functions, stream_functions, windows
-from siddhi.engine.windows.keyed import forms  # noqa: F401 - registers windows
+from siddhi.engine.operators import aggregates, functions, stream_functions, windows
+from siddhi.engine.operators.windows.keyed import forms  # noqa: F401 - registers windows
 from siddhi.extensions.loading import load_implementations
 
 
@@ -20,5 +20,5 @@ def load(*packages: ModuleType) -> None:
             importlib.import_module(f"{package.__name__}.{module.name}")
 
 
-load(aggregators, functions, stream_functions, windows)
+load(aggregates, functions, stream_functions, windows)
 load_implementations()

@@ -7,19 +7,19 @@ import numpy as np
 from siddhi.analysis import model
 from siddhi.analysis.aggregations import TIMESTAMP as AGGREGATION_TIMESTAMP
 from siddhi.analysis.walk import has_aggregate
-from siddhi.engine.aggregation.reader import AggregationReader
-from siddhi.engine.arrays import Int64Array
-from siddhi.engine.batch import EventBatch
-from siddhi.engine.column import Column
-from siddhi.engine.environment import Environment
-from siddhi.engine.expressions.compiler import ExpressionCompiler
-from siddhi.engine.expressions.evaluation import Evaluation
-from siddhi.engine.operator import OperatorContext, Step
-from siddhi.engine.selector import Selector
-from siddhi.engine.tables.careful import CarefulMatcher
-from siddhi.engine.tables.matching import RowMatcher
-from siddhi.engine.tables.table import Table
-from siddhi.engine.tables.writer import TableWriter
+from siddhi.engine.columnar.batch import EventBatch
+from siddhi.engine.columnar.column import Column
+from siddhi.engine.jit.arrays import Int64Array
+from siddhi.engine.operators.base.operator import OperatorContext, Step
+from siddhi.engine.operators.environment import Environment
+from siddhi.engine.operators.expressions.compiler import ExpressionCompiler
+from siddhi.engine.operators.expressions.evaluation import Evaluation
+from siddhi.engine.operators.incremental_aggregation.reader import AggregationReader
+from siddhi.engine.operators.selection.selector import Selector
+from siddhi.engine.operators.tables.careful import CarefulMatcher
+from siddhi.engine.operators.tables.matching import RowMatcher
+from siddhi.engine.operators.tables.table import Table
+from siddhi.engine.operators.tables.writer import TableWriter
 from siddhi.errors import Problem, SiddhiRuntimeError
 from siddhi.language.ast import EventType
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from siddhi.engine.state_size import StateSize
+from siddhi.engine.columnar.state_size import StateSize
 
 
 class Holds(Protocol):

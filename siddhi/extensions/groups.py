@@ -9,13 +9,13 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from siddhi.analysis import model
-from siddhi.engine.arrays import Int8Array, Int64Array
-from siddhi.engine.expressions.aggregation import AggregateInput, Aggregator, numbered_on
-from siddhi.engine.expressions.evaluation import Value, to_column
-from siddhi.engine.functions.calls import from_list
-from siddhi.engine.kinds import CURRENT, EXPIRED, TIMER
-from siddhi.engine.operator import OperatorContext
-from siddhi.engine.state import State
+from siddhi.engine.columnar.kinds import CURRENT, EXPIRED, TIMER
+from siddhi.engine.columnar.state_tree import State
+from siddhi.engine.jit.arrays import Int8Array, Int64Array
+from siddhi.engine.operators.base.operator import OperatorContext
+from siddhi.engine.operators.expressions.aggregation import AggregateInput, Aggregator, numbered_on
+from siddhi.engine.operators.expressions.evaluation import Value, to_column
+from siddhi.engine.operators.functions.calls import from_list
 from siddhi.float_values import written_list
 from siddhi.language.ast import AttributeType
 from siddhi.nesting import TOO_DEEP, nests_too_deeply

@@ -10,14 +10,14 @@ from typing import Any, TypeVar
 import numpy as np
 
 from siddhi.analysis import model
-from siddhi.engine.arrays import AnyArray, BoolArray, Int64Array
-from siddhi.engine.expressions.compiler import FUNCTIONS
-from siddhi.engine.expressions.evaluation import Evaluation, Node, Value, both_valid, broadcast, to_column
-from siddhi.engine.functions.calls import CallNode, from_list, never_null
-from siddhi.engine.functions.conversion import java_text
-from siddhi.engine.hashing import KeyTable, key_bits
-from siddhi.engine.kernels import grown
-from siddhi.engine.strings import StringPool
+from siddhi.engine.columnar.hashing import KeyTable, key_bits
+from siddhi.engine.columnar.strings import StringPool
+from siddhi.engine.jit.arrays import AnyArray, BoolArray, Int64Array
+from siddhi.engine.jit.kernels import grown
+from siddhi.engine.operators.expressions.compiler import FUNCTIONS
+from siddhi.engine.operators.expressions.evaluation import Evaluation, Node, Value, both_valid, broadcast, to_column
+from siddhi.engine.operators.functions.calls import CallNode, from_list, never_null
+from siddhi.engine.operators.functions.conversion import java_text
 from siddhi.engine.time_limits import CallLimit, TookTooLongError, call_limit
 from siddhi.float_values import written_list
 from siddhi.language.ast import AttributeType

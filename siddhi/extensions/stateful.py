@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from siddhi.analysis import model
-from siddhi.engine.expressions.compiler import ExpressionCompiler
-from siddhi.engine.operator import Operator
-from siddhi.engine.partitions.instances import PerInstance
-from siddhi.engine.stream_functions.stream_function import STREAM_FUNCTIONS
+from siddhi.engine.operators.base.operator import Operator
+from siddhi.engine.operators.base.per_instance import PerInstance
+from siddhi.engine.operators.expressions.compiler import ExpressionCompiler
+from siddhi.engine.operators.stream_functions.stream_function import STREAM_FUNCTIONS
 
 
 def stateful_stream_function(

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from siddhi.analysis import model
-from siddhi.engine.batch import EventBatch
-from siddhi.engine.column import Column
-from siddhi.engine.expressions.compiler import ExpressionCompiler
-from siddhi.engine.expressions.evaluation import Evaluation, to_column
-from siddhi.engine.filters import drop_failed
-from siddhi.engine.operator import Operator, Step
-from siddhi.engine.planner.choices import Execution
-from siddhi.engine.state import State
+from siddhi.engine.columnar.batch import EventBatch
+from siddhi.engine.columnar.column import Column
+from siddhi.engine.columnar.state_tree import State
+from siddhi.engine.operators.base.choices import Execution
+from siddhi.engine.operators.base.operator import Operator, Step
+from siddhi.engine.operators.expressions.compiler import ExpressionCompiler
+from siddhi.engine.operators.expressions.evaluation import Evaluation, to_column
+from siddhi.engine.operators.filters import drop_failed
 from siddhi.engine.time_limits import call_limit
 from siddhi.extensions.rows import RowError, limited
 

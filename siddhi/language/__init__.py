@@ -1,0 +1,1 @@
+"""The text of SiddhiQL: parser, syntax tree and printer."""

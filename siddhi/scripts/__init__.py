@@ -1,0 +1,1 @@
+"""Languages in which apps define functions of their own."""

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from siddhi.analysis.model import Schema
 from siddhi.column_names import TIMESTAMP, column_name
-from siddhi.engine.column import ARROW_TYPES
+from siddhi.engine.columnar.column import ARROW_TYPES
 from siddhi.errors import did_you_mean
 from siddhi.language.ast import AttributeType
 from siddhi.nesting import TOO_DEEP, nests_too_deeply

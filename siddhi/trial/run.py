@@ -16,8 +16,8 @@ from siddhi.analysis.catalogue import builtin_registry
 from siddhi.analysis.model import AnalysedApp, AnalysedPartition, AnalysedQuery, Schema, StateMachine
 from siddhi.analysis.on_demand import analyse_on_demand_query
 from siddhi.column_names import KIND, TIMESTAMP, column_name
-from siddhi.engine.kinds import CURRENT
-from siddhi.engine.runtime import AppRuntime
+from siddhi.engine.app_runtime import AppRuntime
+from siddhi.engine.columnar.kinds import CURRENT
 from siddhi.engine.statistics import HeldState
 from siddhi.errors import SiddhiError, did_you_mean
 from siddhi.float_values import written

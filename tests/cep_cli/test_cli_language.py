@@ -293,7 +293,7 @@ def test_a_malformed_case_fails_with_its_reason_and_the_others_run(
 
 
 def test_a_failure_of_the_engine_is_that_of_its_case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from siddhi.engine.runtime import AppRuntime  # noqa: PLC0415 - the engine loads for a while
+    from siddhi.engine.app_runtime import AppRuntime  # noqa: PLC0415 - the engine loads for a while
 
     advance = AppRuntime.advance_time
 

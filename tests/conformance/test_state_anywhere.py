@@ -9,7 +9,7 @@ import zlib
 import pytest
 from recorded_cases import recorded_cases
 
-from siddhi.engine.runtime import AppRuntime
+from siddhi.engine.app_runtime import AppRuntime
 from siddhi.testing import Case, restored, run_case
 
 SHARE = 24

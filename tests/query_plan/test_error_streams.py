@@ -19,7 +19,7 @@ from query_plan.xml import read_xml
 from siddhi.analysis.analyser import analyse
 from siddhi.analysis.definitions import FAULT_ATTRIBUTE
 from siddhi.analysis.model import AnalysedApp
-from siddhi.engine.runtime import AppRuntime
+from siddhi.engine.app_runtime import AppRuntime
 from topology.frames import event_rows
 from topology.model import Topology
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from siddhi.analysis.analyser import analyse
-from siddhi.engine.runtime import AppRuntime
+from siddhi.engine.app_runtime import AppRuntime
 from siddhi.errors import SiddhiError
 from siddhi.language.parser import parse
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from siddhi.analysis.analyser import analyse
-from siddhi.engine.runtime import AppRuntime
+from siddhi.engine.app_runtime import AppRuntime
 from siddhi.float_values import written, written_batch, written_list
 from siddhi.language.parser import parse
 

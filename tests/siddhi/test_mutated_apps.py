@@ -9,7 +9,7 @@ import pytest
 from recorded_cases import recorded_cases
 
 from siddhi.analysis.analyser import analyse
-from siddhi.engine.runtime import AppRuntime
+from siddhi.engine.app_runtime import AppRuntime
 from siddhi.errors import SiddhiError
 from siddhi.language.parser import parse
 from siddhi.language.printer import print_app

@@ -20,7 +20,7 @@ from cep_cli.system.local_system import LocalSystem
 from cep_worker.ingest.event_sender import EventSender, fetch_schema
 from query_plan.examination import Compiled, examine
 from siddhi.column_names import KIND, TIMESTAMP
-from siddhi.engine.runtime import AppRuntime
+from siddhi.engine.app_runtime import AppRuntime
 from siddhi.errors import SiddhiError
 from siddhi.language import ast
 from siddhi.language.parser import parse

@@ -29,7 +29,7 @@ from cep_common.security.roles import Door
 from query_plan.builder import build
 from query_plan.xml import read_xml, write_xml
 from siddhi.analysis.analyser import analyse
-from siddhi.engine.runtime import AppRuntime
+from siddhi.engine.app_runtime import AppRuntime
 from siddhi.language.parser import parse
 from topology.frames import encode_batch
 from topology.link_sender import LinkSender

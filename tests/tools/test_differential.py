@@ -13,8 +13,8 @@ from unittest.mock import patch
 import pytest
 
 from siddhi.analysis.analyser import analyse
-from siddhi.engine.pattern.chain import ChainOperator
-from siddhi.engine.shortcuts.short_cut import ShortCut
+from siddhi.engine.fast_path.short_cut import ShortCut
+from siddhi.engine.operators.patterns.chain.operator import ChainOperator
 from siddhi.errors import SiddhiError
 from siddhi.language.parser import parse
 from siddhi.testing import Case, run_case

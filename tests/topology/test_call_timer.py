@@ -13,8 +13,8 @@ import pytest
 
 from siddhi.analysis.analyser import analyse
 from siddhi.column_names import TIMESTAMP
-from siddhi.engine.failed_events import FailedEvents
-from siddhi.engine.runtime import AppRuntime
+from siddhi.engine.app_runtime import AppRuntime
+from siddhi.engine.scheduling.failed_events import FailedEvents
 from siddhi.engine.time_limits import CallLimit, set_call_limit
 from siddhi.errors import SiddhiAnalysisError
 from siddhi.language.parser import parse

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from siddhi.analysis.analyser import analyse
-from siddhi.engine.runtime import AppRuntime
+from siddhi.engine.app_runtime import AppRuntime
 from siddhi.language.parser import parse
 from topology.checkpoint.chunks import LEAST_BYTES, MOST_BYTES, USUAL_BYTES, cut
 

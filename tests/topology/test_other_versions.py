@@ -11,8 +11,8 @@ from checkpoint_stores import KEY
 from test_checkpoint_archive import Driver
 
 from siddhi.analysis.analyser import analyse
-from siddhi.engine.runtime import AppRuntime
-from siddhi.engine.seal import FORMAT_VERSION, READABLE, format_of
+from siddhi.engine.app_runtime import AppRuntime
+from siddhi.engine.snapshots.envelope import FORMAT_VERSION, READABLE, format_of
 from siddhi.language.parser import parse
 from topology.checkpoint import state_formats
 from topology.checkpoint.archive import BEGIN_ANEW

@@ -12,7 +12,7 @@ from query_plan.builder import build
 from query_plan.model import QueryPlan, instance_stage, stage_app
 from query_plan.xml import read_xml, write_xml
 from siddhi.analysis.analyser import analyse
-from siddhi.engine.runtime import AppRuntime
+from siddhi.engine.app_runtime import AppRuntime
 from siddhi.language.parser import parse
 from siddhi.scripts.language import ScriptPolicy
 from topology.grouping import split

@@ -17,8 +17,8 @@ from query_plan.builder import build
 from query_plan.model import GroupingKind, ProcessingStage, QueryPlan, instance_stage, stage_app
 from siddhi.analysis.analyser import analyse
 from siddhi.analysis.model import AnalysedApp
-from siddhi.engine.redistribute import redistribute
-from siddhi.engine.runtime import AppRuntime
+from siddhi.engine.app_runtime import AppRuntime
+from siddhi.engine.migration.redistribute import redistribute
 from siddhi.language.parser import parse
 from siddhi.scripts.language import ScriptPolicy
 from topology.checkpoint.key_shares import key_shares

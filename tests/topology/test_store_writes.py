@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from siddhi.engine.tables.stored_table import RowChange
+from siddhi.engine.operators.tables.stored_table import RowChange
 from topology.stores.pending import Move, Row, Writes, writes_of
 
 SCHEMA = pa.schema([("k", pa.utf8()), ("v", pa.float64())])

@@ -18,7 +18,7 @@ from query_plan.examination import Compiled, examine
 from query_plan.members import Member, members
 from siddhi.analysis.analyser import analyse
 from siddhi.column_names import KIND
-from siddhi.engine.runtime import AppRuntime
+from siddhi.engine.app_runtime import AppRuntime
 from siddhi.language import ast
 from siddhi.language.parser import parse
 from siddhi.language.printer import print_app

@@ -19,7 +19,7 @@ from query_plan.model import GroupingKind, QueryPlan
 from query_plan.xml import read_xml
 from siddhi.analysis.analyser import analyse
 from siddhi.analysis.catalogue import builtin_registry
-from siddhi.engine.runtime import AppRuntime
+from siddhi.engine.app_runtime import AppRuntime
 from siddhi.language.parser import parse
 from topology.stages.settings import StageSettings
 

@@ -6,15 +6,15 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from unittest.mock import patch
 
-from siddhi.engine.upkeep import Upkeep
+from siddhi.engine.scheduling.upkeep import Upkeep
 
 
 @contextmanager
 def slow_forms() -> Iterator[None]:
     """Build apps with the pattern machine that goes event by event, windows and selections apart, and no fast paths."""
     with ExitStack() as patches:
-        patches.enter_context(patch("siddhi.engine.pattern.state_machine.plan_chain", _nothing))
-        patches.enter_context(patch("siddhi.engine.query.fused_selection", _nothing))
+        patches.enter_context(patch("siddhi.engine.operators.patterns.build.plan_chain", _nothing))
+        patches.enter_context(patch("siddhi.engine.planner.query.fused_selection", _nothing))
         patches.enter_context(no_fast_paths())
         yield
 

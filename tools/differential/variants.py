@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from siddhi.engine.runtime import AppRuntime
+from siddhi.engine.app_runtime import AppRuntime
 from siddhi.testing import Case, record_answers, restored, run_case
 from tools.differential.draw import Draw
 from tools.differential.reference import no_fast_paths, slow_forms

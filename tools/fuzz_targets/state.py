@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from siddhi.analysis.analyser import analyse
 from siddhi.analysis.model import AnalysedApp
-from siddhi.engine.runtime import AppRuntime
-from siddhi.engine.seal import sealed, unsealed
-from siddhi.engine.snapshot import read_snapshot
+from siddhi.engine.app_runtime import AppRuntime
+from siddhi.engine.snapshots.envelope import sealed, unsealed
+from siddhi.engine.snapshots.snapshot import read_snapshot
 from siddhi.errors import SnapshotError
 from siddhi.language.parser import parse
 

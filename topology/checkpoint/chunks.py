@@ -18,7 +18,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from siddhi.engine.kernels import long_kernel
+from siddhi.engine.jit.kernels import long_kernel
 
 LEAST_BYTES: Final = 16 * 1024
 USUAL_BYTES: Final = 64 * 1024

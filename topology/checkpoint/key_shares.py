@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from query_plan.model import GroupingKind, ProcessingStage
-from siddhi.engine.arrays import Int64Array
-from siddhi.engine.redistribute import KeyShare
+from siddhi.engine.jit.arrays import Int64Array
+from siddhi.engine.migration.redistribute import KeyShare
 from topology.grouping import key_hashes
 
 

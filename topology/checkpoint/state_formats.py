@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Iterable
 
 from cep_common.checkpoint_messages import StoredState
-from siddhi.engine.seal import READABLE, READABLE_FORMATS, format_of
+from siddhi.engine.snapshots.envelope import READABLE, READABLE_FORMATS, format_of
 from topology.checkpoint.errors import OTHER_VERSION, CheckpointUnreadableError
 from topology.checkpoint.model import Manifest
 from topology.checkpoint.store import CheckpointStore

@@ -13,7 +13,7 @@ import msgspec
 
 from cep_common.checkpoint_messages import StoredPack, StoredState
 from cep_common.ids import PlanKey
-from siddhi.engine.seal import format_of
+from siddhi.engine.snapshots.envelope import format_of
 from topology.checkpoint.chunks import cut
 from topology.checkpoint.model import Manifest, Pack, chunk_name, new_pack
 from topology.checkpoint.store import CheckpointStore, pack_name

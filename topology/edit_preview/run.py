@@ -11,10 +11,10 @@ from query_plan.xml import read_xml
 from siddhi.analysis.analyser import analyse
 from siddhi.analysis.catalogue import builtin_registry
 from siddhi.analysis.model import AnalysedApp
-from siddhi.engine.edit_preview import preview_edit
-from siddhi.engine.matching import PartName, name_of
-from siddhi.engine.part_definitions import PartKind
-from siddhi.engine.runtime import AppRuntime
+from siddhi.engine.app_runtime import AppRuntime
+from siddhi.engine.migration.edit_preview import preview_edit
+from siddhi.engine.snapshots.matching import PartName, name_of
+from siddhi.engine.snapshots.part_definitions import PartKind
 from siddhi.errors import SiddhiError
 from siddhi.scripts.language import ScriptPolicy
 from topology.edit_preview.messages import EditAnswer, EditFates, EditRefused, EditRequest, PartFate

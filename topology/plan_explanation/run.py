@@ -6,7 +6,7 @@ from query_plan.model import instance_stage, stage_app
 from query_plan.xml import read_xml
 from siddhi.analysis.analyser import analyse
 from siddhi.analysis.catalogue import builtin_registry
-from siddhi.engine.runtime import AppRuntime
+from siddhi.engine.app_runtime import AppRuntime
 from siddhi.errors import SiddhiError
 from siddhi.explanation import ExplainedStage, PlanExplanation
 from siddhi.scripts.language import ScriptPolicy

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from query_plan.model import Playback
-from siddhi.engine.runtime import AppRuntime
+from siddhi.engine.app_runtime import AppRuntime
 from topology.bundle import Bundle
 from topology.link import END_OF_TIME, NO_WATERMARK
 from topology.merger import EventTimeMerger

@@ -12,7 +12,7 @@ import pyarrow as pa
 from query_plan.model import SHUFFLE, ProcessingStage, QueryPlan, StageInput, stage_app
 from siddhi.analysis.analyser import analyse
 from siddhi.analysis.catalogue import builtin_registry
-from siddhi.engine.runtime import AppRuntime
+from siddhi.engine.app_runtime import AppRuntime
 from siddhi.language import ast
 from siddhi.scripts.language import ScriptPolicy
 from topology.grouping import BoolArray, key_hashes

@@ -19,8 +19,8 @@ from siddhi.analysis.analyser import analyse
 from siddhi.analysis.catalogue import builtin_registry
 from siddhi.analysis.model import AnalysedOnDemandQuery
 from siddhi.analysis.on_demand import analyse_on_demand_query, parse_question
-from siddhi.engine.failed_events import FailedEvents
-from siddhi.engine.runtime import AppRuntime
+from siddhi.engine.app_runtime import AppRuntime
+from siddhi.engine.scheduling.failed_events import FailedEvents
 from siddhi.errors import SnapshotError
 from topology.bundle import Bundle, Receipt
 from topology.frames import CLOCK_FIELD, arrow_schema, concatenate, shifted, with_clocks

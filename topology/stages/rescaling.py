@@ -12,10 +12,10 @@ from query_plan.model import GroupingKind, ProcessingStage, instance_stage, stag
 from siddhi.analysis.analyser import analyse
 from siddhi.analysis.catalogue import builtin_registry
 from siddhi.analysis.model import AnalysedApp
-from siddhi.engine.matching import match_parts
-from siddhi.engine.redistribute import adopt, redistribute
-from siddhi.engine.runtime import AppRuntime
-from siddhi.engine.snapshot import read_snapshot
+from siddhi.engine.app_runtime import AppRuntime
+from siddhi.engine.migration.redistribute import adopt, redistribute
+from siddhi.engine.snapshots.matching import match_parts
+from siddhi.engine.snapshots.snapshot import read_snapshot
 from siddhi.errors import SnapshotError
 from siddhi.scripts.language import ScriptPolicy
 from topology.checkpoint.key_shares import key_shares

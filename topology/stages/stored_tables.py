@@ -22,7 +22,7 @@ from cep_common.secrets import Secrets
 from query_plan.jdbc_urls import DatabaseAddress, JdbcUrlError, from_jdbc
 from query_plan.stores import Store, StoreError, store_of
 from siddhi.analysis import model
-from siddhi.engine.tables.stored_table import RowChange, StoredTable
+from siddhi.engine.operators.tables.stored_table import RowChange, StoredTable
 from topology.databases import DatabaseUrlError, guard_database, open_database, said_by
 from topology.errors import STATE_UNREADABLE, TopologyError
 from topology.stages.settings import StageSettings

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from siddhi.column_names import TIMESTAMP
-from siddhi.engine.runtime import AppRuntime
+from siddhi.engine.app_runtime import AppRuntime
 from topology.bundle import Bundle
 from topology.frames import CLOCK, has_clocks, shifted, without_clocks
 from topology.link import END_OF_TIME

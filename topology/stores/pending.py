@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from siddhi.engine.tables.stored_table import RowChange
+from siddhi.engine.operators.tables.stored_table import RowChange
 
 Row = dict[str, Any]
 """The values of a row by attribute."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from siddhi.engine.operator import Stateful
-from siddhi.engine.planner.choices import Execution
+from siddhi.engine.operators.base.choices import Execution
+from siddhi.engine.operators.base.operator import Stateful
+from siddhi.engine.operators.tables.writer import TableWriter
 from siddhi.engine.planner.costs import COSTS
-from siddhi.engine.query import Query
-from siddhi.engine.tables.writer import TableWriter
+from siddhi.engine.planner.query import Query
 from siddhi.explanation import ExplainedOperator, ExplainedQuery, RuledOut
 
 BATCH = 4_096

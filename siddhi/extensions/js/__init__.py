@@ -1,0 +1,1 @@
+"""The `js:` extension pack."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from siddhi.analysis import model
-from siddhi.engine.expressions.compiler import FUNCTIONS
-from siddhi.engine.expressions.evaluation import Node
-from siddhi.engine.functions.script import returned
-from siddhi.engine.strings import StringPool
+from siddhi.engine.columnar.strings import StringPool
+from siddhi.engine.operators.expressions.compiler import FUNCTIONS
+from siddhi.engine.operators.expressions.evaluation import Node
+from siddhi.engine.operators.functions.script import returned
 from siddhi.extensions.rows import Nulls, RowError, RowFunction
 from siddhi.scripts.javascript import JavaScriptError, compile_javascript
 

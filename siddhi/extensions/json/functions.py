@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from siddhi.engine.java_text import parse_floating, parse_integer
+from siddhi.engine.columnar.java_text import parse_floating, parse_integer
 from siddhi.extensions.json.lenient import read_lenient
 from siddhi.extensions.json.path import MISSING, JsonPath, PathError, json_path
 from siddhi.extensions.rows import Nulls, RowError, row_function

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from siddhi.analysis import model
-from siddhi.engine.expressions.aggregation import AGGREGATORS
-from siddhi.engine.operator import OperatorContext
-from siddhi.engine.state import State
+from siddhi.engine.columnar.state_tree import State
+from siddhi.engine.operators.base.operator import OperatorContext
+from siddhi.engine.operators.expressions.aggregation import AGGREGATORS
 from siddhi.extensions.groups import RowAggregator
 from siddhi.nesting import ObjectError, read_object, write_object
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from siddhi.engine.stream_functions.stream_function import STREAM_FUNCTIONS
+from siddhi.engine.operators.stream_functions.stream_function import STREAM_FUNCTIONS
 from siddhi.extensions.json.functions import at_path, written
 from siddhi.extensions.json.path import MISSING
 from siddhi.extensions.rows import RowError

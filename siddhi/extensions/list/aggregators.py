@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from siddhi.analysis import model
-from siddhi.engine.expressions.aggregation import AGGREGATORS
-from siddhi.engine.operator import OperatorContext
-from siddhi.engine.state import State
+from siddhi.engine.columnar.state_tree import State
+from siddhi.engine.operators.base.operator import OperatorContext
+from siddhi.engine.operators.expressions.aggregation import AGGREGATORS
 from siddhi.extensions.groups import RowAggregator
 from siddhi.extensions.list.functions import holds, place_of
 

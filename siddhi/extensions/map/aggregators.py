@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from siddhi.engine.expressions.aggregation import AGGREGATORS
-from siddhi.engine.state import State
+from siddhi.engine.columnar.state_tree import State
+from siddhi.engine.operators.expressions.aggregation import AGGREGATORS
 from siddhi.extensions.groups import RowAggregator
 
 Entries = dict[Any, object]

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from siddhi.engine.stream_functions.stream_function import STREAM_FUNCTIONS
+from siddhi.engine.operators.stream_functions.stream_function import STREAM_FUNCTIONS
 from siddhi.extensions.json.functions import parsed, written
 from siddhi.extensions.list.functions import holds
 from siddhi.extensions.map.xml_texts import from_xml, to_xml

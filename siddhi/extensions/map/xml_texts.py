@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass, field
 from xml.parsers import expat
 
-from siddhi.engine.functions.conversion import java_text
+from siddhi.engine.operators.functions.conversion import java_text
 from siddhi.extensions.rows import RowError
 from siddhi.language.ast import AttributeType
 from siddhi.nesting import TOO_DEEP, nests_too_deeply

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from siddhi.analysis import model
-from siddhi.engine.arrays import AnyArray
-from siddhi.engine.expressions.compiler import FUNCTIONS
-from siddhi.engine.expressions.evaluation import Evaluation, Node, Value, both_valid, broadcast
-from siddhi.engine.expressions.leaves import scalar_or_none
-from siddhi.engine.functions.calls import CallNode
-from siddhi.engine.functions.conversion import number_as
-from siddhi.engine.java_text import parse_floating, parse_integer
-from siddhi.engine.strings import StringPool
+from siddhi.engine.columnar.java_text import parse_floating, parse_integer
+from siddhi.engine.columnar.strings import StringPool
+from siddhi.engine.jit.arrays import AnyArray
+from siddhi.engine.operators.expressions.compiler import FUNCTIONS
+from siddhi.engine.operators.expressions.evaluation import Evaluation, Node, Value, both_valid, broadcast
+from siddhi.engine.operators.expressions.leaves import scalar_or_none
+from siddhi.engine.operators.functions.calls import CallNode
+from siddhi.engine.operators.functions.conversion import number_as
 from siddhi.extensions.rows import Nulls, RowError, RowFunction, column_function, constant_function, row_function
 from siddhi.language.ast import AttributeType
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, insort
 
-from siddhi.engine.expressions.aggregation import AGGREGATORS
-from siddhi.engine.state import State
+from siddhi.engine.columnar.state_tree import State
+from siddhi.engine.operators.expressions.aggregation import AGGREGATORS
 from siddhi.extensions.groups import RowAggregator
 
 

@@ -17,12 +17,12 @@ from collections import deque
 from statistics import NormalDist, fmean, pvariance
 
 from siddhi.analysis import model
-from siddhi.engine.batch import EventBatch
-from siddhi.engine.expressions.compiler import ExpressionCompiler
-from siddhi.engine.expressions.evaluation import Evaluation, to_column
-from siddhi.engine.state import State
-from siddhi.engine.windows.row_window import Arrival, Emission
-from siddhi.engine.windows.window import WindowContext
+from siddhi.engine.columnar.batch import EventBatch
+from siddhi.engine.columnar.state_tree import State
+from siddhi.engine.operators.expressions.compiler import ExpressionCompiler
+from siddhi.engine.operators.expressions.evaluation import Evaluation, to_column
+from siddhi.engine.operators.windows.base.row_window import Arrival, Emission
+from siddhi.engine.operators.windows.base.window import WindowContext
 from siddhi.extensions.reorder.kslack import KSlack
 from siddhi.extensions.stateful import stateful_stream_function
 

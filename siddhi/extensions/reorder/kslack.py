@@ -14,14 +14,14 @@ from bisect import insort
 import numpy as np
 
 from siddhi.analysis import model
-from siddhi.engine.batch import EventBatch
-from siddhi.engine.expressions.compiler import ExpressionCompiler
-from siddhi.engine.expressions.evaluation import Evaluation, to_column
-from siddhi.engine.filters import with_value
-from siddhi.engine.operator import Step
-from siddhi.engine.state import State
-from siddhi.engine.windows.row_window import Arrival, Emission, RowWindow
-from siddhi.engine.windows.window import WindowContext
+from siddhi.engine.columnar.batch import EventBatch
+from siddhi.engine.columnar.state_tree import State
+from siddhi.engine.operators.base.operator import Step
+from siddhi.engine.operators.expressions.compiler import ExpressionCompiler
+from siddhi.engine.operators.expressions.evaluation import Evaluation, to_column
+from siddhi.engine.operators.filters import with_value
+from siddhi.engine.operators.windows.base.row_window import Arrival, Emission, RowWindow
+from siddhi.engine.operators.windows.base.window import WindowContext
 from siddhi.extensions.stateful import stateful_stream_function
 from siddhi.language.ast import AttributeType
 

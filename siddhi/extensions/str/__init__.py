@@ -1,0 +1,1 @@
+"""The `str:` extension pack."""

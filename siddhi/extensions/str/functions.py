@@ -7,12 +7,12 @@ from collections.abc import Callable
 from typing import Any
 
 from siddhi.analysis import model
-from siddhi.engine.expressions.compiler import FUNCTIONS
-from siddhi.engine.expressions.evaluation import Node
-from siddhi.engine.functions.choice import Coalesce
-from siddhi.engine.functions.conversion import java_text
-from siddhi.engine.java_text import parse_integer
-from siddhi.engine.strings import StringPool
+from siddhi.engine.columnar.java_text import parse_integer
+from siddhi.engine.columnar.strings import StringPool
+from siddhi.engine.operators.expressions.compiler import FUNCTIONS
+from siddhi.engine.operators.expressions.evaluation import Node
+from siddhi.engine.operators.functions.choice import Coalesce
+from siddhi.engine.operators.functions.conversion import java_text
 from siddhi.extensions import java_regex
 from siddhi.extensions.rows import LONGEST_TEXT, Nulls, RowError, RowFunction, TextTooLongError, row_function
 from siddhi.language.ast import AttributeType

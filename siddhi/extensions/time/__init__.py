@@ -1,0 +1,1 @@
+"""The `time:` extension pack."""

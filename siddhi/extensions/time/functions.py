@@ -9,10 +9,10 @@ from functools import partial, wraps
 from typing import Any
 
 from siddhi.analysis import model
-from siddhi.engine.expressions.compiler import FUNCTIONS
-from siddhi.engine.expressions.evaluation import Node
-from siddhi.engine.expressions.leaves import ClockNode
-from siddhi.engine.strings import StringPool
+from siddhi.engine.columnar.strings import StringPool
+from siddhi.engine.operators.expressions.compiler import FUNCTIONS
+from siddhi.engine.operators.expressions.evaluation import Node
+from siddhi.engine.operators.expressions.leaves import ClockNode
 from siddhi.extensions.rows import Nulls, RowError, RowFunction, row_function
 from siddhi.extensions.time.date_format import (
     DEFAULT_FORMAT,

@@ -1,0 +1,1 @@
+"""The `unique:` extension pack."""

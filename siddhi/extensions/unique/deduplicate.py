@@ -10,13 +10,13 @@ from __future__ import annotations
 import numpy as np
 
 from siddhi.analysis import model
-from siddhi.engine.batch import EventBatch
-from siddhi.engine.expressions.compiler import ExpressionCompiler
-from siddhi.engine.expressions.leaves import scalar_or_none
-from siddhi.engine.filters import with_value
-from siddhi.engine.kinds import CURRENT
-from siddhi.engine.operator import Operator, Step
-from siddhi.engine.state import State
+from siddhi.engine.columnar.batch import EventBatch
+from siddhi.engine.columnar.kinds import CURRENT
+from siddhi.engine.columnar.state_tree import State
+from siddhi.engine.operators.base.operator import Operator, Step
+from siddhi.engine.operators.expressions.compiler import ExpressionCompiler
+from siddhi.engine.operators.expressions.leaves import scalar_or_none
+from siddhi.engine.operators.filters import with_value
 from siddhi.extensions.stateful import stateful_stream_function
 from siddhi.extensions.unique.keys import Key, keys_of
 

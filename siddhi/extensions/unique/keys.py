@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from siddhi.engine.batch import EventBatch
-from siddhi.engine.expressions.evaluation import Evaluation, Node, to_column
-from siddhi.engine.filters import with_value
-from siddhi.engine.operator import Step
-from siddhi.engine.strings import StringPool
-from siddhi.engine.windows.row_window import Arrival, RowWindow
-from siddhi.engine.windows.window import WindowContext
+from siddhi.engine.columnar.batch import EventBatch
+from siddhi.engine.columnar.strings import StringPool
+from siddhi.engine.operators.base.operator import Step
+from siddhi.engine.operators.expressions.evaluation import Evaluation, Node, to_column
+from siddhi.engine.operators.filters import with_value
+from siddhi.engine.operators.windows.base.row_window import Arrival, RowWindow
+from siddhi.engine.operators.windows.base.window import WindowContext
 
 Key = tuple[object, ...]
 

@@ -13,14 +13,14 @@ behind.
 from __future__ import annotations
 
 from siddhi.analysis import model
-from siddhi.engine.batch import EventBatch
-from siddhi.engine.expressions.evaluation import Evaluation, to_column
-from siddhi.engine.filters import with_value
-from siddhi.engine.operator import Step
-from siddhi.engine.state import State
-from siddhi.engine.windows.cutting import batch_end
-from siddhi.engine.windows.row_window import Arrival, Emission
-from siddhi.engine.windows.window import WINDOWS, Window, WindowContext
+from siddhi.engine.columnar.batch import EventBatch
+from siddhi.engine.columnar.state_tree import State
+from siddhi.engine.operators.base.operator import Step
+from siddhi.engine.operators.expressions.evaluation import Evaluation, to_column
+from siddhi.engine.operators.filters import with_value
+from siddhi.engine.operators.windows.base.cutting import batch_end
+from siddhi.engine.operators.windows.base.row_window import Arrival, Emission
+from siddhi.engine.operators.windows.base.window import WINDOWS, Window, WindowContext
 from siddhi.extensions.unique.batches import Batches
 from siddhi.extensions.unique.keys import Key
 from siddhi.language.ast import AttributeType

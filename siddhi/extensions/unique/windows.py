@@ -16,11 +16,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from siddhi.engine.batch import EventBatch
-from siddhi.engine.filters import with_value
-from siddhi.engine.operator import Step
-from siddhi.engine.windows.keyed.forms import whole
-from siddhi.engine.windows.keyed.layout import (
+from siddhi.engine.columnar.batch import EventBatch
+from siddhi.engine.operators.base.operator import Step
+from siddhi.engine.operators.filters import with_value
+from siddhi.engine.operators.windows.base.window import WINDOWS, WindowContext
+from siddhi.engine.operators.windows.keyed.forms import whole
+from siddhi.engine.operators.windows.keyed.layout import (
     EVER_KIND,
     FIRST_KIND,
     UNIQUE_LENGTH_BATCH_KIND,
@@ -29,9 +30,8 @@ from siddhi.engine.windows.keyed.layout import (
     UNIQUE_TIME_KIND,
     UNIQUE_TIME_LENGTH_BATCH_KIND,
 )
-from siddhi.engine.windows.keyed.owners import Owners
-from siddhi.engine.windows.keyed.window import KeyedWindow, Plan
-from siddhi.engine.windows.window import WINDOWS, WindowContext
+from siddhi.engine.operators.windows.keyed.owners import Owners
+from siddhi.engine.operators.windows.keyed.window import KeyedWindow, Plan
 
 
 def _owners(context: WindowContext, parts: int | None = 1) -> Owners:

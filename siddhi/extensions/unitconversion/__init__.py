@@ -1,0 +1,1 @@
+"""The `unitconversion:` extension pack."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from siddhi.analysis import model
-from siddhi.engine.expressions.compiler import FUNCTIONS
-from siddhi.engine.expressions.evaluation import Evaluation, Node, Value
-from siddhi.engine.functions.calls import CallNode
-from siddhi.engine.strings import StringPool
+from siddhi.engine.columnar.strings import StringPool
+from siddhi.engine.operators.expressions.compiler import FUNCTIONS
+from siddhi.engine.operators.expressions.evaluation import Evaluation, Node, Value
+from siddhi.engine.operators.functions.calls import CallNode
 from siddhi.extensions.unitconversion.declarations import SIZES
 
 

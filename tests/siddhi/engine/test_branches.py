@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 from siddhi.analysis.analyser import analyse
-from siddhi.engine.graph import Graph
-from siddhi.engine.runtime import AppRuntime
+from siddhi.engine.app_runtime import AppRuntime
+from siddhi.engine.streams.graph import Graph
 from siddhi.language.parser import parse
 
 STREAMS = "@app:playback " + "".join(f"define stream {name} (way string); " for name in ("A", "B", "X", "Y", "M"))

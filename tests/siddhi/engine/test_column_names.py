@@ -11,7 +11,7 @@ from siddhi.analysis.analyser import analyse
 from siddhi.analysis.model import Schema
 from siddhi.analysis.on_demand import analyse_on_demand_query
 from siddhi.column_names import KIND, TIMESTAMP, attribute_name, column_name
-from siddhi.engine.runtime import AppRuntime
+from siddhi.engine.app_runtime import AppRuntime
 from siddhi.errors import SiddhiRuntimeError
 from siddhi.language.ast import AttributeType
 from siddhi.language.parser import parse, parse_on_demand_query

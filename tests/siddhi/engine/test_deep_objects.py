@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from siddhi.analysis.analyser import analyse
-from siddhi.engine.failed_events import FailedEvents
-from siddhi.engine.runtime import AppRuntime
+from siddhi.engine.app_runtime import AppRuntime
+from siddhi.engine.scheduling.failed_events import FailedEvents
 from siddhi.language.parser import parse
 from siddhi.nesting import DEEPEST, nests_too_deeply
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from siddhi.analysis.analyser import analyse
-from siddhi.engine.edit_preview import preview_edit
+from siddhi.engine.migration.edit_preview import preview_edit
 from siddhi.language.parser import parse
 
 NOW = """define stream S (k string, v int); define table T (k string);

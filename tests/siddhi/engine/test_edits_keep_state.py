@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from siddhi.analysis.analyser import analyse
-from siddhi.engine.matching import RestoreReport
-from siddhi.engine.runtime import AppRuntime
+from siddhi.engine.app_runtime import AppRuntime
+from siddhi.engine.snapshots.matching import RestoreReport
 from siddhi.language.parser import parse
 
 HEAD = "@app:playback define stream S (k string, v int, w double, t long);"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 
-from siddhi.engine.expressions.leaves import ConstantNode
+from siddhi.engine.operators.expressions.leaves import ConstantNode
 from siddhi.language.ast import AttributeType
 
 

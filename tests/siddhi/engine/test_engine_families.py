@@ -7,12 +7,12 @@ import pytest
 import siddhi.engine.builtins  # noqa: F401 - fills the families
 from siddhi.analysis.analyser import analyse
 from siddhi.analysis.catalogue import builtin_registry
-from siddhi.engine.expressions.aggregation import AGGREGATORS
-from siddhi.engine.expressions.compiler import FUNCTIONS
-from siddhi.engine.families import Family
-from siddhi.engine.runtime import AppRuntime
-from siddhi.engine.stream_functions.stream_function import STREAM_FUNCTIONS
-from siddhi.engine.windows.window import WINDOWS
+from siddhi.engine.app_runtime import AppRuntime
+from siddhi.engine.operators.base.implementations import Family
+from siddhi.engine.operators.expressions.aggregation import AGGREGATORS
+from siddhi.engine.operators.expressions.compiler import FUNCTIONS
+from siddhi.engine.operators.stream_functions.stream_function import STREAM_FUNCTIONS
+from siddhi.engine.operators.windows.base.window import WINDOWS
 from siddhi.errors import SiddhiRuntimeError
 from siddhi.language.parser import parse
 from siddhi.parameters import takes

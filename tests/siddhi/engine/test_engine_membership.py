@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from siddhi.analysis.analyser import analyse
-from siddhi.engine.runtime import AppRuntime
+from siddhi.engine.app_runtime import AppRuntime
 from siddhi.language.parser import parse
 from siddhi.testing import record_batch
 

@@ -9,8 +9,8 @@ import pytest
 
 from siddhi.analysis.analyser import analyse
 from siddhi.column_names import TIMESTAMP
-from siddhi.engine.graph import Graph
-from siddhi.engine.runtime import AppRuntime
+from siddhi.engine.app_runtime import AppRuntime
+from siddhi.engine.streams.graph import Graph
 from siddhi.language.parser import parse
 
 Event = tuple[str, int]

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from siddhi.analysis.analyser import analyse
-from siddhi.engine import selector
-from siddhi.engine.rates import snapshot
-from siddhi.engine.runtime import AppRuntime
+from siddhi.engine.app_runtime import AppRuntime
+from siddhi.engine.operators.rate_limits import snapshot
+from siddhi.engine.operators.selection import selector
 from siddhi.language.parser import parse
 
 Chunk = tuple[int, list[tuple[str, int]]]

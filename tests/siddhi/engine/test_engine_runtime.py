@@ -11,9 +11,9 @@ import pytest
 
 from siddhi.analysis.analyser import analyse
 from siddhi.column_names import KIND, TIMESTAMP
-from siddhi.engine.runtime import AppRuntime
-from siddhi.engine.seal import sealed, unsealed
-from siddhi.engine.snapshot import read_snapshot
+from siddhi.engine.app_runtime import AppRuntime
+from siddhi.engine.snapshots.envelope import sealed, unsealed
+from siddhi.engine.snapshots.snapshot import read_snapshot
 from siddhi.errors import SiddhiRuntimeError, SnapshotError
 from siddhi.language.parser import parse
 

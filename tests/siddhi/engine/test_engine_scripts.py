@@ -11,7 +11,7 @@ from script_answers import FAILED, script_answers
 from siddhi.analysis.analyser import analyse
 from siddhi.analysis.catalogue import builtin_registry
 from siddhi.analysis.on_demand import analyse_on_demand_query
-from siddhi.engine.runtime import AppRuntime
+from siddhi.engine.app_runtime import AppRuntime
 from siddhi.errors import Problem, SiddhiAnalysisError
 from siddhi.language.parser import parse, parse_on_demand_query
 from siddhi.scripts.language import Script, ScriptError, ScriptLanguage, ScriptPolicy

@@ -9,7 +9,7 @@ import pytest
 
 from siddhi.analysis.analyser import analyse
 from siddhi.column_names import TIMESTAMP
-from siddhi.engine.runtime import AppRuntime
+from siddhi.engine.app_runtime import AppRuntime
 from siddhi.language.parser import parse
 
 KEYED = "from S select v, 'one' as k insert into K;"

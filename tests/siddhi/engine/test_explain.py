@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from siddhi.analysis.analyser import analyse
-from siddhi.engine.planner.choices import Choices, Execution, NotApplicable
-from siddhi.engine.runtime import AppRuntime
+from siddhi.engine.app_runtime import AppRuntime
+from siddhi.engine.operators.base.choices import Choices, Execution, NotApplicable
 from siddhi.explanation import ExplainedQuery, ExplainedStage, explanation_text
 from siddhi.language.parser import parse
 

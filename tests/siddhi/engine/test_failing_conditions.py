@@ -8,7 +8,7 @@ import pytest
 
 from siddhi.analysis.analyser import analyse
 from siddhi.analysis.on_demand import analyse_on_demand_query
-from siddhi.engine.runtime import AppRuntime
+from siddhi.engine.app_runtime import AppRuntime
 from siddhi.errors import SiddhiRuntimeError
 from siddhi.language.parser import parse, parse_on_demand_query
 from siddhi.testing import Case, record_batch, run_case

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pytest
 
 from siddhi.analysis.analyser import analyse
-from siddhi.engine.graph import Graph
-from siddhi.engine.runtime import AppRuntime
+from siddhi.engine.app_runtime import AppRuntime
+from siddhi.engine.streams.graph import Graph
 from siddhi.language.parser import parse
 from siddhi.testing import Between, Case, record_batch, restored, run_case
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from siddhi.analysis.analyser import analyse
 from siddhi.column_names import TIMESTAMP
-from siddhi.engine.java_text import parse_floating
-from siddhi.engine.runtime import AppRuntime
+from siddhi.engine.app_runtime import AppRuntime
+from siddhi.engine.columnar.java_text import parse_floating
 from siddhi.language.parser import parse
 
 LONGEST = "9223372036854775807 milliseconds"

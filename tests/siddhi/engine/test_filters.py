@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from siddhi.engine.batch import EventBatch
-from siddhi.engine.column import Column
-from siddhi.engine.expressions.compiler import ExpressionCompiler
-from siddhi.engine.expressions.evaluation import Evaluation, Node, Value
-from siddhi.engine.filters import Filter
-from siddhi.engine.operator import Step
-from siddhi.engine.strings import StringPool
+from siddhi.engine.columnar.batch import EventBatch
+from siddhi.engine.columnar.column import Column
+from siddhi.engine.columnar.strings import StringPool
+from siddhi.engine.operators.base.operator import Step
+from siddhi.engine.operators.expressions.compiler import ExpressionCompiler
+from siddhi.engine.operators.expressions.evaluation import Evaluation, Node, Value
+from siddhi.engine.operators.filters import Filter
 from siddhi.language.ast import AttributeType
 
 

@@ -11,11 +11,11 @@ import pyarrow.compute as pc
 import pytest
 
 from siddhi.analysis.analyser import analyse
-from siddhi.engine import query
-from siddhi.engine.fused import sliding
-from siddhi.engine.fused.group_table import GroupTable, give_back, group_of
-from siddhi.engine.kernels import state_kernel
-from siddhi.engine.runtime import AppRuntime
+from siddhi.engine.app_runtime import AppRuntime
+from siddhi.engine.jit.kernels import state_kernel
+from siddhi.engine.operators.fused_windows import sliding
+from siddhi.engine.operators.fused_windows.group_table import GroupTable, give_back, group_of
+from siddhi.engine.planner import query
 from siddhi.language.parser import parse
 
 STREAM = "@app:playback define stream S (k string, i int, l long, f float, d double, b bool, ts long); "

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from siddhi.engine.java_order import hash_ranks, object_hash, string_hash, string_hashes
+from siddhi.engine.columnar.java_order import hash_ranks, object_hash, string_hash, string_hashes
 from siddhi.testing import Case, restored, run_case
 
 

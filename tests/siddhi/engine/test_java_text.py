@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from siddhi.engine.java_text import floating_text
+from siddhi.engine.columnar.java_text import floating_text
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from script_answers import FAILED, script_answers
 
 from siddhi.analysis.analyser import analyse
-from siddhi.engine.runtime import AppRuntime
+from siddhi.engine.app_runtime import AppRuntime
 from siddhi.errors import Problem, SiddhiAnalysisError
 from siddhi.language.parser import parse
 from siddhi.registry import Registry

@@ -9,17 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from siddhi.engine.kernel_cache import source_stamp
+from siddhi.engine.jit.kernel_cache import source_stamp
 
 LEAF = (
-    "from siddhi.engine.kernels import kernel_part\nSTEP = {step}\n@kernel_part\ndef leaf(x):\n    return x {sign} 1\n"
+    "from siddhi.engine.jit.kernels import kernel_part\nSTEP = {step}\n"
+    "@kernel_part\ndef leaf(x):\n    return x {sign} 1\n"
 )
 MIDDLE = (
-    "from kernel_leaf import leaf\nfrom siddhi.engine.kernels import kernel_part\n"
+    "from kernel_leaf import leaf\nfrom siddhi.engine.jit.kernels import kernel_part\n"
     "@kernel_part\ndef middle(x):\n    return leaf(x)\n"
 )
 TOP = (
-    "from kernel_leaf import STEP\nfrom kernel_middle import middle\nfrom siddhi.engine.kernels import state_kernel\n"
+    "from kernel_leaf import STEP\nfrom kernel_middle import middle\n"
+    "from siddhi.engine.jit.kernels import state_kernel\n"
     "@state_kernel\ndef top(x):\n    return middle(x) + STEP\n"
 )
 MODULES = ("kernel_leaf", "kernel_middle", "kernel_top")

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 
 from siddhi.analysis.analyser import analyse
-from siddhi.engine import query
-from siddhi.engine.fused.keyed import KeyedSlidingSelection
-from siddhi.engine.operator import Step
-from siddhi.engine.runtime import AppRuntime
+from siddhi.engine.app_runtime import AppRuntime
+from siddhi.engine.operators.base.operator import Step
+from siddhi.engine.operators.fused_windows.keyed import KeyedSlidingSelection
+from siddhi.engine.planner import query
 from siddhi.language.parser import parse
 
 STREAM = "@app:playback define stream S (k string, i int, l long, d double, b bool, ts long); "

@@ -15,9 +15,9 @@ from per_event import ONE_BY_ONE
 from siddhi.analysis.analyser import analyse
 from siddhi.analysis.model import AnalysedApp
 from siddhi.column_names import TIMESTAMP
-from siddhi.engine.failed_events import FailedEvents
-from siddhi.engine.runtime import AppRuntime
-from siddhi.engine.windows.window import WINDOWS
+from siddhi.engine.app_runtime import AppRuntime
+from siddhi.engine.operators.windows.base.window import WINDOWS
+from siddhi.engine.scheduling.failed_events import FailedEvents
 from siddhi.language.parser import parse
 
 WINDOW_CALLS = (

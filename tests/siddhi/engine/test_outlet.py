@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from siddhi.engine.batch import EventBatch
-from siddhi.engine.column import ARROW_TYPES, Column
-from siddhi.engine.outlet import Outlet
-from siddhi.engine.strings import StringPool
+from siddhi.engine.columnar.batch import EventBatch
+from siddhi.engine.columnar.column import ARROW_TYPES, Column
+from siddhi.engine.columnar.strings import StringPool
+from siddhi.engine.emit.outlet import Outlet
 from siddhi.language.ast import AttributeType
 
 VALUES = {

@@ -8,11 +8,11 @@ import pyarrow.compute
 import pytest
 
 from siddhi.analysis.analyser import analyse
-from siddhi.engine.inlet import Inlet
-from siddhi.engine.record_reader import FEW
-from siddhi.engine.runtime import AppRuntime
-from siddhi.engine.string_demand import SETTLED_ROWS, TRIED_ROWS
-from siddhi.engine.strings import StringPool
+from siddhi.engine.app_runtime import AppRuntime
+from siddhi.engine.columnar.strings import StringPool
+from siddhi.engine.ingest.inlet import Inlet
+from siddhi.engine.ingest.record_reader import FEW
+from siddhi.engine.ingest.string_demand import SETTLED_ROWS, TRIED_ROWS
 from siddhi.errors import SiddhiRuntimeError
 from siddhi.language.ast import AttributeType
 from siddhi.language.parser import parse

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from siddhi.engine import record_shares
-from siddhi.engine.record_shares import MOST_ROWS, share_by_owner, text_hashes
+from siddhi.engine.arrow_c import record_shares
+from siddhi.engine.arrow_c.record_shares import MOST_ROWS, share_by_owner, text_hashes
 
 TYPES = {
     pa.utf8(): st.text(max_size=12),

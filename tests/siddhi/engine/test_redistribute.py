@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from siddhi.analysis.analyser import analyse
-from siddhi.engine.redistribute import KeyShare, adopt, redistribute
-from siddhi.engine.runtime import AppRuntime
+from siddhi.engine.app_runtime import AppRuntime
+from siddhi.engine.migration.redistribute import KeyShare, adopt, redistribute
 from siddhi.errors import SnapshotError
 from siddhi.language.parser import parse
 

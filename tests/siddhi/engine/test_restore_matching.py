@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from siddhi.analysis.analyser import analyse
-from siddhi.engine.matching import LeftReason, RestoreReport
-from siddhi.engine.runtime import AppRuntime
+from siddhi.engine.app_runtime import AppRuntime
+from siddhi.engine.snapshots.matching import LeftReason, RestoreReport
 from siddhi.language.parser import parse
 
 HEAD = "@app:playback define stream S (k string, v int);"

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 from siddhi.analysis.analyser import analyse
-from siddhi.engine.rules import rule_set
-from siddhi.engine.runtime import AppRuntime
+from siddhi.engine.app_runtime import AppRuntime
+from siddhi.engine.shared_queries import rule_set
 from siddhi.language.parser import parse
 
 ATTRIBUTES = "(key string, whole int, large long, part double, single float, flag bool)"

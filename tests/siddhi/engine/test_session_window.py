@@ -11,10 +11,10 @@ from per_event.session import Session, SessionWindow
 
 from siddhi.analysis.analyser import analyse
 from siddhi.column_names import TIMESTAMP
-from siddhi.engine.java_order import hash_map_order
-from siddhi.engine.runtime import AppRuntime
-from siddhi.engine.windows.row_window import Emission
-from siddhi.engine.windows.window import WINDOWS
+from siddhi.engine.app_runtime import AppRuntime
+from siddhi.engine.columnar.java_order import hash_map_order
+from siddhi.engine.operators.windows.base.row_window import Emission
+from siddhi.engine.operators.windows.base.window import WINDOWS
 from siddhi.language.parser import parse
 
 Events = list[tuple[int, str, int]]

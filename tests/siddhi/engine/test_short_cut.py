@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from siddhi.analysis.analyser import analyse
-from siddhi.engine.runtime import AppRuntime
-from siddhi.engine.shortcuts.kernel import LESS
-from siddhi.engine.shortcuts.plain_loop import FEW, PlainLoop
-from siddhi.engine.shortcuts.plain_query import lines_of, plain_query
+from siddhi.engine.app_runtime import AppRuntime
+from siddhi.engine.arrow_c.copy_kernel import LESS
+from siddhi.engine.fast_path.plain_loop import FEW, PlainLoop
+from siddhi.engine.operators.selection.plain_query import lines_of, plain_query
 from siddhi.errors import SiddhiRuntimeError
 from siddhi.language.parser import parse
 

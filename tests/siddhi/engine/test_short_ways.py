@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from siddhi.analysis.analyser import analyse
-from siddhi.engine.runtime import AppRuntime
-from siddhi.engine.shortcuts.few_rows import MOST_ROWS
-from siddhi.engine.shortcuts.short_cut import ShortCut
-from siddhi.engine.string_demand import SETTLED_ROWS, TRIED_ROWS
+from siddhi.engine.app_runtime import AppRuntime
+from siddhi.engine.fast_path.few_rows import MOST_ROWS
+from siddhi.engine.fast_path.short_cut import ShortCut
+from siddhi.engine.ingest.string_demand import SETTLED_ROWS, TRIED_ROWS
 from siddhi.errors import SiddhiRuntimeError
 from siddhi.language.parser import parse
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from siddhi.engine.batch import EventBatch
-from siddhi.engine.column import Column
-from siddhi.engine.slots import SlotStore
-from siddhi.engine.state import decode_state, encode_state
-from siddhi.engine.strings import StringPool
+from siddhi.engine.columnar.batch import EventBatch
+from siddhi.engine.columnar.column import Column
+from siddhi.engine.columnar.slot_store import SlotStore
+from siddhi.engine.columnar.state_tree import decode_state, encode_state
+from siddhi.engine.columnar.strings import StringPool
 from siddhi.language.ast import AttributeType
 
 TYPES = {"k": AttributeType.STRING, "v": AttributeType.INT}

@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 
 from siddhi.analysis.analyser import analyse
+from siddhi.engine.app_runtime import AppRuntime
+from siddhi.engine.columnar.state_size import StateSize
 from siddhi.engine.limits import MAX_PARTIAL_MATCHES
-from siddhi.engine.runtime import AppRuntime
-from siddhi.engine.state_size import StateSize
 from siddhi.language.parser import parse
 
 ROWS = 2000

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from siddhi.analysis.analyser import analyse
-from siddhi.engine import recode
-from siddhi.engine.runtime import AppRuntime
+from siddhi.engine.app_runtime import AppRuntime
+from siddhi.engine.columnar import string_compaction
 from siddhi.language.parser import parse
 
 ROWS = 1000
@@ -20,7 +20,7 @@ LEAST = 4_096
 def test_strings_that_no_row_holds_any_more_are_forgotten_and_answers_stay_right(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(recode, "LEAST_NEW_STRINGS", LEAST)
+    monkeypatch.setattr(string_compaction, "LEAST_NEW_STRINGS", LEAST)
     query = "from S#window.length(10) select k, count() as c group by k insert into O;"
     runtime = AppRuntime(analyse(parse(f"@app:playback define stream S (k string); {query}")))
     rows: list[Any] = []
@@ -36,7 +36,7 @@ def test_strings_that_no_row_holds_any_more_are_forgotten_and_answers_stay_right
 
 
 def test_a_few_long_strings_that_no_row_holds_any_more_are_forgotten_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recode, "LEAST_NEW_BYTES", 100_000)
+    monkeypatch.setattr(string_compaction, "LEAST_NEW_BYTES", 100_000)
     query = "from S#window.length(10) select k, count() as c group by k insert into O;"
     runtime = AppRuntime(analyse(parse(f"@app:playback define stream S (k string); {query}")))
     runtime.start(0)

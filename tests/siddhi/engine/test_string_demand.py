@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from siddhi.engine.string_demand import SETTLED_ROWS, TRIED_ROWS, StringDemand
+from siddhi.engine.ingest.string_demand import SETTLED_ROWS, TRIED_ROWS, StringDemand
 
 
 def _try(demand: StringDemand, asked: dict[str, int]) -> bool:

@@ -7,8 +7,8 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from siddhi.engine.state import decode_state, encode_state
-from siddhi.engine.strings import NULL_CODE, StringPool, take_strings
+from siddhi.engine.columnar.state_tree import decode_state, encode_state
+from siddhi.engine.columnar.strings import NULL_CODE, StringPool, take_strings
 
 TEXTS = st.lists(st.none() | st.text(max_size=40).map(lambda text: text.encode("utf-8", "replace").decode()))
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from timed_apps import STREAMS, Event, answers, random_app, random_events
 
 from siddhi.analysis.analyser import analyse
-from siddhi.engine.runtime import AppRuntime
+from siddhi.engine.app_runtime import AppRuntime
 from siddhi.language.parser import parse
 from siddhi.testing import record_batch
 

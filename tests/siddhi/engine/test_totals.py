@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from siddhi.engine.aggregators.moves import (
+from siddhi.engine.jit.arrays import Int64Array
+from siddhi.engine.jit.bits import address_of
+from siddhi.engine.operators.aggregates.moves import (
     ADD,
     AVERAGE,
     CLEAR,
@@ -16,9 +18,7 @@ from siddhi.engine.aggregators.moves import (
     SUM,
     WRITE,
 )
-from siddhi.engine.aggregators.totals import follow_totals
-from siddhi.engine.arrays import Int64Array
-from siddhi.engine.bits import address_of
+from siddhi.engine.operators.aggregates.totals import follow_totals
 
 NOWHERE = 8
 """An address at which nothing lies: to read there ends the process."""

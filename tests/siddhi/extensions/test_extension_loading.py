@@ -117,11 +117,11 @@ def test_without_the_entry_point_the_names_are_unknown(install: Install) -> None
 def test_every_declaration_of_a_pack_has_an_implementation_and_none_is_undeclared() -> None:
     builtins.load_implementations()
     families = {
-        Kind.FUNCTION: importlib.import_module("siddhi.engine.expressions.compiler").FUNCTIONS,
-        Kind.AGGREGATOR: importlib.import_module("siddhi.engine.expressions.aggregation").AGGREGATORS,
-        Kind.WINDOW: importlib.import_module("siddhi.engine.windows.window").WINDOWS,
+        Kind.FUNCTION: importlib.import_module("siddhi.engine.operators.expressions.compiler").FUNCTIONS,
+        Kind.AGGREGATOR: importlib.import_module("siddhi.engine.operators.expressions.aggregation").AGGREGATORS,
+        Kind.WINDOW: importlib.import_module("siddhi.engine.operators.windows.base.window").WINDOWS,
         Kind.STREAM_FUNCTION: importlib.import_module(
-            "siddhi.engine.stream_functions.stream_function"
+            "siddhi.engine.operators.stream_functions.stream_function"
         ).STREAM_FUNCTIONS,
     }
     declared = {declaration.key for pack in PACKS for declaration in pack.declarations}

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from siddhi.analysis.analyser import analyse
-from siddhi.engine.runtime import AppRuntime
+from siddhi.engine.app_runtime import AppRuntime
 from siddhi.extensions import rows as rows_module
 from siddhi.language.parser import parse
 

@@ -45,7 +45,7 @@ def test_tasks_have_their_time_to_start_from_when_spark_has_their_job_however_lo
 @pytest.mark.cluster
 def test_a_driver_does_not_load_the_engine() -> None:
     """More than half of what its Python takes to start, and of its memory, would be what only executors need."""
-    names = ("numba", "siddhi.engine.runtime")
+    names = ("numba", "siddhi.engine.app_runtime")
     code = f"import sys, topology.spark.driver_side.driver; print([name for name in {names} if name in sys.modules])"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)  # noqa: S603 - ours
     assert found.stdout.strip() == "[]"

@@ -9,8 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from siddhi.engine.aggregation.calendar import bucket_end, bucket_starts, sizes_of
-from siddhi.engine.aggregation.period import parse_duration, time_or_none, within_bounds, within_pattern
+from siddhi.engine.operators.incremental_aggregation.calendar import bucket_end, bucket_starts, sizes_of
+from siddhi.engine.operators.incremental_aggregation.period import (
+    parse_duration,
+    time_or_none,
+    within_bounds,
+    within_pattern,
+)
 from siddhi.errors import SiddhiRuntimeError
 
 

@@ -9,7 +9,7 @@ from recorded_cases import recorded_cases
 
 from siddhi.analysis.analyser import analyse
 from siddhi.analysis.on_demand import analyse_on_demand_query
-from siddhi.engine.runtime import AppRuntime
+from siddhi.engine.app_runtime import AppRuntime
 from siddhi.errors import SiddhiAnalysisError, SiddhiRuntimeError
 from siddhi.language.parser import parse, parse_on_demand_query
 from siddhi.testing import Case, record_batch, run_case

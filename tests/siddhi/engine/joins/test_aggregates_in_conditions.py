@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from siddhi.engine.runtime import AppRuntime
+from siddhi.engine.app_runtime import AppRuntime
 from siddhi.testing import Case, restored, run_case
 
 DEFINITIONS = """@app:playback

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from siddhi.analysis.analyser import analyse
-from siddhi.engine.graph import Graph
-from siddhi.engine.runtime import AppRuntime
+from siddhi.engine.app_runtime import AppRuntime
+from siddhi.engine.streams.graph import Graph
 from siddhi.language.parser import parse
 
 APP = """@app:playback define stream S (k string, v int, ts long);

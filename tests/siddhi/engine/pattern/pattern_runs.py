@@ -13,16 +13,16 @@ import numpy as np
 import siddhi.engine.builtins  # noqa: F401 - fills the families
 from siddhi.analysis import model
 from siddhi.analysis.analyser import analyse
-from siddhi.engine.arrays import Int64Array
-from siddhi.engine.batch import EventBatch
-from siddhi.engine.column import Column
-from siddhi.engine.kinds import CURRENT
-from siddhi.engine.operator import MergedRows, MergingOperator, OperatorContext, Step
-from siddhi.engine.pattern.event_machine import EventMachineOperator
-from siddhi.engine.pattern.references import selection_references
-from siddhi.engine.pattern.state_machine import build_state_machine
-from siddhi.engine.state import decode_state, encode_state
-from siddhi.engine.strings import StringPool
+from siddhi.engine.columnar.batch import EventBatch
+from siddhi.engine.columnar.column import Column
+from siddhi.engine.columnar.kinds import CURRENT
+from siddhi.engine.columnar.state_tree import decode_state, encode_state
+from siddhi.engine.columnar.strings import StringPool
+from siddhi.engine.jit.arrays import Int64Array
+from siddhi.engine.operators.base.operator import MergedRows, MergingOperator, OperatorContext, Step
+from siddhi.engine.operators.patterns.base.references import selection_references
+from siddhi.engine.operators.patterns.build import build_state_machine
+from siddhi.engine.operators.patterns.machine.event_machine import EventMachineOperator
 from siddhi.language.parser import parse
 
 STREAMS = "".join(f"define stream {name} (k string, v int, p double);\n" for name in "ABC")

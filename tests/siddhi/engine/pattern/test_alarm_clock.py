@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from siddhi.engine.pattern.alarm_clock import AlarmClock
+from siddhi.engine.operators.patterns.machine.alarm_clock import AlarmClock
 
 
 @pytest.mark.parametrize("seed", range(5))

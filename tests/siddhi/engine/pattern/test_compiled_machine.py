@@ -15,14 +15,14 @@ import pytest
 from pattern_runs import Event, Make, PatternRun, analysed, answers, event_by_event
 from random_patterns import random_events, random_query
 
-from siddhi.engine.batch import EventBatch
-from siddhi.engine.operator import MergingOperator, OperatorContext
-from siddhi.engine.pattern.compiled.expressions import NotCompilableError
-from siddhi.engine.pattern.compiled.operator import CompiledMachineOperator
-from siddhi.engine.pattern.event_machine import EventMachineOperator
-from siddhi.engine.pattern.references import selection_references
-from siddhi.engine.pattern.state_machine import build_state_machine
-from siddhi.engine.strings import StringPool
+from siddhi.engine.columnar.batch import EventBatch
+from siddhi.engine.columnar.strings import StringPool
+from siddhi.engine.operators.base.operator import MergingOperator, OperatorContext
+from siddhi.engine.operators.patterns.base.references import selection_references
+from siddhi.engine.operators.patterns.build import build_state_machine
+from siddhi.engine.operators.patterns.compiled.expressions import NotCompilableError
+from siddhi.engine.operators.patterns.compiled.operator import CompiledMachineOperator
+from siddhi.engine.operators.patterns.machine.event_machine import EventMachineOperator
 from siddhi.errors import SiddhiError
 
 SEEDS = int(os.environ.get("COMPILED_PATTERNS", "60"))

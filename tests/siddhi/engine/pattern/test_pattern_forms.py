@@ -7,11 +7,11 @@ import itertools
 import pytest
 from pattern_runs import Event, PatternRun, analysed, answers, event_by_event
 
-from siddhi.engine.operator import OperatorContext
-from siddhi.engine.pattern.chain_plan import ChainPlan, plan_chain
-from siddhi.engine.pattern.compiled.operator import CompiledMachineOperator
-from siddhi.engine.planner.choices import NotApplicable
-from siddhi.engine.strings import StringPool
+from siddhi.engine.columnar.strings import StringPool
+from siddhi.engine.operators.base.choices import NotApplicable
+from siddhi.engine.operators.base.operator import OperatorContext
+from siddhi.engine.operators.patterns.chain.plan import ChainPlan, plan_chain
+from siddhi.engine.operators.patterns.compiled.operator import CompiledMachineOperator
 
 CONDITIONS = (
     "k == e1.k",

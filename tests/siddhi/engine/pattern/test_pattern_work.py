@@ -12,10 +12,10 @@ import pytest
 from pattern_runs import Event, PatternRun
 
 from siddhi.analysis.analyser import analyse
-from siddhi.engine.pattern.event_machine import EventMachineOperator
-from siddhi.engine.pattern.horizon import Horizon, is_expired
-from siddhi.engine.pattern.partial import Partial, PatternEvent
-from siddhi.engine.runtime import AppRuntime
+from siddhi.engine.app_runtime import AppRuntime
+from siddhi.engine.operators.patterns.base.partial import Partial, PatternEvent
+from siddhi.engine.operators.patterns.machine.event_machine import EventMachineOperator
+from siddhi.engine.operators.patterns.machine.horizon import Horizon, is_expired
 from siddhi.language.parser import parse
 
 

@@ -17,14 +17,14 @@ from per_event.unique_batches import (
     UniqueTimeLengthBatchWindow,
 )
 from per_event.unique_sliding import UniqueEverWindow, UniqueFirstWindow, UniqueLengthWindow, UniqueTimeWindow
-from siddhi.engine.windows.cutting import CuttingWindow, TimedCuttingWindow
-from siddhi.engine.windows.external_time import ExternalTimeWindow
-from siddhi.engine.windows.external_time_batch import ExternalTimeCutter
-from siddhi.engine.windows.length import LengthWindow
-from siddhi.engine.windows.length_batch import LengthCutter, UncutLengthBatchWindow, length_and_streaming
-from siddhi.engine.windows.time import TimeWindow
-from siddhi.engine.windows.time_batch import StreamingTimeBatchWindow, TimeCutter
-from siddhi.engine.windows.window import Window, WindowContext, WindowFactory
+from siddhi.engine.operators.windows.base.cutting import CuttingWindow, TimedCuttingWindow
+from siddhi.engine.operators.windows.base.window import Window, WindowContext, WindowFactory
+from siddhi.engine.operators.windows.external_time import ExternalTimeWindow
+from siddhi.engine.operators.windows.external_time_batch import ExternalTimeCutter
+from siddhi.engine.operators.windows.length import LengthWindow
+from siddhi.engine.operators.windows.length_batch import LengthCutter, UncutLengthBatchWindow, length_and_streaming
+from siddhi.engine.operators.windows.time import TimeWindow
+from siddhi.engine.operators.windows.time_batch import StreamingTimeBatchWindow, TimeCutter
 
 
 def _length_batch(context: WindowContext) -> Window:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from siddhi.engine.arrays import Int64Array
-from siddhi.engine.column import Column
-from siddhi.engine.state import State
-from siddhi.engine.windows.row_window import Arrival, Emission, RowWindow
-from siddhi.engine.windows.window import WindowContext
+from siddhi.engine.columnar.column import Column
+from siddhi.engine.columnar.state_tree import State
+from siddhi.engine.jit.arrays import Int64Array
+from siddhi.engine.operators.windows.base.row_window import Arrival, Emission, RowWindow
+from siddhi.engine.operators.windows.base.window import WindowContext
 
 
 class BatchWindow(RowWindow):

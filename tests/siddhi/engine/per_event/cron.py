@@ -10,9 +10,9 @@ The events of one period pass at its end and expire at the end of the next perio
 from __future__ import annotations
 
 from siddhi.cron import parse_cron
-from siddhi.engine.state import State
-from siddhi.engine.windows.row_window import Arrival, Emission, RowWindow
-from siddhi.engine.windows.window import WindowContext
+from siddhi.engine.columnar.state_tree import State
+from siddhi.engine.operators.windows.base.row_window import Arrival, Emission, RowWindow
+from siddhi.engine.operators.windows.base.window import WindowContext
 
 
 class CronWindow(RowWindow):

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 
 from siddhi.analysis import model
-from siddhi.engine.batch import EventBatch
-from siddhi.engine.expressions.evaluation import Evaluation, Node, to_column
-from siddhi.engine.expressions.leaves import scalar_or_none
-from siddhi.engine.functions.conversion import java_text
-from siddhi.engine.java_order import hash_map_order
-from siddhi.engine.state import State
-from siddhi.engine.windows.row_window import Arrival, Emission, RowWindow
-from siddhi.engine.windows.window import WindowContext
+from siddhi.engine.columnar.batch import EventBatch
+from siddhi.engine.columnar.java_order import hash_map_order
+from siddhi.engine.columnar.state_tree import State
+from siddhi.engine.operators.expressions.evaluation import Evaluation, Node, to_column
+from siddhi.engine.operators.expressions.leaves import scalar_or_none
+from siddhi.engine.operators.functions.conversion import java_text
+from siddhi.engine.operators.windows.base.row_window import Arrival, Emission, RowWindow
+from siddhi.engine.operators.windows.base.window import WindowContext
 
 
 class _KeyedWindow(RowWindow):

@@ -10,12 +10,12 @@ from bisect import insort
 from functools import cmp_to_key
 from typing import Any
 
-from siddhi.engine.batch import EventBatch
-from siddhi.engine.expressions.evaluation import Evaluation, Node, to_column
-from siddhi.engine.expressions.leaves import scalar_or_none
-from siddhi.engine.state import State
-from siddhi.engine.windows.row_window import Arrival, Emission, RowWindow
-from siddhi.engine.windows.window import WindowContext
+from siddhi.engine.columnar.batch import EventBatch
+from siddhi.engine.columnar.state_tree import State
+from siddhi.engine.operators.expressions.evaluation import Evaluation, Node, to_column
+from siddhi.engine.operators.expressions.leaves import scalar_or_none
+from siddhi.engine.operators.windows.base.row_window import Arrival, Emission, RowWindow
+from siddhi.engine.operators.windows.base.window import WindowContext
 
 
 class SortWindow(RowWindow):

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections import OrderedDict
 from heapq import heapify, heappop, heappush
 
-from siddhi.engine.state import State
-from siddhi.engine.windows.row_window import Arrival, Emission, RowWindow
-from siddhi.engine.windows.window import WindowContext
+from siddhi.engine.columnar.state_tree import State
+from siddhi.engine.operators.windows.base.row_window import Arrival, Emission, RowWindow
+from siddhi.engine.operators.windows.base.window import WindowContext
 
 
 class TimeLengthWindow(RowWindow):

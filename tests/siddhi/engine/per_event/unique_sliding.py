@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from heapq import heappop, heappush
 
-from siddhi.engine.state import State
-from siddhi.engine.windows.row_window import Arrival, Emission
-from siddhi.engine.windows.window import WindowContext
+from siddhi.engine.columnar.state_tree import State
+from siddhi.engine.operators.windows.base.row_window import Arrival, Emission
+from siddhi.engine.operators.windows.base.window import WindowContext
 from siddhi.extensions.unique.keys import Key, WindowByKey
 
 

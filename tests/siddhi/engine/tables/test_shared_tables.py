@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from siddhi.analysis.analyser import analyse
-from siddhi.engine.runtime import AppRuntime
-from siddhi.engine.tables.writer import TableWriter
+from siddhi.engine.app_runtime import AppRuntime
+from siddhi.engine.operators.tables.writer import TableWriter
 from siddhi.language.parser import parse
 
 STREAM = "@app:playback define stream S (k string, v int, w double, n long);"

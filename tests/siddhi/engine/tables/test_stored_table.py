@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from siddhi.analysis.analyser import analyse
-from siddhi.engine.runtime import AppRuntime
-from siddhi.engine.tables.stored_table import RowChange, StoredTable
+from siddhi.engine.app_runtime import AppRuntime
+from siddhi.engine.operators.tables.stored_table import RowChange, StoredTable
 from siddhi.language.parser import parse
 
 APP = """

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from siddhi.analysis.analyser import analyse
 from siddhi.analysis.on_demand import analyse_on_demand_query
-from siddhi.engine.runtime import AppRuntime
-from siddhi.engine.tables.table import Table
+from siddhi.engine.app_runtime import AppRuntime
+from siddhi.engine.operators.tables.table import Table
 from siddhi.language.parser import parse, parse_on_demand_query
 
 Row = tuple[str | None, int | None]

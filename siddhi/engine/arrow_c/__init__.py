@@ -1,0 +1,1 @@
+"""Kernels that read and write Arrow's C data interface."""

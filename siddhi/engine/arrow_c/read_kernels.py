@@ -1,0 +1,81 @@
+"""The loop that reads a record batch which Arrow has exported by its C data interface."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from siddhi.engine.arrow_c.string_kernels import encode_strings
+from siddhi.engine.arrow_c.write_kernels import BUFFERS, CHILDREN, CODES, NULL_COUNT, NUMBERS, OFFSET, RELEASE
+from siddhi.engine.jit.kernels import kernel_part, state_kernel
+from siddhi.engine.jit.memory import byte_at, call_at, copy_bytes, offset_at, set_byte, word_at
+
+PLACE, FORM, WIDTH, NULLS, PLAN_WIDTH = range(5)
+"""What a plan says of a line: the place of its column in the batch, the form of its values (as `record_kernels` has
+them), and the bytes of one of them; the loop books there how many are null."""
+DONE = -1
+
+
+@kernel_part
+def _spread_bits(source, first, count, target):  # type: ignore[no-untyped-def]
+    """Writes `count` bits from bit `first` of `source` on as a byte each; returns how many of them are 0."""
+    zeros = 0
+    for place in range(count):
+        bit = (byte_at(source + ((first + place) >> 3)) >> ((first + place) & 7)) & 1
+        set_byte(target + place, bit)
+        zeros += bit == 0
+    return zeros
+
+
+@kernel_part
+def _clear_nulls(valid_at, count, values_at, width):  # type: ignore[no-untyped-def]
+    """Zeros in place of the nulls among `count` values of `width` bytes: what lies under a null is not of the event."""
+    for place in range(count):
+        if byte_at(valid_at + place) == 0:
+            for byte in range(width):
+                set_byte(values_at + width * place + byte, 0)
+
+
+@state_kernel
+def read_records(array_at, plan, rows, block, begin, stride, slots, starts, heap, count):  # type: ignore[no-untyped-def]
+    """Copies the columns of `plan` from the `ArrowArray` at `array_at`, which has `rows` rows, and releases that.
+
+    `block` is cut from place `begin` on into lines of `stride` numbers, at least as many as rows. Line i gets the
+    values of column i, line `len(plan) + i` a byte for each that tells whether it is not null, if there are nulls;
+    these read as 0. `slots`, `starts` and `heap` are those of a string pool that has `count` strings. Returns (`DONE`,
+    strings in the pool, nulls in all columns but strings); in place of `DONE` the bytes of a string for which the pool
+    lacks room: then the caller makes some and calls again.
+    """
+    children = np.int64(word_at(array_at + 8 * CHILDREN))
+    nulls = np.int64(0)
+    for line in range(len(plan)):
+        child = np.int64(word_at(children + 8 * plan[line, PLACE]))
+        first = np.int64(word_at(child + 8 * OFFSET)) + np.int64(word_at(array_at + 8 * OFFSET))
+        buffers = np.int64(word_at(child + 8 * BUFFERS))
+        valid_at = np.int64(word_at(buffers)) if word_at(child + 8 * NULL_COUNT) != 0 else np.int64(0)
+        values_at = np.int64(word_at(buffers + 8))
+        form, width = plan[line, FORM], plan[line, WIDTH]
+        place = begin + stride * line
+        target = np.int64(block.ctypes.data) + 8 * place
+        plan[line, NULLS] = 0
+        if form == CODES:
+            data_at = np.int64(word_at(buffers + 16))
+            data_end = data_at + np.int64(offset_at(values_at + 4 * (first + rows)))
+            codes = block[place : place + rows]
+            done, count = encode_strings(
+                values_at, data_at, data_end, valid_at, first, 0, slots, starts, heap, count, codes
+            )
+            if done < rows:
+                offset = values_at + 4 * (first + done)
+                return np.int64(offset_at(offset + 4)) - np.int64(offset_at(offset)), count, nulls
+            continue
+        if form == NUMBERS:
+            copy_bytes(target, values_at + width * first, rows * width)
+        else:
+            _spread_bits(values_at, first, rows, target)
+        if valid_at != 0:
+            told_at = target + 8 * stride * len(plan)
+            plan[line, NULLS] = _spread_bits(valid_at, first, rows, told_at)
+            _clear_nulls(told_at, rows, target, width)
+            nulls += plan[line, NULLS]
+    call_at(np.int64(word_at(array_at + 8 * RELEASE)), array_at)
+    return np.int64(DONE), count, nulls

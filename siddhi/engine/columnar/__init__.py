@@ -1,0 +1,1 @@
+"""Batches, columns, the string pool, stores of rows, and state as trees of arrays."""

@@ -1,0 +1,279 @@
+"""Rows on their way through an app: columns that are Arrow or numpy, whichever is at hand, and what the engine knows of
+each row besides."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from siddhi.engine.columnar.column import Column, mask_or_none
+from siddhi.engine.columnar.kinds import EXPIRED
+from siddhi.engine.columnar.strings import StringPool
+from siddhi.engine.jit.arrays import AnyArray, BoolArray, Int8Array, Int64Array, filled
+from siddhi.language.ast import AttributeType
+
+_CURRENT_KINDS: Int8Array = np.zeros(8_192, dtype=np.int8)
+"""The kinds of current rows, cut to size."""
+
+
+class EventBatch:
+    """`size` rows in the order in which an engine that takes one event at a time would have seen them.
+
+    `timestamps` int64 ms; `kinds` int8 (`siddhi.engine.columnar.kinds`).
+    `orders` int64, non-decreasing: the place of the row's cause in the step. What root chunk i (counted over the whole
+    step) causes has order 2i + 1, what a timer causes that fires before root chunk i has order 2i.
+    `clocks` int64 ms, non-decreasing: the app's clock when the row was made. Rows of several producers are merged by
+    (order, clock), ties by the place of the producer.
+    `chunks` int64, non-decreasing, or None: rows of one number travel as one chunk (Siddhi's aggregates give one row a
+    chunk); None means that every row is a chunk of its own. Numbers mean nothing beyond their batch.
+    `deliveries` int64, non-decreasing, or None: chunks of one number, each selected by itself, leave the query together
+    as one chunk (a join's rows for one chunk of events, the matches that one event completes); None: as they are.
+    `partitions` int64 or None: the dense id of the partition instance that each row belongs to.
+    `units` int64, non-decreasing, or None: rows of one number fail together; None: those of one chunk. `whole_units`
+    True: when one row of a unit fails, nothing of it goes out, in whatever chunks it came.
+    `only_current` True: every row is known to be current, so that nobody has to look at `kinds`.
+    `columns` by name; several inputs (joins, patterns) name theirs with
+    `siddhi.engine.operators.base.scope.slot_column`.
+
+    Batches and their arrays are never changed after they were made. What nobody asks for is not made: rows taken from
+    another batch fetch their orders, clocks and kinds from there when these are first needed.
+    """
+
+    __slots__ = (
+        "_clocks",
+        "_kinds",
+        "_orders",
+        "_origin",
+        "chunks",
+        "columns",
+        "deliveries",
+        "only_current",
+        "partitions",
+        "size",
+        "timestamps",
+        "units",
+        "whole_units",
+    )
+
+    def __init__(
+        self,
+        timestamps: Int64Array,
+        kinds: Int8Array | None,
+        orders: Int64Array | None,
+        clocks: Int64Array | None,
+        columns: Mapping[str, Column],
+        chunks: Int64Array | None = None,
+        partitions: Int64Array | None = None,
+        deliveries: Int64Array | None = None,
+        only_current: bool = False,
+        origin: tuple[EventBatch, Int64Array] | None = None,
+    ) -> None:
+        """`kinds` may be None when `only_current`; kinds, orders and clocks when `origin` is a batch and the positions
+        of the rows in it."""
+        self.size = len(timestamps)
+        self.timestamps = timestamps
+        self._kinds = kinds
+        self._orders = orders
+        self._clocks = clocks
+        self._origin = origin
+        self.columns = columns
+        self.chunks = chunks
+        self.partitions = partitions
+        self.deliveries = deliveries
+        self.only_current = only_current
+        self.units: Int64Array | None = None
+        self.whole_units = False
+
+    @property
+    def kinds(self) -> Int8Array:
+        kinds = self._kinds
+        if kinds is None:
+            kinds = self._kinds = self._current() if self.only_current else self._from_origin("kinds")
+        return kinds
+
+    @property
+    def orders(self) -> Int64Array:
+        orders = self._orders
+        if orders is None:
+            orders = self._orders = self._from_origin("orders")
+        return orders
+
+    @property
+    def clocks(self) -> Int64Array:
+        clocks = self._clocks
+        if clocks is None:
+            clocks = self._clocks = self._from_origin("clocks")
+        return clocks
+
+    def _current(self) -> Int8Array:
+        size = self.size
+        return _CURRENT_KINDS[:size] if size <= len(_CURRENT_KINDS) else np.zeros(size, dtype=np.int8)
+
+    def _from_origin(self, name: str) -> AnyArray:
+        if self._origin is None:
+            raise AssertionError(f"a batch was made without {name}")
+        batch, positions = self._origin
+        taken: AnyArray = getattr(batch, name)[positions]
+        return taken
+
+    def take(self, positions: Int64Array, names: Iterable[str] | None = None) -> EventBatch:
+        """The rows at `positions` (ascending, so that orders stay in order), with the columns `names` or all."""
+        columns = self.columns
+        taken = EventBatch(
+            self.timestamps[positions],
+            None,
+            None,
+            None,
+            {name: columns[name].take(positions) for name in (columns if names is None else names)},
+            None if self.chunks is None else self.chunks[positions],
+            None if self.partitions is None else self.partitions[positions],
+            None if self.deliveries is None else self.deliveries[positions],
+            only_current=self.only_current,
+            origin=(self, positions),
+        )
+        if self.units is not None:
+            taken.units, taken.whole_units = self.units[positions], self.whole_units
+        return taken
+
+    def slice(self, start: int, stop: int) -> EventBatch:
+        """The rows from `start` up to `stop`."""
+        return self.take(np.arange(start, stop))
+
+    def with_columns(self, columns: Mapping[str, Column]) -> EventBatch:
+        """The same rows with other columns."""
+        copy = EventBatch(
+            self.timestamps,
+            self._kinds,
+            self._orders,
+            self._clocks,
+            columns,
+            self.chunks,
+            self.partitions,
+            self.deliveries,
+            self.only_current,
+            self._origin,
+        )
+        copy.units, copy.whole_units = self.units, self.whole_units
+        return copy
+
+    def with_kinds(self, kinds: Int8Array) -> EventBatch:
+        """The same rows with other kinds."""
+        copy = self.with_columns(self.columns)
+        copy._kinds = kinds
+        copy.only_current = False
+        return copy
+
+    def with_timestamps(self, timestamps: Int64Array) -> EventBatch:
+        """The same rows with other timestamps."""
+        copy = self.with_columns(self.columns)
+        copy.timestamps = timestamps
+        return copy
+
+    def with_chunks(self, chunks: Int64Array | None, deliveries: Int64Array | None = None) -> EventBatch:
+        """The same rows in other chunks and deliveries."""
+        copy = self.with_columns(self.columns)
+        copy.chunks = chunks
+        copy.deliveries = deliveries
+        return copy
+
+    def with_units(self, units: Int64Array | None, *, whole: bool = False) -> EventBatch:
+        """The same rows, of which those of one unit fail together."""
+        copy = self.with_columns(self.columns)
+        copy.units, copy.whole_units = units, whole
+        return copy
+
+    def with_partitions(self, partitions: Int64Array | None) -> EventBatch:
+        """The same rows in other partition instances."""
+        copy = self.with_columns(self.columns)
+        copy.partitions = partitions
+        return copy
+
+    def with_orders(self, orders: Int64Array) -> EventBatch:
+        """The same rows with other orders."""
+        copy = self.with_columns(self.columns)
+        copy._orders = orders
+        return copy
+
+    def at_order(self, order: int) -> EventBatch:
+        """The same rows, all of the order `order`."""
+        copy = self.with_columns(self.columns)
+        copy._orders = filled(self.size, order)
+        return copy
+
+    def event_rows(self) -> BoolArray | None:
+        """Where rows are events, current or expired, and no marks; None when all are."""
+        return None if self.only_current else mask_or_none(self.kinds <= EXPIRED)
+
+    def chunk_ids(self) -> Int64Array:
+        """`chunks`, with the row numbers in place of None."""
+        return np.arange(self.size) if self.chunks is None else self.chunks
+
+    @staticmethod
+    def concat(batches: Sequence[EventBatch]) -> EventBatch:
+        """The rows of `batches` (at least one, all with the same columns) one after the other, chunks kept apart."""
+        if len(batches) == 1:
+            return batches[0]
+        chunks = None
+        if any(batch.chunks is not None for batch in batches):
+            chunks = _apart([batch.chunk_ids() for batch in batches])
+        deliveries = None
+        if any(batch.deliveries is not None for batch in batches):
+            deliveries = _apart(
+                [batch.chunk_ids() if batch.deliveries is None else batch.deliveries for batch in batches]
+            )
+        partitions = None
+        if all(batch.partitions is not None for batch in batches):
+            partitions = np.concatenate([batch.partitions for batch in batches if batch.partitions is not None])
+        whole = EventBatch(
+            np.concatenate([batch.timestamps for batch in batches]),
+            np.concatenate([batch.kinds for batch in batches]),
+            np.concatenate([batch.orders for batch in batches]),
+            np.concatenate([batch.clocks for batch in batches]),
+            {name: Column.concat([batch.columns[name] for batch in batches]) for name in batches[0].columns},
+            chunks,
+            partitions,
+            deliveries,
+            only_current=all(batch.only_current for batch in batches),
+        )
+        if any(batch.units is not None for batch in batches):
+            whole.whole_units = any(batch.whole_units for batch in batches)
+            whole.units = _apart([batch.chunk_ids() if batch.units is None else batch.units for batch in batches])
+        return whole
+
+
+def _apart(numbers: Sequence[Int64Array]) -> Int64Array:
+    """Lines of non-decreasing numbers one after the other, those of later lines above those of earlier ones."""
+    parts, above = [], 0
+    for line in numbers:
+        if len(line):
+            parts.append(line - int(line[0]) + above)
+            above += int(line[-1]) - int(line[0]) + 1
+    return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
+
+
+def empty_batch(attributes: tuple[tuple[str, AttributeType], ...], pool: StringPool) -> EventBatch:
+    """A batch of no rows with the columns `attributes`."""
+    none = np.zeros(0, dtype=np.int64)
+    columns: Mapping[str, Column] = {name: Column.nulls(type_, pool, 0) for name, type_ in attributes}
+    return EventBatch(none, np.zeros(0, dtype=np.int8), none, none, columns)
+
+
+def renumber_chunks(chunks: Int64Array) -> Int64Array:
+    """The same chunks (equal neighbours stay together) numbered from 0 upwards without a gap."""
+    if len(chunks) == 0:
+        return chunks
+    starts = np.empty(len(chunks), dtype=np.int64)
+    starts[0] = 0
+    np.cumsum(chunks[1:] != chunks[:-1], out=starts[1:])
+    return starts
+
+
+def split_chunks(batch: EventBatch) -> list[EventBatch]:
+    """The chunks of `batch`, or what fails together where that is more, each a batch."""
+    if batch.size <= 1:
+        return [batch] if batch.size else []
+    chunks = batch.chunk_ids() if batch.units is None else batch.units
+    starts = [0, *(np.flatnonzero(chunks[1:] != chunks[:-1]) + 1).tolist(), batch.size]
+    return [batch.slice(start, stop) for start, stop in itertools.pairwise(starts)]

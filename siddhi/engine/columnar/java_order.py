@@ -1,0 +1,105 @@
+"""Java's hash codes, and the order in which a Java hash map goes through its keys, where an answer depends on them."""
+
+from __future__ import annotations
+
+import functools
+import struct
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from siddhi.engine.jit.arrays import Int64Array
+from siddhi.nesting import DEEPEST
+
+_BITS = struct.Struct(">q")
+_DOUBLE = struct.Struct(">d")
+_NAN = 0x7FF80000
+_SHORT = 64
+"""Longer texts are hashed one by one, as all would be filled up to their length."""
+
+
+def string_hash(text: str) -> int:
+    """`String.hashCode`, as an unsigned 32-bit number."""
+    value = 0
+    encoded = text.encode("utf-16-be", "surrogatepass")
+    for high, low in zip(encoded[::2], encoded[1::2], strict=True):
+        value = (31 * value + (high << 8 | low)) & 0xFFFFFFFF
+    return value
+
+
+def string_hashes(texts: Sequence[str]) -> Int64Array:
+    """`string_hash` of each of `texts`, at one go where these are short and have no characters beyond 16 bits."""
+    lengths = np.fromiter(map(len, texts), np.int64, len(texts))
+    longest = int(lengths.max(initial=0))
+    if not 0 < longest <= _SHORT or max(map(max, filter(None, texts))) > "\uffff":
+        return np.fromiter(map(string_hash, texts), np.int64, len(texts))
+    characters = np.array(texts, dtype=f"U{longest}").view(np.uint32).reshape(-1, longest)
+    values: Int64Array = np.zeros(len(texts), dtype=np.int64)
+    for place in range(longest):
+        values = np.where(place < lengths, (31 * values + characters[:, place]) & 0xFFFFFFFF, values)
+    return values
+
+
+def object_hash(value: object, depth: int = 0) -> int:
+    """`hashCode` of what an object column holds, as an unsigned 32-bit number; of what nests too deeply any."""
+    if isinstance(value, bool):
+        return 1231 if value else 1237
+    if isinstance(value, str):
+        return string_hash(value)
+    if isinstance(value, int):
+        small = -(1 << 31) <= value < 1 << 31
+        return value & 0xFFFFFFFF if small else _folded(value)
+    if isinstance(value, float):
+        return _NAN if value != value else _folded(_BITS.unpack(_DOUBLE.pack(value))[0])  # noqa: PLR0124 - true for NaN
+    if depth > DEEPEST:
+        return 0
+    if isinstance(value, list | tuple):
+        return functools.reduce(lambda code, item: 31 * code + object_hash(item, depth + 1) & 0xFFFFFFFF, value, 1)
+    if isinstance(value, set | frozenset):
+        return sum(object_hash(item, depth + 1) for item in value) & 0xFFFFFFFF
+    if isinstance(value, dict):
+        pairs = (object_hash(key) ^ object_hash(item, depth + 1) for key, item in value.items())
+        return sum(pairs) & 0xFFFFFFFF
+    return 0
+
+
+def _folded(bits: int) -> int:
+    return (bits ^ bits >> 32) & 0xFFFFFFFF
+
+
+def hash_ranks(hashes: Sequence[int]) -> list[int]:
+    """The ranks of these hash codes, told apart by their difference in 32 bits, as Siddhi does."""
+
+    def difference(one: int, other: int) -> int:
+        return (one - other + (1 << 31) & 0xFFFFFFFF) - (1 << 31)
+
+    ranks = {code: rank for rank, code in enumerate(sorted(set(hashes), key=functools.cmp_to_key(difference)))}
+    return [ranks[code] for code in hashes]
+
+
+def hash_map_order(keys: Iterable[str], among: int | None = None) -> list[str]:
+    """`keys`, given in order of insertion, as a `HashMap` of them is walked: by bucket, inside one by insertion.
+
+    `among`: how many keys the map has when `keys` are but some of them.
+    """
+    listed = list(keys)
+    return [listed[place] for place in hash_order([string_hash(key) for key in listed], among)]
+
+
+def hash_places(hashes: Int64Array, among: int) -> Int64Array:
+    """The buckets of keys with these hash codes in a `HashMap` of `among` keys."""
+    size = 16
+    while among > size * 3 // 4:
+        size *= 2
+    places: Int64Array = (hashes ^ hashes >> 16) & (size - 1)
+    return places
+
+
+def hash_order(hashes: Sequence[int], among: int | None = None) -> list[int]:
+    """The places of keys with these hash codes, in the order of `hash_map_order`."""
+    count = len(hashes) if among is None else among
+    size = 16
+    while count > size * 3 // 4:
+        size *= 2
+    buckets = [(value ^ value >> 16) & (size - 1) for value in hashes]
+    return sorted(range(len(hashes)), key=buckets.__getitem__)

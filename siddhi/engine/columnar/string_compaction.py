@@ -1,0 +1,84 @@
+"""Compaction of an app's string pool: strings that no operator holds any more are forgotten, and all codes change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from siddhi.engine.columnar.state_size import StateSize
+from siddhi.engine.columnar.state_tree import CodeChange
+from siddhi.engine.columnar.strings import NULL_CODE, StringPool
+from siddhi.engine.jit.arrays import BoolArray, Int64Array
+from siddhi.engine.jit.kernels import grown
+
+LEAST_NEW_STRINGS = 65_536
+LEAST_NEW_BYTES = 16 * 1_048_576
+"""Fewer new strings, or fewer bytes of them, are not worth a compaction."""
+_BYTES_PER_STRING = 64
+"""A compaction takes all state into its hands; one new string pays for so many bytes of it."""
+
+
+class HoldsCodes(Protocol):
+    """An operator, or whatever else has string codes in its state."""
+
+    def live_codes(self) -> Iterator[Int64Array]:
+        """All codes that are held, repeated or not."""
+
+    def recode(self, change: CodeChange) -> None:
+        """Every code that is held becomes what `change` makes of it."""
+
+    def state_size(self) -> StateSize:
+        """How much is held."""
+
+
+class StringCompaction:
+    """Keeps the pool from growing beyond twice the strings in use, `LEAST_NEW_STRINGS`, and one for each
+    `_BYTES_PER_STRING` of state more; and likewise beyond twice their bytes, `LEAST_NEW_BYTES`, and those of the state.
+
+    Between two compactions there come as many new strings, or bytes, as there were in use after the first, so that an
+    event costs the same however long the app runs.
+    """
+
+    def __init__(
+        self,
+        pool: StringPool,
+        holders: Sequence[HoldsCodes],
+        shared: Callable[[], Sequence[HoldsCodes]] = lambda: (),
+    ) -> None:
+        """`shared` are further holders, which come and go."""
+        self._pool = pool
+        self._always = holders
+        self._shared = shared
+        self._due_at = LEAST_NEW_STRINGS
+        self._due_at_bytes = LEAST_NEW_BYTES
+        self._looked_at = 0
+
+    def run_if_due(self) -> None:
+        """Compacts the pool if enough strings have come; must be called between two steps."""
+        strings = len(self._pool)
+        if strings == self._looked_at:  # as it mostly is
+            return
+        self._looked_at = strings
+        if strings >= self._due_at or self._pool.text_bytes >= self._due_at_bytes:
+            self.run(goes_on=True)
+
+    def run(self, *, goes_on: bool = False) -> None:
+        """The pool has only strings that are in use. `goes_on` says that new ones come as before: it keeps the room
+        for those until the next compaction."""
+        live: BoolArray = np.zeros(len(self._pool) + 1, dtype=np.bool_)
+        holders = [*self._always, *self._shared()]
+        for holder in holders:
+            for codes in holder.live_codes():
+                live = grown(live, len(self._pool) + 1)  # columns that nobody has read yet get their codes only now
+                live[np.maximum(codes, NULL_CODE)] = True
+        in_use = np.flatnonzero(live[: len(self._pool)])
+        state_bytes = sum(holder.state_size().bytes for holder in holders)
+        to_come = max(len(in_use), LEAST_NEW_STRINGS, state_bytes // _BYTES_PER_STRING)
+        new_codes = self._pool.compact(in_use, to_come if goes_on else 0)
+        for holder in holders:
+            holder.recode(lambda codes: new_codes[np.maximum(codes, NULL_CODE)])
+        used_bytes = self._pool.text_bytes
+        self._due_at = len(in_use) + to_come
+        self._due_at_bytes = used_bytes + max(used_bytes, LEAST_NEW_BYTES, state_bytes)

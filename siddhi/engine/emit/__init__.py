@@ -1,0 +1,1 @@
+"""From batches of columns to record batches."""

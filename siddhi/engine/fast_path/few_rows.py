@@ -1,0 +1,166 @@
+"""The few rows of a batch in lines that serve again for the next one, and rows that leave from where they lie.
+
+    records ──exported──▶ ArrowArray ──read_records──▶ lines: times │ codes │ prices │ …   always in the same places
+                                                         ╎
+                                                       the loops of a query
+                                                         ╎
+    records ◀─imported─── ArrowArray ◀──write_records── plan: where the columns of the results lie
+
+Nothing is made anew for a batch but the one that leaves: where a single event comes, every array that numpy has to make
+takes longer than what is done to its value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from siddhi.engine.arrow_c.copy_kernel import COLUMN, REFUSED, passing_records
+from siddhi.engine.arrow_c.read_kernels import FORM as READ_FORM
+from siddhi.engine.arrow_c.read_kernels import PLACE, PLAN_WIDTH
+from siddhi.engine.arrow_c.read_kernels import WIDTH as READ_WIDTH
+from siddhi.engine.arrow_c.write_kernels import (
+    ARROW_ARRAY_FIELDS,
+    BITS,
+    CODES,
+    FLAGS,
+    FORM,
+    NUMBERS,
+    PLAN_FIELDS,
+    POSITIONS,
+    RELEASE_AT,
+    VALID,
+    VALID_BIT,
+    VALUES,
+    WIDTH,
+    ZEROS,
+    write_records,
+)
+from siddhi.engine.columnar.column import DTYPES
+from siddhi.engine.columnar.strings import StringPool
+from siddhi.engine.emit.outlet import record_schema
+from siddhi.engine.ingest.inlet import Layout
+from siddhi.engine.jit.arrays import INT64, AnyArray, Int64Array
+from siddhi.engine.jit.bits import address_of
+from siddhi.engine.operators.selection.plain_query import PlainTest, lines_of
+from siddhi.language.ast import AttributeType
+
+MOST_ROWS = 256
+"""So many rows have room."""
+_READ_FORMS = {AttributeType.STRING: CODES, AttributeType.BOOL: BITS}
+_WRITTEN_FORMS = {AttributeType.STRING: CODES, AttributeType.BOOL: FLAGS}
+
+
+class FewRows:
+    """The timestamps of up to `MOST_ROWS` rows that pass `tests`, and their `attributes`, none of which is an object:
+    `values` has each of them as `Column` does, and `addresses` where these lie; only the first rows are those of the
+    batch that was read."""
+
+    def __init__(
+        self, attributes: Mapping[str, AttributeType], pool: StringPool, tests: Sequence[PlainTest] = ()
+    ) -> None:
+        self._pool = pool
+        self._filter = _Filter(tests) if tests else None
+        self._latest: int | None = None
+        self._names = tuple(attributes)
+        self.strings = frozenset(name for name, type_ in attributes.items() if type_ is AttributeType.STRING)
+        lines = 1 + len(attributes)
+        memory: Int64Array = np.zeros((2 * lines, MOST_ROWS), INT64)
+        self._memory: Int64Array = memory.reshape(-1)
+        self._plan: Int64Array = np.zeros((lines, PLAN_WIDTH), INT64)
+        self._plan[0, [READ_FORM, READ_WIDTH]] = NUMBERS, INT64.itemsize
+        self.stamps: Int64Array = memory[0]
+        self.stamps_at = address_of(self._memory)
+        self.values: dict[str, AnyArray] = {}
+        self.addresses: dict[str, int] = {}
+        for line, (name, type_) in enumerate(attributes.items(), start=1):
+            self._plan[line, [READ_FORM, READ_WIDTH]] = _READ_FORMS.get(type_, NUMBERS), DTYPES[type_].itemsize
+            self.values[name] = memory[line].view(DTYPES[type_])
+            self.addresses[name] = address_of(memory[line])
+        self._array: Int64Array = np.zeros(ARROW_ARRAY_FIELDS, INT64)
+        self._array_at = address_of(self._array)
+
+    def lay_out(self, layout: Layout) -> None:
+        """Batches have their columns as `layout` says, which has timestamps and nothing to be cast."""
+        self._plan[0, PLACE] = layout.timestamp
+        self._plan[1:, PLACE] = [layout.attributes[name][1] for name in self._names]
+        if self._filter is not None:
+            self._filter.lay_out(layout)
+
+    def read(self, records: pa.RecordBatch, rows: int) -> int:
+        """The lines have the `rows` rows of `records`, if these pass; returns how many there are then, 0 when none
+        passes, and `REFUSED` when only some do or when a value that is no string is null."""
+        records._export_to_c(self._array_at)
+        if self._filter is not None:
+            count, self._latest = self._filter.passing(self._array_at, rows)
+            if count != rows:
+                return 0 if count == 0 else REFUSED
+        nulls = self._pool.read_records(self._array_at, self._plan, rows, self._memory, 0, MOST_ROWS)
+        return REFUSED if nulls else rows
+
+    def latest(self, rows: int) -> int:
+        """The greatest timestamp of the `rows` rows that came, whether they pass or not."""
+        if self._latest is not None:
+            return self._latest
+        return self.stamps.item(0) if rows == 1 else int(self.stamps[:rows].max())
+
+
+class _Filter:
+    """Looks which rows pass `tests` before any of them is read."""
+
+    def __init__(self, tests: Sequence[PlainTest]) -> None:
+        self._attributes = [test.attribute for test in tests]
+        self._tests, texts = lines_of(tests)
+        self._texts: AnyArray = np.frombuffer(texts + b"\0", dtype=np.uint8)
+        self._texts_at = address_of(self._texts)
+        self._stamps = 0
+        self._positions: Int64Array = np.empty(MOST_ROWS, INT64)
+
+    def lay_out(self, layout: Layout) -> None:
+        self._tests[:, COLUMN] = [layout.attributes[name][1] for name in self._attributes]
+        self._stamps = layout.timestamp
+
+    def passing(self, array_at: int, rows: int) -> tuple[int, int]:
+        """As `passing_records`."""
+        told: tuple[int, int] = passing_records(
+            array_at, rows, self._tests, self._texts_at, self._stamps, self._positions
+        )
+        return told
+
+
+class FewResults:
+    """Writes rows with the attributes `types`, none of which is an object, whose columns are told once for all batches:
+    where the values lie and, if not all of them leave, where it is told at which positions these do. All rows are
+    current."""
+
+    def __init__(self, types: Mapping[str, AttributeType], pool: StringPool) -> None:
+        self._pool = pool
+        self._schema = record_schema(types)
+        self._plan: Int64Array = np.zeros((2 + len(types), PLAN_FIELDS), INT64)
+        self._lines: dict[str, Int64Array] = dict(zip(types, self._plan[2:], strict=True))
+        self._plan[0, [FORM, WIDTH]] = NUMBERS, INT64.itemsize
+        self._plan[1, [FORM, WIDTH]] = ZEROS, 1
+        self._plan[:, VALID_BIT] = -1
+        for line, type_ in zip(self._plan[2:], types.values(), strict=True):
+            line[[FORM, WIDTH]] = _WRITTEN_FORMS.get(type_, NUMBERS), DTYPES[type_].itemsize
+        self._array: Int64Array = np.zeros(ARROW_ARRAY_FIELDS, INT64)
+        self._array_at = address_of(self._array)
+
+    def stamps_lie(self, address: int, positions_at: int = 0) -> None:
+        """The timestamps lie at `address`, the positions of those that leave at `positions_at`, as of other values."""
+        self._plan[0, VALUES], self._plan[0, POSITIONS] = address, positions_at
+
+    def values_lie(self, name: str, address: int, valid_at: int = 0, positions_at: int = 0) -> None:
+        """The values of `name` lie at `address`, the bytes that tell which of them are not null at `valid_at` (0: none
+        is), and the positions of those that leave at `positions_at` (0: they are the first)."""
+        line = self._lines[name]
+        line[VALUES], line[VALID], line[POSITIONS] = address, valid_at, positions_at  # one by one is four times as fast
+
+    def write(self, count: int) -> pa.RecordBatch:
+        """The first `count` rows. OverflowError when a column would have 2 GiB of text or more."""
+        starts, heap = self._pool.memory
+        if not write_records(self._plan, count, starts, heap, RELEASE_AT, self._array):
+            raise OverflowError(f"{count} results have too much text for one column, or there is no memory for them")
+        return pa.RecordBatch._import_from_c(self._array_at, self._schema)

@@ -1,0 +1,70 @@
+"""What the ways of few rows through queries that keep something have in common."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import pyarrow as pa
+
+from siddhi.engine.arrow_c.copy_kernel import REFUSED
+from siddhi.engine.fast_path.few_rows import MOST_ROWS, FewRows
+from siddhi.engine.fast_path.way import Outcome
+from siddhi.engine.ingest.inlet import Layout
+from siddhi.engine.streams.clock import AppClock
+
+
+class FewWay(ABC):
+    """A `Way` of rows that are read into `few`. Batches with nulls that are no strings go the long way, and so do those
+    of which a filter lets only some rows pass."""
+
+    most_rows = MOST_ROWS
+
+    def __init__(self, few: FewRows) -> None:
+        self.few = few
+        self.strings = few.strings
+        self._cut_at = 0
+        self._count = 0
+
+    def lay_out(self, layout: Layout) -> None:
+        """As `Way.lay_out`."""
+        self.few.lay_out(layout)
+
+    def run(self, records: pa.RecordBatch, rows: int, clock: AppClock, *, written: bool) -> Outcome | None:
+        """As `Way.run`."""
+        few = self.few
+        passed = few.read(records, rows)
+        if passed != rows:
+            return None if passed == REFUSED else (0, few.latest(rows))
+        if rows != self._cut_at:
+            self.cut(rows)
+            self._cut_at = rows
+        count = self.take_in(rows, clock)
+        if count == REFUSED:
+            return None
+        self._count = count
+        if not written or not count:
+            self.end()
+        return count, few.latest(rows)
+
+    def give(self) -> pa.RecordBatch:
+        """As `Way.give`."""
+        try:
+            return self.write(self._count)
+        finally:
+            self.end()
+
+    @abstractmethod
+    def cut(self, rows: int) -> None:
+        """From now on the first `rows` values of each line are those of a batch."""
+
+    @abstractmethod
+    def take_in(self, rows: int, clock: AppClock) -> int:
+        """The query has had the rows that were read, as many as lines were cut for; returns how many results there are.
+        `REFUSED` when they have to go the long way: then nothing has happened."""
+
+    @abstractmethod
+    def write(self, count: int) -> pa.RecordBatch:
+        """The `count` results of the rows that were taken in, at least one."""
+
+    def end(self) -> None:  # noqa: B027 - most ways leave nothing behind
+        """Nobody will ask for the results any more."""

@@ -1,0 +1,41 @@
+"""How few events find the instances of a partition that they belong to."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from siddhi.engine.fast_path.few_rows import MOST_ROWS
+from siddhi.engine.jit.arrays import INT64, Int64Array
+from siddhi.engine.operators.expressions.leaves import ColumnNode
+from siddhi.engine.operators.partitions.key_index import KeyIndex
+from siddhi.engine.operators.partitions.keys import KeyedStream
+from siddhi.engine.operators.partitions.registry import Instances
+from siddhi.language.ast import AttributeType
+
+
+class InstanceKeys:
+    """Finds the instances of rows by the code of their attribute `attribute`, for the query `listener`."""
+
+    def __init__(self, attribute: str, index: KeyIndex, instances: Instances, listener: str) -> None:
+        self.attribute = attribute
+        self._index = index
+        self._instances = instances
+        self._listener = listener
+        self._ids: Int64Array = np.zeros(MOST_ROWS, INT64)
+
+    def ids(self, codes: Int64Array) -> Int64Array | None:
+        """The instance of each row by the code of its key; None when one has no key or a new one, or when the query has
+        not been told of all instances."""
+        ids = self._ids[: len(codes)]
+        if self._instances.has_news(self._listener) or not self._index.find(codes, ids):
+            return None
+        return ids
+
+
+def instance_keys(entrance: KeyedStream, listener: str) -> InstanceKeys | None:
+    """How events that come in by `entrance` find their instances; None when that takes more than a look at the code of
+    a string."""
+    node = entrance.node
+    if not isinstance(node, ColumnNode) or node.type is not AttributeType.STRING:
+        return None
+    return InstanceKeys(node.column, entrance.index, entrance.instances, listener)

@@ -1,0 +1,83 @@
+"""The short way of events that look for their rows in a table by the code of a string."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+
+from siddhi.engine.fast_path.few_rows import FewResults, FewRows
+from siddhi.engine.fast_path.few_way import FewWay
+from siddhi.engine.jit.bits import address_of
+from siddhi.engine.operators.joins.held import HeldTable
+from siddhi.engine.operators.joins.join import JoinOperator
+from siddhi.engine.operators.joins.side import Side
+from siddhi.engine.operators.selection.plain_query import PlainTest
+from siddhi.engine.operators.tables.matching import Pairs, RowMatcher
+from siddhi.engine.streams.clock import AppClock
+from siddhi.language.ast import AttributeType
+
+
+class LookupWay(FewWay):
+    """Takes rows of `side` that pass `tests` to the table of `matcher`, which finds its rows by the codes of the
+    attribute `key`; `other` is the side of the table. The pairs leave as they are for a stream with the attributes
+    `types`."""
+
+    def __init__(
+        self,
+        matcher: RowMatcher,
+        key: str,
+        side: Side,
+        other: Side,
+        types: Mapping[str, AttributeType],
+        tests: Sequence[PlainTest],
+    ) -> None:
+        super().__init__(FewRows(side.types, side.pool, tests))
+        self._matcher = matcher
+        self._side, self._other = side, other
+        self._whole = self._keys = self.few.values[key]
+        self._pairs: Pairs | None = None
+        self._results = FewResults(types, side.pool)
+
+    def cut(self, rows: int) -> None:
+        self._keys = self._whole[:rows]
+
+    def take_in(self, rows: int, clock: AppClock) -> int:
+        pairs = self._pairs = self._matcher.by_code(self._keys)
+        return len(pairs.probes)
+
+    def write(self, count: int) -> pa.RecordBatch:
+        few, results, table, pairs = self.few, self._results, self._matcher.table, self._pairs
+        assert pairs is not None  # noqa: S101 - rows have been taken in
+        probes_at = address_of(pairs.probes)
+        results.stamps_lie(few.stamps_at, probes_at)
+        for name, attribute in self._side.selected:
+            results.values_lie(name, few.addresses[attribute], 0, probes_at)
+        found = [(name, table.column(attribute, pairs.places)) for name, attribute in self._other.selected]
+        for name, column in found:
+            valid = None if column.type is AttributeType.STRING else column.valid
+            results.values_lie(name, address_of(column.values), 0 if valid is None else address_of(valid))
+        return results.write(count)
+
+    def end(self) -> None:
+        self._pairs = None
+
+
+def lookup_way(
+    operator: JoinOperator, types: Mapping[str, AttributeType], tests: Sequence[PlainTest]
+) -> LookupWay | None:
+    """The short way of events that pass `tests` through the join `operator`, whose pairs are all that leaves; None when
+    they meet other things than the rows of a table, find these by more than the code of a string, or leave without a
+    pair, or when objects are read."""
+    if operator.steady is None or not operator.only_current:
+        return None
+    side, other = operator.steady
+    held = other.held
+    if not isinstance(held, HeldTable) or held.key is None or not side.bare or not side.triggers:
+        return None
+    given = {column for one in (side, other) for column, _ in one.selected}
+    if side.keeps_unmatched or given != types.keys():
+        return None
+    if AttributeType.OBJECT in side.types.values() or AttributeType.OBJECT in types.values():
+        return None
+    return LookupWay(held.matcher, held.key, side, other, types, tests)

@@ -1,0 +1,146 @@
+"""The short way of a window whose events leave one by one and the aggregates over it:
+`siddhi.engine.operators.fused_windows.sliding` between lines that always lie in the same places."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from siddhi.engine.arrow_c.copy_kernel import REFUSED
+from siddhi.engine.fast_path.few_rows import MOST_ROWS, FewResults, FewRows
+from siddhi.engine.fast_path.few_way import FewWay
+from siddhi.engine.fast_path.instance_keys import InstanceKeys
+from siddhi.engine.jit.arrays import BOOL, INT64, BoolArray, Int64Array
+from siddhi.engine.jit.bits import address_of
+from siddhi.engine.operators.fused_windows.fused import NO_NUMBERS
+from siddhi.engine.operators.fused_windows.group_table import BY_HASH, HOW
+from siddhi.engine.operators.fused_windows.held_rows import Line
+from siddhi.engine.operators.fused_windows.keyed import KeyedSlidingSelection
+from siddhi.engine.operators.fused_windows.sliding import SlidingSelection
+from siddhi.engine.operators.selection.plain_query import PlainTest
+from siddhi.engine.streams.clock import AppClock
+from siddhi.language.ast import AttributeType
+
+
+class SlidingWay(FewWay):
+    """Takes rows that pass `tests` through `selection`, whose outputs are attributes of the row and aggregates, to a
+    stream with the attributes `types`. `read` are the attributes that it reads, `lines` from which of them each line of
+    the rows held comes (None: from the timestamp)."""
+
+    def __init__(
+        self,
+        selection: SlidingSelection,
+        read: Mapping[str, AttributeType],
+        lines: list[tuple[int, str | None]],
+        types: Mapping[str, AttributeType],
+        tests: Sequence[PlainTest],
+    ) -> None:
+        super().__init__(FewRows(read, selection.pool, tests))
+        self._selection = selection
+        few, key = self.few, selection.code_attribute
+        self._held = [(line, few.stamps if name is None else few.values[name]) for line, name in lines]
+        self._lines: list[Line] = []
+        self._keys = few.values[key] if key else NO_NUMBERS
+        self._clocks: Int64Array = np.zeros(MOST_ROWS, INT64)
+        count = len(selection.shape.accumulations)
+        self._out: Int64Array = np.zeros((count, MOST_ROWS), INT64)
+        self._out_valid: BoolArray = np.zeros((count, MOST_ROWS), BOOL)
+        self._results = FewResults(types, selection.pool)
+        self._results.stamps_lie(few.stamps_at)
+        self._aggregates: list[tuple[str, int]] = []
+        for name, attribute, number, _ in selection.shape.outputs.direct:
+            if number < 0:
+                self._results.values_lie(name, few.addresses[attribute])
+            else:
+                self._aggregates.append((name, number))
+        self._nulls: list[bool] | None = None
+
+    def cut(self, rows: int) -> None:
+        self._lines = [(line, values[:rows], None) for line, values in self._held]
+
+    def take_in(self, rows: int, clock: AppClock) -> int:
+        selection = self._selection
+        clocks = self._clocks_of(rows, clock) if selection.clocked else NO_NUMBERS
+        selection.accumulators.begin()
+        selection.take_in(self._lines, self._keys, clocks, rows, self._out, self._out_valid, chunked=False)
+        return rows
+
+    def write(self, count: int) -> pa.RecordBatch:
+        nulls = self._selection.accumulators.nulls
+        if nulls is not self._nulls:
+            self._find_aggregates(nulls)
+        return self._results.write(count)
+
+    def _clocks_of(self, rows: int, clock: AppClock) -> Int64Array:
+        """The clock at each row."""
+        clocks = self._clocks
+        if rows == 1:
+            clocks[0] = max(min(self.few.stamps.item(0), clock.limit), clock.events)
+        else:
+            clocks[:rows] = clock.at_rows(self.few.stamps[:rows])
+        return clocks
+
+    def _find_aggregates(self, nulls: list[bool]) -> None:
+        """The results are written from where aggregates lie, of which those are told to have `nulls` that have."""
+        for name, number in self._aggregates:
+            valid_at = address_of(self._out_valid[number]) if nulls[number] else 0
+            self._results.values_lie(name, address_of(self._out[number]), valid_at)
+        self._nulls = nulls
+
+
+class KeyedSlidingWay(SlidingWay):
+    """A `SlidingWay` inside a partition whose instances `instances` finds; these are the groups. Rows that open an
+    instance, or for which there is no place, go the long way."""
+
+    def __init__(
+        self,
+        selection: KeyedSlidingSelection,
+        instances: InstanceKeys,
+        read: Mapping[str, AttributeType],
+        lines: list[tuple[int, str | None]],
+        types: Mapping[str, AttributeType],
+    ) -> None:
+        super().__init__(selection, read, lines, types, ())
+        self._keyed = selection
+        self._instances = instances
+        self._codes: Int64Array = self.few.values[instances.attribute]
+
+    def take_in(self, rows: int, clock: AppClock) -> int:
+        selection, instances = self._keyed, self._instances.ids(self._codes[:rows])
+        if instances is None or not selection.has_room_for(rows):
+            return REFUSED
+        clocks = self._clocks_of(rows, clock) if selection.clocked else NO_NUMBERS
+        selection.accumulators.begin()
+        selection.take_in_each(self._lines, instances, NO_NUMBERS, clocks, self._out, self._out_valid, chunked=False)
+        return rows
+
+
+def sliding_way(
+    selection: SlidingSelection,
+    source: Mapping[str, AttributeType],
+    types: Mapping[str, AttributeType],
+    tests: Sequence[PlainTest],
+    instances: InstanceKeys | None,
+) -> SlidingWay | None:
+    """The short way of events with the attributes `source` that pass `tests` through `selection`, in a partition by
+    `instances`; None when it computes more than aggregates, when groups are found by more than the code of a string, in
+    a partition by more than the instance, or when objects are read."""
+    outputs, lines = selection.shape.outputs, selection.nodes.attributes()
+    if outputs.computed or lines is None or selection.groups.state[HOW] == BY_HASH:
+        return None
+    if not selection.accumulators.written_as_held or types.keys() != {name for name, *_ in outputs.direct}:
+        return None
+    names = [attribute for _, attribute, number, _ in outputs.direct if number < 0]
+    names += [name for _, name in lines if name is not None]
+    names += [selection.code_attribute] if selection.code_attribute else []
+    names += [instances.attribute] if instances is not None else []
+    read = {name: source[name] for name in dict.fromkeys(names)}
+    if AttributeType.OBJECT in read.values():
+        return None
+    if isinstance(selection, KeyedSlidingSelection):
+        if instances is None or selection.shape.keys or tests:
+            return None
+        return KeyedSlidingWay(selection, instances, read, lines, types)
+    return SlidingWay(selection, read, lines, types, tests)

@@ -1,0 +1,52 @@
+"""The short way of events that end no batch: `siddhi.engine.operators.fused_windows.tumbling` between lines that always
+lie in the same places."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from siddhi.engine.arrow_c.copy_kernel import REFUSED
+from siddhi.engine.fast_path.few_rows import FewRows
+from siddhi.engine.fast_path.few_way import FewWay
+from siddhi.engine.operators.fused_windows.fused import NO_NUMBERS
+from siddhi.engine.operators.fused_windows.group_table import BY_HASH, HOW
+from siddhi.engine.operators.fused_windows.held_rows import Line
+from siddhi.engine.operators.fused_windows.tumbling import TumblingSelection
+from siddhi.engine.operators.selection.plain_query import PlainTest
+from siddhi.engine.streams.clock import AppClock
+from siddhi.language.ast import AttributeType
+
+
+class TumblingWay(FewWay):
+    """Takes rows that pass `tests` into the batch that is in progress in `selection`; `lines` tells from which
+    attribute each line that is read comes (None: from the timestamp). Rows that end a batch go the long way."""
+
+    def __init__(
+        self, selection: TumblingSelection, lines: Sequence[tuple[int, str | None]], tests: Sequence[PlainTest]
+    ) -> None:
+        super().__init__(FewRows(selection.columns, selection.pool, tests))
+        self._selection = selection
+        few, key = self.few, selection.code_attribute
+        self._read = [(line, few.stamps if name is None else few.values[name]) for line, name in lines]
+        self._lines: list[Line] = []
+        self._keys = few.values[key] if key else NO_NUMBERS
+
+    def cut(self, rows: int) -> None:
+        self._lines = [(line, values[:rows], None) for line, values in self._read]
+
+    def take_in(self, rows: int, clock: AppClock) -> int:
+        return 0 if self._selection.take_in(self._lines, self._keys, self.few.values, rows) else REFUSED
+
+    def write(self, count: int) -> pa.RecordBatch:
+        raise AssertionError(f"{count} results of rows that end no batch")
+
+
+def tumbling_way(selection: TumblingSelection, tests: Sequence[PlainTest]) -> TumblingWay | None:
+    """The short way of events that pass `tests` into `selection`; None when what is read is computed, when groups are
+    found by more than the code of a string, or when objects are read."""
+    lines = selection.nodes.attributes()
+    if lines is None or selection.groups.state[HOW] == BY_HASH or AttributeType.OBJECT in selection.columns.values():
+        return None
+    return TumblingWay(selection, lines, tests)

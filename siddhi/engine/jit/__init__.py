@@ -1,0 +1,1 @@
+"""Declare, compile and cache numba kernels."""

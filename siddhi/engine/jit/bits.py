@@ -1,0 +1,41 @@
+"""Numbers and the bits they are made of, inside kernels: so one loop over int64 serves whole and real numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from siddhi.engine.jit.arrays import AnyArray
+
+_py_buffer = pa.py_buffer
+
+
+def _cast(source: types.Type, target: types.Type, llvm: ir.Type) -> Any:
+    """What takes the bits of a `source` for those of a `target`."""
+
+    @intrinsic
+    def cast(typing_context, number):  # type: ignore[no-untyped-def] # noqa: ARG001 - numba calls it
+        def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def] # noqa: ARG001
+            return builder.bitcast(arguments[0], llvm)
+
+        return target(source), generate
+
+    return cast
+
+
+as_real = _cast(types.int64, types.float64, ir.DoubleType())
+"""The float64 of the bits in an int64."""
+as_bits = _cast(types.float64, types.int64, ir.IntType(64))
+"""The bits of a float64 as an int64."""
+
+
+def address_of(array: AnyArray) -> int:
+    """Where the first item of `array`, whose items lie in a row, is; who passes it on keeps the array alive meanwhile.
+
+    numpy tells the same, in a microsecond.
+    """
+    return int(_py_buffer(array).address)

@@ -1,0 +1,86 @@
+"""How compiled state loops are declared and called."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+
+from siddhi.engine.jit.arrays import AnyArray, BoolArray, Int64Array
+from siddhi.engine.jit.kernel_cache import keep_on_disk
+
+NO_MASK: BoolArray = np.zeros(0, dtype=np.bool_)
+"""Stands for None where a kernel takes a mask."""
+
+
+# A loop that allocates nothing need not count references to the arrays that it passes around, which else takes most of
+# the time. The option has no public name. Numbers are divided as numpy does, which raises nothing.
+_NO_COUNTS: dict[str, Any] = {"_nrt": False, "error_model": "numpy", "no_cfunc_wrapper": True}
+_PART: dict[str, Any] = {**_NO_COUNTS, "no_cpython_wrapper": True}
+
+
+def kernel(function: Any) -> Any:
+    """`function` compiled by numba, once per machine: the machine code is cached on disk beside the module.
+
+    A kernel takes arrays from `kernel_array`, so that one compiled version serves every plan.
+    """
+    return keep_on_disk(numba.njit(function))
+
+
+def state_kernel(function: Any) -> Any:
+    """As `kernel`, for a loop over state arrays that allocates nothing and calls `kernel_part`s.
+
+    Arrays are best handed over one by one: a tuple of them costs microseconds a call.
+    """
+    return keep_on_disk(numba.njit(**_NO_COUNTS)(function))
+
+
+def long_kernel(function: Any) -> Any:
+    """As `state_kernel`, for a loop that runs so long that other threads must run beside it; nobody changes its arrays
+    meanwhile."""
+    return keep_on_disk(numba.njit(nogil=True, **_NO_COUNTS)(function))
+
+
+def kernel_part(function: Any) -> Any:
+    """A part of state kernels that becomes part of their code where it is called."""
+    return numba.njit(forceinline=True, **_PART)(function)
+
+
+def seldom_part(function: Any) -> Any:
+    """A part of state kernels that runs seldom: it is called, as every copy costs time to compile."""
+    return numba.njit(**_PART)(function)
+
+
+def kernel_array(array: AnyArray, dtype: Any = None) -> AnyArray:
+    """`array` as kernels want it: contiguous, writable (views of Arrow memory are not) and of `dtype`."""
+    if dtype is not None and array.dtype != dtype:
+        return array.astype(dtype)
+    if array.flags.carray:  # in a row and writable, told by one look
+        return array
+    return array.copy()
+
+
+def kernel_mask(mask: BoolArray | None) -> BoolArray:
+    """`mask` with `NO_MASK` for None."""
+    if mask is None:
+        return NO_MASK
+    return mask if mask.flags.writeable else mask.copy()
+
+
+def grown(array: AnyArray, count: int, fill: object = 0) -> AnyArray:
+    """`array` itself when it has room for `count` entries, else a copy of at least twice the size, filled up with
+    `fill`."""
+    if count <= len(array):
+        return array
+    larger = np.full((max(count, 2 * len(array), 8), *array.shape[1:]), fill, dtype=array.dtype)
+    larger[: len(array)] = array
+    return larger
+
+
+def regrouped(array: AnyArray, kept: Int64Array, fill: object = 0) -> AnyArray:
+    """The entries of the groups `kept` of `array`, in that order, with nothing but `fill` behind them."""
+    source = grown(array, int(kept.max(initial=-1)) + 1, fill)
+    picked = np.full((max(len(kept), 8), *array.shape[1:]), fill, dtype=array.dtype)
+    picked[: len(kept)] = source[kept]
+    return picked

@@ -1,0 +1,1 @@
+"""Carry the state of an app over to an edited app, or to another number of instances."""

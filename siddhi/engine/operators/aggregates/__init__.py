@@ -1,0 +1,1 @@
+"""The built-in aggregate functions and their state."""

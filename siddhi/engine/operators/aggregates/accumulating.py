@@ -1,0 +1,96 @@
+"""The aggregators `sum`, `avg`, `count`, `stdDev`, `min`, `max`, `minForever`, `maxForever` and `distinctCount`.
+
+- sum: of the non-null values held, null when there are none; a value that has just come is always held
+- avg: their mean, null when there are none
+- count: how many events are held, nulls too
+- stdDev: the population standard deviation, 0 for a single value, null when nothing but nulls is held
+- min, max: the least and largest non-null value held, null when there is none; or, where extremes are forgotten, of
+  those that came since the last one left
+- minForever, maxForever: the same of all that came since the last reset, whether still held or not
+- distinctCount: how many different values are held, null being one of them
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from siddhi.analysis import model
+from siddhi.engine.columnar.kinds import CURRENT, EXPIRED
+from siddhi.engine.columnar.state_tree import State
+from siddhi.engine.jit.arrays import Int64Array
+from siddhi.engine.jit.bits import address_of
+from siddhi.engine.operators.aggregates.accumulators import Accumulators, accumulation_of, in_form
+from siddhi.engine.operators.aggregates.moves import (
+    ADD,
+    CLEAR,
+    FORM,
+    GROUP_SHIFT,
+    LINE_WIDTH,
+    MASK,
+    REMOVE,
+    ROW_SHIFT,
+    VALUES,
+    WRITE,
+)
+from siddhi.engine.operators.base.implementations import not_supported
+from siddhi.engine.operators.base.operator import OperatorContext
+from siddhi.engine.operators.expressions.aggregation import AGGREGATORS, AggregateInput, Aggregator
+from siddhi.engine.operators.expressions.evaluation import Value
+from siddhi.language.ast import AttributeType
+
+_MOVES: Int64Array = np.full(128, WRITE, dtype=np.int64)
+"""What a row of each kind does."""
+_MOVES[CURRENT] |= ADD
+_MOVES[EXPIRED] |= REMOVE
+
+
+class AccumulatingAggregator(Aggregator):
+    """One aggregate that goes up and down with each row that comes and goes."""
+
+    def __init__(self, call: model.Aggregate, context: OperatorContext) -> None:
+        accumulation = accumulation_of(call, forgets_extremes=context.forgets_extremes)
+        if accumulation is None:
+            raise not_supported(f"'{call.name}' of objects", None if call.syntax is None else call.syntax.span)
+        self.state = Accumulators([accumulation], [0])
+        self.strings = accumulation.argument is AttributeType.STRING
+        self.argued = accumulation.argument is not None
+
+    def update(self, rows: AggregateInput) -> Value:
+        size = len(rows.kinds)
+        moves = _MOVES[rows.kinds] | np.arange(size) << ROW_SHIFT | rows.groups << GROUP_SHIFT
+        if rows.fresh is not None:
+            moves[rows.fresh] |= CLEAR
+        lines = np.zeros((1, LINE_WIDTH), dtype=np.int64)
+        values = valid = None
+        if self.argued:
+            values, form = in_form(rows.values)
+            lines[0, FORM], lines[0, VALUES] = form, address_of(values)
+            if rows.valid is not None and not self.strings:
+                valid = np.ascontiguousarray(rows.valid)
+                lines[0, MASK] = address_of(valid)
+        self.state.grow_groups(rows.group_count)
+        out, out_valid = self.state.room_for(size)
+        self.state.follow(moves, size, size, lines, out, out_valid, 0)
+        ((results, known),) = self.state.values(out, out_valid, size)
+        return Value(results, known)
+
+    def distinct_values(self) -> int:
+        return self.state.distinct_values()
+
+    def keep_groups(self, kept: Int64Array) -> None:
+        self.state.keep_groups(kept)
+
+    def joined(self, states: Sequence[State], counts: Sequence[int]) -> State:
+        return self.state.joined(states, counts)
+
+    def snapshot(self) -> State:
+        return self.state.snapshot()
+
+    def restore(self, state: State) -> None:
+        self.state.restore(state)
+
+
+for _name in ("sum", "avg", "count", "stdDev", "min", "max", "minForever", "maxForever", "distinctCount"):
+    AGGREGATORS.register(_name)(AccumulatingAggregator)

@@ -1,0 +1,71 @@
+"""What rows do to the accumulators of their groups, told as moves.
+
+    moves   ──►  add row 7 to group 2 · remove row 1 from group 0 · write group 2 · …        what happens, in order
+    plan         one line an aggregate: its kind, its argument's line, where its cells begin
+    lines        one line an argument: how its values are held, and where they and their nulls lie in memory
+    cells        one line a group: the accumulators of every aggregate, side by side
+    nodes        lists of candidates for min and max, which the cells point into
+    table        how often each group holds each value, for distinctCount
+    out          line a, column k: aggregate a as it stands at the k-th write
+
+Each aggregate walks over all moves by a loop of its own, so that an app has to compile none but those that it uses.
+Arguments are held in one of three forms: narrow int32 (int, bool, string codes), wide int64 (long, string codes) and
+real float64 (float and double). Cells, nodes and results are int64; real numbers are there by their bits.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from siddhi.engine.jit.bits import as_real
+from siddhi.engine.jit.kernels import kernel_part
+from siddhi.engine.jit.memory import byte_at, offset_at, word_at
+
+ADD, REMOVE, CLEAR, WRITE = 1, 2, 4, 8
+"""What a move does, one or several: the group starts anew (always first), the row is added or removed, the group's
+aggregates are written."""
+ROW_SHIFT, GROUP_SHIFT = 4, 34
+"""A move is `group << GROUP_SHIFT | row << ROW_SHIFT | what it does`."""
+ROW_MASK = (1 << (GROUP_SHIFT - ROW_SHIFT)) - 1
+DOING_MASK = (1 << ROW_SHIFT) - 1
+
+SUM, AVERAGE, COUNT, DEVIATION, EXTREME, RECORD, DISTINCT, BEST = range(8)
+KIND, CELL, LINE, LARGEST, REAL_RESULT, PLAN_WIDTH = range(6)
+"""Columns of the plan: the aggregate's kind, its first cell, the line of its argument, whether the largest or the least
+counts, whether sums are real."""
+FORM, VALUES, MASK, LINE_WIDTH = range(4)
+"""Columns of lines: the form of the values, the addresses of the first of them and of the first of the bytes that tell
+which of them are not null (0: all)."""
+NO_ARGUMENT, NARROW, WIDE, REAL = range(4)
+CELLS = {SUM: 2, AVERAGE: 2, COUNT: 1, DEVIATION: 4, EXTREME: 2, RECORD: 2, DISTINCT: 2, BEST: 2}
+"""How many cells each kind has; cells of a group that never held anything are 0."""
+
+FREE_NODE, NODES_LEFT, ENTRIES, POOL_SIZE = 0, 1, 2, 3
+"""Lines of the pool's state: the first unused node, how many there are, entries of the table in use."""
+ITEM, NEXT, BEFORE, TIMES = 0, 1, 2, 3
+"""Columns of a node: a value, its neighbours (0: none), how many of it follow each other."""
+OWNER, EPOCH, VALUE, HOLDS = 0, 1, 2, 3
+"""Columns of an entry: group and aggregate, the group's epoch, the value, how many are held."""
+NO_OWNER = -1
+NULL_VALUE = np.iinfo(np.int64).min
+"""What stands for null among counted values, which are numbers; a null string is its code."""
+
+
+@kernel_part
+def is_null(mask, row):  # type: ignore[no-untyped-def]
+    return mask != 0 and byte_at(mask + row) == 0
+
+
+@kernel_part
+def value_at(form, values, row):  # type: ignore[no-untyped-def]
+    """The whole number, or the bits of the real one, in `row` of the values that begin at the address `values`."""
+    if form == NARROW:
+        return np.int64(offset_at(values + 4 * row))
+    return np.int64(word_at(values + 8 * row))
+
+
+@kernel_part
+def real_at(form, values, row):  # type: ignore[no-untyped-def]
+    """The value in `row` as a real number."""
+    value = value_at(form, values, row)
+    return as_real(value) if form == REAL else np.float64(value)

@@ -1,0 +1,192 @@
+"""sum, avg, count and stdDev: accumulators of which every row changes a few numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from siddhi.engine.jit.bits import as_bits, as_real
+from siddhi.engine.jit.kernels import kernel_part, state_kernel
+from siddhi.engine.jit.memory import set_byte, set_word, word_at
+from siddhi.engine.operators.aggregates.moves import (
+    ADD,
+    AVERAGE,
+    CELL,
+    CLEAR,
+    DOING_MASK,
+    FORM,
+    GROUP_SHIFT,
+    KIND,
+    LINE,
+    MASK,
+    REAL,
+    REAL_RESULT,
+    REMOVE,
+    ROW_MASK,
+    ROW_SHIFT,
+    VALUES,
+    WIDE,
+    WRITE,
+    is_null,
+    real_at,
+    value_at,
+)
+
+
+@kernel_part
+def _add_all(moves, place, count, cells_at, width, values, real):  # type: ignore[no-untyped-def]
+    """Follows the moves from `place` up to the first that does more than add a row, whose value is the float64 or int64
+    at the address `values`; returns its place, or `count`.
+
+    A loop of its own: of windows that let out batches nearly all moves are such ones.
+    """
+    while place < count and moves[place] & DOING_MASK == ADD:
+        move = moves[place]
+        total_at = cells_at + width * (move >> GROUP_SHIFT)
+        total = np.int64(word_at(total_at))
+        value = np.int64(word_at(values + 8 * ((move >> ROW_SHIFT) & ROW_MASK)))
+        set_word(total_at, as_bits(as_real(total) + as_real(value)) if real else total + value)
+        set_word(total_at + 8, np.int64(word_at(total_at + 8)) + 1)
+        place += 1
+    return place
+
+
+@kernel_part
+def _slide_all(moves, place, count, cells_at, width, values, real, mean, out_at, valid_at):  # type: ignore[no-untyped-def]
+    """Follows the moves from `place` on as long as each removes a row or adds one and writes its group, at these
+    addresses; returns the place of the first that does not, or `count`, and how many were written.
+
+    A loop of its own: of windows that slide nearly all moves are such ones.
+    """
+    written = np.int64(0)
+    while place < count:
+        move = moves[place]
+        doing = move & DOING_MASK
+        removes = doing == REMOVE
+        if not removes and doing != ADD | WRITE:
+            break  # what only writes may come when no values are there any more
+        total_at = cells_at + width * (move >> GROUP_SHIFT)
+        value = np.int64(word_at(values + 8 * ((move >> ROW_SHIFT) & ROW_MASK)))
+        total, size = np.int64(word_at(total_at)), np.int64(word_at(total_at + 8))
+        if removes:
+            set_word(total_at, as_bits(as_real(total) - as_real(value)) if real else total - value)
+            set_word(total_at + 8, size - 1)
+            place += 1
+            continue  # measured: with an end that both kinds share it takes twice as long
+        if size == -1:
+            break  # of windows that count more rows gone than come
+        total = as_bits(as_real(total) + as_real(value)) if real else total + value
+        set_word(total_at, total)
+        set_word(total_at + 8, size + 1)
+        set_word(out_at + 8 * written, as_bits(as_real(total) / (size + 1)) if mean else total)
+        set_byte(valid_at + written, 1)
+        written += 1
+        place += 1
+    return place, written
+
+
+@state_kernel
+def follow_totals(moves, count, plan, number, lines, cells, out, out_valid, written):  # type: ignore[no-untyped-def]
+    """Sums, which wrap as Java's when they are whole, and averages; returns whether a null was written.
+
+    Totals go up and down by each value, nothing is summed anew. A value that has just come is always held.
+    """
+    cell, real, line = plan[number, CELL], plan[number, REAL_RESULT] != 0, plan[number, LINE]
+    mean = plan[number, KIND] == AVERAGE
+    form, values, mask = lines[line, FORM], lines[line, VALUES], lines[line, MASK]
+    cells_at, width = np.int64(cells.ctypes.data) + 8 * cell, 8 * cells.shape[1]  # an index costs more each time
+    out_at, valid_at = np.int64(out.ctypes.data) + 8 * number * out.shape[1], np.int64(out_valid.ctypes.data)
+    valid_at += number * out.shape[1]
+    plain = mask == 0 and form == (REAL if real else WIDE)
+    place = np.int64(0)
+    nulls = False
+    while place < count:
+        if plain:
+            place = _add_all(moves, place, count, cells_at, width, values, real)
+            at, flags_at = out_at + 8 * written, valid_at + written
+            place, more = _slide_all(moves, place, count, cells_at, width, values, real, mean, at, flags_at)
+            written += more
+            if place == count:
+                break
+        move = moves[place]
+        total_at, row = cells_at + width * (move >> GROUP_SHIFT), (move >> ROW_SHIFT) & ROW_MASK
+        size_at = total_at + 8
+        if move & CLEAR:
+            set_word(total_at, 0)
+            set_word(size_at, 0)
+        if move & (ADD | REMOVE) and not is_null(mask, row):
+            sign = 1 if move & ADD else -1
+            total = np.int64(word_at(total_at))
+            if real:
+                set_word(total_at, as_bits(as_real(total) + sign * real_at(form, values, row)))
+            else:
+                set_word(total_at, total + sign * value_at(form, values, row))
+            set_word(size_at, np.int64(word_at(size_at)) + sign)
+        if move & WRITE:
+            total, size = np.int64(word_at(total_at)), np.int64(word_at(size_at))
+            held = size != 0 or (move & ADD != 0 and not mean and not is_null(mask, row))
+            out[number, written] = as_bits(as_real(total) / size) if mean else total
+            out_valid[number, written] = held
+            nulls |= not held
+            written += 1
+        place += 1
+    return nulls
+
+
+@state_kernel
+def follow_counts(moves, count, plan, number, lines, cells, out, out_valid, written):  # type: ignore[no-untyped-def] # noqa: ARG001 - as all others
+    """How many rows are held, nulls too; returns False, as no null is written."""
+    cell = plan[number, CELL]
+    for place in range(count):
+        move = moves[place]
+        group = move >> GROUP_SHIFT
+        if move & CLEAR:
+            cells[group, cell] = 0
+        if move & ADD:
+            cells[group, cell] += 1
+        elif move & REMOVE:
+            cells[group, cell] -= 1
+        if move & WRITE:
+            out[number, written] = cells[group, cell]
+            out_valid[number, written] = True
+            written += 1
+    return False
+
+
+@state_kernel
+def follow_deviations(moves, count, plan, number, lines, cells, out, out_valid, written):  # type: ignore[no-untyped-def]
+    """Welford's running update of (sum, mean, squared distances) with its inverse for leaving values; the fourth cell
+    counts. Returns whether a null was written."""
+    cell, line = plan[number, CELL], plan[number, LINE]
+    form, values, mask = lines[line, FORM], lines[line, VALUES], lines[line, MASK]
+    nulls = False
+    for place in range(count):
+        move = moves[place]
+        group, row = move >> GROUP_SHIFT, (move >> ROW_SHIFT) & ROW_MASK
+        if move & CLEAR:
+            for part in range(4):
+                cells[group, cell + part] = 0
+        if move & (ADD | REMOVE) and not is_null(mask, row):
+            value = real_at(form, values, row)
+            sign = 1 if move & ADD else -1
+            size = cells[group, cell + 3] + sign
+            cells[group, cell + 3] = size
+            if size == 0 or (size == 1 and sign > 0):
+                first = as_bits(value) if size else np.int64(0)
+                cells[group, cell] = first
+                cells[group, cell + 1] = first
+                cells[group, cell + 2] = 0
+            else:
+                old = as_real(cells[group, cell + 1])
+                total = as_real(cells[group, cell]) + sign * value
+                mean = total / size
+                spread = as_real(cells[group, cell + 2]) + sign * ((value - old) * (value - mean))
+                cells[group, cell] = as_bits(total)
+                cells[group, cell + 1] = as_bits(mean)
+                cells[group, cell + 2] = as_bits(spread)
+        if move & WRITE:
+            size = cells[group, cell + 3]
+            out[number, written] = as_bits(np.sqrt(as_real(cells[group, cell + 2]) / size)) if size > 1 else np.int64(0)
+            out_valid[number, written] = size != 0
+            nulls |= size == 0
+            written += 1
+    return nulls

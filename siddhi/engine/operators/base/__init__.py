@@ -1,0 +1,1 @@
+"""The contract of operators, and what all of them use."""

@@ -1,0 +1,377 @@
+"""The contract of everything that has rows coming in and rows going out.
+
+A *step* is what the runtime handles at once: root chunks (events from outside, one row each unless sent as a chunk) in
+a common order, over one or several streams, or a mere move of the clock. Operators see the rows of a step in order
+and, between them, fire the timers that fall due:
+
+    root chunk          0            1                 2
+    clock             1000         1400              2600
+    order        0 │    1    │ 2 │    3    │    4    │    5
+                 timers      timers       timers
+                 ≤ 1000      ≤ 1400       ≤ 2600
+
+Any cut of the same root chunks into steps gives the same output. Time is an argument: `Step.clocks`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from siddhi.engine.columnar.batch import EventBatch
+from siddhi.engine.columnar.state_size import StateSize, held_bytes
+from siddhi.engine.columnar.state_tree import CodeChange, NotByKeyError, State, codes_in, map_codes, same_state
+from siddhi.engine.columnar.strings import StringPool
+from siddhi.engine.jit.arrays import NO_POSITIONS, BoolArray, Int64Array
+from siddhi.engine.limits import MAX_PARTIAL_MATCHES
+from siddhi.engine.operators.base.choices import Choices, Execution
+
+NEVER = np.iinfo(np.int64).max
+"""A deadline that never comes."""
+
+
+@dataclass(slots=True)
+class Failures:
+    """The causes (orders) of which rows failed in an operator, and what each died of."""
+
+    orders: list[Int64Array] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
+
+    def add(self, orders: Int64Array, message: str) -> None:
+        """Books rows with `orders` as failed: their chunks are dropped here and for later readers of the stream."""
+        if len(orders):
+            self.orders.append(orders)
+            self.messages.append(message)
+
+    def reasons(self) -> tuple[Int64Array, list[str]]:
+        """Every order that failed, ascending, and what the first of its rows to fail died of."""
+        orders, first = np.unique(np.concatenate(self.orders), return_index=True)
+        sources = np.repeat(np.arange(len(self.orders)), [len(part) for part in self.orders])
+        return orders, [self.messages[source] for source in sources[first].tolist()]
+
+
+class Step:
+    """What operators may know of the step that runs.
+
+    `clocks` int64, at least one, non-decreasing: the app's clock at each root chunk (a mere move of the clock counts
+    as one root chunk without rows). No timer shows a clock below `floor`: the clock before the step, or, when the root
+    is a chunk of several events, the clock to which these move it in one jump. What timers tell has no time before
+    `shown`, the latest clock before the step, which is later than `floor` when events of a backlog are worked off at
+    their own time. `opened` are the ids of partition instances that came into being in this step, with the order and
+    clock of the row that opened each. `arrivals` are the even orders, and maybe odd ones, of rows that came in,
+    ascending, where no timer of the node has these too; `units` are orders of several chunks of which none goes out
+    when one fails.
+    """
+
+    __slots__ = (
+        "_failures",
+        "_places",
+        "_whole",
+        "arrivals",
+        "clocks",
+        "floor",
+        "opened",
+        "opened_clocks",
+        "opened_orders",
+        "shown",
+        "units",
+    )
+
+    def __init__(self, clocks: Int64Array, floor: int = 0, shown: int = 0) -> None:
+        self.clocks = clocks
+        self.floor = floor
+        self.shown = shown
+        self.opened = self.opened_orders = self.opened_clocks = self.arrivals = self.units = NO_POSITIONS
+        self._failures: Failures | None = None
+        self._places: tuple[Int64Array, Int64Array] | None = None
+        self._whole: Step | None = None
+
+    @property
+    def failures(self) -> Failures:
+        """Where failed rows are booked; most steps have none and never make it."""
+        if self._failures is None:
+            self._failures = Failures()
+        return self._failures
+
+    @property
+    def has_failures(self) -> bool:
+        """True when rows may have been booked as failed since this was last asked for."""
+        return self._failures is not None
+
+    @property
+    def failure_count(self) -> int:
+        """How many times rows have been booked as failed since they were last taken."""
+        return 0 if self._failures is None else len(self._failures.orders)
+
+    def taken_failures(self) -> Failures | None:
+        """What has been booked since this was last asked, None when that is nothing."""
+        failures, self._failures = self._failures, None
+        return failures if failures is not None and failures.orders else None
+
+    def arrived(self, orders: Int64Array) -> BoolArray:
+        """Which of `orders` are those of rows that came in, and of nothing else."""
+        arrived: BoolArray = orders & 1 == 1
+        return arrived | np.isin(orders, self.arrivals) if len(self.arrivals) else arrived
+
+    def without_failed(self, out: EventBatch) -> EventBatch:
+        """What is left of `out`: of `units` in which something failed, nothing."""
+        failures = self._failures
+        if failures is None or not failures.orders or not out.size or not len(self.units):
+            return out
+        kept = ~np.isin(out.orders, np.intersect1d(np.concatenate(failures.orders), self.units))
+        return out if kept.all() else out.take(np.flatnonzero(kept))
+
+    # ---- rows told apart
+
+    @property
+    def whole(self) -> Step:
+        """The step of all nodes, of which this may be how one of them sees it."""
+        return self if self._whole is None else self._whole
+
+    def apart(self, clocks: Int64Array, arrivals: Int64Array, bases: Int64Array, events: Int64Array) -> Step:
+        """The same step with a root for each of its units. Root i of this one has become those from `bases[i]` on, of
+        which those from `events[i]` on stand for its events; see `siddhi.engine.scheduling.apart`."""
+        step = Step(clocks, self.floor, self.shown)
+        step.arrivals, step._places, step._whole = arrivals, (bases, events), self.whole
+        return step
+
+    def told_apart(self, orders: Int64Array) -> Int64Array:
+        """The first order that each of `orders` of the whole step has here."""
+        if self._places is None:
+            return orders
+        bases, events = self._places
+        roots = orders // 2
+        return np.where(orders & 1, 2 * events[roots] + 1, 2 * bases[roots])
+
+    def of_whole(self, orders: Int64Array) -> Int64Array:
+        """The orders that `orders` of this step have in the whole one."""
+        if self._places is None:
+            return orders
+        bases, events = self._places
+        places = orders // 2
+        roots = np.searchsorted(bases, places, side="right") - 1
+        return 2 * roots + ((orders & 1) | (places > events[roots]))
+
+    def with_opened(self, instances: Int64Array, orders: Int64Array, clocks: Int64Array) -> Step:
+        """The same step in which these instances came into being; failures are booked in one place for both."""
+        step = self._alike(self.clocks)
+        step.opened, step.opened_orders, step.opened_clocks = instances, orders, clocks
+        return step
+
+    def until(self, order: int, clock: int) -> Step:
+        """The step as far as the timers of `clock`, which come at the even `order`; failures are booked in one place
+        for both."""
+        return self._alike(np.append(self.clocks[: order // 2], clock))
+
+    def _alike(self, clocks: Int64Array) -> Step:
+        step = Step(clocks, self.floor, self.shown)
+        step.arrivals, step.units = self.arrivals, self.units
+        step._places, step._whole = self._places, self.whole
+        step._failures = self.failures
+        return step
+
+    @property
+    def final_clock(self) -> int:
+        return self.clocks.item(-1)
+
+    @property
+    def final_order(self) -> int:
+        """The order of the last root chunk; nothing in this step has a higher one."""
+        return 2 * len(self.clocks) - 1
+
+    def timer_order(self, due: int, set_at_order: int = -1) -> int:
+        """The order of a timer due at `due` that was set by a row of `set_at_order` (-1: before this step).
+
+        A timer set for a time that is already past fires before the next root chunk. The answer is above `final_order`
+        when the timer does not fire in this step.
+
+        A timer of (timer_order, timer_clock) goes before a row of (order, clock) when it is less: so it precedes the
+        event at its own time and follows rows that other timers of the same time sent.
+        """
+        order = 2 * int(np.searchsorted(self.clocks, due, side="left"))
+        return max(order, set_at_order + (set_at_order & 1))
+
+    def timer_clock(self, due: int, order: int) -> int:
+        """The clock when a timer due at `due` fires at `order`: its own time, or the clock then if that is past."""
+        return max(due, self.floor if order < 2 else int(self.clocks[order // 2 - 1]))
+
+
+class MergedRows:
+    """The rows of several inputs in one common order: by (order, clock), ties by the input's rank; `timer_ranks` are
+    those among rows that timers caused, None where they are no others.
+
+    Row p of the whole is row `rows[p]` of `batches[sources[p]]`; `orders` and `clocks` are theirs, non-decreasing. An
+    input that has no rows in this step has a batch of size 0 with all its columns. The order is made when it is first
+    asked for.
+    """
+
+    __slots__ = ("_lines", "batches", "ranks", "timer_ranks")
+
+    def __init__(
+        self, batches: Sequence[EventBatch], ranks: Sequence[int], timer_ranks: Sequence[int] | None = None
+    ) -> None:
+        self.batches = tuple(batches)
+        self.ranks = ranks
+        self.timer_ranks = timer_ranks
+        self._lines: tuple[Int64Array, Int64Array, Int64Array, Int64Array] | None = None
+
+    @property
+    def size(self) -> int:
+        return sum(batch.size for batch in self.batches)
+
+    @property
+    def sources(self) -> Int64Array:
+        return self._merged()[0]
+
+    @property
+    def rows(self) -> Int64Array:
+        return self._merged()[1]
+
+    @property
+    def orders(self) -> Int64Array:
+        return self._merged()[2]
+
+    @property
+    def clocks(self) -> Int64Array:
+        return self._merged()[3]
+
+    def _merged(self) -> tuple[Int64Array, Int64Array, Int64Array, Int64Array]:
+        if self._lines is None:
+            self._lines = _in_order(self.batches, self.ranks, self.timer_ranks)
+        return self._lines
+
+
+def _in_order(
+    batches: Sequence[EventBatch], ranks: Sequence[int], timer_ranks: Sequence[int] | None
+) -> tuple[Int64Array, Int64Array, Int64Array, Int64Array]:
+    if len(batches) == 1:
+        only = batches[0]
+        return np.zeros(only.size, dtype=np.int64), np.arange(only.size), only.orders, only.clocks
+    orders = np.concatenate([batch.orders for batch in batches])
+    clocks = np.concatenate([batch.clocks for batch in batches])
+    sources = np.repeat(np.arange(len(batches)), [batch.size for batch in batches])
+    rows = np.concatenate([np.arange(batch.size) for batch in batches])
+    places = np.asarray(ranks)[sources]
+    if timer_ranks is not None:
+        places = np.where(orders & 1, places, np.asarray(timer_ranks)[sources])
+    place = np.lexsort((places, clocks, orders))
+    return sources[place], rows[place], orders[place], clocks[place]
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorContext:
+    """What an operator is given when it is built.
+
+    `instance_ranks` gives each partition instance its place among those whose timers are due at one time. `playback`
+    says that event time drives the clock. `partitioned` says that batches carry `partitions` and that state is kept
+    per partition instance. What the operators of all instances of a query have in common is put into `common` by the
+    first of them, under the `id` of what it is made from. A pattern holds no more than `max_partial_matches`.
+    `forgets_extremes` says that `min` and `max` remember their best value alone. `failing` is told of expressions of
+    which rows may fail. `choices` notes which operators were ruled out.
+    """
+
+    pool: StringPool
+    playback: bool = False
+    partitioned: bool = False
+    instance_ranks: Callable[[], Int64Array] | None = None
+    common: dict[int, Stateful] | None = None
+    max_partial_matches: int = MAX_PARTIAL_MATCHES
+    forgets_extremes: bool = False
+    failing: set[str] | None = None
+    choices: Choices = field(default_factory=Choices)
+
+
+class Stateful(ABC):
+    """Something with state that outlives a step."""
+
+    execution = Execution.BATCHES
+    """How it works through the events of a batch."""
+
+    def start(self, clock_ms: int) -> None:  # noqa: B027 - most operators have nothing to do
+        """The app has started and its clock stands at `clock_ms`; called once, before the first step, not after a
+        restore."""
+
+    def next_deadline_ms(self) -> int | None:
+        """The time at which the earliest timer is due, or None."""
+        return None
+
+    @property
+    def timed(self) -> bool:
+        """True when there may ever be a timer."""
+        return type(self).next_deadline_ms is not Stateful.next_deadline_ms
+
+    @abstractmethod
+    def snapshot(self) -> State:
+        """The whole state, as a tree that shares no array with the operator."""
+
+    @abstractmethod
+    def restore(self, state: State) -> None:
+        """Takes the place of the operator whose `snapshot` this is."""
+
+    def joined(self, states: Sequence[State], ids: Sequence[Int64Array]) -> State:
+        """One state that holds what all `states` hold, of operators like this one, which holds nothing.
+
+        Partition instance i of `states[k]` is instance `ids[k][i]` from then on, -1 when it is not there any more; the
+        new ids are dense and rise with k and i. `NotByKeyError` when something goes by no key: what has no
+        instances, as this, must hold nothing.
+        """
+        own = self.snapshot()
+        if not all(same_state(state, own) for state in states):
+            raise NotByKeyError
+        return own
+
+    def state_size(self) -> StateSize:
+        """How much is held now; asked often, so it looks at counts, not at rows."""
+        return StateSize(bytes=held_bytes(self))
+
+    def live_codes(self) -> Iterator[Int64Array]:
+        """All string codes that are held, repeated or not."""
+        yield from codes_in(self.snapshot())
+
+    def recode(self, change: CodeChange) -> None:
+        """Every string code that is held becomes what `change` makes of it.
+
+        An operator that marks its codes as `Codes` when it is saved need not know more of this.
+        """
+        state = self.snapshot()
+        if next(codes_in(state), None) is not None:
+            self.restore(map_codes(state, change))
+
+    def close_partitions(self, partitions: Int64Array) -> None:  # noqa: B027 - most operators have no partitions
+        """Forgets the state of these partition instances; their ids may be given out again."""
+
+
+class Operator(Stateful):
+    """A member of a query's chain: one input, one output."""
+
+    @abstractmethod
+    def process(self, batch: EventBatch, step: Step) -> EventBatch:
+        """What comes out of `batch`, which may be empty when only timers are due.
+
+        Output rows carry the order and clock of the row or timer that caused them, so both never fall.
+        """
+
+
+class MergingOperator(Stateful):
+    """A query's head with several inputs: a join or a state machine.
+
+    `handles_partitions` of the class says that it keeps state per `partitions` id itself; otherwise the runtime keeps
+    one operator for each partition instance.
+    """
+
+    handles_partitions = False
+    sources: tuple[str, ...]
+    """The stream of each input, as `siddhi.engine.operators.base.scope.source_key` writes it; a stream that feeds
+    several slots stands once."""
+
+    @abstractmethod
+    def process(self, inputs: MergedRows, step: Step) -> EventBatch:
+        """What comes out of the merged rows, which may be none when only timers are due.
+
+        Each result is selected as a chunk of its own; `deliveries` tells which of them leave the query together.
+        The output's columns are named by `siddhi.engine.operators.base.scope.slot_column`; orders and clocks are those
+        of the row or timer that completed each result.
+        """

@@ -1,0 +1,55 @@
+"""What the queries of an app share: its tables, named windows and aggregations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from siddhi.analysis import model
+from siddhi.engine.operators.expressions.compiler import ExpressionCompiler
+from siddhi.engine.operators.expressions.evaluation import Node
+from siddhi.engine.operators.expressions.operators import decision
+from siddhi.engine.operators.incremental_aggregation.aggregation import Aggregation
+from siddhi.engine.operators.named_window import NamedWindow
+from siddhi.engine.operators.patterns.base.references import walk
+from siddhi.engine.operators.tables.careful import CarefulMatcher, CarefulMembership
+from siddhi.engine.operators.tables.matching import InTableNode, RowMatcher
+from siddhi.engine.operators.tables.table import Table
+
+
+@dataclass(slots=True)
+class Environment:
+    """Tables, named windows and aggregations by id. `looked_into` gathers what the query that is being built looks
+    into."""
+
+    tables: Mapping[str, Table]
+    windows: Mapping[str, NamedWindow]
+    aggregations: dict[str, Aggregation] = field(default_factory=dict)
+    looked_into: set[str] = field(default_factory=set)
+    looked_into_carefully: set[str] = field(default_factory=set)
+    """Of these the ones that it looks into with a condition that may fail or keeps state."""
+
+    def begin_query(self) -> None:
+        """Another query is being built, which has looked into nothing yet."""
+        self.looked_into, self.looked_into_carefully = set(), set()
+
+    def in_table(self, expression: model.InTable, compiler: ExpressionCompiler) -> Node:
+        """The node of `condition in table`, for the query that is being built.
+
+        Of a table with a key or an index Siddhi looks at no row where the condition asks for none.
+        """
+        table = self.tables[expression.table]
+        if table.has_index and not any(isinstance(part, model.TableValue) for part in walk(expression.condition)):
+            return decision(compiler.compile(expression.condition))
+        self.looked_into.add(expression.table)
+        inner = compiler.afresh()
+        careful = CarefulMatcher.if_needed(expression.condition, table, inner)
+        node: Node
+        if careful is None:
+            node = InTableNode(RowMatcher(expression.condition, table, inner))
+        else:
+            self.looked_into_carefully.add(expression.table)
+            node = CarefulMembership(careful)
+        prefix = f"{expression.table}."
+        compiler.columns |= {name: type_ for name, type_ in inner.columns.items() if not name.startswith(prefix)}
+        return node

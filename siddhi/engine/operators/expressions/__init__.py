@@ -1,0 +1,1 @@
+"""Compile typed expressions to nodes that compute whole columns."""

@@ -1,0 +1,111 @@
+"""Aggregates inside expressions."""
+
+from __future__ import annotations
+
+import itertools
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from siddhi.analysis import model
+from siddhi.engine.columnar.kinds import RESET, TIMER
+from siddhi.engine.columnar.state_tree import State
+from siddhi.engine.jit.arrays import BoolArray, Int8Array, Int64Array
+from siddhi.engine.operators.base.implementations import Family
+from siddhi.engine.operators.base.operator import OperatorContext
+from siddhi.engine.operators.expressions.evaluation import Evaluation, Node, Value, broadcast
+
+
+class AggregateInput:
+    """The rows that one aggregate sees: `kinds` says add (current), remove (expired) or leave alone (any other).
+
+    `groups` are dense group ids below `group_count`; `fresh`, if not None, marks rows whose group starts anew (its
+    state is thrown away before the row counts). `values` and `valid` are the first argument, None without one; `others`
+    are the arguments behind it.
+    """
+
+    __slots__ = ("evaluation", "fresh", "group_count", "groups", "kinds", "others", "valid", "values")
+
+    def __init__(self, evaluation: Evaluation, argument: Value | None, others: tuple[Value, ...] = ()) -> None:
+        self.evaluation = evaluation
+        size = evaluation.size
+        kinds: Int8Array = evaluation.batch.kinds
+        if evaluation.active is not None:
+            kinds = np.where(evaluation.active | (kinds == RESET), kinds, np.int8(TIMER))
+        self.kinds = kinds
+        self.groups: Int64Array = np.zeros(size, dtype=np.int64) if evaluation.groups is None else evaluation.groups
+        self.group_count = evaluation.group_count
+        self.fresh: BoolArray | None = evaluation.fresh
+        self.others = others
+        self.values: Any = None
+        self.valid: BoolArray | None = None
+        if argument is not None:
+            self.values, self.valid = broadcast(argument, size)
+
+
+class Aggregator(ABC):
+    """The running state of one aggregate, one value a group. `by_row` says that Python code runs for each row."""
+
+    by_row = False
+    can_fail = False
+
+    @abstractmethod
+    def update(self, rows: AggregateInput) -> Value:
+        """The aggregate of each row's group after that row."""
+
+    def distinct_values(self) -> int:
+        """How many values are told apart, over all groups."""
+        return 0
+
+    @abstractmethod
+    def keep_groups(self, kept: Int64Array) -> None:
+        """Forgets all groups but `kept` (ascending), which are numbered from 0 in this order from now on."""
+
+    @abstractmethod
+    def joined(self, states: Sequence[State], counts: Sequence[int]) -> State:
+        """One state that holds what all `states` hold, of aggregators like this one: the groups of each, `counts[k]`
+        of them, are numbered on behind those of the one before."""
+
+    @abstractmethod
+    def snapshot(self) -> State:
+        """The state as a tree that shares no array with the aggregator."""
+
+    @abstractmethod
+    def restore(self, state: State) -> None:
+        """Takes the place of the aggregator whose `snapshot` this is."""
+
+
+def numbered_on(states: Sequence[State], counts: Sequence[int]) -> State:
+    """As `Aggregator.joined`, of states that are lists of items with the number of a group in front."""
+    firsts = itertools.accumulate(counts, initial=0)
+    return [
+        [first + group, *item]
+        for state, count, first in zip(states, counts, firsts, strict=False)
+        for group, *item in state
+        if group < count
+    ]
+
+
+AggregatorFactory = Callable[[model.Aggregate, OperatorContext], Aggregator]
+AGGREGATORS: Family[AggregatorFactory] = Family("aggregator")
+
+
+class AggregateNode(Node):
+    """One occurrence of an aggregate in a query, with a state of its own."""
+
+    stateful = True
+
+    def __init__(self, call: model.Aggregate, arguments: tuple[Node, ...], context: OperatorContext) -> None:
+        self.type = call.type
+        self.argument = arguments[0] if arguments else None
+        self.others = arguments[1:]
+        self.aggregator = AGGREGATORS.find(call.namespace, call.name, call.syntax)(call, context)
+        self.by_row = self.aggregator.by_row
+        self.can_fail = self.aggregator.can_fail or any(argument.can_fail for argument in arguments)
+
+    def evaluate(self, evaluation: Evaluation) -> Value:
+        argument = None if self.argument is None else self.argument.evaluate(evaluation)
+        others = tuple(other.evaluate(evaluation) for other in self.others)
+        return self.aggregator.update(AggregateInput(evaluation, argument, others))

@@ -1,0 +1,171 @@
+"""From typed expressions of the model to nodes that run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Protocol
+
+from siddhi.analysis import model
+from siddhi.engine.columnar.strings import StringPool
+from siddhi.engine.operators.base.implementations import Family, not_supported
+from siddhi.engine.operators.base.operator import OperatorContext
+from siddhi.engine.operators.base.scope import column_of
+from siddhi.engine.operators.expressions.aggregation import AggregateNode
+from siddhi.engine.operators.expressions.evaluation import Node
+from siddhi.engine.operators.expressions.leaves import (
+    ColumnNode,
+    ConstantNode,
+    EmptySlotNode,
+    OutputNode,
+    StringConstantNode,
+    TimestampNode,
+)
+from siddhi.engine.operators.expressions.operators import (
+    ArithmeticNode,
+    ComparisonNode,
+    IsNullNode,
+    LogicalNode,
+    NotNode,
+)
+from siddhi.language.ast import AttributeType
+
+
+class MembershipTest(Protocol):
+    """Makes the node of `condition in table`; `compiler` is that of the expression around it."""
+
+    def __call__(self, expression: model.InTable, compiler: ExpressionCompiler) -> Node: ...
+
+
+FunctionFactory = Callable[[model.Call, "tuple[Node, ...]", StringPool], Node]
+FUNCTIONS: Family[FunctionFactory] = Family("function")
+"""Scalar functions: each makes the node of one call from the nodes of its arguments."""
+
+SCRIPT = ("define", "function")
+"""Namespace and name under which the family has the functions that apps define themselves."""
+
+
+class ExpressionCompiler:
+    """Compiles the expressions of one query's part and keeps what they read and the aggregates they hold.
+
+    `several` says that the rows are those of a join or a state machine, `paired` that they are pairs of a join that is
+    being made, so that an event stands in every slot. `in_table` makes the nodes of `in`; without it an expression with
+    `in` is refused.
+    """
+
+    def __init__(
+        self,
+        context: OperatorContext,
+        *,
+        several: bool = False,
+        paired: bool = False,
+        in_table: MembershipTest | None = None,
+    ) -> None:
+        self.context = context
+        self.several = several
+        self._paired = paired
+        self.columns: dict[str, AttributeType] = {}
+        self.aggregates: list[AggregateNode] = []
+        self._in_table = in_table
+        self._makers: Mapping[type, Callable[..., Node]] = {
+            model.ConstantValue: self._constant,
+            model.AttributeValue: self._attribute,
+            model.OutputValue: lambda e: OutputNode(e.name, e.type),
+            model.EventReference: self._event,
+            model.Call: self._call,
+            model.Aggregate: self._aggregate,
+            model.Arithmetic: lambda e: ArithmeticNode(*self._sides(e), e.type),
+            model.Comparison: self._comparison,
+            model.Logical: lambda e: LogicalNode(*self._sides(e)),
+            model.Negation: lambda e: NotNode(self.compile(e.operand)),
+            model.IsNullValue: lambda e: IsNullNode(self.compile(e.operand)),
+            model.IsEmptySlot: self._empty_slot,
+            model.TableValue: lambda e: self._column(table_column(e.table, e.name), e.type),
+            model.InTable: self._membership,
+        }
+
+    def afresh(self) -> ExpressionCompiler:
+        """A compiler for the same place that has met no columns and aggregates yet."""
+        return ExpressionCompiler(self.context, several=self.several, paired=self._paired, in_table=self._in_table)
+
+    def of_pairs(self) -> ExpressionCompiler:
+        """A compiler for the condition of the join of which this one compiles the selection; the columns that it meets
+        are kept here, too."""
+        other = ExpressionCompiler(self.context, several=True, paired=True, in_table=self._in_table)
+        other.columns = self.columns
+        return other
+
+    def forgetting_extremes(self) -> ExpressionCompiler:
+        """A compiler for the same place whose `min` and `max` remember their best value alone; what it meets is kept
+        here."""
+        other = ExpressionCompiler(
+            replace(self.context, forgets_extremes=True), several=self.several, in_table=self._in_table
+        )
+        other.columns, other.aggregates = self.columns, self.aggregates
+        return other
+
+    def compile(self, expression: model.TypedExpression) -> Node:
+        """The node that evaluates `expression`; `SiddhiRuntimeError` for a function or aggregate the engine lacks."""
+        node = self._makers[type(expression)](expression)
+        if node.can_fail and self.context.failing is not None:
+            self.context.failing.add(type(expression).__name__)
+        if node.by_row and isinstance(expression, model.Call | model.Aggregate):
+            self.context.choices.row_calls[expression.name] = None
+        return node
+
+    def _sides(self, expression: model.Arithmetic | model.Comparison | model.Logical) -> tuple[str, Node, Node]:
+        return expression.operator, self.compile(expression.left), self.compile(expression.right)
+
+    def _comparison(self, expression: model.Comparison) -> Node:
+        sign, left, right = self._sides(expression)
+        return ComparisonNode(sign, left, right, expression.operand_type)
+
+    def _constant(self, expression: model.ConstantValue) -> Node:
+        if isinstance(expression.value, str):
+            return StringConstantNode(expression.value, self.context.pool)
+        return ConstantNode(expression.value, expression.type)
+
+    def _column(self, name: str, type_: AttributeType) -> Node:
+        self.columns[name] = type_
+        return ColumnNode(name, type_)
+
+    def _attribute(self, expression: model.AttributeValue) -> Node:
+        return self._column(column_of(expression, several=self.several), expression.type)
+
+    def _event(self, expression: model.EventReference) -> Node:
+        """The timestamp of an event of a pattern or join, or of the row itself where there is one input."""
+        if not self.several:
+            return TimestampNode()
+        return self._column(column_of(expression, several=True), AttributeType.LONG)
+
+    def _empty_slot(self, expression: model.IsEmptySlot) -> Node:
+        if self._paired or not self.several:  # the only input is what the row is
+            return ConstantNode(value=False, type_=AttributeType.BOOL)
+        column = column_of(expression, several=True)
+        self.columns[column] = AttributeType.BOOL
+        return EmptySlotNode(column)
+
+    def _call(self, expression: model.Call) -> Node:
+        member = (expression.namespace, expression.name) if expression.script is None else SCRIPT
+        make = FUNCTIONS.find(*member, expression.syntax)
+        arguments = tuple(self.compile(argument) for argument in expression.arguments)
+        node = make(expression, arguments, self.context.pool)
+        node.can_fail = node.can_fail or any(argument.can_fail for argument in arguments)
+        node.stateful = node.stateful or any(argument.stateful for argument in arguments)
+        return node
+
+    def _aggregate(self, expression: model.Aggregate) -> Node:
+        arguments = tuple(self.compile(argument) for argument in expression.arguments)
+        node = AggregateNode(expression, arguments, self.context)
+        self.aggregates.append(node)
+        return node
+
+    def _membership(self, expression: model.InTable) -> Node:
+        if self._in_table is None:
+            raise not_supported(f"'in {expression.table}' at this place", None)
+        return self._in_table(expression, self)
+
+
+def table_column(table: str, name: str) -> str:
+    """The column of attribute `name` of table `table` where rows of both a query and a table are looked at."""
+    return f"{table}.{name}"

@@ -1,0 +1,204 @@
+"""One pass of expressions over the rows of a batch."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from siddhi.engine.columnar.batch import EventBatch
+from siddhi.engine.columnar.column import DTYPES, Column
+from siddhi.engine.columnar.strings import StringPool
+from siddhi.engine.jit.arrays import AnyArray, BoolArray, Int64Array
+from siddhi.language.ast import AttributeType
+
+
+class Value(NamedTuple):
+    """The values of an expression for all rows of a batch, as in `Column`; a constant is one numpy scalar for all rows.
+
+    `valid` is None when no value is null.
+    """
+
+    values: Any
+    valid: BoolArray | None = None
+
+
+class Reasons:
+    """Why rows failed: the first text that was booked for each."""
+
+    __slots__ = ("_booked",)
+
+    def __init__(self) -> None:
+        self._booked: list[tuple[Int64Array, str]] = []
+
+    def add(self, rows: Int64Array, text: str) -> None:
+        """Books `rows` as failed for the reason `text`."""
+        self._booked.append((rows, text))
+
+    @property
+    def first(self) -> str:
+        """The text that was booked first, nothing if none was."""
+        return self._booked[0][1] if self._booked else ""
+
+    def of(self, rows: Int64Array) -> Iterator[tuple[Int64Array, str]]:
+        """The places in `rows` (all of them booked) by their text."""
+        if not len(rows):
+            return
+        if len(self._booked) == 1:
+            yield np.arange(len(rows)), self.first
+            return
+        numbers: Int64Array = np.zeros(max(int(booked.max()) for booked, _ in self._booked) + 1, dtype=np.int64)
+        for number in range(len(self._booked) - 1, -1, -1):
+            numbers[self._booked[number][0]] = number
+        found = numbers[rows]
+        places = np.argsort(found, kind="stable")
+        ends = np.flatnonzero(np.diff(found[places])) + 1
+        for part in np.split(places, ends):
+            yield part, self._booked[int(found[part[0]])][1]
+
+    def through(self, rows: Int64Array) -> Reasons:
+        """The same reasons, of the row `rows[i]` in place of row i."""
+        other = Reasons()
+        other._booked = [(rows[booked], text) for booked, text in self._booked]
+        return other
+
+    def and_then(self, later: Reasons) -> Reasons:
+        """These reasons, and `later` ones for rows that have none of these."""
+        other = Reasons()
+        other._booked = self._booked + later._booked
+        return other
+
+
+class Evaluation:
+    """What expressions may read while they are evaluated over `batch`, and where they book rows that fail.
+
+    `active` masks the rows that count (None: all): only these change the state of aggregates and only these can fail.
+    `groups` gives each row's dense group id, `group_count` how many there are; `fresh` marks rows whose group starts
+    anew. `outputs` are the query's own output values so far.
+    """
+
+    __slots__ = ("active", "batch", "failed", "fresh", "group_count", "groups", "outputs", "reasons", "size")
+
+    def __init__(
+        self,
+        batch: EventBatch,
+        active: BoolArray | None = None,
+        groups: Int64Array | None = None,
+        group_count: int = 1,
+        fresh: BoolArray | None = None,
+    ) -> None:
+        self.batch = batch
+        self.size = batch.size
+        self.active = active
+        self.groups = groups
+        self.group_count = group_count
+        self.fresh = fresh
+        self.outputs: dict[str, Value] = {}
+        self.failed: BoolArray | None = None
+        self.reasons = _NO_REASONS
+
+    @property
+    def message(self) -> str:
+        """What the first row that was found to fail died of."""
+        return self.reasons.first
+
+    def fail(self, rows: BoolArray, message: str) -> None:
+        """Books the active ones of `rows` as failed; from then on they count no more."""
+        if self.active is not None:
+            rows = rows & self.active
+        if not rows.any():
+            return
+        if self.failed is None:
+            self.failed, self.reasons = rows, Reasons()
+        else:
+            self.failed = self.failed | rows
+        self.reasons.add(np.flatnonzero(rows), message)
+        self.active = ~rows if self.active is None else self.active & ~rows
+
+    def from_first(self, rows: BoolArray) -> BoolArray:
+        """The first of `rows` in each unit of rows that came in together, and all that is behind it there."""
+        if not rows.any():
+            return rows
+        chunks = together(self.batch)
+        places = np.flatnonzero(rows)
+        firsts = places[np.unique(chunks[places], return_index=True)[1]]
+        bounds = np.zeros(self.size + 1, dtype=np.int64)
+        bounds[firsts] += 1
+        np.subtract.at(bounds, np.searchsorted(chunks, chunks[firsts], side="right"), 1)
+        within: BoolArray = np.cumsum(bounds[:-1]) > 0
+        return within
+
+
+_NO_REASONS = Reasons()
+
+
+def together(batch: EventBatch) -> Int64Array:
+    """Numbers, non-decreasing, that are equal for rows which fail together: those that one chunk which came in made
+    the operator let out, in whatever chunks, or those of a chunk that a timer lets out."""
+    chunks, orders = batch.chunk_ids(), batch.orders
+    numbers: Int64Array = np.zeros(batch.size, dtype=np.int64)
+    np.cumsum((orders[1:] != orders[:-1]) | ((orders[1:] & 1 == 0) & (chunks[1:] != chunks[:-1])), out=numbers[1:])
+    return numbers
+
+
+class Node(ABC):
+    """An expression made ready to run: `evaluate` gives its value for every row at once.
+
+    `can_fail` says that a row may make it fail, `stateful` that its value depends on earlier rows; what is neither may
+    be evaluated for rows that do not need it. `by_row` says that Python code runs for each row.
+    """
+
+    type: AttributeType
+    by_row = False
+    can_fail = False
+    stateful = False
+
+    @abstractmethod
+    def evaluate(self, evaluation: Evaluation) -> Value:
+        """The value for all rows; rows that are not active may hold anything."""
+
+    def truth(self, evaluation: Evaluation) -> BoolArray:
+        """Where the value is true (null is false); for expressions of type bool."""
+        values, valid = self.evaluate(evaluation)
+        if valid is not None:
+            values = values & valid
+        if values.ndim == 0:
+            return np.full(evaluation.size, bool(values))
+        truth: BoolArray = values
+        return truth
+
+    def passing(self, evaluation: Evaluation) -> Int64Array:
+        """The rows for which the value is true, in order; for expressions of type bool that cannot fail."""
+        rows: Int64Array = self.truth(evaluation).nonzero()[0]
+        return rows
+
+
+def broadcast(value: Value, size: int) -> Value:
+    """`value` with an array of `size` in place of a scalar."""
+    values = value.values
+    if values.ndim == 0:
+        values = np.full(size, values)
+    return Value(values, value.valid)
+
+
+def to_column(value: Value, type_: AttributeType, pool: StringPool, size: int) -> Column:
+    """The column of `value` for `size` rows."""
+    values, valid = broadcast(value, size)
+    if type_ is AttributeType.OBJECT or type_ is AttributeType.STRING:
+        return Column(type_, pool, values=values)
+    return Column(type_, pool, values=values, valid=valid)
+
+
+def both_valid(left: BoolArray | None, right: BoolArray | None) -> BoolArray | None:
+    """Where both are not null."""
+    if left is None:
+        return right
+    return left if right is None else left & right
+
+
+def as_type(values: AnyArray, type_: AttributeType) -> AnyArray:
+    """Numbers as Java widens or narrows them to the dtype of `type_`."""
+    dtype = DTYPES[type_]
+    return values if values.dtype == dtype else values.astype(dtype)

@@ -1,0 +1,105 @@
+"""Constants and references: where values come from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from siddhi.engine.columnar.column import DTYPES
+from siddhi.engine.columnar.strings import StringPool
+from siddhi.engine.operators.expressions.evaluation import Evaluation, Node, Value
+from siddhi.language.ast import AttributeType
+
+
+class ConstantNode(Node):
+    """A number or bool of the plan's text; a float too large for its type is infinite."""
+
+    def __init__(self, value: bool | float, type_: AttributeType) -> None:
+        self.type = type_
+        with np.errstate(over="ignore"):
+            self.value = Value(DTYPES[type_].type(value))
+
+    def converted(self, dtype: np.dtype[np.generic]) -> ConstantNode:
+        """The same number in another dtype."""
+        node = ConstantNode(0, self.type)
+        with np.errstate(over="ignore"):
+            node.value = Value(self.value.values.astype(dtype))
+        return node
+
+    def evaluate(self, evaluation: Evaluation) -> Value:
+        return self.value
+
+
+class StringConstantNode(Node):
+    """A string of the plan's text; its code is asked for anew, since codes change when the pool is compacted."""
+
+    type = AttributeType.STRING
+
+    def __init__(self, text: str, pool: StringPool) -> None:
+        self.text = text
+        self.pool = pool
+
+    def evaluate(self, evaluation: Evaluation) -> Value:
+        return Value(np.int64(self.pool.code(self.text)))
+
+
+class ColumnNode(Node):
+    """A column of the batch."""
+
+    def __init__(self, column: str, type_: AttributeType) -> None:
+        self.column = column
+        self.type = type_
+
+    def evaluate(self, evaluation: Evaluation) -> Value:
+        column = evaluation.batch.columns[self.column]
+        return Value(column.values, column.valid)
+
+
+class OutputNode(Node):
+    """An output value of the query, evaluated before."""
+
+    def __init__(self, name: str, type_: AttributeType) -> None:
+        self.name = name
+        self.type = type_
+
+    def evaluate(self, evaluation: Evaluation) -> Value:
+        return evaluation.outputs[self.name]
+
+
+class EmptySlotNode(Node):
+    """True where no event stands in a slot, told by the slot's `@present` column."""
+
+    type = AttributeType.BOOL
+
+    def __init__(self, column: str) -> None:
+        self.column = column
+
+    def evaluate(self, evaluation: Evaluation) -> Value:
+        present = evaluation.batch.columns[self.column]
+        return Value(~present.values if present.valid is None else ~(present.values & present.valid))
+
+
+class TimestampNode(Node):
+    """The timestamp of each row."""
+
+    type = AttributeType.LONG
+
+    def evaluate(self, evaluation: Evaluation) -> Value:
+        return Value(evaluation.batch.timestamps)
+
+
+class ClockNode(Node):
+    """The app's clock at each row."""
+
+    type = AttributeType.LONG
+
+    def evaluate(self, evaluation: Evaluation) -> Value:
+        return Value(evaluation.batch.clocks)
+
+
+def scalar_or_none(node: Node) -> Any:
+    """The plain value of a constant node, None for any other."""
+    if isinstance(node, ConstantNode):
+        return node.value.values.item()
+    return node.text if isinstance(node, StringConstantNode) else None

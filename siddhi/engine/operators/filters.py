@@ -1,0 +1,98 @@
+"""Filters: the rows that make a condition true."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from siddhi.engine.columnar.batch import EventBatch
+from siddhi.engine.columnar.state_tree import State
+from siddhi.engine.jit.arrays import BoolArray, Int64Array
+from siddhi.engine.operators.base.operator import Operator, Step
+from siddhi.engine.operators.expressions.compiler import ExpressionCompiler
+from siddhi.engine.operators.expressions.evaluation import Evaluation, Node, Reasons, broadcast
+from siddhi.engine.operators.expressions.leaves import ColumnNode
+
+
+class Filter(Operator):
+    """Lets rows through where the condition is true; of each only the columns `kept`.
+
+    A reset is taken for the event that stands in for it, as in Siddhi, unless the condition holds aggregates.
+    """
+
+    def __init__(self, condition: Node, compiler: ExpressionCompiler, kept: tuple[str, ...]) -> None:
+        self.condition = condition
+        self.kept = kept
+        self.aggregates = compiler.aggregates
+        self._plain = not (condition.can_fail or self.aggregates)
+
+    def process(self, batch: EventBatch, step: Step) -> EventBatch:
+        positions = self._picked(batch, step) if self._plain else self._passing(batch, step)
+        if len(positions) == batch.size:
+            return batch.with_columns({name: batch.columns[name] for name in self.kept})
+        return batch.take(positions, self.kept)
+
+    def _picked(self, batch: EventBatch, step: Step) -> Int64Array:
+        """As `_passing`, for a condition that says it cannot fail; if a function in it does all the same, its rows are
+        booked, too."""
+        evaluation = Evaluation(batch)
+        positions = self.condition.passing(evaluation)
+        if evaluation.failed is not None:
+            positions = positions[drop_failed(evaluation, step)[positions]]
+        return positions
+
+    def _passing(self, batch: EventBatch, step: Step) -> Int64Array:
+        """The rows that pass; those that fail are booked in `step`."""
+        events = batch.event_rows() if self.aggregates and not batch.only_current else None
+        evaluation = Evaluation(batch, events)
+        passed = self.condition.truth(evaluation)
+        if events is not None:
+            passed = passed | ~events
+        if evaluation.failed is not None:
+            passed = passed & drop_failed(evaluation, step)
+        rows: Int64Array = passed.nonzero()[0]
+        return rows
+
+    def snapshot(self) -> State:
+        return [node.aggregator.snapshot() for node in self.aggregates]
+
+    def restore(self, state: State) -> None:
+        for node, part in zip(self.aggregates, state, strict=True):
+            node.aggregator.restore(part)
+
+
+def with_value(batch: EventBatch, node: Node, step: Step, name: str) -> EventBatch:
+    """The rows for which `node` is not null; the others are booked in `step` as failed."""
+    if isinstance(node, ColumnNode) and batch.columns[node.column].valid is None:  # as of nearly all batches
+        return batch
+    evaluation = Evaluation(batch)
+    valid = broadcast(node.evaluate(evaluation), batch.size).valid
+    if valid is None or valid.all():
+        return batch
+    evaluation.fail(~valid, f"{name} is null")
+    return batch.take(np.flatnonzero(drop_failed(evaluation, step)))
+
+
+def drop_failed(evaluation: Evaluation, step: Step) -> BoolArray:
+    """Books the failed rows of `evaluation` in `step`; returns where rows are left: a failed row takes its chunk with
+    it."""
+    if evaluation.failed is None:
+        return np.ones(evaluation.size, dtype=np.bool_)
+    return drop_rows(evaluation.batch, evaluation.failed, evaluation.reasons, step)
+
+
+def drop_rows(batch: EventBatch, failed: BoolArray, reasons: Reasons, step: Step) -> BoolArray:
+    """As `drop_failed`, for the rows `failed` of `batch`. A chunk that came in may have become several, one for each
+    run of a key in a partition, or for each row of a window that lets them out one by one: then a failed row takes
+    those behind it, too, as in Siddhi."""
+    (rows,) = failed.nonzero()
+    orders = batch.orders[rows]
+    for places, text in reasons.of(rows):
+        step.failures.add(orders[places], text)
+    chunks = batch.chunk_ids()
+    left = ~np.isin(chunks, chunks[failed])
+    arrived = step.arrived(orders)
+    if batch.chunks is not None and arrived.any():
+        known, first = np.unique(orders[arrived], return_index=True)
+        at = np.minimum(np.searchsorted(known, batch.orders), len(known) - 1)
+        left &= (known[at] != batch.orders) | (np.arange(batch.size) < rows[arrived][first][at])
+    return left

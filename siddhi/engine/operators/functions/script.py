@@ -1,0 +1,85 @@
+"""Functions that an app defines itself."""
+
+from __future__ import annotations
+
+import copy
+import math
+
+import numpy as np
+
+from siddhi.analysis import model
+from siddhi.engine.columnar.strings import StringPool
+from siddhi.engine.operators.expressions.compiler import FUNCTIONS, SCRIPT
+from siddhi.engine.operators.expressions.evaluation import Node
+from siddhi.engine.operators.expressions.operators import NUMERIC
+from siddhi.engine.operators.functions.conversion import java_text
+from siddhi.extensions.rows import Nulls, RowError, RowFunction
+from siddhi.language.ast import AttributeType
+
+_WHOLE = frozenset({AttributeType.INT, AttributeType.LONG})
+
+
+@FUNCTIONS.register(name=SCRIPT[1], namespace=SCRIPT[0])
+def script_node(call: model.Call, arguments: tuple[Node, ...], pool: StringPool) -> Node:
+    """The node that calls the script of `call`, once for each distinct combination of arguments in a batch."""
+    function = call.script
+    if function is None:
+        raise TypeError(f"'{call.name}' is no function of the app")
+    run = function.make()
+    objects = [argument.type is AttributeType.OBJECT for argument in arguments]
+    result_type = function.syntax.return_type
+
+    def compute(*given: object) -> object:
+        data = [copy.deepcopy(item) if is_object else item for item, is_object in zip(given, objects, strict=True)]
+        try:
+            return returned(run(data), result_type)
+        except RowError:
+            raise
+        except Exception as error:
+            raise RowError(f"{type(error).__name__}: {error}") from error
+
+    # A script may read a clock or draw at random, so what it gave is not kept for the next batch.
+    node = RowFunction(call, arguments, pool, compute=compute, nulls=Nulls.PASS, remembers=False)
+    node.title = call.name
+    return node
+
+
+def returned(result: object, type_: AttributeType) -> object:
+    """What a script gave back as a value of `type_`; `RowError` when it cannot be one.
+
+    Numbers become each other, whole ones by cutting the fraction off; numbers and bools become text; None is null.
+    """
+    if result is None:
+        return None
+    if type_ is AttributeType.OBJECT:
+        return _plain(result)
+    if type_ is AttributeType.STRING and isinstance(result, bool | int | float | str):
+        return java_text(result, AttributeType.DOUBLE)
+    if type_ is AttributeType.BOOL and isinstance(result, bool):
+        return result
+    if type_ in NUMERIC and isinstance(result, int | float) and not isinstance(result, bool):
+        return _whole(result, type_) if type_ in _WHOLE else float(result)
+    raise RowError(f"it gave a {type(result).__name__}, which is no {type_.value}")
+
+
+def _whole(result: float, type_: AttributeType) -> int:
+    limits = np.iinfo(np.int32 if type_ is AttributeType.INT else np.int64)
+    if isinstance(result, float) and not math.isfinite(result):
+        raise RowError(f"it gave {result}, which is no {type_.value}")
+    number = int(result)
+    if not limits.min <= number <= limits.max:
+        raise RowError(f"it gave {number}, which is beyond {type_.value}")
+    return number
+
+
+def _plain(item: object) -> object:
+    """`item`, of what objects are made of: values, lists, dicts and sets."""
+    if item is None or isinstance(item, bool | int | float | str):
+        return item
+    if isinstance(item, list | tuple):
+        return [_plain(element) for element in item]
+    if isinstance(item, set | frozenset):
+        return frozenset(_plain(element) for element in item)
+    if isinstance(item, dict):
+        return {_plain(key): _plain(value) for key, value in item.items()}
+    raise RowError(f"it gave a {type(item).__name__}, which is no object of a plan")

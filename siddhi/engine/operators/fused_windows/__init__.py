@@ -1,0 +1,1 @@
+"""A window and the selection behind it, computed in one loop."""

@@ -1,0 +1,1 @@
+"""Joins of streams, windows, tables and aggregations."""

@@ -1,0 +1,185 @@
+"""From the join of a query to its operator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from siddhi.analysis import model
+from siddhi.engine.columnar.batch import empty_batch
+from siddhi.engine.columnar.column import Column
+from siddhi.engine.columnar.strings import StringPool
+from siddhi.engine.jit.arrays import NO_POSITIONS, Int64Array
+from siddhi.engine.operators.base.operator import OperatorContext
+from siddhi.engine.operators.base.scope import EVENT_TIMESTAMP, has_index, slot_column, source_key
+from siddhi.engine.operators.environment import Environment
+from siddhi.engine.operators.expressions.compiler import ExpressionCompiler
+from siddhi.engine.operators.incremental_aggregation.reader import AggregationReader
+from siddhi.engine.operators.joins.condition import JoinCondition
+from siddhi.engine.operators.joins.held import CarefullyHeldTable, Contents, HeldAggregation, HeldRows, HeldTable
+from siddhi.engine.operators.joins.join import JoinBesideNothing, JoinOperator
+from siddhi.engine.operators.joins.side import Held, Side
+from siddhi.engine.operators.joins.whole_events import (
+    PresentRows,
+    WholeEvents,
+    answers,
+    asked_of_events,
+    refuse_in_condition,
+)
+from siddhi.engine.operators.source_chain import build_chain
+from siddhi.engine.operators.tables.careful import CarefulMatcher
+from siddhi.engine.operators.tables.matching import RowMatcher
+from siddhi.engine.operators.windows.base.window import Window
+from siddhi.language.ast import AttributeType, JoinKind
+
+_UNMATCHED = {
+    0: (JoinKind.LEFT_OUTER, JoinKind.FULL_OUTER),
+    1: (JoinKind.RIGHT_OUTER, JoinKind.FULL_OUTER),
+}
+"""The kinds of joins that keep unmatched events of the left and of the right side."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """What both sides of a join are built from; `asking` compiles its condition. `selected` are the columns that the
+    selection reads, each with the name as which it goes on.
+    """
+
+    join: model.Join
+    compiler: ExpressionCompiler
+    asking: ExpressionCompiler
+    context: OperatorContext
+    environment: Environment
+    condition: JoinCondition
+    selected: tuple[tuple[str, str], ...]
+    shows_expired: bool
+
+    def condition_of_other(self) -> JoinCondition:
+        """The condition as one side asks it of the other: where it keeps state each has its own, as in Siddhi."""
+        return JoinCondition(self.join.on, self.asking) if self.condition.keeps_state else self.condition
+
+
+def build_join(
+    join: model.Join,
+    compiler: ExpressionCompiler,
+    context: OperatorContext,
+    environment: Environment,
+    *,
+    only_current: bool,
+    shows_expired: bool,
+    outputs: tuple[tuple[str, str], ...] | None = None,
+) -> JoinOperator:
+    """The operator of `join` for a selection compiled with `compiler`; `only_current` says that neither this selection
+    nor anything behind it looks at expired events or resets, `shows_expired` that the query lets expired events out.
+    `outputs` are the columns that come out, each as (name, column), None: all that the selection reads, as they are
+    called."""
+    selected = tuple((column, column) for column in compiler.columns) if outputs is None else outputs
+    asking = compiler.of_pairs()
+    condition = JoinCondition(join.on, asking)
+    parts = _Parts(join, compiler, asking, context, environment, condition, selected, shows_expired)
+    held = {
+        slot: _held_aggregation(slot, source, parts)
+        for slot, source in enumerate((join.left, join.right))
+        if source.kind is model.SourceKind.AGGREGATION
+    }
+    left, right = (_side(slot, source, held.get(slot), parts) for slot, source in enumerate((join.left, join.right)))
+    only_current = only_current and not condition.careful
+    nowhere = {output: compiler.columns[column] for output, column in selected if has_index(column)}
+    if nowhere:
+        return JoinBesideNothing((left, right), condition, context.pool, nowhere, only_current=only_current)
+    return JoinOperator((left, right), condition, context.pool, only_current=only_current)
+
+
+def _side(slot: int, source: model.SourceInput, held: Held | None, parts: _Parts) -> Side:
+    columns, context = parts.compiler.columns, parts.context
+    types = {name: source.output.type_of(name) for name in source.output.names() if slot_column(slot, name) in columns}
+    asked = asked_of_events(slot, source, columns)
+    types |= asked
+    attributes = {slot_column(slot, name): name for name in types}
+    selected = tuple((output, attributes[column]) for output, column in parts.selected if column in attributes)
+    keeps_unmatched = parts.join.kind in _UNMATCHED[slot]
+    if source.kind is model.SourceKind.TABLE:
+        if EVENT_TIMESTAMP in asked:
+            parts.environment.tables[source.source].keep_times()
+        held = _held_table(slot, source, parts)
+    if held is not None:
+        held = PresentRows(held, context.pool) if asked else held
+        nothing = empty_batch(tuple(types.items()), context.pool)
+        return Side(slot, None, [], None, held, types, selected, False, keeps_unmatched, context.pool, nothing)  # noqa: FBT003
+    in_table, shows_expired = parts.environment.in_table, parts.shows_expired
+    chain = build_chain(
+        source, types, context, expired=True, selected=(), in_table=in_table, shows_expired=shows_expired
+    )
+    window = next((operator for operator in chain if isinstance(operator, Window)), None)
+    before = [operator for operator in chain if operator is not window]
+    if asked:
+        before.insert(0, WholeEvents(asked, context.pool))
+    shown = window
+    if source.kind is model.SourceKind.WINDOW:
+        shown = parts.environment.windows[source.source].window
+    named = parts.environment.windows[source.source] if source.kind is model.SourceKind.WINDOW else None
+    contents = _nothing(types, context.pool) if shown is None else shown.look
+    if asked and shown is not window:
+        contents = _with_answers(contents, asked, context.pool)
+    return Side(
+        slot,
+        source_key(source),
+        before,
+        window,
+        HeldRows(slot, contents, parts.condition_of_other()),
+        types,
+        selected,
+        parts.join.triggers[slot],
+        keeps_unmatched,
+        context.pool,
+        empty_batch(tuple({**dict(source.output.attributes), **asked}.items()), context.pool),
+        bare=shown is None,
+        hides_expired=(shown is None or (window is not None and window.expires_if_wanted)) and not shows_expired,
+        moves=named if named is not None and named.tells_all and not asked and window is None else None,
+    )
+
+
+def _held_table(slot: int, source: model.SourceInput, parts: _Parts) -> Held:
+    def name_of(expression: model.TypedExpression) -> str | None:
+        if isinstance(expression, model.AttributeValue | model.EventReference) and expression.slot == slot:
+            return expression.name if isinstance(expression, model.AttributeValue) else EVENT_TIMESTAMP
+        return None
+
+    def column_of(name: str) -> str:
+        return slot_column(slot, name)
+
+    table, compiler, on = parts.environment.tables[source.source], parts.asking, parts.join.on
+    if table.has_index:
+        refuse_in_condition(on, slot, source)
+    careful = CarefulMatcher.if_needed(on, table, compiler, row_name=name_of, row_column=column_of)
+    if careful is not None:
+        parts.environment.looked_into_carefully.add(source.source)
+        return CarefullyHeldTable(careful)
+    return HeldTable(slot, RowMatcher(on, table, compiler, row_name=name_of, row_column=column_of))
+
+
+def _held_aggregation(slot: int, source: model.SourceInput, parts: _Parts) -> HeldAggregation:
+    environment, join = parts.environment, parts.join
+    assert join.per is not None  # noqa: S101 - analysis refuses a join with an aggregation without `per`
+    environment.looked_into.add(source.source)
+    aggregation = environment.aggregations[source.source]
+    reader = AggregationReader(aggregation, join.within, join.per, parts.context, slot=1 - slot)
+    parts.compiler.columns |= reader.columns
+    return HeldAggregation(slot, reader, parts.condition_of_other())
+
+
+def _with_answers(shown: Contents, asked: Mapping[str, AttributeType], pool: StringPool) -> Contents:
+    """What `shown` shows, with what is `asked` of its rows as a whole."""
+
+    def contents() -> tuple[Int64Array, dict[str, Column]]:
+        stamps, columns = shown()
+        return stamps, {**columns, **answers(asked, stamps, pool)}
+
+    return contents
+
+
+def _nothing(types: Mapping[str, AttributeType], pool: StringPool) -> Contents:
+    def contents() -> tuple[Int64Array, dict[str, Column]]:
+        return NO_POSITIONS, {name: Column.nulls(type_, pool, 0) for name, type_ in types.items()}
+
+    return contents

@@ -1,0 +1,237 @@
+"""What the events of one side of a join meet on the other: tables, windows, aggregations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from siddhi.analysis.aggregations import TIMESTAMP as AGGREGATION_TIMESTAMP
+from siddhi.engine.columnar.batch import EventBatch
+from siddhi.engine.columnar.column import Column
+from siddhi.engine.columnar.kinds import CURRENT, EXPIRED
+from siddhi.engine.jit.arrays import NO_POSITIONS, Int64Array
+from siddhi.engine.jit.kernels import NO_MASK, kernel_array
+from siddhi.engine.operators.base.scope import slot_column
+from siddhi.engine.operators.expressions.evaluation import Reasons
+from siddhi.engine.operators.incremental_aggregation.reader import AggregationReader
+from siddhi.engine.operators.joins.condition import JoinCondition
+from siddhi.engine.operators.joins.judge import Judge
+from siddhi.engine.operators.joins.side import Fetch, Held, Side, Unanswered
+from siddhi.engine.operators.tables.careful import CarefulMatcher
+from siddhi.engine.operators.tables.hash_index import HashIndex
+from siddhi.engine.operators.tables.history import count_before
+from siddhi.engine.operators.tables.matching import PAIRS_AT_ONCE, Pairs, RowMatcher
+from siddhi.engine.operators.windows.base.emission import CLOCK, KIND, ORDER, SEQUENCE
+from siddhi.errors import SiddhiRuntimeError
+
+if TYPE_CHECKING:
+    from siddhi.engine.operators.named_window import NamedWindow
+
+Contents = Callable[[], tuple[Int64Array, dict[str, Column]]]
+"""Shows what a side holds: timestamps and columns of its rows."""
+_EVENTS_AT_ONCE = 512
+"""So many events share an index over a window that moves; they see little more rows than one of them does."""
+_WORTH_AN_INDEX = 1 << 12
+"""From so many pairs on, rows are put into an index rather than all compared with all."""
+
+
+class HeldTable(Held):
+    """The rows of a table."""
+
+    def __init__(self, slot: int, matcher: RowMatcher) -> None:
+        self.matcher = matcher
+        code = matcher.code_column
+        self.key = None if code is None else code.removeprefix(slot_column(1 - slot, ""))
+        """The events' attribute whose codes are all that the condition looks at, if that is so."""
+
+    def meet(self, side: Side, events: EventBatch, rows: Int64Array | None) -> tuple[Pairs, Fetch, Unanswered | None]:
+        matcher = self.matcher
+        if self.key is not None and rows is None and matcher.table.history is None:
+            return matcher.by_code(events.columns[self.key].values), matcher.table.column, None
+        return matcher.pairs(side.named(events), rows=rows), matcher.table.column, None
+
+
+class CarefullyHeldTable(Held):
+    """The rows of a table, where the condition may fail."""
+
+    def __init__(self, matcher: CarefulMatcher) -> None:
+        self._matcher = matcher
+        self.aggregates = matcher.aggregates
+
+    def meet(self, side: Side, events: EventBatch, rows: Int64Array | None) -> tuple[Pairs, Fetch, Unanswered | None]:
+        verdicts = self._matcher.verdicts(side.named(events), rows=rows)
+        fetch = self._matcher.table.column
+        if not verdicts.fails:
+            return Pairs(verdicts.probes, verdicts.places), fetch, None
+        standing = ~verdicts.failed
+        unanswered = Unanswered(verdicts.losers(), verdicts.reasons)
+        return Pairs(verdicts.probes[standing], verdicts.places[standing]), fetch, unanswered
+
+
+class HeldRows(Held):
+    """Rows that `contents` shows, those of the side `slot`."""
+
+    def __init__(self, slot: int, contents: Contents, condition: JoinCondition) -> None:
+        self._slot = slot
+        self._contents = contents
+        self._condition = condition
+        self.aggregates = condition.aggregates
+
+    def meet(self, side: Side, events: EventBatch, rows: Int64Array | None) -> tuple[Pairs, Fetch, Unanswered | None]:
+        stamps, columns = self._contents()
+        size = len(stamps)
+
+        def fetch(name: str, places: Int64Array) -> Column:
+            return columns[name].take(places)
+
+        if not size:
+            return _NO_PAIRS, fetch, None
+        events = side.named(events)
+        probes = np.arange(events.size) if rows is None else rows
+        condition = self._condition
+        named = {slot_column(self._slot, name): column for name, column in columns.items()}
+        if condition.keyed and size * len(probes) >= _WORTH_AN_INDEX:
+            held = EventBatch(stamps, None, None, None, named, only_current=True)
+            blocks, asked = self._equal(events, probes, held), condition.rest
+        else:
+            blocks, asked = _all(probes, size), condition.whole
+        judge = Judge(events, asked)
+        return _one(judge.narrowed(blocks, named)), fetch, judge.unanswered
+
+    def _equal(self, events: EventBatch, probes: Int64Array, held: EventBatch) -> Iterator[Pairs]:
+        """The pairs of equal keys, block by block."""
+        keys, nulls = self._condition.key_rows(self._slot, held)
+        places = np.flatnonzero(~nulls) if len(nulls) else np.arange(held.size)
+        index = HashIndex([str(part) for part in range(keys.shape[1])])
+        index.add(places, keys[places])
+        asked = events if len(probes) == events.size else events.take(probes)
+        found, places = index.all(*self._condition.key_rows(1 - self._slot, asked))
+        for start in range(0, len(found), PAIRS_AT_ONCE):
+            block = slice(start, start + PAIRS_AT_ONCE)
+            yield Pairs(probes[found[block]], places[block])
+
+
+class HeldThen(Held):
+    """What a named window holds at the moment of each event, while it moves.
+
+        events            0    1    2    3          what an event sees
+        row A        ─────────────┘                 0: A   1: A, B   2: B   3: B
+        row B                └──────────────        by the first event that sees a row and the first that does not
+
+    `ranks` are the places of the window's stream and of the events' stream among what one event causes.
+    """
+
+    def __init__(self, slot: int, named: NamedWindow, condition: JoinCondition, ranks: tuple[int, int]) -> None:
+        self._slot = slot
+        self._named = named
+        self._condition = condition
+        self._ranks = ranks
+
+    def meet(self, side: Side, events: EventBatch, rows: Int64Array | None) -> tuple[Pairs, Fetch, Unanswered | None]:
+        window, emission = self._named.window, self._named.emission
+        came, left = (emission[:, emission[KIND] == kind] for kind in (CURRENT, EXPIRED))
+        sequences = np.union1d(window.visible(), left[SEQUENCE])
+        first, stop = np.zeros(len(sequences), dtype=np.int64), np.full(len(sequences), events.size)
+        first[np.searchsorted(sequences, came[SEQUENCE])] = self._events_before(came, events)
+        stop[np.searchsorted(sequences, left[SEQUENCE])] = self._events_before(left, events)
+        columns = window.store.take(sequences)
+        named = {slot_column(self._slot, name): column for name, column in columns.items()}
+        stamps, offset = window.store.timestamps()
+        held = EventBatch(stamps[sequences - offset], None, None, None, named, only_current=True)
+        probes = np.arange(events.size) if rows is None else rows
+        judge = Judge(side.named(events), self._condition.rest)
+
+        def fetch(name: str, places: Int64Array) -> Column:
+            return columns[name].take(places)
+
+        blocks = self._blocks(side.named(events), probes, held, first, stop)
+        return _one(judge.narrowed(blocks, named)), fetch, judge.unanswered
+
+    def _events_before(self, rows: Int64Array, events: EventBatch) -> Int64Array:
+        """For each of the `rows` that the window let out, how many of `events` go before it."""
+        own, other = self._ranks
+        moments = np.stack([events.orders, events.clocks, np.full(events.size, other)])
+        counts: Int64Array = np.empty(rows.shape[1], dtype=np.int64)
+        count_before(moments, kernel_array(rows[ORDER]), kernel_array(rows[CLOCK]), own, counts)
+        return counts
+
+    def _blocks(
+        self, events: EventBatch, probes: Int64Array, held: EventBatch, first: Int64Array, stop: Int64Array
+    ) -> Iterator[Pairs]:
+        """The pairs of events and rows with equal keys that they see, block by block."""
+        condition = self._condition
+        if condition.keyed:
+            keys, nulls = condition.key_rows(self._slot, held)
+            asked, missing = condition.key_rows(1 - self._slot, events)
+        for start in range(0, len(probes), _EVENTS_AT_ONCE):
+            some = probes[start : start + _EVENTS_AT_ONCE]
+            (places,) = ((first <= some[-1]) & (stop > some[0])).nonzero()
+            if condition.keyed:
+                places = places[~nulls[places]] if len(nulls) else places
+                index = HashIndex([str(part) for part in range(keys.shape[1])])
+                index.add(np.arange(len(places)), kernel_array(keys[places]))
+                found, met = index.all(kernel_array(asked[some]), missing[some] if len(missing) else NO_MASK)
+            else:
+                found, met = np.repeat(np.arange(len(some)), len(places)), np.tile(np.arange(len(places)), len(some))
+            found, met = some[found], places[met]
+            seen = (first[met] <= found) & (found < stop[met])
+            yield Pairs(found[seen], met[seen])
+
+
+class HeldAggregation(Held):
+    """The rows of an aggregation in the period that each event asks for, those of the side `slot`."""
+
+    def __init__(self, slot: int, reader: AggregationReader, condition: JoinCondition) -> None:
+        self._slot = slot
+        self._reader = reader
+        self._condition = condition
+        self.aggregates = condition.aggregates
+
+    def meet(self, side: Side, events: EventBatch, rows: Int64Array | None) -> tuple[Pairs, Fetch, Unanswered | None]:
+        found: list[Pairs] = []
+        parts: list[dict[str, Column]] = []
+        events = side.named(events)
+        judge = Judge(events, self._condition.whole)
+        start = 0
+        for row in range(events.size) if rows is None else rows.tolist():
+            try:
+                columns = self._reader.read(events.slice(row, row + 1))
+            except SiddhiRuntimeError as error:
+                reasons = Reasons()
+                reasons.add(np.array([row]), error.problems[0].message)
+                judge.fail(np.array([row]), reasons)
+                continue
+            size = len(columns[AGGREGATION_TIMESTAMP])
+            named = {slot_column(self._slot, name): column for name, column in columns.items()}
+            pairs = _one(judge.narrowed(_all(np.array([row]), size), named))
+            found.append(Pairs(pairs.probes, pairs.places + start))
+            parts.append(columns)
+            start += size
+
+        def fetch(name: str, places: Int64Array) -> Column:
+            return Column.concat([part[name] for part in parts]).take(places)
+
+        return _one(found), fetch, judge.unanswered
+
+
+_NO_PAIRS = Pairs(NO_POSITIONS, NO_POSITIONS)
+
+
+def _all(probes: Int64Array, size: int) -> Iterator[Pairs]:
+    """Each of `probes` with each of `size` rows, block by block."""
+    places = np.arange(size)
+    step = max(1, PAIRS_AT_ONCE // max(size, 1))
+    for start in range(0, len(probes) if size else 0, step):
+        some = probes[start : start + step]
+        yield Pairs(np.repeat(some, size), np.tile(places, len(some)))
+
+
+def _one(blocks: Iterable[Pairs]) -> Pairs:
+    parts = list(blocks)
+    if len(parts) == 1:
+        return parts[0]
+    if not parts:
+        return _NO_PAIRS
+    return Pairs(np.concatenate([p.probes for p in parts]), np.concatenate([p.places for p in parts]))

@@ -1,0 +1,288 @@
+"""Joins: each event of one side meets what the other side holds at that moment.
+
+    a side    is             a batch runs
+    quiet     a table, a named window or an aggregation: nothing that the join itself moves
+    sliding   a window that is a queue, or a bare stream, which holds nothing
+    other     any other window
+
+One quiet side: all events of the other side meet it at once (`siddhi.engine.operators.joins.meeting`). Two sliding
+sides: one loop over both (`siddhi.engine.operators.joins.sliding`). Else the chunks come one after the other, each
+seeing the other side as it is then.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from siddhi.engine.columnar.batch import EventBatch, empty_batch
+from siddhi.engine.columnar.column import Column
+from siddhi.engine.columnar.state_size import StateSize, total
+from siddhi.engine.columnar.state_tree import State
+from siddhi.engine.columnar.strings import StringPool
+from siddhi.engine.operators.base.choices import Execution
+from siddhi.engine.operators.base.operator import MergedRows, MergingOperator, Stateful, Step
+from siddhi.engine.operators.expressions.aggregation import AggregateNode
+from siddhi.engine.operators.joins.condition import JoinCondition
+from siddhi.engine.operators.joins.held import HeldThen
+from siddhi.engine.operators.joins.meeting import meet_held
+from siddhi.engine.operators.joins.side import Side
+from siddhi.engine.operators.joins.sliding import SlidingJoin
+from siddhi.engine.operators.windows.base.sliding import SlidingWindow
+from siddhi.language.ast import AttributeType
+
+
+class JoinOperator(MergingOperator):
+    """The pairs of one probing event are selected as a chunk; those of all events of one chunk leave the query
+    together. `only_current` says that nobody looks at what expired events and resets give."""
+
+    def __init__(
+        self, sides: tuple[Side, Side], condition: JoinCondition, pool: StringPool, *, only_current: bool
+    ) -> None:
+        self.sides = sides
+        self.sources = tuple(dict.fromkeys(side.source for side in sides if side.source is not None))
+        selected = {column: side.types[name] for side in sides for column, name in side.selected}
+        self._places = [None if side.source is None else self.sources.index(side.source) for side in sides]
+        self._nothing = empty_batch(tuple(selected.items()), pool)
+        self._empty = [side.nothing for side in sides]
+        self.only_current = only_current
+        sliding = all(side.bare or isinstance(side.window, SlidingWindow) for side in sides)
+        in_turn = condition.careful and len(self.sources) == 1  # where the left fails the right does not get the event
+        sliding = sliding and not (in_turn or condition.keeps_state)
+        self.sliding = SlidingJoin(sides, condition, only_current=only_current) if sliding else None
+        """The loop over both sides, where each is a queue or holds nothing."""
+        self.steady = self._steadily_met()
+        """The side whose events meet the other one, if that has no events at all."""
+        self.tracked = self._tracked_side(condition)
+        """The side that is a named window whose moves the join can follow, if that is so."""
+        self._condition = condition
+        if self.sliding is not None:
+            self.execution = Execution.COMPILED
+        elif self.steady is None and self.tracked is None:
+            self.execution = Execution.CHUNKS
+        held = [node for side in sides for node in side.held.aggregates]
+        self._aggregates = [_Aggregates(held)] if held else []
+        self._left_first: tuple[bool, bool] | None = None
+
+    def process(self, inputs: MergedRows, step: Step) -> EventBatch:
+        if self.steady is not None and (self.steady[0].window is None or inputs.batches[0].chunks is None):
+            return self._meet_quiet(*self.steady, inputs.batches[0], step)
+        left, right = self.sides
+        batches = self._batches(inputs)
+        if self.sliding is not None and self._may_slide(*batches):
+            if self._left_first is None:
+                ranks = inputs.ranks, inputs.timer_ranks or inputs.ranks
+                first, with_timers = (self._rank(left, of) <= self._rank(right, of) for of in ranks)
+                self._left_first = first, with_timers
+            joined = self.sliding.process(*batches, step, left_first=self._left_first)
+            return self._nothing if joined is None else joined
+        for side, other in ((left, right), (right, left)):
+            batch = batches[side.slot]
+            if other.is_quiet and not batches[other.slot].size and (side.window is None or batch.chunks is None):
+                return self._meet_quiet(side, other, batch, step)
+        if self.tracked is not None:
+            return self._meet_tracked(self.tracked, batches, inputs, step)
+        if self.sliding is not None:
+            self.sliding.fall_behind()
+        return self._chunk_by_chunk(inputs, step)
+
+    def _steadily_met(self) -> tuple[Side, Side] | None:
+        """The side whose events meet the other one, which has no events at all, whatever comes; None otherwise."""
+        for side, other in (self.sides, self.sides[::-1]):
+            if other.source is None:
+                return side, other
+        return None
+
+    def _tracked_side(self, condition: JoinCondition) -> Side | None:
+        """The side that is a named window which tells all its moves, where events of the other side, which holds
+        nothing, meet it, and nobody looks at what its own rows give."""
+        for side, other in (self.sides, self.sides[::-1]):
+            quiet = side.moves is not None and not side.chain and not (side.triggers and side.keeps_unmatched)
+            if quiet and other.bare and self.only_current and not condition.careful and side.source != other.source:
+                return side
+        return None
+
+    def _meet_tracked(
+        self, side: Side, batches: tuple[EventBatch, EventBatch], inputs: MergedRows, step: Step
+    ) -> EventBatch:
+        """What the events of the other side give with what the named window `side` holds at their moments."""
+        other = self.sides[1 - side.slot]
+        if side.moves is None or not batches[other.slot].size or not other.triggers:
+            return self._nothing
+        ranks = self._rank(side, inputs.ranks), self._rank(other, inputs.ranks)
+        held = HeldThen(side.slot, side.moves, self._condition, ranks)
+        rows = other.arriving(batches[other.slot], step) if other.chain else batches[other.slot]
+        met = meet_held(other, replace(side, held=held), rows, step, only_current=True) if rows.size else None
+        return self._nothing if met is None else met
+
+    def _batches(self, inputs: MergedRows) -> tuple[EventBatch, EventBatch]:
+        """What comes to each side."""
+        batches, (left, right), empty = inputs.batches, self._places, self._empty
+        return empty[0] if left is None else batches[left], empty[1] if right is None else batches[right]
+
+    def _rank(self, side: Side, ranks: Sequence[int]) -> int:
+        return -1 if side.source is None else ranks[self.sources.index(side.source)]
+
+    def _may_slide(self, left: EventBatch, right: EventBatch) -> bool:
+        """True when every event is a chunk of its own, one that comes to both sides is told from all others, and rows
+        leave both windows in the order in which they came."""
+        for side, batch in zip(self.sides, (left, right), strict=True):
+            if isinstance(side.window, SlidingWindow) and not side.window.keeps_order(batch):
+                return False
+        if (left.chunks is not None and left.size) or (right.chunks is not None and right.size):
+            return False
+        if left is not right or left.size < 2:
+            return True
+        orders = left.orders
+        return bool((orders[1:] != orders[:-1]).all())
+
+    def _meet_quiet(self, side: Side, other: Side, batch: EventBatch, step: Step) -> EventBatch:
+        rows = side.arriving(batch, step) if side.chain else batch
+        if side.window is not None and (rows.size or side.is_due(step.final_clock)):
+            rows = side.let_out(rows, step)
+        if not side.triggers or not rows.size:
+            return self._nothing
+        met = meet_held(side, other, rows, step, only_current=self.only_current)
+        return self._nothing if met is None else met
+
+    # ---- chunk by chunk
+
+    def _chunk_by_chunk(self, inputs: MergedRows, step: Step) -> EventBatch:
+        """Timers first, then the chunk through its side's window, and what comes out of that meets the other side."""
+        out: list[EventBatch] = []
+        floor, done = step.floor, -1
+        for source, batch, order, clock in _chunks(inputs):
+            self._fire_timers(step, order, clock, floor, done, out)
+            readers = [side for side in self.sides if side.source == self.sources[source]]
+            parts = [batch] if len(readers) == 1 else [batch.slice(row, row + 1) for row in range(batch.size)]
+            for part, side in itertools.product(parts, readers):
+                if self._feed(side, part, order, Step(np.full(1, clock, dtype=np.int64), floor), step, out):
+                    break
+            floor, done = clock, order
+        self._fire_timers(step, step.final_order, step.final_clock + 1, floor, done, out)
+        return EventBatch.concat(out) if out else self._nothing
+
+    def _fire_timers(self, step: Step, order: int, clock: int, floor: int, done: int, out: list[EventBatch]) -> None:
+        """Fires the timers of both windows that go behind the row of order `done` and before one of (`order`,
+        `clock`)."""
+        last: int | None = None
+        while (due := self.next_deadline_ms()) is not None and due != last:
+            at, shown = step.timer_order(due, done), max(due, floor)
+            if at > step.final_order or (at, shown) >= (order, clock):
+                return
+            last = due
+            now = Step(np.full(1, shown, dtype=np.int64), floor)
+            for side in self.sides:
+                if side.window is not None and side.is_due(due):
+                    self._meet(side, side.let_out(self._empty[side.slot], now), at, step, out)
+
+    def _feed(self, side: Side, batch: EventBatch, order: int, now: Step, step: Step, out: list[EventBatch]) -> bool:
+        """`side` has had `batch`; returns whether some of it failed."""
+        known = step.failure_count
+        rows = side.arriving(batch.at_order(1), now)
+        for orders, message in zip(now.failures.orders, now.failures.messages, strict=True):
+            step.failures.add(np.full(len(orders), order), message)
+        if rows.size:
+            rows = side.let_out(rows, now)
+        self._meet(side, rows, order, step, out)
+        return step.failure_count > known
+
+    def _meet(self, side: Side, rows: EventBatch, order: int, step: Step, out: list[EventBatch]) -> None:
+        """What `rows`, which `side` lets out, give is one delivery. A side that does not trigger tells nothing, not
+        even the end of its batches."""
+        if not side.triggers or not rows.size:
+            return
+        other = self.sides[1 - side.slot]
+        met = meet_held(side, other, rows.at_order(order), step, only_current=self.only_current)
+        if met is not None:
+            out.append(met.with_chunks(met.chunk_ids(), np.zeros(met.size, dtype=np.int64)))
+
+    # ---- life
+
+    @property
+    def timed(self) -> bool:
+        return any(side.window is not None and side.window.timed for side in self.sides)
+
+    def next_deadline_ms(self) -> int | None:
+        windows = [side.window for side in self.sides if side.window is not None]
+        return min((due for window in windows if (due := window.next_deadline_ms()) is not None), default=None)
+
+    def _parts(self) -> list[Stateful]:
+        parts: list[Stateful] = [*self._aggregates]
+        for side in self.sides:
+            parts += [*side.chain, *([] if side.window is None else [side.window])]
+        return parts
+
+    def start(self, clock_ms: int) -> None:
+        for part in self._parts():
+            part.start(clock_ms)
+
+    def state_size(self) -> StateSize:
+        return total(part.state_size() for part in self._parts())
+
+    def snapshot(self) -> State:
+        return [part.snapshot() for part in self._parts()]
+
+    def restore(self, state: State) -> None:
+        for part, saved in zip(self._parts(), state, strict=True):
+            part.restore(saved)
+        if self.sliding is not None:
+            self.sliding.fall_behind()
+
+
+class JoinBesideNothing(JoinOperator):
+    """A join of which someone also selects events that a side never has, such as the second one of a pair: the columns
+    `nowhere` are null."""
+
+    def __init__(
+        self,
+        sides: tuple[Side, Side],
+        condition: JoinCondition,
+        pool: StringPool,
+        nowhere: Mapping[str, AttributeType],
+        *,
+        only_current: bool,
+    ) -> None:
+        super().__init__(sides, condition, pool, only_current=only_current)
+        self._pool = pool
+        self._nowhere = nowhere
+
+    def process(self, inputs: MergedRows, step: Step) -> EventBatch:
+        met = super().process(inputs, step)
+        nulls = {name: Column.nulls(type_, self._pool, met.size) for name, type_ in self._nowhere.items()}
+        return met.with_columns({**met.columns, **nulls})
+
+
+class _Aggregates(Stateful):
+    """What the aggregates in the condition of a join have added up, as each side asks it of the other."""
+
+    def __init__(self, nodes: Sequence[AggregateNode]) -> None:
+        self._nodes = nodes
+
+    def snapshot(self) -> State:
+        return [node.aggregator.snapshot() for node in self._nodes]
+
+    def restore(self, state: State) -> None:
+        for node, part in zip(self._nodes, state, strict=True):
+            node.aggregator.restore(part)
+
+
+def _chunks(inputs: MergedRows) -> list[tuple[int, EventBatch, int, int]]:
+    """The chunks of `inputs` in order: input, rows, order, clock."""
+    chunks: list[tuple[int, EventBatch, int, int]] = []
+    ids = [batch.chunk_ids() for batch in inputs.batches]
+    place = 0
+    while place < inputs.size:
+        source = int(inputs.sources[place])
+        start = int(inputs.rows[place])
+        stop = start + 1
+        line = ids[source]
+        while stop < len(line) and line[stop] == line[start]:
+            stop += 1
+        batch = inputs.batches[source].slice(start, stop)
+        chunks.append((source, batch, int(inputs.orders[place]), int(inputs.clocks[place])))
+        place += stop - start
+    return chunks

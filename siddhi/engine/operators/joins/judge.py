@@ -1,0 +1,54 @@
+"""What becomes of pairs of events and the rows that they meet: some stand, and at some the condition fails."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+import numpy as np
+
+from siddhi.engine.columnar.batch import EventBatch
+from siddhi.engine.columnar.column import Column
+from siddhi.engine.jit.arrays import BoolArray, Int64Array
+from siddhi.engine.operators.expressions.evaluation import Evaluation, Node, Reasons
+from siddhi.engine.operators.joins.side import Unanswered
+from siddhi.engine.operators.tables.careful import as_current
+from siddhi.engine.operators.tables.matching import Pairs
+
+
+class Judge:
+    """Asks pairs of `events` and rows of the other side for a condition, and remembers of which events it failed."""
+
+    def __init__(self, events: EventBatch, condition: Node | None) -> None:
+        self._events = events
+        self._condition = condition
+        self._failed: BoolArray | None = None
+        self._reasons = Reasons()
+
+    @property
+    def unanswered(self) -> Unanswered | None:
+        """The events of which it failed, None for none."""
+        return None if self._failed is None else Unanswered(self._failed, self._reasons)
+
+    def fail(self, events: Int64Array, reasons: Reasons) -> None:
+        """Of `events` it failed."""
+        if self._failed is None:
+            self._failed = np.zeros(self._events.size, dtype=np.bool_)
+        self._failed[events] = True
+        self._reasons = self._reasons.and_then(reasons)
+
+    def narrowed(self, blocks: Iterable[Pairs], held: Mapping[str, Column]) -> Iterator[Pairs]:
+        """The pairs of the events and rows `held` that make the condition true."""
+        for pairs in blocks:
+            if self._condition is None:
+                yield pairs
+                continue
+            rows = self._events.take(pairs.probes)
+            columns = {name: column.take(pairs.places) for name, column in held.items()}
+            met = rows.with_columns({**rows.columns, **columns})
+            evaluation = Evaluation(as_current(met) if self._condition.stateful else met)
+            truth = self._condition.truth(evaluation)
+            if evaluation.failed is not None:
+                self.fail(pairs.probes[evaluation.failed], evaluation.reasons.through(pairs.probes))
+                truth = truth & ~evaluation.failed
+            (left,) = truth.nonzero()
+            yield Pairs(pairs.probes[left], pairs.places[left])

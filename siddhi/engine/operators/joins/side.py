@@ -1,0 +1,124 @@
+"""The two sides of a join, and what each shows to the events of the other."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from siddhi.engine.columnar.batch import EventBatch
+from siddhi.engine.columnar.column import Column
+from siddhi.engine.columnar.kinds import EXPIRED
+from siddhi.engine.columnar.strings import NULL_CODE, StringPool
+from siddhi.engine.jit.arrays import BoolArray, Int64Array
+from siddhi.engine.operators.base.operator import Operator, Step
+from siddhi.engine.operators.base.scope import slot_column
+from siddhi.engine.operators.expressions.aggregation import AggregateNode
+from siddhi.engine.operators.expressions.evaluation import Reasons
+from siddhi.engine.operators.tables.matching import Pairs
+from siddhi.engine.operators.windows.base.window import Window
+from siddhi.language.ast import AttributeType
+
+if TYPE_CHECKING:
+    from siddhi.engine.operators.named_window import NamedWindow
+
+Fetch = Callable[[str, Int64Array], Column]
+"""An attribute of the rows at some places."""
+
+
+class Unanswered(NamedTuple):
+    """Which events fail when they are to meet the rows of the other side, and what each died of."""
+
+    events: BoolArray
+    reasons: Reasons
+
+
+class Held(ABC):
+    """Rows that do not change while the events of the other side look at them. `aggregates` are those of the condition
+    of which they ask."""
+
+    aggregates: Sequence[AggregateNode] = ()
+
+    @abstractmethod
+    def meet(self, side: Side, events: EventBatch, rows: Int64Array | None) -> tuple[Pairs, Fetch, Unanswered | None]:
+        """The pairs of `events` of `side` (`rows` None: of all, else of those at `rows`) and rows held, what fetches
+        these, and which events fail, None for none of them."""
+
+
+@dataclass(slots=True)
+class Side:
+    """One side of a join. `chain` runs ahead of the window; a stream without window holds nothing.
+
+    `bare` marks a stream without window: an event of it comes, goes and resets at once. `types` are the attributes
+    that the query reads of the side, `selected` those that it reads once the pairs are found, each with the column as
+    which it goes on. `keeps_unmatched` says that an event of this side that meets nothing gives a row with nulls,
+    `hides_expired` that the window holds its last batch only for the other side, or that nobody asks for what a stream
+    without window expires. `held` is what the other side's events meet. `nothing` has no rows and all attributes that
+    come to the window, which may read more of them than the query does. `moves` is the named window that the side is,
+    if that tells every row that comes and leaves.
+    """
+
+    slot: int
+    source: str | None
+    chain: list[Operator]
+    window: Window | None
+    held: Held
+    types: Mapping[str, AttributeType]
+    selected: tuple[tuple[str, str], ...]
+    triggers: bool
+    keeps_unmatched: bool
+    pool: StringPool
+    nothing: EventBatch
+    bare: bool = False
+    hides_expired: bool = False
+    moves: NamedWindow | None = None
+
+    @property
+    def is_quiet(self) -> bool:
+        """True when what the side holds does not change while the join runs."""
+        return self.window is None and not self.bare
+
+    def arriving(self, batch: EventBatch, step: Step) -> EventBatch:
+        """What the handlers before the window leave of `batch`, also of none, with all that is read of it."""
+        for operator in self.chain:
+            if not batch.size:
+                return self.nothing
+            batch = operator.process(batch, step)
+        return batch
+
+    def let_out(self, batch: EventBatch, step: Step) -> EventBatch:
+        """What the window lets out when `batch` arrives; `batch` where there is none."""
+        if self.window is None:
+            return batch
+        rows = self.window.process(batch, step)
+        if not self.hides_expired or rows.only_current:
+            return rows
+        return rows.take((rows.kinds != EXPIRED).nonzero()[0])
+
+    def named(self, rows: EventBatch) -> EventBatch:
+        """Rows of this side with their columns called by slot."""
+        return rows.with_columns({slot_column(self.slot, name): rows.columns[name] for name in self.types})
+
+    def attribute(self, column: str) -> str:
+        """The attribute of this side that `column` is."""
+        return column.removeprefix(slot_column(self.slot, ""))
+
+    def is_due(self, now_ms: int) -> bool:
+        """True when the window has a timer until `now_ms`."""
+        due = None if self.window is None else self.window.next_deadline_ms()
+        return due is not None and due <= now_ms
+
+
+def with_nulls(column: Column, missing: BoolArray) -> Column:
+    """`column` with nulls where `missing`."""
+    if column.type is AttributeType.STRING:
+        return Column(column.type, column.pool, values=np.where(missing, NULL_CODE, column.values))
+    if column.type is AttributeType.OBJECT:
+        values = column.values.copy()
+        values[missing] = None
+        return Column(column.type, column.pool, values=values)
+    valid = ~missing if column.valid is None else column.valid & ~missing
+    return Column(column.type, column.pool, values=column.values, valid=valid)

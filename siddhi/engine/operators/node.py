@@ -1,0 +1,126 @@
+"""What stands in the graph of a running app: queries, named windows, triggers."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from siddhi.engine.columnar.batch import EventBatch
+from siddhi.engine.columnar.state_size import StateSize, total
+from siddhi.engine.columnar.state_tree import State
+from siddhi.engine.jit.arrays import Int64Array
+from siddhi.engine.operators.base.operator import Stateful, Step
+
+if TYPE_CHECKING:
+    from siddhi.engine.fast_path.way import Way
+    from siddhi.engine.operators.selection.plain_query import PlainQuery
+    from siddhi.language.ast import AttributeType
+
+
+class Node:
+    """Takes the rows of its input streams and gives back what it sends.
+
+    `sources` are the streams read; `arrival` gives each its place among rows of one cause, `timer_arrival` among those
+    of timers of one time, where that is another. `target` is the stream that is fed, if any; `inserts` says that events
+    are inserted there, which makes expired ones current, `hands_in` that they are those of the only source on their way
+    into a partition: what fails there fails in the source. `splits` says that one chunk coming in may become several
+    going out, `splits_chunks` that only one of several events may, `by_key` that the node stands in a partition.
+    `reads` and `writes` name the tables and named windows that the node looks into or changes; those that it `shares`
+    may be changed and looked at by several nodes in one step, and it follows the moves of the named windows that it
+    `tracks`; what comes from `silent` sources makes it send nothing. `computes` says that numbers may come out that did
+    not come in, and so overflow or divide by zero; `plain` is what the node does if it is a plain query. `may_fail`
+    says that events may fail in the node.
+    """
+
+    name: str
+    sources: tuple[str, ...] = ()
+    arrival: tuple[int, ...] = ()
+    timer_arrival: tuple[int, ...] | None = None
+    target: str | None = None
+    inserts = True
+    hands_in = False
+    splits = False
+    splits_chunks = False
+    by_key = False
+    computes = True
+    may_fail = True
+    plain: PlainQuery | None = None
+    reads: frozenset[str] = frozenset()
+    writes: frozenset[str] = frozenset()
+    tracks: frozenset[str] = frozenset()
+    silent: frozenset[str] = frozenset()
+    parts: tuple[Stateful, ...] = ()
+
+    @property
+    def shares(self) -> frozenset[str]:
+        """What of `reads` and `writes` others may change and look at in the same step."""
+        return frozenset()
+
+    @cached_property
+    def timed(self) -> bool:
+        """True when timers may make the node send."""
+        return any(part.timed for part in self.parts)
+
+    @cached_property
+    def wakeful(self) -> bool:
+        """True when the node may have something to do although no rows came."""
+        return self.timed
+
+    def next_deadline_ms(self) -> int | None:
+        """The time at which the node's earliest timer is due, or None."""
+        deadlines = [due for part in self.parts if (due := part.next_deadline_ms()) is not None]
+        return min(deadlines) if deadlines else None
+
+    def wakes(self, step: Step) -> bool:
+        """True when the node has to be asked in `step` although no rows came."""
+        due = self.next_deadline_ms() if self.timed else None
+        return due is not None and due <= step.final_clock
+
+    @abstractmethod
+    def process(self, inputs: Sequence[EventBatch], step: Step) -> EventBatch:
+        """What the node sends for the rows of its inputs (one batch for each of `sources`) and the timers of the
+        step."""
+
+    def write(self, batch: EventBatch, step: Step) -> int:
+        """Does to a table what the node does with what it sends; returns how many events the table refused. Those for
+        which that fails are booked in `step`."""
+        return 0
+
+    def short_way(
+        self,
+        stream: str,
+        source: Mapping[str, AttributeType],
+        types: Mapping[str, AttributeType],
+        entrance: Node | None = None,
+    ) -> Way | None:
+        """How few events of `stream`, which have the attributes `source`, go at one go to the stream that the node
+        feeds, which has the attributes `types`; through `entrance` when the node stands in a partition. None when there
+        is no such way."""
+        return None
+
+    def start(self, clock_ms: int) -> None:
+        """The app has started at `clock_ms`."""
+        for part in self.parts:
+            part.start(clock_ms)
+
+    def close_partitions(self, partitions: Int64Array) -> None:
+        """Forgets the state of these partition instances; their ids may be given out again."""
+        for part in self.parts:
+            part.close_partitions(partitions)
+
+    def state_size(self) -> StateSize:
+        """How much the parts of the node hold now."""
+        return total(part.state_size() for part in self.parts)
+
+    def snapshot(self) -> State:
+        return [part.snapshot() for part in self.parts]
+
+    def joined(self, states: Sequence[State], ids: Sequence[Int64Array]) -> State:
+        """One state of all `states`, as for operators."""
+        return [part.joined([state[place] for state in states], ids) for place, part in enumerate(self.parts)]
+
+    def restore(self, state: State) -> None:
+        for part, saved in zip(self.parts, state, strict=True):
+            part.restore(saved)

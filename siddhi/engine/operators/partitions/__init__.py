@@ -1,0 +1,1 @@
+"""Partitions: find the instance of each event, open and close instances."""

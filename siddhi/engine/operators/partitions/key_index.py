@@ -1,0 +1,144 @@
+"""From the values of a key to partition instances, without a look at the text of values that came before.
+
+value    "b"  7.5                    known: table[code] is the instance
+code      3   number in a hash table
+                                     new:   text of the value ──Instances──▶ instance, learnt for the next time
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from siddhi.engine.columnar.batch import EventBatch
+from siddhi.engine.columnar.column import Column
+from siddhi.engine.columnar.hashing import KeyTable
+from siddhi.engine.columnar.state_tree import CodeChange, State
+from siddhi.engine.jit.arrays import AnyArray, Int64Array
+from siddhi.engine.jit.kernels import grown, state_kernel
+from siddhi.engine.jit.memory import fetch
+from siddhi.engine.operators.base.operator import Stateful, Step
+from siddhi.engine.operators.functions.conversion import java_text
+from siddhi.engine.operators.partitions.registry import Instances
+from siddhi.language.ast import AttributeType
+
+NO_INSTANCE = -1
+_LEAST_NUMBERS = 4_096
+"""Fewer numbers are not worth to be forgotten."""
+_NEAR = 65_536
+"""The instances of so many codes stay in the processor's caches."""
+_AHEAD = 32
+"""So many rows ahead an entry of a larger table is asked for: it comes from memory in the time that these take."""
+_RAW = {AttributeType.FLOAT: np.int32, AttributeType.DOUBLE: np.int64}
+
+
+@state_kernel
+def _look_up(codes, table, ids):  # type: ignore[no-untyped-def]
+    """Writes the instance of each code into `ids`, `NO_INSTANCE` where none is known; returns how many are not."""
+    unknown = 0
+    rows = codes.shape[0]
+    far = table.shape[0] > _NEAR
+    for row in range(rows):
+        if far and row + _AHEAD < rows:
+            fetch(np.int64(table.ctypes.data) + 4 * codes[row + _AHEAD])
+        code = codes[row]
+        instance = np.int64(NO_INSTANCE)
+        if 0 <= code < table.shape[0]:
+            instance = np.int64(table[code])
+        ids[row] = instance
+        if instance < 0:
+            unknown += 1
+    return unknown
+
+
+@state_kernel
+def _rows_of_new(codes, ids, rows):  # type: ignore[no-untyped-def]
+    """Writes the rows that have a code and no instance; returns how many these are."""
+    count = 0
+    for row in range(codes.shape[0]):
+        if ids[row] < 0 and codes[row] >= 0:
+            rows[count] = row
+            count += 1
+    return count
+
+
+class KeyIndex(Stateful):
+    """What one key expression of type `type_` has given so far. It is no state of its own: what is forgotten is looked
+    up by its text again."""
+
+    def __init__(self, type_: AttributeType, instances: Instances) -> None:
+        self._type = type_
+        self._instances = instances
+        self._forget()
+
+    def _forget(self) -> None:
+        self._table: AnyArray = np.full(64, NO_INSTANCE, dtype=np.int32)
+        self._numbers = KeyTable(1)
+
+    def ids(self, column: Column, batch: EventBatch, step: Step) -> tuple[Int64Array, bool]:
+        """The instance of each row of `batch` by its key in `column`, `NO_INSTANCE` where that is null; True when all
+        rows have one."""
+        codes = self._codes(column)
+        ids: Int64Array = np.empty(len(codes), dtype=np.int64)
+        unknown = _look_up(codes, self._table, ids)
+        if not unknown:
+            return ids, True
+        new: Int64Array = np.empty(unknown, dtype=np.int64)
+        new = new[: _rows_of_new(codes, ids, new)]
+        if len(new):
+            texts = self._texts(column.take(new))
+            found = ids[new] = self._instances.ids_of(texts, step, batch.orders[new], batch.clocks[new])
+            learnt = codes[new]
+            self._table = grown(self._table, int(learnt.max()) + 1, NO_INSTANCE)
+            self._table[learnt] = found
+        return ids, len(new) == unknown
+
+    def find(self, codes: Int64Array, ids: Int64Array) -> bool:
+        """`ids` has the instance of each key, a string with one of `codes`; False when one is null or not known."""
+        return not _look_up(codes, self._table, ids)
+
+    def _codes(self, column: Column) -> Int64Array:
+        """A code for each value, -1 for null; equal codes are equal keys."""
+        if self._type is AttributeType.STRING:
+            return column.values
+        if self._type is AttributeType.OBJECT:
+            return column.pool.codes(java_text(value, self._type) for value in column.values)
+        codes = self._numbers.ids(_bits(column.values, self._type).reshape(-1, 1))
+        return codes if column.valid is None else np.where(column.valid, codes, NO_INSTANCE)
+
+    def _texts(self, column: Column) -> pa.StringArray:
+        """The keys of values that are not null, as Java writes them."""
+        if self._type is AttributeType.STRING:
+            return column.to_arrow()
+        if self._type in (AttributeType.INT, AttributeType.LONG, AttributeType.BOOL):
+            return column.to_arrow().cast(pa.utf8())
+        return pa.array([java_text(value, self._type) for value in column.to_list()], pa.utf8())
+
+    # ---- what becomes void
+
+    def close_partitions(self, partitions: Int64Array) -> None:
+        """The ids `partitions` may be given to other keys."""
+        if self._numbers.count > 2 * len(self._instances) + _LEAST_NUMBERS:
+            self._forget()
+        else:
+            self._table[np.isin(self._table, partitions)] = NO_INSTANCE
+
+    def live_codes(self) -> Iterator[Int64Array]:
+        return iter(())
+
+    def recode(self, change: CodeChange) -> None:
+        self._forget()
+
+    def snapshot(self) -> State:
+        return None
+
+    def restore(self, state: State) -> None:
+        self._forget()
+
+
+def _bits(values: AnyArray, type_: AttributeType) -> Int64Array:
+    """Numbers as int64 such that different texts have different numbers: fractions as their bits, as Java's -0.0 is not
+    0.0."""
+    return (values.view(_RAW[type_]) if type_ in _RAW else values).astype(np.int64, copy=False)

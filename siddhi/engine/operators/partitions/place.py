@@ -1,0 +1,85 @@
+"""Where the queries of a partition find their streams, and which instances there are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from siddhi.analysis import model
+from siddhi.engine.jit.arrays import Int64Array
+from siddhi.engine.operators.base.operator import OperatorContext
+from siddhi.engine.operators.environment import Environment
+from siddhi.engine.operators.expressions.compiler import ExpressionCompiler
+from siddhi.engine.operators.node import Node
+from siddhi.engine.operators.partitions.keys import KeyedStream, SharedStream, keyed_stream
+from siddhi.engine.operators.partitions.registry import Instances, PurgeRule
+
+
+class PartitionPlace:
+    """One partition of an app. Inner streams are called `<partition>#<id>`, outer ones come in as
+    `<partition>@<id>`."""
+
+    def __init__(self, analysed: model.AnalysedPartition) -> None:
+        self.analysed = analysed
+        self.name = analysed.name
+        self.instances = Instances(_purge_rule(analysed))
+        self._nodes: Sequence[Node] = ()
+        self._inner = {f"#{schema.id}" for schema in analysed.inner_streams}
+
+    def stream(self, key: str) -> str:
+        """What the stream `key` is called for the queries inside."""
+        return self.target(key) if key in self._inner else keyed_stream(self.name, key)
+
+    def target(self, key: str) -> str:
+        """What the stream `key` that a query inside inserts into is called."""
+        return f"{self.name}{key}" if key in self._inner else key
+
+    def entrances(self, queries: Sequence[Node], context: OperatorContext, environment: Environment) -> list[Node]:
+        """Return the nodes through which outer streams come in.
+
+        A stream of `partition with` that no query inside reads has none, so its events make no instances, as in Siddhi.
+        """
+        prefix = keyed_stream(self.name, "")
+        sources = [source for query in queries for source in query.sources if source.startswith(prefix)]
+        read = dict.fromkeys(source.removeprefix(prefix) for source in sources)
+        keys = {key.stream: key for key in self.analysed.keys}
+        streams = dict.fromkeys([*(stream for stream in keys if stream in read), *read])
+        shared = any(stream not in keys for stream in streams)
+        nodes: list[Node] = []
+        for stream in streams:
+            if stream in keys:
+                environment.looked_into = set()
+                compiler = ExpressionCompiler(context, in_table=environment.in_table)
+                node: Node = KeyedStream(self.name, stream, keys[stream], self.instances, compiler)
+                node.reads = frozenset(environment.looked_into)
+                node.writes = frozenset({prefix}) if shared else frozenset()
+            else:
+                node = SharedStream(self.name, stream, self.instances)
+                node.reads = frozenset({prefix})
+            nodes.append(node)
+        nodes[0].parts = (self.instances, *nodes[0].parts)
+        self._nodes = [*nodes, *queries]
+        return nodes
+
+    def next_purge_ms(self, opening_clock: int | None = None) -> int:
+        """As `Instances.next_purge_ms`."""
+        return self.instances.next_purge_ms(opening_clock)
+
+    def purge(self, clock: int) -> None:
+        """The instances that are idle at `clock` are gone, with all that is known of them inside."""
+        self._close(self.instances.give_up(clock))
+
+    def drop(self, instances: Int64Array) -> None:
+        """These instances are gone, with all that is known of them inside."""
+        self.instances.drop(instances)
+        self._close(instances)
+
+    def _close(self, gone: Int64Array) -> None:
+        if len(gone):
+            for node in self._nodes:
+                node.close_partitions(gone)
+
+
+def _purge_rule(analysed: model.AnalysedPartition) -> PurgeRule | None:
+    if analysed.purge_interval_ms is None or analysed.purge_idle_ms is None:
+        return None
+    return PurgeRule(max(analysed.purge_interval_ms, 1), analysed.purge_idle_ms)

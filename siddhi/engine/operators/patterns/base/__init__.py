@@ -1,0 +1,1 @@
+"""What all pattern operators use: partial matches, slot references, conditions and the limit of matches."""

@@ -1,0 +1,68 @@
+"""What expressions read of the slots of a state machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeAlias
+
+from siddhi.analysis import model
+from siddhi.engine.operators.base.scope import column_of
+from siddhi.engine.operators.patterns.base.partial import PatternEvent
+from siddhi.language import ast
+from siddhi.language.ast import AttributeType
+from siddhi.structure import field_names
+
+Reference: TypeAlias = model.AttributeValue | model.EventReference | model.IsEmptySlot
+
+
+def walk(expression: model.TypedExpression) -> Iterator[model.TypedExpression]:
+    """`expression` and everything inside it."""
+    yield expression
+    for name in field_names(type(expression)):
+        value = getattr(expression, name)
+        for part in value if isinstance(value, tuple) else (value,):
+            if isinstance(part, model.TypedExpression):
+                yield from walk(part)
+
+
+def references(expressions: Iterable[model.TypedExpression]) -> dict[str, Reference]:
+    """The slot references in `expressions` by the column that answers each."""
+    found: dict[str, Reference] = {}
+    for expression in expressions:
+        for part in walk(expression):
+            if isinstance(part, model.AttributeValue | model.EventReference | model.IsEmptySlot):
+                found[column_of(part, several=True)] = part
+    return found
+
+
+def selection_references(query: model.AnalysedQuery) -> dict[str, Reference]:
+    """The slot references of a state query's selection, by column."""
+    selection = query.selection
+    expressions: list[model.TypedExpression] = [output.expression for output in selection.attributes]
+    expressions.extend(selection.group_by)
+    expressions.extend(key.value for key in selection.order_by if key.value is not None)
+    if selection.having is not None:
+        expressions.append(selection.having)
+    return references(expressions)
+
+
+def column_type(reference: Reference) -> AttributeType:
+    """The type of the column that answers `reference`."""
+    if isinstance(reference, model.IsEmptySlot):
+        return AttributeType.BOOL
+    return AttributeType.LONG if isinstance(reference, model.EventReference) else reference.type
+
+
+def pick(
+    chain: Sequence[PatternEvent] | None, index: ast.EventIndex | None, *, under_test: bool = False
+) -> PatternEvent | None:
+    """The event of `chain` that `index` means, the last one without an index; None when there is none.
+
+    `under_test` says that the last event is only being tried: `[last]` then is the one before it.
+    """
+    if not chain:
+        return None
+    if index is None:
+        return chain[-1]
+    position = len(chain) - 1 - index.offset - int(under_test) if index.from_last else index.offset
+    return chain[position] if 0 <= position < len(chain) else None

@@ -1,0 +1,1 @@
+"""Chains of plain elements, whole batches at a time."""

@@ -1,0 +1,153 @@
+"""Where chains of plain elements keep their partial matches: the arrays that their compiled loops work on.
+
+A partial match is a row of two arrays. It stands in the list of the element where it waits (one list per partition
+instance and element, in the order in which an event is offered to them) and, where a pattern's element has an equality
+condition, in a chain of a hash table, so that an event meets only partials that agree with it on that:
+
+    lists[instance, element] → head ⇄ … ⇄ tail        table[element, hash(instance, key)] → first ⇄ … ⇄ last
+
+The empty partials that wait at the first element are all alike; they are only counted (`SEEDS`, `FRESH_SEEDS`). In
+place of a list that element has the row of its instance: what an event looks at lies side by side.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from siddhi.engine.jit.arrays import AnyArray, Int64Array
+
+NONE = -1
+NEVER = 2**62
+LONG_AGO = -(2**62)
+
+# columns of a partial's row, of which snapshots have all but the last; behind them one row reference for each slot but
+# the last, then the whole-number registers. What expiry looks at comes first, in one line of the processor's cache.
+# `START` is the time of the first event, `REACHED` the latest time of the instance when that event came: the two differ
+# when it was late. `EARLIEST` is a time before which no fresh partial of its list came, told by the first of these
+NEXT, PREVIOUS, CHAIN_NEXT, CHAIN_PREVIOUS, PLACE, ELEMENT, TIME, REACHED, ENTERED, INSTANCE, KEY, NULLS, TOUCHED = (
+    range(13)
+)
+START = 13
+SAVED_COLUMNS = 14
+EARLIEST = 14
+REFERENCES = 15
+
+# columns of a list: its ends, the number of the event that last fed the element while a partial was there, and the
+# first partial that is fresh: it came since then; in an empty list only the head counts
+HEAD, TAIL, UPDATED, FRESH = range(4)
+LIST_WIDTH = 4
+
+# columns of an instance, which is the row of its first element: how many events it had, its latest time, how many empty
+# partials wait at the first element, and how many came there with the event at hand
+NUMBER, LATEST, SEEDS, FRESH_SEEDS = range(4)
+INSTANCE_WIDTH = 4
+
+# columns of the table; a list has its ends (`HEAD`, `TAIL`) in the same places
+FIRST, LAST = range(2)
+
+# the counters: the first free partial, the first one never used, how many live; how many matches the batch gave and
+# partials it touched; the place at hand and how many there are; 1 when the table is empty and has to be filled; behind
+# them per slot how many matches have there an event of an earlier batch
+FREE, UNUSED, LIVE, MATCHES, TOUCHES, CURSOR, ROWS, EMPTY_TABLE = range(8)
+FROM_BEFORE = 8
+
+# rows of the matches: place of the row that completed it, the partial, behind them one row reference per slot
+MATCH_CAUSE, MATCH_PARTIAL = range(2)
+MATCH_REFERENCES = 2
+
+# the settings; `FRACTION_NULLS` is the first bit of a partial's null mask that tells of a fraction
+ELEMENTS, WITHIN, IS_SEQUENCE, SCOPE_END, REGISTERS, FRACTION_NULLS = range(6)
+SETTING_COUNT = 6
+
+# rows of the events; behind them the whole-number columns
+EVENT_TIME, EVENT_INSTANCE, EVENT_SOURCE, EVENT_NULLS = range(4)
+EVENT_COLUMNS = 4
+
+# columns of a test `event column operator constant` and of a comparison `event column operator register`; the constant
+# is the number itself, or for fractions its place among the constants
+OPERATOR, IS_FLOAT, EVENT_COLUMN, REGISTER = range(4)
+CONSTANT = REGISTER
+EQUAL, NOT_EQUAL, LESS, LESS_EQUAL, GREATER, GREATER_EQUAL = range(6)
+
+# columns of an element's settings
+FIRST_TEST, END_TEST, FIRST_COMPARISON, END_COMPARISON, INDEXED, BOUNDED, FIRST_COPY, END_COPY = range(8)
+
+# columns of a copy: what of an accepted event later conditions compare with
+COPY_IS_FLOAT, COPY_COLUMN, COPY_REGISTER = range(3)
+
+
+_LINE = 8
+"""So many numbers are a line of the processor's cache."""
+
+
+def in_lines(rows: int, columns: int, fill: int) -> Int64Array:
+    """An array of (`rows`, `columns`), full of `fill`, that begins with a line of the cache: of very many rows each
+    event meets one that was not touched for long, and waits for no more lines than it must."""
+    block: Int64Array = np.full(rows * columns + _LINE - 1, fill, dtype=np.int64)
+    start = -(int(block.ctypes.data) // block.itemsize) % _LINE
+    return block[start : start + rows * columns].reshape(rows, columns)
+
+
+def more_lines(array: Int64Array, rows: int, fill: int) -> Int64Array:
+    """`array` itself when it has so many rows, else a copy of at least twice the size, filled up with `fill`."""
+    if rows <= len(array):
+        return array
+    larger = in_lines(max(rows, 2 * len(array), _LINE), array.shape[1], fill)
+    larger[: len(array)] = array
+    return larger
+
+
+def whole_lines(columns: int) -> int:
+    """The next number of columns that is a multiple of a line."""
+    return -(-columns // _LINE) * _LINE
+
+
+class ChainState(NamedTuple):
+    """What outlives a batch, and room for results.
+
+    `partials` (room, columns) and `floats` (room, fraction registers) are the partial matches, `lists` (instances ×
+    elements, 4) and `table` (elements, places, 2) say where they wait; the first of the lists of each instance says how
+    far that is. `chain_bounds` (elements × places) and `list_bounds` (instances × elements) bound what waits in a chain
+    and in a list that has no chains. `touched` holds the partials that refer to rows of the batch, `matches`
+    (2 + elements, room) the matches: place of the row, partial, and per slot an event or `NONE` for one kept from
+    before.
+    """
+
+    partials: Int64Array
+    floats: AnyArray
+    lists: Int64Array
+    list_bounds: AnyArray
+    table: Int64Array
+    chain_bounds: AnyArray
+    counters: Int64Array
+    touched: Int64Array
+    matches: Int64Array
+
+
+class ChainRules(NamedTuple):
+    """The chain itself. `offers` (sources, elements): the elements that a source feeds, last first, then `NONE`;
+    `texts`: the whole-number columns that hold codes of strings."""
+
+    settings: Int64Array
+    elements: Int64Array
+    tests: Int64Array
+    constants: AnyArray
+    comparisons: Int64Array
+    copies: Int64Array
+    offers: Int64Array
+    texts: Int64Array
+
+
+class ChainEvents(NamedTuple):
+    """Room for the events of one batch, as many as `counters[ROWS]` says, those of several sources end to end.
+
+    `order` is the event at each place of the common order; it is empty when the events of a single source stand in
+    order. `whole` (4 + columns, room) holds time, partition instance, source and a bit for each column that is null,
+    then the whole numbers that conditions look at, `fractions` (columns, room) the fractions.
+    """
+
+    order: Int64Array
+    whole: Int64Array
+    fractions: AnyArray

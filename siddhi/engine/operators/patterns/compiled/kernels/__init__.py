@@ -1,0 +1,1 @@
+"""The compiled loop of state machines and its parts."""

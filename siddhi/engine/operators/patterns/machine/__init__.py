@@ -1,0 +1,1 @@
+"""State machines that take event after event."""

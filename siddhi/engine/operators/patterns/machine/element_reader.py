@@ -1,0 +1,100 @@
+"""What one element of a state machine takes in: the events of its stream, as its filters and stream functions leave
+them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from siddhi.analysis import model
+from siddhi.engine.columnar.batch import EventBatch
+from siddhi.engine.columnar.column import Column
+from siddhi.engine.columnar.state_tree import State
+from siddhi.engine.jit.arrays import Int64Array
+from siddhi.engine.operators.base.operator import Operator, OperatorContext, Step
+from siddhi.engine.operators.expressions.compiler import ExpressionCompiler
+from siddhi.engine.operators.patterns.base.columns import Layout
+from siddhi.engine.operators.patterns.base.conditions import EventFilter, filters_of, split_filter
+from siddhi.engine.operators.patterns.base.partial import PatternEvent
+from siddhi.engine.operators.stream_functions.stream_function import STREAM_FUNCTIONS
+from siddhi.language.ast import AttributeType
+
+_ROW = "@row"
+"""The column that tells, behind stream functions, which row of the batch a row was."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Function:
+    """A stream function and the filters in front of it that look at the event alone."""
+
+    name: str
+    filter: EventFilter
+    operator: Operator
+
+
+class ElementReader:
+    """Reads the events of one element. A stream function is called for each event of the stream that passes the filters
+    in front of it; one that drops or fails an event keeps it out."""
+
+    def __init__(self, element: model.PatternElement, layout: Layout, context: OperatorContext) -> None:
+        self._layout = layout
+        self._pool = context.pool
+        self._filter = EventFilter(split_filter(filters_of(element), element.slot, context).alone, context)
+        self._functions = list(_functions(element, context))
+
+    def read(self, batch: EventBatch, step: Step) -> tuple[list[PatternEvent], list[bool]]:
+        """The rows of `batch` as events, and which of them pass the filters that look at the event alone."""
+        if not self._functions:
+            return self._layout.events(batch), self._filter.mask(batch).tolist()
+        rows, handled = self._handled(batch, step)
+        events = [PatternEvent(timestamp, ()) for timestamp in batch.timestamps.tolist()]
+        passing = [False] * batch.size
+        passed = self._filter.mask(handled).tolist()
+        for row, event, passes in zip(rows.tolist(), self._layout.events(handled), passed, strict=True):
+            events[row], passing[row] = event, passes
+        return events, passing
+
+    def _handled(self, batch: EventBatch, step: Step) -> tuple[Int64Array, EventBatch]:
+        """The rows of `batch` that come through the stream functions, with what these add."""
+        numbers = Column(AttributeType.LONG, self._pool, values=np.arange(batch.size))
+        handled = batch.with_columns({**batch.columns, _ROW: numbers})
+        for function in self._functions:
+            if not function.filter.always:
+                handled = handled.take(np.flatnonzero(function.filter.mask(handled)))
+            handled = function.operator.process(handled, step)
+            rows = handled.columns[_ROW].values
+            if len(rows) > 1 and (np.diff(rows) <= 0).any():
+                raise TypeError(f"'{function.name}' gives several rows for one and so cannot stand in a pattern")
+        return handled.columns[_ROW].values, handled
+
+    def close_partitions(self, partitions: Int64Array) -> None:
+        for function in self._functions:
+            function.operator.close_partitions(partitions)
+
+    def joined(self, states: Sequence[State], ids: Sequence[Int64Array]) -> State:
+        """As for operators."""
+        return [
+            function.operator.joined([state[place] for state in states], ids)
+            for place, function in enumerate(self._functions)
+        ]
+
+    def snapshot(self) -> State:
+        return [function.operator.snapshot() for function in self._functions]
+
+    def restore(self, state: Sequence[State]) -> None:
+        for function, kept in zip(self._functions, state, strict=True):
+            function.operator.restore(kept)
+
+
+def _functions(element: model.PatternElement, context: OperatorContext) -> Iterator[_Function]:
+    filters: list[model.FilterStep] = []
+    for step in (*element.input.before, *element.input.after):
+        if isinstance(step, model.FilterStep):
+            filters.append(step)
+            continue
+        make = STREAM_FUNCTIONS.find(step.namespace, step.name, step.syntax)
+        alone = split_filter(filters, element.slot, context).alone
+        yield _Function(step.name, EventFilter(alone, context), make(step, ExpressionCompiler(context)))
+        filters = []

@@ -1,0 +1,363 @@
+"""The elements of a state machine, the places where partial matches wait for an event: plain and counted ones.
+
+A partial match that waits at an element is in its `pending` list; one that arrived since the last event is in `fresh`
+and moves over when the next event comes, so that one event never fills two elements in a row:
+
+    every e1=A -> e2=B        pending of A      pending of B
+      start                   [ ()  ]           [ ]
+      a1 passes A             [ () fresh ]      [ (a1) fresh ]
+      b1                      [ ()  ]           [ (a1) ]  → match (a1, b1)
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from siddhi.engine.operators.patterns.base.partial import UNSET_TIME, Match, Partial, PatternEvent, matches_of
+from siddhi.engine.operators.patterns.machine.horizon import Horizon, Limits, is_expired, is_too_old
+
+Condition = Callable[[Sequence[Partial], PatternEvent], Sequence[bool]]
+"""For each partial match whether the event, which stands in the element's slot already, passes the element's
+filters."""
+
+
+@dataclass(frozen=True, slots=True)
+class ElementSettings:
+    """What is fixed for an element.
+
+    `slot`: its place in the machine's order. `starts`: the machine starts here. `begin_later`: a slot of `limits` may
+    be filled when later ones wait already, as an element with a minimum of 0 stands there.
+    """
+
+    slot: int
+    sequence: bool
+    starts: bool
+    condition: Condition
+    limits: Limits
+    begin_later: bool
+    slot_count: int
+
+
+class Element:
+    """A plain element.
+
+    `following`: where a partial goes when its event has come. `rearms`: the first element of the `every` scope that
+    ends here. `scope_head`: the first element of the `every` scope around this one. `restarts`: the optional first
+    element that begins anew when this one is done. `delivers`: this is a last element. `emitter`: the element whose
+    `emitted` mark tells this one that a match is complete; its own but for the machine's first element.
+    `holds_former_events`: rounds may come here with an event of the round before them in the slot, until another event
+    is tried there.
+    """
+
+    def __init__(self, settings: ElementSettings) -> None:
+        self.settings = settings
+        self.slot = settings.slot
+        self.following: Element | None = None
+        self.rearms: Element | None = None
+        self.scope_head: Element | None = None
+        self.restarts: CountedElement | None = None
+        self.delivers = False
+        self.emitter: Element = self
+        self.holds_former_events = False
+        self.pending: list[Partial] = []
+        self.fresh: list[Partial] = []
+        self._horizon = Horizon(settings.limits, begin_later=settings.begin_later)
+        self.initialised = False
+        self.changed = False
+        self.emitted = False
+
+    # ---- where partial matches come from
+
+    def initialise(self) -> None:
+        """An empty partial match waits at a first element: once, or always again under `every`."""
+        before_absent = self.settings.sequence and self.following is not None and self.following.waits_for_silence
+        if self.settings.starts and (not self.initialised or self.rearms is not None or before_absent):
+            self.enter(self.empty_partial())
+            self.initialised = True
+
+    def empty_partial(self) -> Partial:
+        return Partial([None] * self.settings.slot_count)
+
+    waits_for_silence = False
+
+    def enter(self, partial: Partial) -> None:
+        """`partial` has come here from the element before."""
+        if self._has_room():
+            self.welcome(partial)
+
+    def _has_room(self) -> bool:
+        """Return whether one more partial may come here. An element of a sequence has room for one an event."""
+        return not (self.settings.sequence and self.fresh)
+
+    def welcome(self, partial: Partial) -> None:
+        """`partial` is the newest that waits here."""
+        self.fresh.append(partial)
+        if self.settings.limits:
+            self._horizon.note(partial)
+
+    def rearm(self, partial: Partial) -> None:
+        """A new round of an `every` scope begins here, with what `partial` held before the scope."""
+        self.welcome(partial.copy_up_to(self.slot))
+
+    # ---- between two events
+
+    def reset(self) -> None:
+        """What waited for the event before this one is given up (sequences only)."""
+        self.pending.clear()
+        if self.settings.starts and not self.fresh and not self._attempt_runs():
+            self.initialise()
+
+    def _attempt_runs(self) -> bool:
+        return self.rearms is None and self.following is not None and bool(self.following.pending)
+
+    def update(self) -> None:
+        """What arrived since the last event is pending, oldest first."""
+        self.fresh.sort(key=_arrival)
+        self.pending.extend(self.fresh)
+        self._clear_fresh()
+
+    def _clear_fresh(self) -> None:
+        self.fresh.clear()
+        self._horizon.clear()
+
+    def is_over(self, partial: Partial, time: int) -> bool:
+        """Whether the time of `partial` is over at `time`."""
+        limits = self.settings.limits
+        return is_expired(partial, limits, time) or is_too_old(partial, limits, time)
+
+    def expire(self, latest: int) -> None:
+        """Partial matches whose time is over at `latest` are gone; the last of them restarts the `every` scope that it
+        was in."""
+        limits = self.settings.limits
+        if not limits:
+            return
+        gone = list(itertools.takewhile(lambda partial: is_expired(partial, limits, latest), self.pending))
+        gone.extend(self._horizon.take_expired(self.fresh, latest))
+        if not gone:
+            return
+        if self.pending:
+            numbers = set(map(id, gone))
+            self.pending[:] = [partial for partial in self.pending if id(partial) not in numbers]
+        last = [partial for partial in gone if not partial.expired][-1:]
+        for partial in gone:
+            partial.expired = True
+        if last and self.scope_head is not None:
+            self.scope_head.rearm(last[0])
+            self.scope_head.update()
+
+    # ---- an event comes
+
+    def offer(self, event: PatternEvent, *, passes: bool) -> list[Match]:
+        """The matches that `event` completes here, in the order in which the partial matches waited.
+
+        `passes`: `event` meets those filters that look at nothing but the event itself.
+        """
+        candidates = self._candidates()
+        if not passes and self._ignores_mismatches():
+            self._keep_all(candidates)
+            return []
+        kept: list[Partial] = []
+        complete: list[Partial] = []
+        for partial, accepted in zip(candidates, self._verdicts(candidates, event, passes=passes), strict=True):
+            self._settle(partial, complete, accepted=accepted)
+            if self.changed:
+                continue
+            partial.slots[self.slot] = None
+            if not self.settings.sequence:
+                kept.append(partial)
+                continue
+            if self.survives_mismatch:
+                kept.append(partial)
+            if self.restarts is not None:
+                self.restarts.restart_due = True
+        self.pending[:] = kept
+        return matches_of(complete)
+
+    survives_mismatch = False
+
+    def _candidates(self) -> list[Partial]:
+        """The pending partials that still want an event here; the others have moved on elsewhere and are dropped."""
+        return self.pending.copy()
+
+    def _ignores_mismatches(self) -> bool:
+        return not self.settings.sequence and not self.emitter.emitted
+
+    def _keep_all(self, candidates: list[Partial]) -> None:
+        """The event fits none of `candidates`, which all wait on."""
+        self.pending[:] = candidates
+        if self.holds_former_events:
+            for partial in candidates:
+                partial.slots[self.slot] = None
+
+    def _verdicts(self, candidates: list[Partial], event: PatternEvent, *, passes: bool) -> Sequence[bool]:
+        """Puts `event` into each candidate; which of them it passes."""
+        for partial in candidates:
+            partial.put(self.slot, event)
+        return self._judged(candidates, event, passes=passes)
+
+    def _judged(self, candidates: list[Partial], event: PatternEvent, *, passes: bool) -> Sequence[bool]:
+        """Which of `candidates`, in whose slot `event` stands, it passes."""
+        if not (passes and candidates):
+            return [False] * len(candidates)
+        verdicts = self.settings.condition(candidates, event)
+        if not self.settings.limits:
+            return verdicts
+        return [
+            verdict and not is_too_old(partial, self.settings.limits, event.timestamp)
+            for partial, verdict in zip(candidates, verdicts, strict=True)
+        ]
+
+    def _settle(self, partial: Partial, complete: list[Partial], *, accepted: bool) -> None:
+        self.changed = False
+        if accepted:
+            self.accept(partial)
+        if self.emitter.emitted:
+            self.emitter.emitted = False
+            complete.append(partial)
+
+    def accept(self, partial: Partial) -> None:
+        """The event in this element's slot has passed."""
+        self.changed = True
+        partial.timestamp = partial.events(self.slot)[0].timestamp
+        self.pass_on(partial)
+
+    def pass_on(self, partial: Partial) -> None:
+        """`partial` is done here: a match, or a guest of the next element; the scope that ends here starts again."""
+        if self.delivers:
+            self.emitted = True
+        if self.following is not None:
+            self.following.enter(partial)
+        if self.rearms is not None:
+            self.rearms.rearm(partial)
+        if self.restarts is not None:
+            self.restarts.restart_due = True
+
+
+class CountedElement(Element):
+    """An element that collects from `minimum` to `maximum` events (`maximum` -1: any number).
+
+    From the minimum on a partial waits here and at the next element at once: it is one object in two lists, and is
+    dropped here once a later slot is filled.
+
+    In a sequence `A<3>` means what `A, A, A` means, so runs that are still below a minimum of 2 or more collect side by
+    side, each begun by another event. One event brings one of them on, the one that began first:
+
+        every A<2>, B    a1      a2        a3              b
+                         [a1]    [a1 a2]   ✗ (a3 is no B)
+                                 [a2]      [a2 a3]         match (a2 a3, b)
+    """
+
+    def __init__(self, settings: ElementSettings, minimum: int, maximum: int) -> None:
+        super().__init__(settings)
+        self.minimum = minimum
+        self.maximum = maximum
+        self.restart_due = False
+        self._side_by_side = settings.sequence and minimum > 1
+        self._has_passed_on = False
+
+    def enter(self, partial: Partial) -> None:
+        super().enter(partial)
+        if self.minimum == 0 and partial.slots[self.slot] is None:
+            self._reach_minimum(partial)
+
+    def _has_room(self) -> bool:
+        if not self._side_by_side:
+            return super()._has_room()
+        if any(partial.slots[self.slot] is None for partial in self.fresh):
+            return False
+        return self.settings.starts or not self._outlasts_newcomers()
+
+    def _outlasts_newcomers(self) -> bool:
+        """Return whether the oldest run waits for the next element already and may grow on: whatever brings a younger
+        run on brings this one on."""
+        return self.maximum < 0 and bool(self.fresh) and len(self.fresh[0].events(self.slot)) >= self.minimum
+
+    def reset(self) -> None:
+        if self._side_by_side and self.settings.starts and self.rearms is not None:
+            self.pending.clear()
+            self.initialise()
+        else:
+            super().reset()
+
+    def update(self) -> None:
+        if self.restart_due:
+            self.restart_due = False
+            self.initialise()
+        super().update()
+
+    def offer(self, event: PatternEvent, *, passes: bool) -> list[Match]:
+        candidates = self._candidates()
+        if not passes and self._ignores_mismatches():
+            self.pending[:] = candidates
+            return []
+        kept: list[Partial] = []
+        complete: list[Partial] = []
+        self._has_passed_on = False
+        for turn in self._turns(candidates):
+            for partial, accepted in zip(turn, self._verdicts(turn, event, passes=passes), strict=True):
+                self._settle(partial, complete, accepted=accepted)
+                if not accepted:
+                    partial.drop_last(self.slot)
+                if not self.changed and (accepted or not self.settings.sequence):
+                    kept.append(partial)
+        self.pending[:] = kept
+        if self._side_by_side and self._outlasts_newcomers():
+            del self.fresh[1:]
+        return matches_of(complete)
+
+    def _candidates(self) -> list[Partial]:
+        later = slice(self.slot + 1, self.slot + 3 if self.holds_former_events else None)
+        return [partial for partial in self.pending if not any(partial.slots[later])]
+
+    def _turns(self, candidates: list[Partial]) -> list[list[Partial]]:
+        """`candidates` at once, or one by one when one waits twice, or two have one list of events here, as rounds
+        that hold former events may: the event is collected at each turn."""
+        apart = len(set(map(id, candidates))) == len(candidates)
+        if apart and self.holds_former_events:
+            chains = [id(chain) for partial in candidates if (chain := partial.slots[self.slot]) is not None]
+            apart = len(set(chains)) == len(chains)
+        return [candidates] if apart else [[partial] for partial in candidates]
+
+    def _verdicts(self, candidates: list[Partial], event: PatternEvent, *, passes: bool) -> Sequence[bool]:
+        for partial in candidates:
+            partial.append(self.slot, event)
+        return self._judged(candidates, event, passes=passes)
+
+    def accept(self, partial: Partial) -> None:
+        chain = partial.events(self.slot)
+        partial.timestamp = chain[-1].timestamp
+        count = len(chain)
+        if self.settings.sequence:
+            self._accept_in_sequence(partial, count)
+        elif count == self.minimum:
+            self._reach_minimum(partial)
+        if count >= self.minimum and count == self.maximum:
+            self.changed = True
+
+    def _accept_in_sequence(self, partial: Partial, count: int) -> None:
+        if self.delivers and count == self.minimum:
+            self.changed = True
+            self.emitted = True
+            return
+        if self.following is not None and count >= self.minimum and not (self._side_by_side and self._has_passed_on):
+            self._has_passed_on = True
+            self.following.enter(partial)
+        if count < self.minimum:
+            self.welcome(partial)
+        elif count != self.maximum:
+            self.enter(partial)
+
+    def _reach_minimum(self, partial: Partial) -> None:
+        if self.delivers:
+            self.changed = True
+            self.emitted = True
+        if self.following is not None:
+            self.following.enter(partial)
+        if self.rearms is not None:
+            self.rearms.rearm(partial)
+
+
+def _arrival(partial: Partial) -> tuple[bool, int]:
+    return partial.timestamp == UNSET_TIME, partial.timestamp

@@ -1,0 +1,99 @@
+"""When the first of many partial matches that have just come to an element grows too old, without a look at each.
+
+A partial match is given up once the time of its machine has moved on by more than `within` since its first event came
+(`is_expired`). A late event moves no time on, so it ends nothing, and what begins with a late event has its full
+`within` from there on. But then it takes no event that is more than `within` newer than the first (`is_too_old`).
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+
+from siddhi.engine.operators.patterns.base.partial import Partial
+
+NEVER = sys.maxsize
+
+Limits = tuple[tuple[tuple[int, ...], int], ...]
+"""Slots whose first events a match may not outlast by more than so many milliseconds."""
+
+
+def is_expired(partial: Partial, limits: Limits, latest: int) -> bool:
+    """Whether the time of the machine, now `latest`, has moved on by more than `within` since `partial` began."""
+    for slots, within in limits:
+        for slot in slots:
+            chain = partial.slots[slot]
+            if chain is not None and latest - chain[0].reached > within:
+                return True
+    return False
+
+
+def is_too_old(partial: Partial, limits: Limits, time: int) -> bool:
+    """Whether `partial` began with a late event and `time` is more than `within` after that."""
+    for slots, within in limits:
+        for slot in slots:
+            chain = partial.slots[slot]
+            if chain is not None and chain[0].late and time - chain[0].timestamp > within:
+                return True
+    return False
+
+
+class Horizon:
+    """Knows of a growing list of partial matches until which time none of them is expired.
+
+    They mostly come in the order in which they began, and then those that are too old stand in front. `begin_later`:
+    a partial match may get its first event while it stands in the list, so that only a look at each tells.
+    """
+
+    def __init__(self, limits: Limits, *, begin_later: bool) -> None:
+        self._limits = limits
+        self._begin_later = begin_later
+        self.clear()
+
+    def clear(self) -> None:
+        """The list is empty."""
+        self._ordered = True
+        self._newest = -NEVER
+        self._until = NEVER
+
+    def note(self, partial: Partial) -> None:
+        """`partial` is the last of the list now."""
+        until = self._end(partial)
+        self._ordered = self._ordered and until >= self._newest
+        self._newest = until
+        self._until = min(self._until, until)
+
+    def _end(self, partial: Partial) -> int:
+        """Until when `partial` is not expired."""
+        until = NEVER
+        for slots, within in self._limits:
+            for slot in slots:
+                chain = partial.slots[slot]
+                if chain is not None:
+                    until = min(until, chain[0].reached + within)
+        return until
+
+    def take_expired(self, partials: list[Partial], latest: int) -> list[Partial]:
+        """Those of `partials`, all that are in the list, that are expired at `latest`; they leave it."""
+        if not self._begin_later:
+            if latest <= self._until:
+                return []
+            if self._ordered:
+                return self._take_front(partials, latest)
+        gone = []
+        kept = []
+        self.clear()
+        for partial in partials:
+            if is_expired(partial, self._limits, latest):
+                gone.append(partial)
+            else:
+                kept.append(partial)
+                self.note(partial)
+        partials[:] = kept
+        return gone
+
+    def _take_front(self, partials: list[Partial], latest: int) -> list[Partial]:
+        gone = list(itertools.takewhile(lambda partial: is_expired(partial, self._limits, latest), partials))
+        del partials[: len(gone)]
+        self._until = self._end(partials[0]) if partials else NEVER
+        return gone

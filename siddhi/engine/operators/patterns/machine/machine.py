@@ -1,0 +1,284 @@
+"""A state machine for one query (and one partition instance): the elements, linked, and an event's way through them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from siddhi.analysis import model
+from siddhi.engine.operators.base.scope import source_key
+from siddhi.engine.operators.patterns.base.partial import LONG_AGO, Match, Partial, PatternEvent
+from siddhi.engine.operators.patterns.machine.absent import AbsentElement, AbsentLogicalElement, Alarm, Progress
+from siddhi.engine.operators.patterns.machine.elements import Condition, CountedElement, Element, ElementSettings
+from siddhi.engine.operators.patterns.machine.horizon import Limits
+from siddhi.engine.operators.patterns.machine.logical import LogicalElement
+
+Made = TypeVar("Made", bound=Element)
+TimedElement = AbsentElement | AbsentLogicalElement
+
+
+def machine_slots(machine: model.StateMachine) -> tuple[int, ...]:
+    """Per slot in text order its place in the machine: the same order, but the right side of `and`/`or` before the
+    left."""
+    order: list[int] = []
+    for step in machine.steps:
+        _number(step, order)
+    places = [0] * len(order)
+    for place, slot in enumerate(order):
+        places[slot] = place
+    return tuple(places)
+
+
+def _number(step: model.PatternStep, order: list[int]) -> None:
+    if isinstance(step, model.PatternElement):
+        order.append(step.slot)
+    elif isinstance(step, model.LogicalPair):
+        order.extend((step.right.slot, step.left.slot))
+    else:
+        for inner in step.steps:
+            _number(inner, order)
+
+
+@dataclass(frozen=True, slots=True)
+class MachinePlan:
+    """What all instances of one machine share. `conditions` and `attribute_counts` are per slot in text order."""
+
+    machine: model.StateMachine
+    places: tuple[int, ...]
+    conditions: tuple[Condition, ...]
+    attribute_counts: tuple[int, ...]
+
+
+class Machine:
+    """One running state machine. `progress` is shared by all machines of an operator; `latest` is the latest time of an
+    event that came."""
+
+    def __init__(self, plan: MachinePlan, progress: Progress) -> None:
+        self.elements: dict[int, Element] = {}
+        self.progress = progress
+        self.latest = LONG_AGO
+        self._parsed: list[Element] = []
+        self._resettable: list[Element] = []
+        self._timed: list[TimedElement] = []
+        self._sequence = plan.machine.sequence
+        _Builder(plan, self).build()
+
+    def start(self, now: int) -> None:
+        """The machine waits for its first event; silences count from `now`."""
+        for element in self._parsed:
+            element.initialise()
+        for timed in self._timed:
+            timed.start(now)
+
+    def prepare(self, slots: Sequence[int], time: int) -> None:
+        """Everything is settled for an event with timestamp `time` that feeds `slots` (last first): old partials are
+        gone, new ones pending."""
+        self.latest = max(self.latest, time)
+        for element in self._parsed:
+            element.expire(self.latest)
+        if self._sequence:
+            for element in reversed(self._resettable):
+                element.reset()
+            for element in self._resettable:
+                element.update()
+        else:
+            for slot in reversed(slots):
+                self.elements[slot].update()
+
+    def offer(self, slot: int, event: PatternEvent, *, passes: bool) -> list[Match]:
+        """The matches that `event` completes at `slot` (text order); `passes`: it meets the filters on itself alone."""
+        if event.timestamp < self.latest:
+            event = replace(event, late=self.latest - event.timestamp)
+        return self.elements[slot].offer(event, passes=passes)
+
+    @property
+    def parsed(self) -> Sequence[Element]:
+        """The elements in the order of their places."""
+        return self._parsed
+
+    @property
+    def resettable(self) -> Sequence[Element]:
+        """The elements that a sequence resets before each event."""
+        return self._resettable
+
+    @property
+    def timed_elements(self) -> Sequence[TimedElement]:
+        """The elements that wait for silence; of alarms of one time the first of them has its one first."""
+        return self._timed
+
+    def partial_count(self) -> int:
+        """How many partial matches wait, one that waits at two elements counted twice."""
+        return sum(len(element.pending) + len(element.fresh) for element in self._parsed)
+
+    def entered_partials(self) -> Iterator[tuple[int, Partial]]:
+        """The partial matches that hold an event, with the time of their last one."""
+        for element in self._parsed:
+            for partial in (*element.pending, *element.fresh):
+                if any(partial.slots):
+                    yield partial.timestamp, partial
+
+    def drop_partials(self, dropped: set[int]) -> None:
+        """The partial matches with these identities wait nowhere any more."""
+        for element in self._parsed:
+            element.pending = [partial for partial in element.pending if id(partial) not in dropped]
+            element.fresh = [partial for partial in element.fresh if id(partial) not in dropped]
+
+    def hands_out(self, slots: Sequence[int]) -> bool:
+        """Whether matches found at `slots`, all that one stream feeds, last first, reach the selection.
+
+        They do when the last of these elements is one that finds matches; a stream's only element may also be the
+        first of the machine, which learns of matches from the last. This matters only where a match is found out of
+        turn, because an optional last element is done before it has begun.
+        """
+        last = self.elements[slots[0]]
+        return last.delivers if len(slots) > 1 else last.emitter.delivers
+
+    # ---- silence
+
+    def next_alarm(self) -> Alarm | None:
+        """The alarm that is due first."""
+        element = self._next_timed()
+        return None if element is None else element.alarms.first()
+
+    def _next_timed(self) -> TimedElement | None:
+        waiting = [(alarm.due, element) for element in self._timed if (alarm := element.alarms.first()) is not None]
+        return min(waiting, key=lambda one: one[0], default=(0, None))[1]
+
+    def wake(self, now: int) -> list[Match]:
+        """The matches that the silence up to the first alarm completes; `now` is the clock. That alarm is gone."""
+        element = self._next_timed()
+        return [] if element is None else element.wake(element.alarms.pop().due, now)
+
+
+class _Builder:
+    """Makes and links the elements of a machine."""
+
+    def __init__(self, plan: MachinePlan, machine: Machine) -> None:
+        self._plan = plan
+        self._places = plan.places
+        self._machine = machine
+        self._limits: Limits = ()
+        self._begin_later = False
+
+    def build(self) -> None:
+        machine = self._plan.machine
+        first, last = self._bound(machine.steps, machine.within_ms, starts=True)
+        for element in _both_sides(last):
+            element.delivers = True
+        if first not in _both_sides(last) or first.waits_for_silence:
+            first.emitter = last
+        parsed = self._machine._parsed
+        # A round that begins at a `not` beside an event keeps what stood behind the pair, as in Siddhi.
+        kept = any(isinstance(element.scope_head, AbsentLogicalElement) for element in parsed)
+        for element in parsed:
+            element.holds_former_events = kept
+
+    def _bound(
+        self, steps: Sequence[model.PatternStep], within_ms: int | None, *, starts: bool
+    ) -> tuple[Element, Element]:
+        """The chain of `steps`, with `within_ms` counted from its first event."""
+        outer = self._limits, self._begin_later
+        if within_ms is not None:
+            first = _first_elements(steps[0])
+            self._limits = (*self._limits, (tuple(self._places[element.slot] for element in first), within_ms))
+            self._begin_later = self._begin_later or any(element.minimum == 0 for element in first)
+        ends = self._chain(steps, starts=starts)
+        self._limits, self._begin_later = outer
+        return ends
+
+    def _chain(self, steps: Sequence[model.PatternStep], *, starts: bool) -> tuple[Element, Element]:
+        first, last = self._step(steps[0], starts=starts)
+        for step in steps[1:]:
+            head, tail = self._step(step, starts=False)
+            _link(last, head)
+            last = tail
+        return first, last
+
+    def _step(self, step: model.PatternStep, *, starts: bool) -> tuple[Element, Element]:
+        if isinstance(step, model.EveryScope):
+            return self._every(step, starts=starts)
+        if isinstance(step, model.BoundScope):
+            return self._bound(step.steps, step.within_ms, starts=starts)
+        if isinstance(step, model.LogicalPair):
+            return self._pair(step, starts=starts)
+        element = self._single(step, starts=starts)
+        self._machine._resettable.append(element)
+        return element, element
+
+    def _every(self, scope: model.EveryScope, *, starts: bool) -> tuple[Element, Element]:
+        parsed_before = len(self._machine._parsed)
+        units_before = len(self._machine._resettable)
+        first, last = self._bound(scope.steps, scope.within_ms, starts=starts)
+        for element in _both_sides(last):
+            element.rearms = first
+        for element in self._machine._parsed[parsed_before:]:
+            element.scope_head = first
+        self._machine._resettable[units_before:] = [first]
+        return first, last
+
+    def _pair(self, pair: model.LogicalPair, *, starts: bool) -> tuple[Element, Element]:
+        timed_before = len(self._machine._timed)
+        right = self._side(pair.right, pair.operator, starts=starts)
+        left = self._side(pair.left, pair.operator, starts=starts)
+        self._machine._timed[timed_before:] = reversed(self._machine._timed[timed_before:])
+        left.partner, right.partner = right, left
+        one_stream = source_key(pair.left.input) == source_key(pair.right.input)
+        awaited = not (pair.left.absent or pair.right.absent)
+        left.neighbours = right.neighbours = (
+            self._plan.machine.sequence and pair.operator == "and" and one_stream and awaited
+        )
+        self._machine._resettable.append(right)
+        return left, right
+
+    def _settings(self, element: model.PatternElement, *, starts: bool) -> ElementSettings:
+        return ElementSettings(
+            slot=self._places[element.slot],
+            sequence=self._plan.machine.sequence,
+            starts=starts,
+            condition=self._plan.conditions[element.slot],
+            limits=self._limits,
+            begin_later=self._begin_later,
+            slot_count=len(self._places),
+        )
+
+    def _single(self, element: model.PatternElement, *, starts: bool) -> Element:
+        settings = self._settings(element, starts=starts)
+        if element.absent:
+            absent = AbsentElement(settings, element.waiting_ms or 0, self._machine.progress)
+            self._machine._timed.append(absent)
+            return self._register(element, absent)
+        if element.counted:
+            return self._register(element, CountedElement(settings, element.minimum, element.maximum))
+        return self._register(element, Element(settings))
+
+    def _side(self, element: model.PatternElement, operator: str, *, starts: bool) -> LogicalElement:
+        settings = self._settings(element, starts=starts)
+        if not element.absent:
+            return self._register(element, LogicalElement(settings, operator))
+        attributes = self._plan.attribute_counts[element.slot]
+        made = AbsentLogicalElement(settings, operator, element.waiting_ms, attributes, self._machine.progress)
+        self._machine._timed.append(made)
+        return self._register(element, made)
+
+    def _register(self, element: model.PatternElement, made: Made) -> Made:
+        self._machine.elements[element.slot] = made
+        self._machine._parsed.append(made)
+        return made
+
+
+def _first_elements(step: model.PatternStep) -> tuple[model.PatternElement, ...]:
+    while isinstance(step, model.EveryScope | model.BoundScope):
+        step = step.steps[0]
+    return (step.right, step.left) if isinstance(step, model.LogicalPair) else (step,)
+
+
+def _both_sides(last: Element) -> tuple[Element, ...]:
+    return (last, last.partner) if isinstance(last, LogicalElement) else (last,)
+
+
+def _link(last: Element, head: Element) -> None:
+    for element in _both_sides(last):
+        element.following = head
+    if isinstance(last, CountedElement) and last.settings.starts and last.settings.sequence and last.minimum == 0:
+        head.restarts = last

@@ -1,0 +1,1 @@
+"""The `output` clause: rate limits and snapshots of a query's results."""

@@ -1,0 +1,115 @@
+"""`output all|first|last every T`.
+
+`all` and `last` tick at start + T, start + 2T, …:
+
+    T = 10    clock   0     3    7    10       20    24   30
+              in            a    b                   c
+              all                     a b                 c
+              last                    b                   c
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from siddhi.engine.columnar.batch import EventBatch
+from siddhi.engine.columnar.kinds import RESET
+from siddhi.engine.columnar.state_tree import State
+from siddhi.engine.columnar.strings import StringPool
+from siddhi.engine.jit.arrays import Int64Array
+from siddhi.engine.operators.base.operator import Step
+from siddhi.engine.operators.rate_limits.limiter import RateLimiter, groups_of, last_of_groups, released, without_groups
+
+
+class AllByTime(RateLimiter):
+    """Holds events back and lets all of them out, as one chunk, at the next tick."""
+
+    def __init__(self, period: int, pool: StringPool) -> None:
+        super().__init__(pool)
+        self.period = period
+        self.origin = 0
+
+    def start(self, clock_ms: int) -> None:
+        self.origin = clock_ms
+
+    def process(self, batch: EventBatch, step: Step) -> EventBatch:
+        waiting = self.with_held(batch)
+        ticks = self._next_ticks(waiting)
+        due = ticks <= step.final_clock
+        self.held = waiting.take(np.flatnonzero(~due))
+        return self._release(waiting.take(np.flatnonzero(due)), ticks[due], step)
+
+    def _next_ticks(self, batch: EventBatch) -> Int64Array:
+        """The tick that follows each row: an event at a tick comes after it, what other timers send then comes before
+        it. The first tick is a whole period after the start, also for a row that came with it."""
+        passed = np.maximum(batch.clocks - self.origin - (1 - (batch.orders & 1)), 0)
+        ticks: Int64Array = (passed // self.period + 1) * self.period + self.origin
+        return ticks
+
+    def _release(self, batch: EventBatch, ticks: Int64Array, step: Step) -> EventBatch:
+        return _at_ticks(batch, ticks, step)
+
+    def next_deadline_ms(self) -> int | None:
+        return int(self._next_ticks(self.held)[0]) if self.held is not None and self.held.size else None
+
+    def own_state(self) -> State:
+        return self.origin
+
+    def restore_own(self, state: State) -> None:
+        self.origin = state
+
+
+def _at_ticks(batch: EventBatch, ticks: Int64Array, step: Step) -> EventBatch:
+    orders = 2 * np.searchsorted(step.clocks, ticks)
+    return released(batch, orders, np.maximum(ticks, step.floor), ticks)
+
+
+class LastByTime(AllByTime):
+    """Lets out at each tick the last event since the one before, or the last of each group."""
+
+    def _release(self, batch: EventBatch, ticks: Int64Array, step: Step) -> EventBatch:
+        places = last_of_groups(ticks, groups_of(batch))
+        return _at_ticks(batch.take(places), ticks[places], step)
+
+
+class FirstByTime(RateLimiter):
+    """Lets an event out when the last one went at least T ago, and looks at no other of its chunk; grouped: per group
+    and at every event.
+
+    There are no ticks: the time runs from the clock at the last event let out.
+    """
+
+    def __init__(self, period: int, pool: StringPool, *, grouped: bool) -> None:
+        super().__init__(pool)
+        self.period = period
+        self.grouped = grouped
+        self.emitted: dict[int, int] = {}
+
+    def process(self, batch: EventBatch, step: Step) -> EventBatch:
+        chunks, clocks = batch.chunk_ids().tolist(), batch.clocks.tolist()
+        kept: list[int] = []
+        chunk = None
+        for row, group in enumerate(groups_of(batch).tolist()):
+            if not self.grouped and chunks[row] == chunk:
+                continue
+            chunk = chunks[row]
+            last = self.emitted.get(group)
+            if last is None or last + self.period <= clocks[row]:
+                self.emitted[group] = clocks[row]
+                if batch.kinds[row] != RESET:
+                    kept.append(row)
+        return without_groups(batch).take(np.array(kept, dtype=np.int64))
+
+    def own_groups(self) -> Int64Array:
+        return np.fromiter(self.emitted, dtype=np.int64, count=len(self.emitted))
+
+    def renumber_own(self, numbers: Int64Array) -> None:
+        renumbered = {int(numbers[group]): clock for group, clock in self.emitted.items()}
+        self.emitted = {group: clock for group, clock in renumbered.items() if group >= 0}
+
+    def own_state(self) -> State:
+        return [list(self.emitted), list(self.emitted.values())]
+
+    def restore_own(self, state: State) -> None:
+        groups, clocks = state
+        self.emitted = dict(zip(groups, clocks, strict=True))

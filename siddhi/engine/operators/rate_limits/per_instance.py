@@ -1,0 +1,35 @@
+"""Output rate limits in a partition: every instance has its own."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from siddhi.engine.columnar.batch import EventBatch
+from siddhi.engine.jit.arrays import Int64Array
+from siddhi.engine.operators.base.per_instance import PerInstance, came_together
+from siddhi.engine.operators.rate_limits.limiter import Limiter
+
+
+class LimiterPerInstance(PerInstance, Limiter):
+    """A limiter of a query, one copy for each partition instance; group numbers are those of the whole query."""
+
+    def open(self, instances: Int64Array, clocks: Int64Array) -> None:
+        """These instances have come into being at `clocks`, from which on those limiters count that tick."""
+        if not self.template.timed:
+            return
+        for instance, clock in zip(instances.tolist(), clocks.tolist(), strict=True):
+            self.get(instance, clock)
+            self.note_deadline(instance)
+
+    def takes_runs(self, batch: EventBatch) -> bool:
+        """Rows that were selected one by one tell no chunks."""
+        return came_together(batch)
+
+    def groups_in_use(self) -> Int64Array:
+        used = [copy.groups_in_use() for copy in self.by_id.values() if isinstance(copy, Limiter)]
+        return np.concatenate([np.zeros(0, dtype=np.int64), *used])
+
+    def renumber_groups(self, numbers: Int64Array) -> None:
+        for copy in self.all():
+            assert isinstance(copy, Limiter)  # noqa: S101 - it was made as one
+            copy.renumber_groups(numbers)

@@ -1,0 +1,1 @@
+"""The selection of a query: select, group by, having, order by, limit and offset."""

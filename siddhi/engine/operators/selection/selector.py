@@ -1,0 +1,402 @@
+"""The selection of a query: select, group by, having, order by, limit and offset, chunk by chunk.
+
+What comes out of a chunk depends on the query:
+- no aggregate, no group by: every event that passes
+- an aggregate, no group by: the last event that passes
+- group by: the last event that passes of each group, in the order in which the groups first passed
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from siddhi.analysis import model
+from siddhi.analysis.walk import has_aggregate
+from siddhi.engine.columnar.batch import EventBatch, renumber_chunks
+from siddhi.engine.columnar.column import Column
+from siddhi.engine.columnar.kinds import CURRENT, EXPIRED, RESET
+from siddhi.engine.columnar.state_size import StateSize, held_bytes
+from siddhi.engine.columnar.state_tree import Codes, State
+from siddhi.engine.jit.arrays import BoolArray, Int64Array
+from siddhi.engine.jit.kernels import grown, kernel_array, state_kernel
+from siddhi.engine.operators.base.operator import Operator, OperatorContext, Step
+from siddhi.engine.operators.expressions.compiler import ExpressionCompiler
+from siddhi.engine.operators.expressions.evaluation import Evaluation, Node, Value, to_column, together
+from siddhi.engine.operators.expressions.leaves import ColumnNode
+from siddhi.engine.operators.filters import drop_failed
+from siddhi.engine.operators.selection.groups import Groups
+from siddhi.engine.operators.selection.sorting import sort_positions
+from siddhi.language.ast import AttributeType, EventType
+
+ACCEPTED = {EventType.CURRENT: (CURRENT,), EventType.EXPIRED: (EXPIRED,), EventType.ALL: (CURRENT, EXPIRED)}
+
+
+LEAST_GROUPS = 1_024
+"""Fewer groups are not worth a look for those that are empty."""
+GROUP = "@group"
+"""The column in which a selector tells rate limiters each row's group."""
+
+
+class GroupHolder(Protocol):
+    """What stands behind a selector and remembers the groups of its rows by their numbers."""
+
+    def groups_in_use(self) -> Int64Array:
+        """The groups of which something is remembered, in any order, repeated or not."""
+
+    def renumber_groups(self, numbers: Int64Array) -> None:
+        """Group g is from now on called `numbers[g]`, -1 when it is gone, which no group in use is."""
+
+
+@state_kernel
+def last_of_each_group(positions, chunks, groups, seen, slots, out):  # type: ignore[no-untyped-def]
+    """Writes for each chunk the last of `positions` of each group, in order of first appearance; returns how many.
+
+    `seen` (per group) is the number of the last run of the loop over a chunk in which the group appeared, counted in
+    `seen[-1]`.
+    """
+    count = 0
+    mark = seen[-1]
+    for place in range(len(positions)):
+        position = positions[place]
+        if place == 0 or chunks[position] != chunks[positions[place - 1]]:
+            mark += 1
+        group = groups[position]
+        if seen[group] != mark:
+            seen[group] = mark
+            slots[group] = count
+            count += 1
+        out[slots[group]] = position
+    seen[-1] = mark
+    return count
+
+
+def _each_alone(chunks: Int64Array) -> bool:
+    """True when no two of these numbers, which never fall, are equal."""
+    size = len(chunks)
+    if size <= 1:
+        return size == 1
+    # Fewer numbers than rows: some must be equal, and nobody has to compare them.
+    return int(chunks[-1]) - int(chunks[0]) >= size - 1 and bool((chunks[1:] != chunks[:-1]).all())
+
+
+def _behind_first(rows: BoolArray, batch: EventBatch) -> BoolArray:
+    """Where the row in front is of `rows` too, and fails together with it."""
+    chunks = together(batch)
+    behind: BoolArray = np.append(False, rows[:-1] & (chunks[1:] == chunks[:-1]))
+    return behind
+
+
+def _hidden(place: int, key: model.SortKey) -> model.SortKey:
+    """`key` with a name of its own where it is no output, so that no output is taken for it."""
+    return replace(key, name=f"@order{place}") if isinstance(key.value, model.AttributeValue) else key
+
+
+class Selector(Operator):
+    """Computes the output attributes of each row in order and picks the rows that come out of each chunk.
+
+    `keep_resets` lets the reset marks of batch windows through when nothing collapses, as rate limiters count them.
+    `collapse` False hands every passing row on, for snapshots; rows of groups are then not sorted or skipped, and a
+    limit cuts expired ones too, as in Siddhi. For a `limiter` behind it there is the column `GROUP` with each row's
+    group id. `empties` says that a group is as new once all its rows have left: such groups are forgotten, unless the
+    limiter remembers them.
+    """
+
+    def __init__(
+        self,
+        selection: model.AnalysedSelection,
+        events: EventType,
+        compiler: ExpressionCompiler,
+        context: OperatorContext,
+        *,
+        keep_resets: bool = False,
+        collapse: bool = True,
+        limiter: GroupHolder | None = None,
+        empties: bool = False,
+    ) -> None:
+        self.outputs = [(o.name, o.type, compiler.compile(o.expression)) for o in selection.attributes]
+        self.having = None if selection.having is None else compiler.forgetting_extremes().compile(selection.having)
+        for key in selection.group_by:
+            compiler.compile(key)
+        self.aggregates = compiler.aggregates
+        self._asks_aggregates = selection.having is not None and has_aggregate(selection.having)
+        nodes = [node for _, _, node in self.outputs]
+        self._may_stop = any(node.can_fail for node in nodes) and any(node.stateful for node in nodes)
+        # What fails by its row alone is known first, then what fails by an aggregate.
+        self._in_turn = sorted(range(len(nodes)), key=lambda place: (nodes[place].stateful, not nodes[place].can_fail))
+        self.groups = Groups(selection.group_by, context, several=compiler.several, counts=empties)
+        self.grouped = bool(selection.group_by)
+        self.limiter = limiter
+        # The limiters of partition instances are as many as these: their groups go with the instances.
+        self._forgets = (empties or not self.aggregates) and not (limiter and self.groups.partitioned)
+        self._look_at = LEAST_GROUPS
+        self.collapse = collapse and (self.grouped or selection.aggregates)
+        rows_of_groups = self.grouped and not self.collapse
+        self.order_by = () if rows_of_groups else tuple(map(_hidden, itertools.count(), selection.order_by))
+        self.limit = selection.limit
+        self.offset = 0 if rows_of_groups else selection.offset or 0
+        self.unlimited = self.limit is None and not self.offset
+        self.limits_expired = rows_of_groups or (self.collapse and not self.grouped)
+        self._unselected = [
+            (key.name, compiler.compile(key.value))
+            for key in self.order_by
+            if isinstance(key.value, model.AttributeValue)
+        ]
+        self.projection = self._plain()
+        self._renames = self.projection is not None and any(name != column for name, column in self.projection)
+        self.accepted = ACCEPTED[events]
+        self.takes_current = CURRENT in self.accepted
+        self.keep_resets = keep_resets and not self.collapse
+        self.pool = context.pool
+        self._seen: Int64Array = np.zeros(9, dtype=np.int64)
+        self._slots: Int64Array = np.zeros(8, dtype=np.int64)
+
+    @property
+    def can_fail(self) -> bool:
+        """True when a row may fail here."""
+        nodes = [node for _, _, node in self.outputs]
+        return any(node.can_fail for node in (nodes if self.having is None else [*nodes, self.having]))
+
+    def process(self, batch: EventBatch, step: Step) -> EventBatch:
+        if self.projection is not None:
+            return self._project(batch, self.projection)
+        if self._forgets and self.groups.count >= self._look_at:
+            self._forget_empty()
+        groups = self.groups.ids(batch) if self.grouped or self.groups.partitioned else None
+        evaluation = self._evaluate(batch, groups)
+        positions: Int64Array | None = None
+        if self.having is not None or evaluation.failed is not None or not (batch.only_current and self.takes_current):
+            positions = self._passing(evaluation, step)
+        if self.collapse and batch.chunks is not None:
+            positions = np.arange(batch.size) if positions is None else positions
+            positions = self._collapsed(positions, batch, groups) if len(positions) else positions
+
+        def picked(value: Value, type_: AttributeType) -> Column:
+            column = to_column(value, type_, self.pool, batch.size)
+            return column if positions is None else column.take(positions)
+
+        columns = {name: picked(evaluation.outputs[name], type_) for name, type_, _ in self.outputs}
+        if self.limiter is not None and groups is not None:
+            columns[GROUP] = Column(AttributeType.LONG, self.pool, groups if positions is None else groups[positions])
+        rows = batch if positions is None else batch.take(positions, ())
+        if not self._unselected:
+            return self._arrange(rows.with_columns(columns))
+        keys = {name: picked(node.evaluate(evaluation), node.type) for name, node in self._unselected}
+        arranged = self._arrange(rows.with_columns({**columns, **keys}))
+        return arranged.with_columns({name: arranged.columns[name] for name in columns})
+
+    def _plain(self) -> tuple[tuple[str, str], ...] | None:
+        """(output, input column) of each output when rows are selected one by one as they are, None for the rest."""
+        if self.collapse or self.grouped or self.having is not None or self._unselected:
+            return None
+        plain = [(name, node.column) for name, _, node in self.outputs if isinstance(node, ColumnNode)]
+        return tuple(plain) if len(plain) == len(self.outputs) else None
+
+    @property
+    def hands_out(self) -> tuple[tuple[str, str], ...] | None:
+        """(output, input column) of each output when current rows leave one by one, all and as they are; else None."""
+        return self.projection if self.unlimited and self.takes_current and not self.order_by else None
+
+    def hand_over_names(self) -> tuple[tuple[str, str], ...] | None:
+        """(output, input column) of each output when rows are selected as they are: whoever is in front gives the
+        columns the outputs' names from then on, and nothing else. None when it has to go on as it does."""
+        projection = None if self.order_by else self.projection
+        if projection is not None:
+            self.projection = tuple((name, name) for name, _ in projection)
+            self._renames = False
+        return projection
+
+    def _project(self, batch: EventBatch, projection: tuple[tuple[str, str], ...]) -> EventBatch:
+        columns = batch.columns
+        projected = batch
+        if self._renames or len(columns) > len(projection):
+            projected = batch.with_columns({name: columns[column] for name, column in projection})
+        if not (batch.only_current and self.takes_current):
+            wanted = self._wanted(batch)
+            if not wanted.all():
+                projected = projected.take(np.flatnonzero(wanted))
+        alone = projected.chunks is None and projected.deliveries is None
+        return projected if alone and self.unlimited else self._arrange(projected)
+
+    def _evaluate(self, batch: EventBatch, groups: Int64Array | None) -> Evaluation:
+        fresh = None
+        if self.aggregates:
+            fresh = self.groups.fresh(batch, np.zeros(batch.size, dtype=np.int64) if groups is None else groups)
+        evaluation = Evaluation(batch, batch.event_rows(), groups, self.groups.count, fresh)
+        if self._may_stop:
+            self._evaluate_until_failures(evaluation)
+            return evaluation
+        for name, _, node in self.outputs:
+            evaluation.outputs[name] = node.evaluate(evaluation)
+        return evaluation
+
+    def _evaluate_until_failures(self, evaluation: Evaluation) -> None:
+        """Evaluates the outputs so that no aggregate sees what is behind a failed row in its chunk; those in front of
+        the output that fails have seen the row."""
+        events, failed_at = evaluation.active, np.full(evaluation.size, len(self.outputs))
+        for place in self._in_turn:
+            name, _, node = self.outputs[place]
+            known = evaluation.failed
+            if node.stateful and known is not None:
+                stopped = evaluation.from_first(known)
+                seen = ~stopped | (known & (failed_at > place) & ~_behind_first(stopped, evaluation.batch))
+                evaluation.active = seen if events is None else events & seen
+            evaluation.outputs[name] = node.evaluate(evaluation)
+            failed = evaluation.failed
+            if failed is not None and failed is not known:
+                failed_at[failed if known is None else failed & ~known] = place
+        if evaluation.failed is not None:
+            going = ~evaluation.from_first(evaluation.failed)
+            evaluation.active = going if events is None else events & going
+
+    def _wanted(self, batch: EventBatch) -> BoolArray:
+        wanted: BoolArray = batch.kinds == self.accepted[0]
+        for kind in self.accepted[1:]:
+            wanted = wanted | (batch.kinds == kind)
+        return wanted | (batch.kinds == RESET) if self.keep_resets else wanted
+
+    def _passing(self, evaluation: Evaluation, step: Step) -> Int64Array:
+        passed = self._wanted(evaluation.batch)
+        if self.having is not None:
+            truth = self._condition(self.having, evaluation, passed)
+            passed = passed & (truth | (evaluation.batch.kinds == RESET) if self.keep_resets else truth)
+        if evaluation.failed is not None:
+            passed = passed & drop_failed(evaluation, step)
+        return np.flatnonzero(passed)
+
+    def _condition(self, having: Node, evaluation: Evaluation, wanted: BoolArray) -> BoolArray:
+        """Where `having` is true. Aggregates of its own know no resets, and groups only inside a partition; for
+        snapshots they see the `wanted` rows alone. All as in Siddhi."""
+        if self._asks_aggregates:
+            evaluation.fresh = None
+            if not self.collapse:
+                evaluation.active = wanted if evaluation.active is None else evaluation.active & wanted
+            if not self.groups.partitioned:
+                evaluation.groups, evaluation.group_count = None, 1
+        return having.truth(evaluation)
+
+    def _collapsed(self, positions: Int64Array, batch: EventBatch, groups: Int64Array | None) -> Int64Array:
+        if batch.chunks is None:
+            return positions
+        if not self.grouped:
+            chunks = batch.chunks[positions]
+            last = np.append(chunks[1:] != chunks[:-1], True)
+            picked: Int64Array = positions[last]
+            return picked
+        assert groups is not None  # noqa: S101 - a grouped query has groups
+        count = self.groups.count
+        if count >= len(self._seen):
+            self._seen = np.append(grown(self._seen[:-1], count + 1), self._seen[-1])
+            self._slots = grown(self._slots, count + 1)
+        out = np.empty(len(positions), dtype=np.int64)
+        chunks = kernel_array(batch.chunks)
+        used = last_of_each_group(positions, chunks, kernel_array(groups), self._seen, self._slots, out)
+        result: Int64Array = out[:used]
+        return result
+
+    def _arrange(self, batch: EventBatch) -> EventBatch:
+        """Sorts, skips and limits within each chunk; what comes out is in the chunks in which it leaves the query."""
+        deliveries = batch.deliveries
+        batch = self._ordered_and_limited(batch)
+        return batch if deliveries is None else batch.with_chunks(batch.deliveries)
+
+    def _ordered_and_limited(self, batch: EventBatch) -> EventBatch:
+        if batch.chunks is not None and _each_alone(batch.chunks):
+            batch = batch.with_chunks(None, batch.deliveries)
+        single = self.collapse and not self.grouped
+        if self.order_by and batch.chunks is not None and not single:
+            batch = batch.take(sort_positions(batch, self.order_by))
+        if self.unlimited or not batch.size:
+            return batch
+        return batch.take(np.flatnonzero(self._within_limits(batch)))
+
+    def _within_limits(self, batch: EventBatch) -> BoolArray:
+        chunks = renumber_chunks(batch.chunk_ids())
+        events: BoolArray = batch.kinds <= EXPIRED
+        before: Int64Array = np.cumsum(events) - events
+        starts = np.searchsorted(chunks, np.arange(int(chunks[-1]) + 1))
+        place: Int64Array = before - before[starts][chunks]
+        kept = place >= self.offset
+        if self.limit is not None:
+            within: BoolArray = place - self.offset < self.limit
+            kept &= within if self.limits_expired else within | (batch.kinds == EXPIRED)
+        return kept | ~events
+
+    def state_size(self) -> StateSize:
+        aggregators = [node.aggregator for node in self.aggregates]
+        return StateSize(
+            groups=self.groups.count if self.grouped or self.groups.partitioned else 0,
+            distinct_values=sum(aggregator.distinct_values() for aggregator in aggregators),
+            bytes=held_bytes(self.groups) + sum(map(held_bytes, aggregators)),
+        )
+
+    def forget_partitions(self, partitions: Int64Array) -> Int64Array | None:
+        """The groups of these partition instances are forgotten; returns the new number of each old group (-1: gone),
+        None when none had to go."""
+        gone = self.groups.of_partitions(partitions)
+        return self._keep_groups(np.flatnonzero(~gone), len(gone)) if gone.any() else None
+
+    def keys_of_groups(self, attribute: str) -> tuple[Int64Array, pa.Array]:
+        """The number of every group (ascending), and the value of its key `attribute` (`key_values`)."""
+        return np.arange(self.groups.count), self.groups.key(attribute)
+
+    def keep_groups(self, kept: Int64Array) -> None:
+        """All groups but `kept` (ascending) are forgotten; no limiter knows their numbers."""
+        self._keep_groups(kept, self.groups.count)
+
+    def group_count(self, state: State) -> int:
+        """How many groups there are in `state`, which is one of this selector's."""
+        keys, *_ = state["groups"]
+        return len(keys[0].array if isinstance(keys[0], Codes) else keys[0]) if keys else 1
+
+    def joined(self, states: Sequence[State], ids: Sequence[Int64Array]) -> State:
+        if not self.groups.table.width:
+            return super().joined(states, ids)
+        counts = list(map(self.group_count, states))
+        aggregates = [
+            node.aggregator.joined([state["aggregates"][place] for state in states], counts)
+            for place, node in enumerate(self.aggregates)
+        ]
+        return {"groups": self.groups.joined([state["groups"] for state in states], ids), "aggregates": aggregates}
+
+    def _forget_empty(self) -> None:
+        """Groups without rows are forgotten; the next look is when there are twice as many as are left.
+
+        This is done before a batch, when the limiter knows of all rows that have come.
+        """
+        count = self.groups.count
+        used: BoolArray = ~self.groups.empty() if self.aggregates else np.zeros(count, dtype=np.bool_)
+        if self.limiter is not None:
+            used[self.limiter.groups_in_use()] = True
+        kept = np.flatnonzero(used)
+        if 2 * len(kept) <= count:
+            numbers = self._keep_groups(kept, count)
+            if self.limiter is not None:
+                self.limiter.renumber_groups(numbers)
+        self._look_at = max(LEAST_GROUPS, 2 * self.groups.count)
+
+    def _keep_groups(self, kept: Int64Array, count: int) -> Int64Array:
+        """Forgets all of `count` groups but `kept`; returns the new number of each old one (-1: gone)."""
+        self.groups.keep(kept)
+        for node in self.aggregates:
+            node.aggregator.keep_groups(kept)
+        self._seen, self._slots = np.zeros(9, dtype=np.int64), np.zeros(8, dtype=np.int64)
+        numbers = np.full(count, -1, dtype=np.int64)
+        numbers[kept] = np.arange(len(kept))
+        return numbers
+
+    def snapshot(self) -> State:
+        return {
+            "groups": self.groups.snapshot(),
+            "aggregates": [node.aggregator.snapshot() for node in self.aggregates],
+        }
+
+    def restore(self, state: State) -> None:
+        self.groups.restore(state["groups"])
+        for node, part in zip(self.aggregates, state["aggregates"], strict=True):
+            node.aggregator.restore(part)

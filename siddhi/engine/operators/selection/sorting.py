@@ -1,0 +1,55 @@
+"""`order by` inside chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from siddhi.analysis import model
+from siddhi.engine.columnar.batch import EventBatch
+from siddhi.engine.columnar.column import Column
+from siddhi.engine.columnar.java_order import hash_ranks, object_hash
+from siddhi.engine.jit.arrays import AnyArray, Int64Array
+from siddhi.language.ast import AttributeType
+
+
+def sort_positions(batch: EventBatch, keys: Sequence[model.SortKey]) -> Int64Array:
+    """The rows' positions with each run of one kind inside a chunk sorted by `keys`; stable, nulls last either way."""
+    changes = np.ones(batch.size, dtype=np.bool_)
+    chunks = batch.chunk_ids()
+    changes[1:] = (chunks[1:] != chunks[:-1]) | (batch.kinds[1:] != batch.kinds[:-1])
+    lines: list[AnyArray] = []
+    for key in reversed(keys):
+        ranks, nulls = column_ranks(batch.columns[key.name])
+        lines.extend((-ranks if key.descending else ranks, nulls))
+    lines.append(np.cumsum(changes))
+    return np.lexsort(lines)
+
+
+def column_ranks(column: Column) -> tuple[Int64Array, Int64Array]:
+    """For each value its rank among the column's values (equal values share one), and 1 where it is null else 0.
+    Objects go by their hash codes, as in Siddhi."""
+    valid = column.valid
+    nulls = np.zeros(len(column), dtype=np.int64) if valid is None else (~valid).astype(np.int64)
+    values = column.values
+    if column.type is AttributeType.STRING:
+        distinct, inverse = np.unique(values, return_inverse=True)
+        texts = [(column.pool.text(code) or "").encode("utf-16-be", "surrogatepass") for code in distinct.tolist()]
+        places = np.empty(len(texts), dtype=np.int64)
+        places[sorted(range(len(texts)), key=texts.__getitem__)] = np.arange(len(texts))
+        return np.where(nulls == 1, 0, places[inverse]), nulls
+    if column.type is AttributeType.OBJECT:
+        return np.array(hash_ranks([object_hash(value) for value in values]), dtype=np.int64), nulls
+    if column.type is AttributeType.FLOAT or column.type is AttributeType.DOUBLE:
+        values = _as_java_compares(values)
+    _, inverse = np.unique(values, return_inverse=True)
+    return np.where(nulls == 1, 0, inverse), nulls
+
+
+def _as_java_compares(numbers: AnyArray) -> Int64Array:
+    """Whole numbers in the order of Java's `Double.compareTo`: -0.0 is below 0.0, NaN above all and equal to itself."""
+    wide = np.where(np.isnan(numbers), np.nan, numbers.astype(np.float64))
+    bits = wide.view(np.int64)
+    turned: Int64Array = np.where(bits < 0, bits ^ np.iinfo(np.int64).max, bits)
+    return turned

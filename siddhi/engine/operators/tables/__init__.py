@@ -1,0 +1,1 @@
+"""In-memory tables: indexes, lookups and writes."""

@@ -1,0 +1,277 @@
+"""Which rows of a table make a condition true that may fail, or that keeps state: pairs are looked at as Siddhi does.
+
+T.k == k and f(T.v)    no key, no index    all rows in order; of each T.k == k first, then f(T.v)
+f(T.v) and T.k == k    @PrimaryKey('k')    the row with the key; of it the whole condition
+f(v) and T.k == k      @PrimaryKey('k')    f(v) once for each event, even when no row has the key
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from siddhi.analysis import model
+from siddhi.engine.columnar.batch import EventBatch
+from siddhi.engine.jit.arrays import NO_POSITIONS, BoolArray, Int64Array
+from siddhi.engine.jit.kernels import NO_MASK
+from siddhi.engine.operators.expressions.aggregation import AggregateNode
+from siddhi.engine.operators.expressions.compiler import ExpressionCompiler, table_column
+from siddhi.engine.operators.expressions.evaluation import Evaluation, Node, Reasons, Value
+from siddhi.engine.operators.expressions.operators import decision
+from siddhi.engine.operators.patterns.base.conditions import conjunction, conjuncts
+from siddhi.engine.operators.patterns.base.references import walk
+from siddhi.engine.operators.tables.key_bits import comparable, key_rows
+from siddhi.engine.operators.tables.matching import PAIRS_AT_ONCE, NameOfRow, Pairs, names_of, taken
+from siddhi.engine.operators.tables.table import Table
+from siddhi.language.ast import AttributeType
+
+
+class Verdicts(NamedTuple):
+    """The pairs of which a condition is true, or of which it `failed`, in the order in which they were looked at:
+    by events, for each as it meets its rows. `lost` are the events of which it failed before it came to a row,
+    `reasons` says what each event died of."""
+
+    probes: Int64Array
+    places: Int64Array
+    failed: BoolArray
+    lost: BoolArray
+    reasons: Reasons
+
+    @property
+    def fails(self) -> bool:
+        """True when the condition fails of any event."""
+        return bool(self.failed.any() or self.lost.any())
+
+    def losers(self) -> BoolArray:
+        """Which events the condition failed of, at any row."""
+        losers = self.lost.copy()
+        losers[self.probes[self.failed]] = True
+        return losers
+
+    def first(self) -> tuple[BoolArray, BoolArray]:
+        """Which events find a row before the condition fails, and which fail before they find one."""
+        found, lost = np.zeros(len(self.lost), dtype=np.bool_), self.lost.copy()
+        probes, places = np.unique(self.probes, return_index=True)
+        failed = self.failed[places]
+        found[probes[~failed]] = True
+        lost[probes[failed]] = True
+        return found, lost
+
+
+class _Key(NamedTuple):
+    """The equalities that an index answers: attributes and what an event tells of them. `declared` says that the table
+    was defined with it, so that events ask it even when there are no rows; `early` are the parts of the condition that
+    then come before it, each looked at once for an event."""
+
+    probes: dict[str, model.TypedExpression]
+    answered: Sequence[model.TypedExpression]
+    declared: bool = False
+    early: Sequence[model.TypedExpression] = ()
+
+
+class CarefulMatcher:
+    """A condition over an event and a row of `table`; `row_name`, `row_column`, `makes_index` as for `RowMatcher`.
+
+    `aggregates` are those that it holds.
+    """
+
+    def __init__(
+        self,
+        condition: model.TypedExpression,
+        table: Table,
+        compiler: ExpressionCompiler,
+        *,
+        row_name: NameOfRow | None = None,
+        row_column: Callable[[str], str] | None = None,
+        makes_index: bool = True,
+    ) -> None:
+        self.table = table
+        self._name_of = row_name or names_of(table)
+        column_of = row_column or (lambda name: table_column(table.id, name))
+        inner = compiler.afresh()
+        parts = list(conjuncts(condition))
+        key = self._declared_key(parts) or self._leading_key(parts, compiler)
+        self._asks_always = key.declared
+        self._early = [inner.compile(part) for part in key.early]
+        find_index = table.index_on if makes_index else table.known_index
+        self._index = find_index(tuple(key.probes)) if key.probes else None
+        names = () if self._index is None else self._index.names
+        self._probes = [inner.compile(key.probes[name]) for name in names]
+        known = [*key.early, *(part for name, part in zip(key.probes, key.answered, strict=True) if name in names)]
+        rest = conjunction([part for part in parts if all(part is not one for one in known)])
+        self._rest = None if rest is None else decision(inner.compile(rest))
+        self._finds_null = rest is None and set(names) == set(table.primary_key)
+        read = {name for part in parts for one in walk(part) if (name := self._name_of(one)) is not None}
+        self._row_columns = {column_of(name): name for name in read}
+        self._event_columns = [name for name in inner.columns if name not in self._row_columns]
+        self.aggregates: list[AggregateNode] = inner.aggregates
+        compiler.columns.update(inner.columns)
+
+    @classmethod
+    def if_needed(
+        cls,
+        condition: model.TypedExpression | None,
+        table: Table,
+        compiler: ExpressionCompiler,
+        *,
+        row_name: NameOfRow | None = None,
+        row_column: Callable[[str], str] | None = None,
+        makes_index: bool = True,
+    ) -> CarefulMatcher | None:
+        """None for a condition that neither fails nor keeps state."""
+        if condition is None or not needs_care(condition, compiler):
+            return None
+        return cls(condition, table, compiler, row_name=row_name, row_column=row_column, makes_index=makes_index)
+
+    # ---- the key
+
+    def _declared_key(self, parts: Sequence[model.TypedExpression]) -> _Key | None:
+        """The first equality on the primary key, or on an attribute with an index; of a key of several attributes
+        their equalities must stand side by side."""
+        equal = [self._equality(part) for part in parts]
+        key, width = set(self.table.primary_key), len(self.table.primary_key)
+        for place, part in enumerate(equal):
+            if part is None:
+                continue
+            size = 1
+            if width and {one[0] for one in equal[place : place + width] if one is not None} == key:
+                size = width
+            elif part[0] not in self.table.indexed:
+                continue
+            behind = [one for one in parts[place + size :] if self._of_event(one)]
+            before = parts[:place] if all(self._of_event(one) for one in parts[:place]) else []
+            probes = dict(one for one in equal[place : place + size] if one is not None)
+            return _Key(probes, parts[place : place + size], declared=True, early=[*reversed(behind), *before])
+        return None
+
+    def _leading_key(self, parts: Sequence[model.TypedExpression], compiler: ExpressionCompiler) -> _Key:
+        """The equalities in front of all that needs care. What the first of all parts asks an event for may fail: it
+        does so at the first row, whichever that is."""
+        probes: dict[str, model.TypedExpression] = {}
+        answered: list[model.TypedExpression] = []
+        for place, part in enumerate(parts):
+            equality = self._equality(part)
+            node = compiler.afresh().compile(part)
+            if node.stateful or (node.can_fail and (place or equality is None)):
+                break
+            if equality is not None and equality[0] not in probes:
+                probes[equality[0]] = equality[1]
+                answered.append(part)
+        return _Key(probes, answered)
+
+    def _equality(self, part: model.TypedExpression) -> tuple[str, model.TypedExpression] | None:
+        """The attribute of the row and what it has to be equal to, when `part` asks that of an event."""
+        if isinstance(part, model.Comparison) and part.operator == "==":
+            for row, probe in ((part.left, part.right), (part.right, part.left)):
+                name = self._name_of(row)
+                if name is not None and comparable(probe.type, row.type) and self._of_event(probe):
+                    return name, probe
+        return None
+
+    def _of_event(self, expression: model.TypedExpression) -> bool:
+        return all(self._name_of(part) is None for part in walk(expression))
+
+    # ---- asking
+
+    def verdicts(
+        self, events: EventBatch, outputs: Mapping[str, Value] | None = None, rows: Int64Array | None = None
+    ) -> Verdicts:
+        """What the condition says of `events`, or only of those at `rows`; `outputs` are the values of the query's
+        output."""
+        asked = np.full(events.size, rows is None)
+        if rows is not None:
+            asked[rows] = True
+        first = Evaluation(as_current(events), asked)
+        first.outputs = dict(outputs) if outputs else {}
+        if not (self._asks_always or len(self.table)):
+            asked[:] = False
+        for node in self._early:
+            first.active = asked
+            asked = asked & node.truth(first)
+            asked = asked if first.failed is None else asked & ~first.failed
+        judged = [self._judged(pairs, events, outputs) for pairs in self._candidates(first, asked)]
+        lost = np.zeros(events.size, dtype=np.bool_) if first.failed is None else first.failed
+        reasons = first.reasons
+        for block in judged:
+            reasons = reasons.and_then(block.reasons)
+        if len(judged) == 1:
+            return judged[0]._replace(lost=lost, reasons=reasons)
+        probes = np.concatenate([NO_POSITIONS, *(block.probes for block in judged)])
+        places = np.concatenate([NO_POSITIONS, *(block.places for block in judged)])
+        return Verdicts(probes, places, np.concatenate([NO_MASK, *(block.failed for block in judged)]), lost, reasons)
+
+    def _candidates(self, first: Evaluation, asked: BoolArray) -> Iterator[Pairs]:
+        """The pairs that are looked at, block by block."""
+        if self._index is None:
+            yield from self._all_pairs(asked.nonzero()[0])
+            return
+        first.active = asked
+        values = [node.evaluate(first) for node in self._probes]
+        if first.failed is not None:
+            asked = asked & ~first.failed
+        types = [node.type for node in self._probes]
+        keys, nulls = key_rows(values, types, first.size, self.table.pool)
+        probes, places = self._index.all(keys, NO_MASK if self._finds_null else nulls)
+        if not asked.all():
+            kept = asked[probes]
+            probes, places = probes[kept], places[kept]
+        yield Pairs(probes, self.table.as_met(probes, places))
+
+    def _all_pairs(self, probes: Int64Array) -> Iterator[Pairs]:
+        places = self.table.places()
+        step = max(1, PAIRS_AT_ONCE // max(len(places), 1))
+        for start in range(0, len(probes) if len(places) else 0, step):
+            some = probes[start : start + step]
+            yield Pairs(np.repeat(some, len(places)), np.tile(places, len(some)))
+
+    def _judged(self, pairs: Pairs, events: EventBatch, outputs: Mapping[str, Value] | None) -> Verdicts:
+        """What is left of the condition says of `pairs`."""
+        none = np.zeros(len(pairs.probes), dtype=np.bool_)
+        if self._rest is None or not len(pairs.probes):
+            return Verdicts(pairs.probes, pairs.places, none, NO_MASK, Reasons())
+        beside = events.take(pairs.probes, self._event_columns)
+        rows = {column: self.table.column(name, pairs.places) for column, name in self._row_columns.items()}
+        evaluation = Evaluation(as_current(beside.with_columns({**beside.columns, **rows})))
+        evaluation.outputs = {name: taken(value, pairs.probes) for name, value in (outputs or {}).items()}
+        truth = self._rest.truth(evaluation)
+        failed = none if evaluation.failed is None else evaluation.failed
+        (kept,) = (truth | failed).nonzero()
+        reasons = evaluation.reasons.through(pairs.probes)
+        return Verdicts(pairs.probes[kept], pairs.places[kept], failed[kept], NO_MASK, reasons)
+
+
+class CarefulMembership(Node):
+    """`condition in table` where the condition may fail: rows behind the first one that matches are not looked at."""
+
+    type = AttributeType.BOOL
+    can_fail = True
+
+    def __init__(self, matcher: CarefulMatcher) -> None:
+        self._matcher = matcher
+
+    def evaluate(self, evaluation: Evaluation) -> Value:
+        rows = None if evaluation.active is None else np.flatnonzero(evaluation.active)
+        verdicts = self._matcher.verdicts(evaluation.batch, evaluation.outputs, rows)
+        found, lost = verdicts.first()
+        (rows,) = lost.nonzero()
+        for places, text in verdicts.reasons.of(rows):
+            evaluation.fail(np.isin(np.arange(evaluation.size), rows[places]), text)
+        return Value(found)
+
+
+def as_current(batch: EventBatch) -> EventBatch:
+    """The rows of `batch` as current ones: aggregates in a condition add what they are shown, also of events that
+    expire."""
+    if batch.only_current:
+        return batch
+    return EventBatch(batch.timestamps, None, batch.orders, batch.clocks, batch.columns, only_current=True)
+
+
+def needs_care(condition: model.TypedExpression | None, compiler: ExpressionCompiler) -> bool:
+    """True for a condition that may fail or keeps state."""
+    if condition is None:
+        return False
+    node = decision(compiler.afresh().compile(condition))
+    return node.can_fail or node.stateful

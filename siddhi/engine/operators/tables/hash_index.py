@@ -1,0 +1,243 @@
+"""A hash index over rows that may be taken out and put in anywhere.
+
+    buckets   ends    0 ──► 3 ──► 7        places of the rows whose keys fall into the bucket,
+                      1 ──► 2              oldest first; each knows its neighbours, so that
+                      2 (empty)            any of them leaves without a walk
+
+A key is one or more int64 numbers (`siddhi.engine.operators.tables.key_bits`); rows with equal keys are found in order
+of place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from siddhi.engine.jit.arrays import INT64, BoolArray, Int64Array
+from siddhi.engine.jit.kernels import NO_MASK, grown, kernel_part, state_kernel
+
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+_SHIFT = np.uint64(32)
+FIRST, LAST = 0, 1
+BEFORE, AFTER = 0, 1
+_GONE = -2
+"""Stands before a row that is in no bucket."""
+
+
+@kernel_part
+def bucket_of(rows, row, mask):  # type: ignore[no-untyped-def]
+    hashed = np.uint64(0)
+    for part in range(rows.shape[1]):
+        hashed = (hashed ^ np.uint64(rows[row, part])) * _MIX
+        hashed ^= hashed >> _SHIFT
+    return np.int64(hashed & np.uint64(mask))
+
+
+@kernel_part
+def same_key(keys, place, rows, row):  # type: ignore[no-untyped-def]
+    same = True
+    for part in range(rows.shape[1]):
+        same &= keys[place, part] == rows[row, part]
+    return same
+
+
+@kernel_part
+def _tie(ends, links, bucket, before, after, first, last):  # type: ignore[no-untyped-def]
+    """What follows `before` is `first`, and what precedes `after` is `last`; -1 stands for an end of the bucket."""
+    if before < 0:
+        ends[bucket, FIRST] = first
+    else:
+        links[before, AFTER] = first
+    if after < 0:
+        ends[bucket, LAST] = last
+    else:
+        links[after, BEFORE] = last
+
+
+@kernel_part
+def put_in_bucket(ends, links, bucket, place):  # type: ignore[no-untyped-def]
+    """Puts `place` behind the last lower one of its bucket, which most often is the last of all."""
+    before = ends[bucket, LAST]
+    while before > place:
+        before = links[before, BEFORE]
+    after = ends[bucket, FIRST] if before < 0 else links[before, AFTER]
+    links[place, BEFORE] = before
+    links[place, AFTER] = after
+    _tie(ends, links, bucket, before, after, place, place)
+
+
+@state_kernel
+def put_in(ends, links, keys, places):  # type: ignore[no-untyped-def]
+    """Puts rows into their buckets; `keys` has their keys already."""
+    for number in range(len(places)):
+        place = places[number]
+        put_in_bucket(ends, links, bucket_of(keys, place, len(ends) - 1), place)
+
+
+@kernel_part
+def take_out_of_bucket(ends, links, keys, place):  # type: ignore[no-untyped-def]
+    """Takes `place` out of its bucket; one that is in none stays so."""
+    if links[place, BEFORE] != _GONE:
+        bucket = bucket_of(keys, place, len(ends) - 1)
+        before, after = links[place, BEFORE], links[place, AFTER]
+        _tie(ends, links, bucket, before, after, after, before)
+        links[place, BEFORE] = _GONE
+
+
+@state_kernel
+def take_out(ends, links, keys, places):  # type: ignore[no-untyped-def]
+    """Takes rows out of their buckets; rows that are in none stay so."""
+    for number in range(len(places)):
+        take_out_of_bucket(ends, links, keys, places[number])
+
+
+@kernel_part
+def _is_null(rows, row, nulls, codes):  # type: ignore[no-untyped-def]
+    """True for a row that equals nothing: `nulls` marks it, or keys are `codes` of strings and this is none."""
+    return (len(nulls) > 0 and nulls[row]) or (codes and rows[row, 0] < 0)
+
+
+@kernel_part
+def _first(ends, links, keys, rows, row):  # type: ignore[no-untyped-def]
+    place = ends[bucket_of(rows, row, len(ends) - 1), FIRST]
+    while place >= 0 and not same_key(keys, place, rows, row):
+        place = links[place, AFTER]
+    return place
+
+
+@state_kernel
+def find_first(ends, links, keys, rows, nulls, codes, found):  # type: ignore[no-untyped-def]
+    """Writes the first place with the key of each of `rows`, -1 where there is none; returns how many have one."""
+    count = 0
+    for row in range(len(rows)):
+        place = -1
+        if not _is_null(rows, row, nulls, codes):
+            place = _first(ends, links, keys, rows, row)
+        found[row] = place
+        count += place >= 0
+    return count
+
+
+@state_kernel
+def count_all(ends, links, keys, rows, nulls, codes):  # type: ignore[no-untyped-def]
+    """How many pairs of one of `rows` and a place with its key there are."""
+    count = 0
+    for row in range(len(rows)):
+        if _is_null(rows, row, nulls, codes):
+            continue
+        place = ends[bucket_of(rows, row, len(ends) - 1), FIRST]
+        while place >= 0:
+            count += same_key(keys, place, rows, row)
+            place = links[place, AFTER]
+    return count
+
+
+@state_kernel
+def find_all(ends, links, keys, rows, nulls, codes, probes, places):  # type: ignore[no-untyped-def]
+    """Writes all pairs of one of `rows` and a place with its key, ordered by both."""
+    count = 0
+    for row in range(len(rows)):
+        if _is_null(rows, row, nulls, codes):
+            continue
+        place = ends[bucket_of(rows, row, len(ends) - 1), FIRST]
+        while place >= 0:
+            if same_key(keys, place, rows, row):
+                probes[count] = row
+                places[count] = place
+                count += 1
+            place = links[place, AFTER]
+
+
+@state_kernel
+def find_or_put_in(ends, links, keys, rows, used, places, fresh):  # type: ignore[no-untyped-def]
+    """Writes the place of each of `rows`; a key that is not there gets the next place from `used` on and is `fresh`.
+
+    Returns the next free place.
+    """
+    for row in range(len(rows)):
+        place = _first(ends, links, keys, rows, row)
+        fresh[row] = place < 0
+        if place < 0:
+            place = used
+            used += 1
+            for part in range(rows.shape[1]):
+                keys[place, part] = rows[row, part]
+            put_in_bucket(ends, links, bucket_of(rows, row, len(ends) - 1), place)
+        places[row] = place
+    return used
+
+
+class HashIndex:
+    """Places by the key of the attributes `names`. Keys of rows are (n, `len(names)`) int64, C-contiguous."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names = tuple(names)
+        self._ends: Int64Array = np.full((16, 2), -1, dtype=np.int64)
+        self._links: Int64Array = np.full((8, 2), _GONE, dtype=np.int64)
+        self._keys: Int64Array = np.zeros((8, len(self.names)), dtype=np.int64)
+
+    @staticmethod
+    def none() -> HashIndex:
+        """What stands for no index where loops take one: it has no buckets."""
+        index = HashIndex(("",))
+        index._ends = index._ends[:0]
+        return index
+
+    def add(self, places: Int64Array, rows: Int64Array) -> None:
+        """The rows at `places`, which were not in the index, are found by the keys `rows`."""
+        if len(places):
+            self.make_room(int(places.max()) + 1)
+            self._keys[places] = rows
+            put_in(self._ends, self._links, self._keys, places)
+
+    def remove(self, places: Int64Array) -> None:
+        """The rows at `places` are found no more."""
+        take_out(self._ends, self._links, self._keys, places)
+
+    def first(self, rows: Int64Array, nulls: BoolArray = NO_MASK, *, codes: bool = False) -> tuple[Int64Array, int]:
+        """The first place with the key of each row, -1 for none; and how many rows have one.
+
+        None have rows where `nulls`, and where keys are `codes` of strings (one part) those that are null.
+        """
+        found: Int64Array = np.empty(len(rows), INT64)
+        count = find_first(self._ends, self._links, self._keys, rows, nulls, codes, found)
+        return found, count
+
+    def all(
+        self, rows: Int64Array, nulls: BoolArray = NO_MASK, *, codes: bool = False
+    ) -> tuple[Int64Array, Int64Array]:
+        """Pairs (row, place) of equal keys, ordered by both; `nulls` and `codes` as in `first`."""
+        count = count_all(self._ends, self._links, self._keys, rows, nulls, codes)
+        pairs = np.empty((2, count), dtype=np.int64)
+        if count:
+            find_all(self._ends, self._links, self._keys, rows, nulls, codes, pairs[0], pairs[1])
+        return pairs[0], pairs[1]
+
+    def first_or_add(self, rows: Int64Array, used: int) -> tuple[Int64Array, BoolArray]:
+        """The place of each row's key, and whether the row brought it: new keys get places from `used` on."""
+        self.make_room(used + len(rows))
+        places = np.empty(len(rows), dtype=np.int64)
+        fresh = np.empty(len(rows), dtype=np.bool_)
+        find_or_put_in(self._ends, self._links, self._keys, rows, used, places, fresh)
+        return places, fresh
+
+    def clear(self) -> None:
+        """Nothing is found any more."""
+        self._ends.fill(-1)
+        self._links.fill(_GONE)
+
+    @property
+    def arrays(self) -> tuple[Int64Array, Int64Array, Int64Array]:
+        """Buckets, neighbours and keys, as loops take them; good until there must be more room."""
+        return self._ends, self._links, self._keys
+
+    def make_room(self, count: int) -> None:
+        """Places below `count` can be held; buckets are at least as many."""
+        if count > len(self._links):
+            self._links = grown(self._links, count, _GONE)
+            self._keys = grown(self._keys, count)
+        if count > len(self._ends):
+            held = np.flatnonzero(self._links[:, BEFORE] != _GONE)
+            self._ends = np.full((1 << (2 * count - 1).bit_length(), 2), -1, dtype=np.int64)
+            put_in(self._ends, self._links, self._keys, held)

@@ -1,0 +1,101 @@
+"""What a table held at each moment of a step in which some queries write it and others look at it.
+
+    unit      0        1        2              what an event of unit 2's time, or later than unit 1, sees:
+    row A   7 ──► 8        ──► 9               A = 8; a look asks for the first change at or behind its own moment,
+    row B       inserted                       and takes the row as it was before that
+
+All writes are carried out before anyone looks. Moments are (order, clock, place of the query in the graph).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from siddhi.engine.columnar.batch import EventBatch
+from siddhi.engine.jit.arrays import INT64, BoolArray, Int64Array
+from siddhi.engine.jit.kernels import kernel_array, state_kernel
+from siddhi.engine.operators.tables.write_kernels import LOG_AT, LOG_NEXT, LOG_PLACE, LOG_ROW, LOG_WAS
+
+if TYPE_CHECKING:
+    from siddhi.engine.operators.tables.matching import Pairs
+
+ORDER, CLOCK, RANK = range(3)
+
+
+@state_kernel
+def count_before(moments, orders, clocks, rank, counts):  # type: ignore[no-untyped-def]
+    """For each event, in order, how many of `moments` go before it."""
+    unit, units = 0, moments.shape[1]
+    for event in range(len(orders)):
+        order, clock = orders[event], clocks[event]
+        while unit < units and (
+            moments[ORDER, unit] < order
+            or (
+                moments[ORDER, unit] == order
+                and (moments[CLOCK, unit] < clock or (moments[CLOCK, unit] == clock and moments[RANK, unit] < rank))
+            )
+        ):
+            unit += 1
+        counts[event] = unit
+
+
+@state_kernel
+def see(log, count, heads, cursors, alive, times, probes, places, kept, seen):  # type: ignore[no-untyped-def]
+    """Writes which rows of pairs (event, row) were there at the events' `times`, and where they stand as they were
+    then; returns how many there are. Events come in order, so that each change is passed once."""
+    for number in range(count):
+        cursors[log[LOG_ROW, number]] = heads[log[LOG_ROW, number]]
+    found = 0
+    for pair in range(len(places)):
+        place, time = places[pair], times[probes[pair]]
+        change = cursors[place] if heads[place] >= 0 else -1
+        while change >= 0 and log[LOG_AT, change] < time:
+            change = log[LOG_NEXT, change]
+        if heads[place] >= 0:
+            cursors[place] = change
+        there = alive[place] if change < 0 else log[LOG_WAS, change] != 0
+        if there:
+            kept[found] = probes[pair]
+            seen[found] = place if change < 0 else log[LOG_PLACE, change]
+            found += 1
+    return found
+
+
+@state_kernel
+def forget(log, count, heads):  # type: ignore[no-untyped-def]
+    """Nothing is known of the rows that were written down."""
+    for number in range(count):
+        heads[log[LOG_ROW, number]] = -1
+
+
+class History:
+    """What was written down in a step. `rank` is the place of the query that looks now."""
+
+    def __init__(
+        self, moments: Int64Array, log: Int64Array, count: int, heads: Int64Array, cursors: Int64Array, gone: Int64Array
+    ) -> None:
+        self._moments = moments
+        self._log = log
+        self._count = count
+        self._heads = heads
+        self._cursors = cursors
+        self.gone = gone
+        self.rank = 0
+
+    def seen(self, pairs: Pairs, events: EventBatch, alive: BoolArray) -> Pairs:
+        """Those of `pairs` of `events` and rows whose rows were there then, as they were."""
+        times: Int64Array = np.empty(events.size, INT64)
+        orders, clocks = kernel_array(events.orders), kernel_array(events.clocks)
+        count_before(self._moments, orders, clocks, self.rank, times)
+        kept: Int64Array = np.empty(len(pairs.probes), INT64)
+        places: Int64Array = np.empty(len(pairs.probes), INT64)
+        probes = kernel_array(pairs.probes)
+        rows = kernel_array(pairs.places)
+        count = see(self._log, self._count, self._heads, self._cursors, alive, times, probes, rows, kept, places)
+        return pairs._replace(probes=kept[:count], places=places[:count], whole=False)
+
+    def close(self) -> None:
+        """The step is over."""
+        forget(self._log, self._count, self._heads)

@@ -1,0 +1,348 @@
+"""The loop that carries out writes to a table, event by event, each seeing what those before it did.
+
+    units    (writer, first event, last event + 1)     what acts together: an event, or a chunk of several
+    writers  what each does, and where its program lies in `lines`
+
+An event finds its rows with a hash index, by its key, or looks at all rows; the program asks each for the rest of the
+condition and changes it. What happened is written down for queries that look at the table in the same step
+(`siddhi.engine.operators.tables.history`): a row as it was before a change is copied behind all rows.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from siddhi.engine.jit.kernels import kernel_part, state_kernel
+from siddhi.engine.operators.tables.hash_index import (
+    AFTER,
+    FIRST,
+    bucket_of,
+    put_in_bucket,
+    same_key,
+    take_out_of_bucket,
+)
+
+(
+    INPUT_I, INPUT_F, LOAD_I32, LOAD_I64, LOAD_F32, LOAD_F64, LOAD_BOOL, LOAD_CODE,
+    ADD_I, SUB_I, MUL_I, DIV_I, MOD_I, ADD_F, SUB_F, MUL_F, DIV_F, MOD_F,
+    TO_I32, TO_F32, I_TO_F32, I_TO_F64,
+    LESS_I, MOST_I, MORE_I, LEAST_I, EQUAL_I, DIFFER_I, LESS_F, MOST_F, MORE_F, LEAST_F, EQUAL_F, DIFFER_F,
+    TRUTH, AND, OR, NOT, IS_NULL,
+    STORE_I32, STORE_I64, STORE_F32, STORE_F64, STORE_BOOL, STORE_CODE,
+) = range(45)  # fmt: skip
+"""Instructions."""
+
+INSERT, DELETE, UPDATE, UPSERT = range(4)
+ACTION, BY_KEY, ASK, SET, END, REFUSED = range(6)
+"""Lines of a writer: what it does, whether the index finds its rows, where its program asks, changes, and ends; how
+many of its rows were refused."""
+WRITER_LINES = 6
+
+USED, ALIVE, LOGGED, COPIES, GONE, UNIT, MOST = range(7)
+"""Counters: places in use, rows, what is written down, copies of rows, rows deleted, the unit that
+comes next, and as many notes as it makes at most."""
+COUNTERS = 7
+
+LOG_ROW, LOG_AT, LOG_PLACE, LOG_WAS, LOG_NEXT = range(5)
+"""Lines of what is written down: the row's place, the unit that changed it, where the row stands as it was before, and
+whether it was there, and what is written down next about the row."""
+LOG_LINES = 5
+
+
+@kernel_part
+def _compare_i(do, a, b):  # type: ignore[no-untyped-def]
+    if do == LESS_I:
+        return a < b
+    if do == MOST_I:
+        return a <= b
+    if do == MORE_I:
+        return a > b
+    if do == LEAST_I:
+        return a >= b
+    return a == b if do == EQUAL_I else a != b
+
+
+@kernel_part
+def _compare_f(do, a, b):  # type: ignore[no-untyped-def]
+    if do == LESS_F:
+        return a < b
+    if do == MOST_F:
+        return a <= b
+    if do == MORE_F:
+        return a > b
+    if do == LEAST_F:
+        return a >= b
+    return a == b if do == EQUAL_F else a != b
+
+
+@kernel_part
+def _whole(do, a, b):  # type: ignore[no-untyped-def]
+    """The result of whole numbers; a divisor is not zero."""
+    if do == ADD_I:
+        return a + b
+    if do == SUB_I:
+        return a - b
+    if do == MUL_I:
+        return a * b
+    if b == -1:  # the least number has no counterpart
+        return -a if do == DIV_I else 0
+    floor = a // b
+    rest = a - floor * b
+    if rest != 0 and (a < 0) != (b < 0):
+        floor += 1
+        rest -= b
+    return floor if do == DIV_I else rest
+
+
+@kernel_part
+def _broken(do, a, b):  # type: ignore[no-untyped-def]
+    if do == ADD_F:
+        return a + b
+    if do == SUB_F:
+        return a - b
+    if do == MUL_F:
+        return a * b
+    return a / b if do == DIV_F else np.fmod(a, b)
+
+
+@kernel_part
+def _run(  # type: ignore[no-untyped-def] # noqa: C901, PLR0912, PLR0915 - one loop, compiled as a whole
+    base, start, stop, lines, event, inputs, inputs_f, inputs_valid, place, cells, cells_f, cells_f4, valid, r, f, v
+):  # fmt: skip
+    """Runs instructions from `start` up to `stop`, of which that at `base` writes register 0, for an event and a row;
+    returns the truth of the last register."""
+    at = start - base
+    for number in range(start, stop):
+        do, a, b = lines[number, 0], lines[number, 1], lines[number, 2]
+        at = number - base
+        if do <= INPUT_F:
+            v[at] = inputs_valid[a, event]
+            if do == INPUT_I:
+                r[at] = inputs[a, event]
+            else:
+                f[at] = inputs_f[a, event]
+        elif do <= LOAD_CODE:
+            v[at] = valid.shape[0] == 0 or valid[a, place]
+            if do == LOAD_I32:
+                r[at] = np.int64(np.int32(cells[a, place]))
+            elif do == LOAD_I64:
+                r[at] = cells[a, place]
+            elif do == LOAD_F32:
+                f[at] = cells_f4[a, 2 * place]
+            elif do == LOAD_F64:
+                f[at] = cells_f[a, place]
+            elif do == LOAD_BOOL:
+                r[at] = cells[a, place] & 255
+            else:
+                r[at] = cells[a, place]
+                v[at] = r[at] >= 0
+        elif do <= MOD_F:
+            v[at] = v[a] and v[b]
+            if do >= ADD_F:
+                if do >= DIV_F and f[b] == 0.0:
+                    v[at] = False
+                if v[at]:
+                    f[at] = _broken(do, f[a], f[b])
+            else:
+                if do >= DIV_I and r[b] == 0:
+                    v[at] = False
+                if v[at]:
+                    r[at] = _whole(do, r[a], r[b])
+        elif do <= I_TO_F64:
+            v[at] = v[a]
+            if do == TO_I32:
+                r[at] = np.int64(np.int32(r[a]))
+            elif do == TO_F32:
+                f[at] = np.float64(np.float32(f[a]))
+            elif do == I_TO_F32:
+                f[at] = np.float64(np.float32(r[a]))
+            else:
+                f[at] = np.float64(r[a])
+        elif do <= DIFFER_F:
+            if not (v[a] and v[b]):
+                truth = do in (DIFFER_I, DIFFER_F)
+            elif do <= DIFFER_I:
+                truth = _compare_i(do, r[a], r[b])
+            else:
+                truth = _compare_f(do, f[a], f[b])
+            r[at] = truth
+            v[at] = True
+        elif do <= IS_NULL:
+            if do == TRUTH:
+                r[at] = v[a] and r[a] != 0
+            elif do == AND:
+                r[at] = r[a] != 0 and r[b] != 0
+            elif do == OR:
+                r[at] = r[a] != 0 or r[b] != 0
+            elif do == NOT:
+                r[at] = r[a] == 0
+            else:
+                r[at] = not v[a]
+            v[at] = True
+        else:
+            if valid.shape[0] > 0:
+                valid[b, place] = v[a]
+            if do in (STORE_I64, STORE_I32, STORE_BOOL):
+                cells[b, place] = r[a]
+            elif do == STORE_CODE:
+                cells[b, place] = r[a] if v[a] else -1
+            elif do == STORE_F64:
+                cells_f[b, place] = f[a]
+            else:
+                cells_f4[b, 2 * place] = np.float32(f[a])
+    return r[at] != 0
+
+
+@kernel_part
+def _note(counters, log, heads, tails, place, unit, where, was):  # type: ignore[no-untyped-def]
+    """Writes down that the row at `place`, which before stood at `where` if it `was` there, is changed by `unit`."""
+    number = counters[LOGGED]
+    counters[LOGGED] += 1
+    log[LOG_ROW, number], log[LOG_AT, number], log[LOG_PLACE, number] = place, unit, where
+    log[LOG_WAS, number], log[LOG_NEXT, number] = was, -1
+    if heads[place] < 0:
+        heads[place] = number
+    else:
+        log[LOG_NEXT, tails[place]] = number
+    tails[place] = number
+
+
+@kernel_part
+def _copy(cells, valid, place, other):  # type: ignore[no-untyped-def]
+    for line in range(cells.shape[0]):
+        cells[line, other] = cells[line, place]
+    for line in range(valid.shape[0]):
+        valid[line, other] = valid[line, place]
+
+
+@kernel_part
+def _most_notes(units, unit, writers, keys, nulls, ends, links, used):  # type: ignore[no-untyped-def]
+    """As many notes as a unit makes at most."""
+    writer, start, stop = units[unit, 0], units[unit, 1], units[unit, 2]
+    rows = stop - start
+    if writers[writer, ACTION] == INSERT:
+        return rows
+    looks = 0
+    if not writers[writer, BY_KEY]:
+        looks = rows * (used + rows)
+    else:
+        for event in range(start, stop):
+            if not (len(nulls) > 0 and nulls[event]):
+                place = ends[bucket_of(keys, event, len(ends) - 1), FIRST]
+                while place >= 0:
+                    looks += 1
+                    place = links[place, AFTER]
+        looks += rows * rows
+    return rows + (looks if rows == 1 else 2 * looks)
+
+
+@kernel_part
+def _is_known(ends, links, held, alive, keys, event):  # type: ignore[no-untyped-def]
+    """True when a row has the key."""
+    place = ends[bucket_of(keys, event, len(ends) - 1), FIRST]
+    while place >= 0 and not (alive[place] and same_key(held, place, keys, event)):
+        place = links[place, AFTER]
+    return place >= 0
+
+
+@state_kernel
+def write_rows(  # type: ignore[no-untyped-def] # noqa: C901, PLR0912, PLR0915 - one loop, compiled as a whole
+    counters, units, writers, lines, inputs, inputs_f, inputs_valid, keys, nulls, fresh, fresh_valid,
+    fresh_keys, unique_keys, cells, cells_f, cells_f4, valid, alive, ends, links, held,
+    unique_ends, unique_links, unique_held, twice, r, f, v, missed, gone, dirty, log, heads, tails,
+):  # fmt: skip
+    """Carries out `units` from counter `UNIT` on; returns whether all are done: False when there is no room to write
+    down what the next one does.
+
+    `ends`, `links`, `held` are those of the index that finds rows by `keys`, `unique_*` those of the primary key (none:
+    no buckets); `twice` says that they are two. `fresh` has the rows that events become, `fresh_keys` and `unique_keys`
+    their keys, `dirty` (if it is any) marks the rows that were changed, `gone` names those that were deleted. Without
+    `heads` nothing is written down.
+    """
+    recorded = len(heads) > 0
+    has_unique, has_index = len(unique_ends) > 0, len(ends) > 0
+    for unit in range(counters[UNIT], len(units)):
+        writer, start, stop = units[unit, 0], units[unit, 1], units[unit, 2]
+        if recorded:
+            most = _most_notes(units, unit, writers, keys, nulls, ends, links, counters[USED])
+            if counters[LOGGED] + most > log.shape[1] or counters[COPIES] + most > cells.shape[1]:
+                counters[UNIT], counters[MOST] = unit, most
+                return False
+        action, by_key = writers[writer, ACTION], writers[writer, BY_KEY] != 0
+        base = writers[writer, ASK]
+        waiting, step = 0, start
+        while step < stop + waiting:
+            again = step >= stop
+            event = missed[step - stop] if again else step
+            found = 0
+            if action != INSERT and not (again and step == stop):
+                place = -1
+                if not by_key:
+                    place = 0 if counters[USED] > 0 else -1
+                elif not (len(nulls) > 0 and nulls[event]):
+                    place = ends[bucket_of(keys, event, len(ends) - 1), FIRST]
+                while place >= 0:
+                    after = place + 1
+                    if by_key:
+                        after = links[place, AFTER]
+                    elif after == counters[USED]:
+                        after = -1
+                    matches = alive[place] and (not by_key or same_key(held, place, keys, event))
+                    for part in range(2):
+                        first, last = writers[writer, ASK + part], writers[writer, SET + part]
+                        if part == 1 and matches and action != DELETE:
+                            found += 1
+                            if recorded:
+                                _copy(cells, valid, place, counters[COPIES])
+                                _note(counters, log, heads, tails, place, unit, counters[COPIES], was=1)
+                                counters[COPIES] += 1
+                            if len(dirty) > 0:
+                                dirty[place] = True
+                        if matches and first < last and not (part == 1 and action == DELETE):
+                            truth = _run(base, first, last, lines, event, inputs, inputs_f, inputs_valid, place,
+                                         cells, cells_f, cells_f4, valid, r, f, v)  # fmt: skip
+                            matches = truth or part == 1
+                    if matches and action == DELETE:
+                        found += 1
+                        alive[place] = False
+                        counters[ALIVE] -= 1
+                        gone[counters[GONE]] = place
+                        counters[GONE] += 1
+                        if recorded:
+                            _note(counters, log, heads, tails, place, unit, place, was=1)
+                        else:
+                            if has_unique:
+                                take_out_of_bucket(unique_ends, unique_links, unique_held, place)
+                            if has_index and twice:
+                                take_out_of_bucket(ends, links, held, place)
+                    place = after
+            step += 1
+            if found > 0 or action in (DELETE, UPDATE):
+                continue
+            if action == UPSERT and not again and stop - start > 1:
+                missed[waiting] = event
+                waiting += 1
+                continue
+            if has_unique and _is_known(unique_ends, unique_links, unique_held, alive, unique_keys, event):
+                writers[writer, REFUSED] += 1
+                continue
+            place = counters[USED]
+            counters[USED] += 1
+            counters[ALIVE] += 1
+            alive[place] = True
+            for line in range(cells.shape[0]):
+                cells[line, place] = fresh[line, event]
+            for line in range(valid.shape[0]):
+                valid[line, place] = fresh_valid[line, event]
+            if has_unique:
+                for part in range(unique_held.shape[1]):
+                    unique_held[place, part] = unique_keys[event, part]
+                put_in_bucket(unique_ends, unique_links, bucket_of(unique_held, place, len(unique_ends) - 1), place)
+            if has_index and twice:
+                for part in range(held.shape[1]):
+                    held[place, part] = fresh_keys[event, part]
+                put_in_bucket(ends, links, bucket_of(held, place, len(ends) - 1), place)
+            if recorded:
+                _note(counters, log, heads, tails, place, unit, place, was=0)
+    counters[UNIT] = len(units)
+    return True

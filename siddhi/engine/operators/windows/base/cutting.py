@@ -1,0 +1,149 @@
+"""Windows that cut the events into batches, each of which goes out as a whole.
+
+    rows   a    b    c    d    e    f
+    cuts          │              │             a cut stands before the first row of the next batch
+    out           -… reset +a +b -a -b reset +c +d +e
+
+Where the cuts are is one question, what goes out at a cut another: a `Cutter` answers the first, for `CuttingWindow`
+and for selections that are fused with their window alike.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+
+import numpy as np
+
+from siddhi.engine.columnar.batch import EventBatch
+from siddhi.engine.columnar.kinds import CURRENT, EXPIRED, RESET
+from siddhi.engine.columnar.row_store import RowStore
+from siddhi.engine.columnar.state_tree import State
+from siddhi.engine.jit.arrays import AnyArray, Int64Array
+from siddhi.engine.jit.kernels import kernel_part, state_kernel
+from siddhi.engine.operators.base.operator import Step
+from siddhi.engine.operators.windows.base.emission import emit, emitted, new_emission
+from siddhi.engine.operators.windows.base.window import Window, WindowContext
+
+ROWS, ORDER, CLOCK, STAMP = 0, 1, 2, 3
+"""The lines of cuts, an int64 array (4, n): how many rows of the events at hand stand before the cut, order and clock
+of what makes the batch go out, and the timestamp of what expires with it."""
+NO_CUTS: Int64Array = np.zeros((4, 0), dtype=np.int64)
+
+FIRST, OPENED, LOOKED = 0, 1, 2
+"""Lines of a window's state: [FIRST, OPENED) is the last batch, the rest the one in progress. Somebody has looked at
+the rows before LOOKED: they expire with their own time."""
+
+
+class Cutter(ABC):
+    """Says where batches end.
+
+    `expired` says whether batches are kept to expire with the next, `notes_looks` whether rows that were seen expire
+    with their own time.
+    """
+
+    expired: bool
+    notes_looks = True
+
+    def accepted(self, batch: EventBatch, _step: Step) -> EventBatch:
+        """The rows of `batch` that can be cut; others are booked as failed."""
+        return batch
+
+    @abstractmethod
+    def cut(self, batch: EventBatch, step: Step, last: int, opened: int) -> Int64Array:
+        """The cuts that `batch` and the timers of `step` make when `last` rows are in the last batch and `opened` in
+        the one in progress."""
+
+    def ends_none(self, values: Mapping[str, AnyArray], rows: int, opened: int) -> bool:
+        """True when it is known at a glance that none of `rows` rows with these `values` ends a batch when `opened` are
+        in the one in progress, and nothing has to be remembered of them."""
+        return False
+
+    def next_deadline_ms(self) -> int | None:
+        """The time of the next cut by a timer when a batch is held, or None."""
+        return None
+
+    def snapshot(self) -> State:
+        """What is remembered besides rows."""
+        return None
+
+    def restore(self, state: State) -> None:  # noqa: B027 - most remember nothing
+        """The counterpart of `snapshot`."""
+
+
+@kernel_part
+def batch_end(time, start, duration):  # type: ignore[no-untyped-def]
+    """The end of the batch that `time` falls into, counted from `start`; before `start` the end after the next one.
+
+    So the first batch reaches to a start that lies ahead when that is less than `duration` away.
+    """
+    past = time - start
+    within = past - past // duration * duration
+    if past < 0 and within > 0:
+        within -= duration
+    return time + duration - within
+
+
+@state_kernel
+def _emit_batches(cuts, expired, state, begin, stamps, offset, out):  # type: ignore[no-untyped-def]
+    """Lets a batch out at every cut; returns the number of rows written."""
+    count = 0
+    for cut in range(cuts.shape[1]):
+        new = begin + cuts[ROWS, cut]
+        order, clock, stamp = cuts[ORDER, cut], cuts[CLOCK, cut], cuts[STAMP, cut]
+        if expired:
+            for old in range(state[FIRST], state[OPENED]):
+                seen = stamps[old - offset] if old < state[LOOKED] else stamp
+                count = emit(out, count, old, EXPIRED, seen, order, clock, cut)
+        if new > state[OPENED]:
+            count = emit(out, count, state[OPENED], RESET, stamp, order, clock, cut)
+        for current in range(state[OPENED], new):
+            count = emit(out, count, current, CURRENT, stamps[current - offset], order, clock, cut)
+        state[FIRST] = state[OPENED] if expired else new
+        state[OPENED] = new
+    return count
+
+
+class CuttingWindow(Window):
+    """Lets each batch out whole at its end; the batch before expires with it."""
+
+    expires_if_wanted = True
+
+    def __init__(self, context: WindowContext, cutter: Cutter) -> None:
+        self.cutter = cutter
+        self.store = RowStore(context.columns, context.operator.pool)
+        self.lines = np.zeros(3, dtype=np.int64)
+
+    def process(self, batch: EventBatch, step: Step) -> EventBatch:
+        batch = self.cutter.accepted(batch, step)
+        held = len(self.store)
+        begin = self.store.append(batch)
+        last, opened = int(self.lines[OPENED] - self.lines[FIRST]), begin - int(self.lines[OPENED])
+        cuts = self.cutter.cut(batch, step, last, opened)
+        stamps, offset = self.store.timestamps()
+        out = new_emission(2 * (held + batch.size) + cuts.shape[1])
+        count = _emit_batches(cuts, self.cutter.expired, self.lines, begin, stamps, offset, out)
+        result = emitted(out, count, self.store)
+        self.store.forget(int(self.lines[FIRST]))
+        return result
+
+    def visible(self) -> Int64Array:
+        return np.arange(int(self.lines[FIRST]), int(self.lines[OPENED]))
+
+    def note_look(self, sequences: Int64Array) -> None:
+        if self.cutter.notes_looks:
+            self.lines[LOOKED] = sequences[-1] + 1
+
+    def own_state(self) -> State:
+        return [self.lines.copy(), self.cutter.snapshot()]
+
+    def restore_own(self, state: State) -> None:
+        self.lines, own = state
+        self.cutter.restore(own)
+
+
+class TimedCuttingWindow(CuttingWindow):
+    """One whose cutter has timers."""
+
+    def next_deadline_ms(self) -> int | None:
+        return self.cutter.next_deadline_ms() if len(self.store) else None

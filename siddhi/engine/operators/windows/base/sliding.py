@@ -1,0 +1,34 @@
+"""Windows that let events in as they come and out in the same order."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+from siddhi.engine.columnar.batch import EventBatch
+from siddhi.engine.jit.arrays import Int64Array
+from siddhi.engine.operators.base.operator import Step
+from siddhi.engine.operators.windows.base.emission import emitted
+from siddhi.engine.operators.windows.base.window import Window
+
+
+class SlidingWindow(Window):
+    """Every event is let out as current when it comes and as expired when it leaves, the oldest first as long as the
+    window keeps the order (`keeps_order`); a look shows what lies between. What lies in its store has sequence
+    numbers, so that joins need no copy of it."""
+
+    def keeps_order(self, batch: EventBatch) -> bool:
+        """Whether the rows held will leave in the order in which they came, also when `batch`, or some of it, has
+        come."""
+        return True
+
+    @abstractmethod
+    def let_out(self, batch: EventBatch, step: Step) -> tuple[Int64Array, int]:
+        """The emission (`siddhi.engine.operators.windows.base.emission`) of what `process` gives back, and how many
+        rows it has.
+
+        The rows that it names stay in the store until the next call.
+        """
+
+    def process(self, batch: EventBatch, step: Step) -> EventBatch:
+        emission, count = self.let_out(batch, step)
+        return emitted(emission, count, self.store)

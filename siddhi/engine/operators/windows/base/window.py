@@ -1,0 +1,128 @@
+"""The contract of windows and what they are built from."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from siddhi.analysis import model
+from siddhi.engine.columnar.batch import EventBatch
+from siddhi.engine.columnar.column import Column
+from siddhi.engine.columnar.row_store import RowStore
+from siddhi.engine.columnar.state_size import StateSize, held_bytes
+from siddhi.engine.columnar.state_tree import State
+from siddhi.engine.columnar.strings import StringPool
+from siddhi.engine.jit.arrays import Int64Array
+from siddhi.engine.operators.base.implementations import Family
+from siddhi.engine.operators.base.operator import Operator, OperatorContext, Step
+from siddhi.engine.operators.expressions.compiler import ExpressionCompiler
+from siddhi.engine.operators.expressions.evaluation import Evaluation, Node, Value, to_column
+from siddhi.engine.operators.expressions.leaves import scalar_or_none
+from siddhi.language.ast import AttributeType
+
+BEYOND_REACH = 1 << 61
+"""Milliseconds that no event's time comes near to: two such numbers can be added without leaving a long."""
+
+
+@dataclass(frozen=True, slots=True)
+class WindowContext:
+    """What a window is built from.
+
+    `columns` are the attributes that its readers need, with their types; `expired` says whether somebody wants to see
+    expired events or look into the window, without which batch windows need not keep their last batch. `selected`
+    names the attributes that the query selects as they are, `shows_expired` says that expired events are seen, rather
+    than only looked for.
+    """
+
+    call: model.HandlerCall
+    operator: OperatorContext
+    columns: Mapping[str, AttributeType]
+    expired: bool
+    compiler: ExpressionCompiler
+    selected: tuple[str, ...]
+    shows_expired: bool = True
+
+    def arguments(self) -> tuple[Node, ...]:
+        """The nodes of the arguments."""
+        return tuple(self.compiler.compile(argument) for argument in self.call.arguments)
+
+    def constants(self) -> list[object]:
+        """The plain values of the arguments, None for those that are no constants; a time or number that no window can
+        reach is `BEYOND_REACH`, so that an event's time and a duration can be added."""
+        return [saturated(scalar_or_none(node)) for node in self.arguments()]
+
+
+def saturated(value: object) -> object:
+    """`value`, or `BEYOND_REACH` for whole numbers that are larger."""
+    return min(value, BEYOND_REACH) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+class Window(Operator):
+    """Takes current rows and gives back current, expired and reset rows in chunks; timestamps of expired rows are the
+    time of expiry (see `note_look`).
+
+    What a window holds lies in `store`; `look` shows it to joins, `contents` to questions from outside.
+    `expires_if_wanted` marks those whose expired events nobody takes back where nobody wants to see them.
+    """
+
+    expires_if_wanted = False
+    store: RowStore
+
+    def visible(self) -> Int64Array:
+        """The sequence numbers of the rows that a look into the window shows."""
+        return np.arange(self.store.first, self.store.end)
+
+    def contents(self) -> tuple[Int64Array, dict[str, Column]]:
+        """The timestamps and columns of the rows that a look into the window shows, in order. Nothing changes."""
+        return self._shown(self.visible())
+
+    def look(self) -> tuple[Int64Array, dict[str, Column]]:
+        """As `contents`, for a query of the app: the window may go on otherwise with rows that were seen."""
+        sequences = self.visible()
+        if len(sequences):
+            self.note_look(sequences)
+        return self._shown(sequences)
+
+    def _shown(self, sequences: Int64Array) -> tuple[Int64Array, dict[str, Column]]:
+        stamps, offset = self.store.timestamps()
+        return stamps[sequences - offset], self.store.take(sequences)
+
+    def note_look(self, sequences: Int64Array) -> None:
+        """Somebody sees the rows `sequences`. Rows of a batch that were seen expire with their own time, as in Siddhi,
+        rows of other windows with the time of expiry."""
+
+    @abstractmethod
+    def process(self, batch: EventBatch, step: Step) -> EventBatch:
+        """The rows that `batch` (current rows only) and due timers make the window give back."""
+
+    def state_size(self) -> StateSize:
+        return StateSize(rows=self.store.end - self.store.first, bytes=held_bytes(self))
+
+    def snapshot(self) -> State:
+        return {"store": self.store.snapshot(), "own": self.own_state()}
+
+    def restore(self, state: State) -> None:
+        self.store.restore(state["store"])
+        self.restore_own(state["own"])
+
+    def own_state(self) -> State:
+        """What the window remembers besides its rows."""
+        return None
+
+    def restore_own(self, state: State) -> None:
+        """The counterpart of `own_state`."""
+
+
+def with_time(batch: EventBatch, time: Node, name: str, pool: StringPool) -> EventBatch:
+    """`batch` with the values of `time` (a long for every row) as column `name`. Times so far away that a duration
+    could not be added to them come as near as that is possible."""
+    values, valid = time.evaluate(Evaluation(batch))
+    column = to_column(Value(np.clip(values, -BEYOND_REACH, BEYOND_REACH), valid), AttributeType.LONG, pool, batch.size)
+    return batch.with_columns({**batch.columns, name: column})
+
+
+WindowFactory = Callable[[WindowContext], Window]
+WINDOWS: Family[WindowFactory] = Family("window")

@@ -1,0 +1,57 @@
+"""Where things stand in the arrays of keyed windows, and which windows there are.
+
+    instance 0 ── open rows      3 ⇄ 7 ⇄ 8          lists run through the rows, which lie in slots
+             └── last batch      1 ⇄ 2
+             └── key "a"         slot 7
+    instance 1 …
+    timers      one binary heap for all: (due, number, who)
+
+An owner is a partition instance or, in windows by key, a key of one. Without a partition there is one instance.
+"""
+
+from __future__ import annotations
+
+NEXT, BACK, LEFT, RIGHT, OWNER, INSTANCE, SEQUENCE, STAMP, FREED = range(9)
+"""The lines of rows, int64 (9, capacity), by slot: the neighbours in a list, the children in a heap, the owner and
+instance, the number of its arrival and its timestamp. The last line is a stack of slots that a step gave back."""
+ROW_LINES = 9
+SLOT_LINES = (NEXT, BACK, LEFT, RIGHT)
+"""Those that name other slots, -1 for none."""
+
+HEAD, TAIL, LAST_HEAD, LAST_TAIL, TOP, PLACE = range(6)
+COUNT, LAST_COUNT, TIMER, START, END, ALIVE, BOUNDARY, NEWEST, NUMBER, HASH, FLAG, TOTAL, VALID, INSTANCE_OF = range(
+    6, 20
+)
+"""The columns of owners, int64 (count, 20): slots first (both ends of the open rows and of the last batch, the top of a
+heap, a place in a list), then numbers; `TIMER` is when the owner's timer is due, `VALID` the turn of that timer,
+`INSTANCE_OF` a key's instance. What the others mean is a matter of the window."""
+SLOT_COLUMNS = 6
+WIDTH = 20
+
+DUE, TURN, WHO, SET_ORDER, SET_CLOCK = range(5)
+"""The lines of the heap of timers: when each is due, its number, its owner, and the order and clock of what set it in
+the step that runs."""
+TIMER_LINES = 5
+
+(TIMERS, TURNS, STEP_TURN, ARRIVALS, WRITTEN, FREED_COUNT, ORDER_NOW, CLOCK_NOW, CHUNK_NOW, INSTANCE_NOW, RANK_NOW,
+ TIED, LEAVING, LEAVING_TAIL, BEGUN, ROW_ORDER, ROW_CLOCK, ROW_INSTANCE, IN_RUNS) = range(19)  # fmt: skip
+"""What a loop knows, one int64 each: how many timers wait and were ever set, also before this step; how many rows ever
+came; how many rows are written and slots given back; order, clock, chunk, instance and rank of what is let out now;
+whether timers of one time let out rows; the rows that leave behind their chunk; whether rows of the chunk went out;
+order, clock and instance of the row that came last; whether chunks have rows of several instances."""
+RUN_LINES = 19
+
+KIND, SPAN, LENGTH, ORIGIN, ALIGNED, EXPIRES, LATENCY, SUPPORT, WIDE, FORGETS = range(10)
+"""The parameters of a window: which it is, its time, its length, where batches are counted from and whether they are,
+whether what a batch window held is let out once more, and what one window alone has."""
+PARAMETERS = 10
+
+(LENGTH_KIND, TIME_KIND, EXTERNAL_TIME_KIND, TIME_LENGTH_KIND, DELAY_KIND, SORT_KIND, SESSION_KIND, CRON_KIND,
+ LENGTH_BATCH_KIND, LENGTH_STREAM_KIND, TIME_BATCH_KIND, TIME_STREAM_KIND, BATCH_KIND, EVER_KIND, FIRST_KIND,
+ UNIQUE_LENGTH_KIND, UNIQUE_TIME_KIND, UNIQUE_LENGTH_BATCH_KIND, UNIQUE_TIME_BATCH_KIND, UNIQUE_TIME_LENGTH_BATCH_KIND,
+ FREQUENT_KIND, LOSSY_KIND, EXTERNAL_BATCH_KIND, UNIQUE_EXTERNAL_BATCH_KIND) = range(24)  # fmt: skip
+
+RANK, WHOSE = 6, 7
+"""Two more lines of an emission (`siddhi.engine.operators.windows.base.emission`): the place of a row among those of
+one timer, and its instance."""
+EMISSION_LINES = 8

@@ -1,0 +1,46 @@
+"""An aggregation's place in the graph of an app."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+from siddhi.analysis import model
+from siddhi.engine.columnar.batch import EventBatch, empty_batch
+from siddhi.engine.operators.base.operator import OperatorContext, Step
+from siddhi.engine.operators.base.scope import source_key
+from siddhi.engine.operators.environment import Environment
+from siddhi.engine.operators.incremental_aggregation.aggregation import Aggregation
+from siddhi.engine.operators.node import Node
+from siddhi.engine.operators.source_chain import build_chain
+
+
+class AggregationNode(Node):
+    """Takes the events of the aggregation's source into its buckets and sends nothing."""
+
+    def __init__(self, analysed: model.AnalysedAggregation, context: OperatorContext, environment: Environment) -> None:
+        environment.looked_into = set()
+        self.name = f"aggregation {analysed.schema.id}"
+        self.sources = (source_key(analysed.input),)
+        self.arrival = (0,)
+        self.aggregation = Aggregation(analysed, context)
+        columns = self.aggregation.compiler.columns
+        self.chain = build_chain(
+            analysed.input, columns, context, expired=False, selected=(), in_table=environment.in_table
+        )
+        self.writes = frozenset({analysed.schema.id})
+        self.reads = frozenset(environment.looked_into)
+        self.parts = (*self.chain, self.aggregation)
+        self._nothing = empty_batch((), context.pool)
+
+    @cached_property
+    def timed(self) -> bool:
+        return self.aggregation.retention.enabled
+
+    def process(self, inputs: Sequence[EventBatch], step: Step) -> EventBatch:
+        batch = inputs[0]
+        for operator in self.chain:
+            if batch.size:
+                batch = operator.process(batch, step)
+        self.aggregation.add(batch, step)
+        return self._nothing

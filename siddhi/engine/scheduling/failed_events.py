@@ -1,0 +1,129 @@
+"""What becomes of events that failed: they are counted and told of, go to no later reader, and to the fault stream."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from siddhi.engine.columnar.batch import EventBatch
+from siddhi.engine.columnar.column import Column
+from siddhi.engine.jit.arrays import Int64Array
+from siddhi.engine.operators.base.operator import Failures
+from siddhi.engine.operators.node import Node
+from siddhi.engine.streams.junction import Junction
+from siddhi.language.ast import AttributeType
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class FailedEvents:
+    """So many events failed in `query` for the reason `message`. They were taken from `stream` (empty: the query's
+    table refused what it made), and are dropped, or `redirected` to the fault stream."""
+
+    query: str
+    stream: str
+    events: int
+    message: str
+    redirected: bool = False
+
+
+FailureListener = Callable[[FailedEvents], None]
+
+
+class FailureBook:
+    """Books the events that fail in an app; `outside` has the stream that comes into a partition by the name that its
+    key has within."""
+
+    def __init__(self, junctions: Mapping[str, Junction], outside: Mapping[str, str]) -> None:
+        self._junctions = junctions
+        self._outside = outside
+        self.listeners: list[FailureListener] = []
+        """Who is told; as long as nobody is, the log is."""
+
+    def take_out(
+        self,
+        failures: Failures,
+        node: Node,
+        inputs: Sequence[EventBatch],
+        told: Sequence[EventBatch],
+        arrived: dict[str, EventBatch],
+    ) -> list[tuple[str, EventBatch]]:
+        """The events of `inputs` that failed in `node`, to which they came as `told`, are taken out of `arrived` for
+        later readers, inside a partition and outside; returns what goes to fault streams."""
+        faults: list[tuple[str, EventBatch]] = []
+        failed, messages = failures.reasons()
+        came = np.zeros(len(failed), dtype=np.bool_)
+        for source, batch, as_told in zip(node.sources, inputs, told, strict=True):
+            rows, reasons = _found(failed, as_told.orders)
+            if not len(rows):
+                continue
+            came[reasons] = True
+            arrived[source] = _without(batch, rows)
+            outside = self._outside.get(source)
+            if outside is None or outside not in arrived:
+                faults.extend(self._book(source, batch.take(rows), node.name, messages, reasons))
+                continue
+            whole = arrived[outside]
+            by_unit = batch.units is not None and whole.units is not None
+            inner, outer = (batch.units, whole.units) if by_unit else (batch.orders, whole.orders)
+            assert inner is not None  # noqa: S101 - just asked
+            assert outer is not None  # noqa: S101 - just asked
+            marks, first = np.unique(inner[rows], return_index=True)
+            rows, places = _found(marks, outer)
+            arrived[outside] = _without(whole, rows)
+            faults.extend(self._book(outside, whole.take(rows), node.name, messages, reasons[first][places]))
+        if not came.all():
+            self._tell_of_timers(node, [messages[place] for place in np.flatnonzero(~came).tolist()])
+        return faults
+
+    def _tell_of_timers(self, node: Node, messages: Sequence[str]) -> None:
+        """What a timer of `node` let out and could not be worked on came in long ago: there is nothing to take it out
+        of, and no event to send to a fault stream."""
+        source = node.sources[0] if node.sources else ""
+        for text, count in Counter(messages).items():
+            self.tell(FailedEvents(node.name, self._outside.get(source, source), count, text))
+
+    def _book(
+        self, key: str, failed: EventBatch, query: str, messages: Sequence[str], reasons: Int64Array
+    ) -> list[tuple[str, EventBatch]]:
+        """Counts and tells of failed events of stream `key`, each of which died of the message at its place in
+        `reasons`; returns what its fault stream gets, if it has one."""
+        if not failed.size:
+            return []
+        junction = self._junctions[key]
+        junction.failures += failed.size
+        texts = [messages[place] for place in reasons.tolist()]
+        for text, count in Counter(texts).items():
+            self.tell(FailedEvents(query, key, count, text, junction.redirects))
+        if junction.redirects:
+            errors = [{"query": query, "message": text} for text in texts]
+            error = Column.of(AttributeType.OBJECT, junction.pool, errors)
+            return [(f"!{key}", failed.with_columns({**failed.columns, "_error": error}))]
+        return []
+
+    def tell(self, failed: FailedEvents) -> None:
+        """Whoever wants to know of failed events knows of these."""
+        for listener in self.listeners:
+            listener(failed)
+        if not self.listeners and not failed.redirected:
+            what = "event dropped" if failed.stream else "table refused events"
+            logger.error("%s stream=%s query=%s events=%d reason=%s", what, failed.stream, failed.query, failed.events,
+                         failed.message)  # fmt: skip
+
+
+def _found(marks: Int64Array, among: Int64Array) -> tuple[Int64Array, Int64Array]:
+    """The places in `among` of what is one of `marks` (ascending), and the place in `marks` of each."""
+    places = np.minimum(np.searchsorted(marks, among), len(marks) - 1)
+    (rows,) = (marks[places] == among).nonzero()
+    return rows, places[rows]
+
+
+def _without(batch: EventBatch, rows: Int64Array) -> EventBatch:
+    kept = np.ones(batch.size, dtype=np.bool_)
+    kept[rows] = False
+    return batch.take(np.flatnonzero(kept))

@@ -1,0 +1,202 @@
+"""The ways of events through the graph of an app: which stages have something to do, and whether there is less to it
+than that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from siddhi.engine.columnar.batch import EventBatch
+from siddhi.engine.fast_path.plain_loop import FEW, PlainLoop
+from siddhi.engine.fast_path.short_cut import ShortCut
+from siddhi.engine.jit.arrays import Int64Array
+from siddhi.engine.operators.patterns.chain.operator import ChainOperator
+from siddhi.engine.operators.tables.session import WriteSession
+from siddhi.engine.planner.query import Query
+from siddhi.engine.shared_queries.rule_set import RuleSet, rule_sets, rules_by_stream
+from siddhi.engine.streams.graph import Graph
+from siddhi.engine.streams.junction import Junction
+from siddhi.engine.streams.stage import Stage
+
+
+@dataclass(frozen=True, slots=True)
+class Alone:
+    """A stage that is the only one to have something to do when events come from outside on the stream `source`, which
+    nobody else feeds: it reads them between what its other sources have, `before` and `behind`, which is nothing."""
+
+    number: int
+    stage: Stage
+    source: Junction
+    target: Junction | None
+    before: tuple[EventBatch, ...]
+    behind: tuple[EventBatch, ...]
+
+
+Route = list[tuple[int, Stage | RuleSet]]
+"""The stages that may have something to do in a step, with their numbers and in the order in which they run; a rule
+set stands in place of its members."""
+
+
+class Routes:
+    """The routes through `stages`, which stand in `graph` in the same order. `fed` are the streams that stages feed,
+    `shared` those that several do."""
+
+    def __init__(self, stages: Sequence[Stage], junctions: Mapping[str, Junction], graph: Graph) -> None:
+        self._stages = stages
+        self._junctions = junctions
+        self._graph = graph
+        self.fed = frozenset(key for key in junctions if graph.producers.get(key))
+        self.shared = frozenset(key for key in self.fed if len(graph.producers[key]) > 1)
+        self._routes: dict[tuple[tuple[str, ...], bool], tuple[Route | None, list[WriteSession]]] = {}
+        self._alone: dict[str, Alone | None] = {}
+        self._rule_sets: dict[str, RuleSet] | None = None
+        self._shares = True
+
+    def of(self, roots: tuple[str, ...], *, alone: bool = False) -> Route | None:
+        """How a step goes in which events come on the streams `roots`; None when it must go chunk by chunk. `alone`
+        says that every event is a chunk of its own."""
+        try:
+            return self._routes[roots, alone][0]
+        except KeyError:
+            found = self._routes[roots, alone] = self._found(roots, alone=alone)
+            return found[0]
+
+    def sessions(self, roots: tuple[str, ...], *, alone: bool) -> list[WriteSession]:
+        """The tables with which several stages of the route have to do, which must be known."""
+        return self._routes[roots, alone][1]
+
+    def _found(self, roots: tuple[str, ...], *, alone: bool) -> tuple[Route | None, list[WriteSession]]:
+        wakeful = {number for number, stage in enumerate(self._stages) if stage.node.wakeful}
+        shared = self._graph.columnar(roots, alone=alone)
+        reached = None if shared is None else self._graph.writers_first(self._graph.reached(roots, wakeful), shared)
+        sessions = [] if shared is None else [self._session(ranks) for ranks in shared.values()]
+        if reached is None or any(session is None for session in sessions):
+            return None, []
+        return self._with_rules(reached), [session for session in sessions if session is not None]
+
+    def _session(self, ranks: Mapping[int, int]) -> WriteSession | None:
+        """What gathers the writes of the stages with these ranks; None when they find rows in several ways."""
+        writers = {n: writer for n in ranks if (writer := getattr(self._stages[n].node, "writer", None)) is not None}
+        return WriteSession.of(writers, ranks)
+
+    def _with_rules(self, reached: Sequence[int]) -> Route:
+        if self._rule_sets is None:
+            self._rule_sets = rule_sets(self._stages, self._junctions)
+        place_of = {number: rules for rules in self._rule_sets.values() for number, _ in rules.stages}
+        route: Route = []
+        placed: set[int] = set()
+        for number in reached:
+            rules = place_of.get(number)
+            if rules is None:
+                route.append((number, self._stages[number]))
+            elif id(rules) not in placed:
+                placed.add(id(rules))
+                route.append((number, rules))
+        return route
+
+    def explain(self) -> Iterator[tuple[Query, dict[str, str], str]]:
+        """Tell of each query why events from outside come to it one by one, by stream, and with whom it shares work."""
+        graph, everywhere = self._graph, set(range(len(self._stages)))
+        inside = self.fed if graph.acyclic else frozenset[str]()
+        outside = [key for key in self._junctions if key not in inside and graph.readers.get(key)]
+        hindered = {key: reason for key in outside if (reason := self._obstacle(key)) is not None}
+        reached = {key: set(graph.reached([key], set())) if graph.acyclic else everywhere for key in hindered}
+        rules = rules_by_stream(self._stages) if self._shares else {}
+        shared = {
+            member.number: f"shares an index over the conditions of {len(members)} queries of {key}"
+            for key, members in rules.items()
+            for member in members
+        }
+        for number, stage in enumerate(self._stages):
+            if isinstance(stage.node, Query):
+                obstacles = {key: reason for key, reason in hindered.items() if number in reached[key]}
+                yield stage.node, obstacles, shared.get(number, "")
+
+    def _obstacle(self, key: str) -> str | None:
+        """Why events on the stream `key` go one by one, None when they do not."""
+        reason = self._graph.obstacle([key])
+        if reason is None and self.of((key,), alone=True) is None:
+            return "a query writes a table by what another one finds in it, or several write it by different keys"
+        return reason
+
+    def settle_rules(self, clock: int) -> None:
+        """All queries know of the events that they do not want, as before a snapshot."""
+        for rules in (self._rule_sets or {}).values():
+            rules.catch_up(clock)
+
+    def shared_heads(self) -> list[ChainOperator]:
+        """The operators that patterns share now."""
+        return [head for rules in (self._rule_sets or {}).values() for head in rules.heads]
+
+    def renew_rules(self, clock: int, *, share: bool = True) -> None:
+        """Rule sets are made again, as somebody listens to more queries; none any more if not `share`."""
+        if self._rule_sets == {} and not share:
+            return
+        for rules in (self._rule_sets or {}).values():
+            rules.hand_back(clock)
+        self._shares = self._shares and share
+        self._rule_sets = None if self._shares else {}
+        self._routes.clear()
+        self._alone.clear()
+
+    def alone(self, key: str) -> Alone | None:
+        """The stage that alone has to do with what comes from outside on the stream `key`, None when others have."""
+        try:
+            return self._alone[key]
+        except KeyError:
+            alone = self._alone[key] = self._alone_behind(key)
+            return alone
+
+    def _alone_behind(self, key: str) -> Alone | None:
+        route = self.of((key,))
+        if route is None or len(route) != 1 or key in self.fed:
+            return None
+        ((number, stage),) = route
+        if isinstance(stage, RuleSet):
+            return None
+        sources, target = stage.node.sources, stage.node.target
+        if key not in sources:
+            return None
+        place, nothing = sources.index(key), [self._junctions[source].empty for source in sources]
+        fed = None if target is None else self._junctions[target]
+        return Alone(number, stage, self._junctions[key], fed, tuple(nothing[:place]), tuple(nothing[place + 1 :]))
+
+    def short_cut(self, stream: str) -> ShortCut | None:
+        """The short cut of events that come on `stream` from outside, None when there is none."""
+        route = self.of((stream,))
+        if route is None or stream in self.fed or self.sessions((stream,), alone=False):
+            return None
+        stages = [stage for _, stage in route if not isinstance(stage, RuleSet)]
+        if not stages or len(stages) < len(route):
+            return None
+        short_way = self._short_way(stream, stages)
+        if short_way is not None:
+            return short_way
+        plain = [stage.node for stage in stages if stage.node.plain is not None and stage.node.sources == (stream,)]
+        targets = [node.target for node in plain if node.target is not None]
+        if len(set(targets)) < len(stages) or not self.shared.isdisjoint(targets):
+            return None  # streams that several feed have an order of their own
+        positions: Int64Array = np.empty(FEW, dtype=np.int64)
+        fed = [self._junctions[target] for target in targets]
+        loops = [
+            PlainLoop(node.plain, target.types, positions)
+            for node, target in zip(plain, fed, strict=True)
+            if node.plain is not None
+        ]
+        return ShortCut(self._junctions[stream], list(zip(stages, fed, loops, strict=True)))
+
+    def _short_way(self, stream: str, stages: Sequence[Stage]) -> ShortCut | None:
+        """The short way of events that come on `stream` and of which `stages` alone take notice, None when there is
+        none: through one query, which may stand in a partition."""
+        first, last = stages[0].node, stages[-1].node
+        if len(stages) > 2 or last.target is None or first.sources.count(stream) != 1:
+            return None
+        source, target, entrance = self._junctions[stream], self._junctions[last.target], None
+        if len(stages) == 2:
+            if not first.hands_in or first.target is None or last.sources != (first.target,):
+                return None
+            entrance = stages[0], self._junctions[first.target]
+        way = last.short_way(stream, source.types, target.types, None if entrance is None else first)
+        return None if way is None else ShortCut(source, [(stages[-1], target, way)], entrance)

@@ -1,0 +1,475 @@
+"""One step through the graph of an app: column by column where that keeps the order, else chunk by chunk, depth
+first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+import numpy as np
+
+from siddhi.engine.columnar.batch import EventBatch, split_chunks
+from siddhi.engine.emit.outlet import Outlet
+from siddhi.engine.fast_path.short_cut import ShortCut
+from siddhi.engine.jit.arrays import NO_POSITIONS, Int64Array, filled
+from siddhi.engine.operators.base.operator import Failures, Step
+from siddhi.engine.operators.node import Node
+from siddhi.engine.operators.patterns.chain.operator import ChainOperator
+from siddhi.engine.operators.tables.session import WriteSession
+from siddhi.engine.planner.explain import explain_query
+from siddhi.engine.scheduling.apart import tell_apart, with_units
+from siddhi.engine.scheduling.failed_events import FailedEvents, FailureBook
+from siddhi.engine.scheduling.routes import Route, Routes
+from siddhi.engine.scheduling.turns import cut_at_timers
+from siddhi.engine.shared_queries.rule_set import Projected, RuleSet
+from siddhi.engine.streams.graph import Graph, Place
+from siddhi.engine.streams.junction import Junction, Listener, merge_producers
+from siddhi.engine.streams.stage import Stage
+from siddhi.errors import Problem, SiddhiRuntimeError
+from siddhi.explanation import ExplainedQuery
+
+
+class QueryWatch(Protocol):
+    """Is told how long each query, or other node of the graph, works. The engine reads no clock of its own."""
+
+    def now_ns(self) -> int:
+        """The time, in nanoseconds since whenever."""
+
+    def worked(self, name: str, events: int, length_ns: int) -> None:
+        """The node has worked so long on a piece of `events`; 0 when only time had passed."""
+
+
+_Delivery = tuple[str, EventBatch]
+_Work = list[tuple[str, EventBatch, Iterator[Stage], int]]
+"""Chunks on their way: the stream, the chunk, who is still to have it, and of how many others in a row it came."""
+
+_Sent = dict[str, list[tuple[int | Int64Array, EventBatch]]]
+"""What each stream was sent in a step: (producer, batch), producer -1 being the outside; where rules have made a batch
+together, the producer of each row."""
+
+
+_FIRST: Int64Array = np.zeros(1, dtype=np.int64)
+"""The order of what timers cause when they fire alone."""
+
+DEEPEST_CAUSE = 10_000
+"""An event that causes another, which causes another, and so on, may do so this many times."""
+
+
+class StepRunner:
+    """Runs the steps of an app over its stages, which are in text order."""
+
+    def __init__(self, stages: Sequence[Stage], junctions: Mapping[str, Junction]) -> None:
+        self._stages = list(stages)
+        self._junctions = junctions
+        entrances = [stage.node for stage in self._stages if stage.node.hands_in]
+        self._outside = {str(node.target): node.sources[0] for node in entrances}
+        """The stream that comes into a partition by the name of the key."""
+        self.failures = FailureBook(junctions, self._outside)
+        self._graph = Graph([self._with_faults(stage.place()) for stage in self._stages])
+        self._ranks = {key: self._graph.producer_ranks(key) for key in junctions}
+        of_timers = {key: self._graph.producer_ranks(key, of_timers=True) for key in junctions}
+        self._rank_lines: dict[str, Int64Array] = {}
+        self._timer_ranks = {key: ranks for key, ranks in of_timers.items() if ranks != self._ranks[key]}
+        self._first_producers = {key: min(self._graph.producers.get(key, ()), default=-1) for key in junctions}
+        ran = {number: place for place, number in enumerate(self._graph.order)}
+        self._first_to_run = {
+            key: min((ran.get(number, -1) for number in self._graph.producers.get(key, ())), default=-1)
+            for key in junctions
+        }
+        self._routes = Routes(self._stages, junctions, self._graph)
+        self._timed = [stage for stage in self._stages if stage.node.timed]
+        for node in self._graph.firing_first():
+            self._stages[node].fires_first = not self._stages[node].node.by_key
+        for stage in self._stages:
+            node_ = stage.node
+            stage.tells_apart = node_.may_fail and not self._routes.fed.isdisjoint(node_.sources)
+            stage.keyed = [source in self._outside for source in node_.sources]
+        self.watch: QueryWatch | None = None
+        for node, stage in enumerate(self._stages):
+            ranks = self._graph.input_ranks(node)
+            stage.node.arrival = tuple(ranks[source] for source in stage.node.sources)
+            of_timer = self._graph.input_ranks(node, of_timers=True)
+            if of_timer != ranks:
+                stage.node.timer_arrival = tuple(of_timer[source] for source in stage.node.sources)
+
+    def _with_faults(self, place: Place) -> Place:
+        """`place` that also feeds the fault streams of the streams it reads."""
+        read = dict.fromkeys(self._outside.get(key, key) for key in place.inputs)
+        faults = tuple(f"!{key}" for key in read if self._junctions[key].redirects)
+        return replace(place, outputs=place.outputs + faults)
+
+    def listen(self, query: str, listener: Listener, outlet: Outlet, clock: int) -> None:
+        """`listener` gets what the query of that name sends, as `outlet` makes it; KeyError when there is none."""
+        for stage in self._stages:
+            if stage.node.name == query:
+                self._routes.renew_rules(clock)
+                stage.add_listener(listener, outlet)
+                return
+        raise KeyError(query)
+
+    def explain(self) -> tuple[ExplainedQuery, ...]:
+        """How the queries run, in text order."""
+        return tuple(explain_query(query, obstacles, shared) for query, obstacles, shared in self._routes.explain())
+
+    def shared_heads(self) -> list[ChainOperator]:
+        """The operators that several queries share now."""
+        return self._routes.shared_heads()
+
+    def unshare(self, clock: int) -> None:
+        """Each query has its own state, until the next step."""
+        self._routes.renew_rules(clock)
+
+    def settle(self, clock: int) -> None:
+        """All queries have seen all events, as before a snapshot."""
+        self._routes.settle_rules(clock)
+
+    def next_deadline_ms(self) -> int | None:
+        """The time at which the earliest timer is due, or None."""
+        return min((due for stage in self._timed if (due := stage.node.next_deadline_ms()) is not None), default=None)
+
+    def run_batch(self, key: str, batch: EventBatch, clocks: Int64Array, floor: int, shown: int) -> None:
+        """As `run`, for the events of one stream: where one stage alone has to do with them nothing is looked up and
+        merged, which is felt when they come one by one."""
+        alone = self._routes.alone(key)
+        if alone is None:
+            self.run({key: [batch]}, clocks, floor, shown)
+            return
+        stage, source, target, step = alone.stage, alone.source, alone.target, Step(clocks, floor, shown)
+        inputs = [*alone.before, batch, *alone.behind]
+        out = self._run_stage(stage, inputs, step)
+        if step.has_failures:
+            arrived, sent = {source.key: batch}, _Sent()
+            self._pass_on(alone.number, inputs, inputs, out, step, sent, arrived)
+            self._tell(sent, arrived)
+            return
+        source.tell(batch)
+        if target is not None and out.size:
+            target.tell(stage.deliver(out))
+
+    def run(self, roots: Mapping[str, list[EventBatch]], clocks: Int64Array, floor: int, shown: int) -> None:
+        """The events `roots` and all timers due until the last of `clocks` have run through the app; `floor` and
+        `shown` as in `Step`."""
+        alone = all(batch.chunks is None for batches in roots.values() for batch in batches)
+        route = self._routes.of(tuple(roots), alone=alone)
+        if route is None:
+            self._run_chunks(roots, clocks, floor, shown)
+            return
+        sessions = self._routes.sessions(tuple(roots), alone=alone)
+        for session in sessions:
+            session.open()
+        try:
+            self._run_columns(route, roots, Step(clocks, floor, shown), sessions)
+        finally:
+            for session in sessions:
+                for number, refused in session.close():
+                    self._tell_refused(self._stages[number].node, refused)
+
+    def _tell_refused(self, node: Node, refused: int) -> None:
+        self.failures.tell(FailedEvents(node.name, "", refused, "its table has that primary key already"))
+
+    def short_cut(self, stream: str) -> ShortCut | None:
+        """The short cut of events that come on `stream` from outside, None when there is none."""
+        return self._routes.short_cut(stream)
+
+    # ---- column by column
+
+    def _run_columns(
+        self, route: Route, roots: Mapping[str, list[EventBatch]], step: Step, sessions: Sequence[WriteSession]
+    ) -> None:
+        sent, arrived = self._entered(roots)
+        bundled = False
+        for number, stage in route:
+            if isinstance(stage, RuleSet):
+                self._run_rules(stage, step, sent, arrived)
+                bundled = True
+                continue
+            node = stage.node
+            inputs = [arrived.get(key) or self._arrived(key, sent, arrived) for key in node.sources]
+            if not _has_rows(inputs) and not node.wakes(step):
+                continue
+            if node.hands_in and node.sources[0] in self._routes.fed:
+                inputs = [with_units(inputs[0])]
+                arrived[node.sources[0]] = inputs[0]
+            for session in sessions:
+                session.enter(number)
+            run = self._run_in_turns if stage.fires_first else self._run_stage
+            told = None
+            if stage.tells_apart:
+                told = tell_apart(inputs, stage.keyed, node.arrival, node.timer_arrival, step)
+            if told is None:
+                self._pass_on(number, inputs, inputs, run(stage, inputs, step), step, sent, arrived)
+                continue
+            as_told, apart = told
+            out = run(stage, as_told, apart)
+            out = out.with_orders(apart.of_whole(out.orders)) if out.size else out
+            self._pass_on(number, inputs, as_told, out, apart, sent, arrived)
+        self._tell(sent, arrived, bundled=bundled)
+
+    def _run_rules(self, rules: RuleSet, step: Step, sent: _Sent, arrived: dict[str, EventBatch]) -> None:
+        """The members of `rules` have what concerns them of what their stream carries; what they send is on its way."""
+        key, concerned = rules.source.key, dict[int, tuple[Stage, EventBatch, EventBatch]]()
+        batch = arrived.get(key) or self._arrived(key, sent, arrived)
+        if batch.size:
+            began_ns = 0 if self.watch is None else self.watch.now_ns()
+            sifted = rules.sift(batch, step)
+            if self.watch is not None:
+                self._report(sifted.projected, self.watch, self.watch.now_ns() - began_ns)
+            for target, producers, out in sifted.projected:
+                if target in self._routes.shared or target in sent:
+                    sent.setdefault(target, []).append((producers, out))
+                else:
+                    arrived[target] = out
+            for number, stage, own in sifted.concerned:
+                concerned[number] = stage, own, batch
+        for number, stage in rules.wakeful:
+            if number not in concerned and stage.node.wakes(step):
+                concerned[number] = stage, self._junctions[key].empty, self._junctions[key].empty
+        for number in sorted(concerned):
+            stage, own, batch = concerned[number]
+            out = self._run_stage(stage, [own], step)
+            self._pass_on(number, [batch], [batch], out, step, sent, arrived)
+        if rules.is_full:
+            self._routes.renew_rules(step.final_clock)
+
+    def _report(self, projected: Sequence[Projected], watch: QueryWatch, length_ns: int) -> None:
+        """Tells how long rules that were answered together worked: each for its share of the results."""
+        results = sum(batch.size for _, _, batch in projected)
+        for _, producers, _ in projected:
+            for number, count in zip(*np.unique(producers, return_counts=True), strict=True):
+                watch.worked(self._stages[number].node.name, int(count), length_ns * int(count) // results)
+
+    def _pass_on(
+        self,
+        number: int,
+        inputs: Sequence[EventBatch],
+        told: Sequence[EventBatch],
+        out: EventBatch,
+        step: Step,
+        sent: _Sent,
+        arrived: dict[str, EventBatch],
+    ) -> None:
+        """What the stage of that number made of `inputs`, which came to it as `told`, is on its way, and so are the
+        events that failed in it."""
+        stage = self._stages[number]
+        node, target = stage.node, stage.node.target
+        if (failures := step.taken_failures()) is not None:
+            for key, batch in self.failures.take_out(failures, node, inputs, told, arrived):
+                sent.setdefault(key, []).append((number, batch))
+        if target is not None and out.size:
+            if target in self._routes.shared or target in sent:
+                sent.setdefault(target, []).append((number, stage.deliver(out)))
+            else:
+                arrived[target] = stage.deliver(out)
+
+    def _tell(self, sent: _Sent, arrived: dict[str, EventBatch], *, bundled: bool = False) -> None:
+        """Who listens to streams has what they carry in this step, those first that are fed first; rules that were
+        `bundled` have run before their turn."""
+        for key in sent:
+            self._arrived(key, sent, arrived)
+        keys: Iterable[str] = arrived
+        if sent or bundled:
+            keys = sorted(arrived, key=(self._first_producers if sent else self._first_to_run).__getitem__)
+        for key in keys:
+            if arrived[key].size:
+                self._junctions[key].tell(arrived[key])
+
+    def _entered(self, roots: Mapping[str, list[EventBatch]]) -> tuple[_Sent, dict[str, EventBatch]]:
+        """What comes from outside: for streams that others feed as well, and what streams carry that nobody else
+        feeds."""
+        sent: _Sent = {}
+        arrived: dict[str, EventBatch] = {}
+        for key, batches in roots.items():
+            if len(batches) == 1 and key not in self._routes.fed:
+                arrived[key] = batches[0]
+            else:
+                sent[key] = [(-1, batch) for batch in batches]
+        return sent, arrived
+
+    def _arrived(self, key: str, sent: _Sent, arrived: dict[str, EventBatch]) -> EventBatch:
+        """What stream `key` carries in this step, merged once all its producers have run."""
+        batch = arrived.get(key)
+        if batch is not None:
+            return batch
+        parts = sent.get(key)
+        if parts is None:
+            return self._junctions[key].empty
+        batch = arrived[key] = parts[0][1] if len(parts) == 1 else self._merged(key, parts)
+        return batch
+
+    def _merged(self, key: str, parts: Sequence[tuple[int | Int64Array, EventBatch]]) -> EventBatch:
+        """What several producers sent to stream `key`."""
+        ranks, of_timers = self._ranks[key], self._timer_ranks.get(key)
+        batches = [batch for _, batch in parts]
+        if of_timers is None and all(isinstance(producer, int) for producer, _ in parts):
+            places = sorted(range(len(parts)), key=lambda place: ranks[parts[place][0]])  # type: ignore[index] # an int
+            return merge_producers([batches[place] for place in places])
+        of_rows = self._ranks_of_rows(f"{key} of events", ranks, parts)
+        if of_timers is not None:
+            orders = np.concatenate([batch.orders for batch in batches])
+            of_rows = np.where(orders & 1, of_rows, self._ranks_of_rows(f"{key} of timers", of_timers, parts))
+        return merge_producers(batches, of_rows)
+
+    def _ranks_of_rows(
+        self, name: str, ranks: Mapping[int, int], parts: Sequence[tuple[int | Int64Array, EventBatch]]
+    ) -> Int64Array:
+        """The rank of the producer of each row of `parts`; what `ranks` says is kept under `name`."""
+        line = self._rank_lines.get(name)
+        if line is None:
+            line = self._rank_lines[name] = _line(ranks)
+        return np.concatenate([
+            filled(batch.size, ranks[producer]) if isinstance(producer, int) else line[producer + 1]
+            for producer, batch in parts
+        ])  # fmt: skip
+
+    def _run_in_turns(self, stage: Stage, inputs: Sequence[EventBatch], step: Step) -> EventBatch:
+        """As `_run_stage`; the stage's own timers of one time fire before what other timers send to it."""
+        outs = [
+            self._run_stage(stage, piece, step if place is None else step.until(*place))
+            for place, piece in cut_at_timers(inputs)
+        ]
+        return EventBatch.concat([out for out in outs if out.size] or outs[-1:])
+
+    def _run_stage(self, stage: Stage, inputs: Sequence[EventBatch], step: Step) -> EventBatch:
+        """What the stage sends; its listeners and its table have it."""
+        if not stage.node.computes:
+            return self._work(stage, inputs, step)
+        with np.errstate(all="ignore"):  # Java's numbers overflow in silence
+            return self._work(stage, inputs, step)
+
+    def _work(self, stage: Stage, inputs: Sequence[EventBatch], step: Step) -> EventBatch:
+        node = stage.node
+        if not node.hands_in:
+            inputs = [batch if batch.units is None else batch.with_units(None) for batch in inputs]
+        out = node.process(inputs, step) if self.watch is None else _watched(self.watch, node, inputs, step)
+        if step.has_failures:
+            out = step.without_failed(out)
+        if step.shown > step.floor and out.size:
+            out = _not_before(out, step.shown)
+        if stage.is_heard and out.size:
+            stage.tell(out)
+            if node.writes and (refused := node.write(out, step)):
+                self._tell_refused(node, refused)
+        return out
+
+    # ---- chunk by chunk
+
+    def _run_chunks(self, roots: Mapping[str, list[EventBatch]], clocks: Int64Array, floor: int, shown: int) -> None:
+        self._routes.renew_rules(int(clocks[0]), share=False)
+        chunks: list[tuple[int, str, EventBatch]] = []
+        for key, batches in roots.items():
+            for batch in batches:
+                chunks.extend((int(part.orders[0]), key, part) for part in split_chunks(batch))
+        chunks.sort(key=lambda chunk: chunk[0])
+        for order, key, batch in chunks:
+            clock = int(clocks[order // 2])
+            self._fire_timers(clock, floor, shown)
+            floor = clock
+            step = Step(np.full(1, clock, dtype=np.int64), clock, shown)
+            self._carry(key, batch.at_order(1), step)
+            self._wake(step)
+        self._fire_timers(int(clocks[-1]), floor, shown)
+
+    def _fire_timers(self, clock: int, floor: int, shown: int) -> None:
+        """Every timer due until `clock` has fired at its own time, at one time in the order of the stages; those that
+        are set meanwhile for a time that is past, in further rounds, but in no circle."""
+        now, rounds = None, 0
+        while (due := self.next_deadline_ms()) is not None and due <= clock and rounds <= 2 * len(self._stages):
+            floor = max(due, floor)
+            rounds = rounds + 1 if floor == now else 0
+            now = floor
+            self._wake(Step(np.full(1, now, dtype=np.int64), now, shown))
+
+    def _wake(self, step: Step) -> None:
+        """Every stage that has something to do although no rows came has done it, in text order: what one sends finds
+        the timers of this time waiting in the others."""
+        waiting = Step(step.clocks - 1, step.floor, step.shown)
+        waiting.arrivals = _FIRST
+        for stage in self._stages:
+            if stage.node.wakes(step):
+                inputs = [self._junctions[key].empty for key in stage.node.sources]
+                out = self._run_stage(stage, inputs, step)
+                if (failures := step.taken_failures()) is not None:
+                    self.failures.take_out(failures, stage.node, inputs, inputs, {})
+                self._carry_on(stage, out, waiting)
+
+    def _carry_on(self, stage: Stage, out: EventBatch, step: Step) -> None:
+        if stage.node.target is not None:
+            for chunk in split_chunks(stage.deliver(out)):
+                self._carry(stage.node.target, chunk, step)
+
+    def _carry(self, key: str, chunk: EventBatch, step: Step) -> None:
+        """Takes one chunk of stream `key` through everything that follows from it, receiver after receiver.
+
+        The work still to do is a stack, so that streams that feed themselves do not nest calls.
+        `SiddhiRuntimeError` (code `endless-loop`) when they do so without end.
+        """
+        work: _Work = [(key, chunk, iter(self._readers(key)), 0)]
+        while work:
+            key, chunk, stages, depth = work[-1]
+            stage = next(stages, None)
+            if stage is None:
+                self._junctions[key].tell(chunk)
+                work.pop()
+                continue
+            inputs = [chunk if source == key else self._junctions[source].empty for source in stage.node.sources]
+            step.units = chunk.orders[:1] if chunk.whole_units else NO_POSITIONS
+            out = self._run_stage(stage, inputs, step)
+            deliveries: list[_Delivery] = []
+            if (failures := step.taken_failures()) is not None:
+                deliveries = self._give_up(failures, stage.node, inputs, work)
+            if stage.node.target is not None:
+                deliveries.extend((stage.node.target, part) for part in split_chunks(stage.deliver(out)))
+            if depth == DEEPEST_CAUSE and deliveries:
+                raise _endless_loop(key)
+            work.extend((to, part, iter(self._readers(to)), depth + 1) for to, part in reversed(deliveries))
+
+    def _give_up(self, failures: Failures, node: Node, inputs: Sequence[EventBatch], work: _Work) -> list[_Delivery]:
+        """The chunk that failed in `node` goes to no later reader, and where it came into a partition, nor does what
+        else came in with it; returns what goes to fault streams."""
+        key = work[-1][0]
+        outside = self._outside.get(key)
+        above = next((place for place in reversed(range(len(work))) if work[place][0] == outside), None)
+        arrived: dict[str, EventBatch] = {}
+        if outside is not None and above is not None:
+            arrived[outside] = work[above][1]
+        faults = self.failures.take_out(failures, node, inputs, inputs, arrived)
+        if key in arrived:
+            del work[len(work) - 1 if above is None else above :]
+        return faults
+
+    def _readers(self, key: str) -> list[Stage]:
+        return [self._stages[node] for node in self._graph.readers.get(key, ())]
+
+
+def _line(ranks: Mapping[int, int]) -> Int64Array:
+    """The ranks of producers, that of producer i in place i + 1."""
+    line: Int64Array = np.zeros(max(ranks, default=-1) + 2, dtype=np.int64)
+    line[np.fromiter(ranks, np.int64) + 1] = np.fromiter(ranks.values(), np.int64)
+    return line
+
+
+def _has_rows(batches: Sequence[EventBatch]) -> bool:
+    for batch in batches:  # noqa: SIM110 - `any` takes three times as long, once for each node and step
+        if batch.size:
+            return True
+    return False
+
+
+def _not_before(out: EventBatch, shown: int) -> EventBatch:
+    """`out` with the time `shown` where a timer has told its own time, and that lies before."""
+    early = (out.orders & 1 == 0) & (out.timestamps == out.clocks) & (out.timestamps < shown)
+    return out.with_timestamps(np.where(early, shown, out.timestamps)) if early.any() else out
+
+
+def _watched(watch: QueryWatch, node: Node, inputs: Sequence[EventBatch], step: Step) -> EventBatch:
+    began_ns = watch.now_ns()
+    out = node.process(inputs, step)
+    watch.worked(node.name, sum(batch.size for batch in inputs), watch.now_ns() - began_ns)
+    return out
+
+
+def _endless_loop(stream: str) -> SiddhiRuntimeError:
+    message = f"an event of the stream '{stream}' causes others without end: {DEEPEST_CAUSE} in a row"
+    hint = "a query that feeds a stream it depends on needs a condition that ends the round"
+    return SiddhiRuntimeError(Problem("endless-loop", message, hint))

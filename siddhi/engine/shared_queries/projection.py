@@ -1,0 +1,89 @@
+"""Rules that let events pass as they are: all that feed one stream in the same way are answered at one go."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from siddhi.analysis import model
+from siddhi.engine.columnar.batch import EventBatch
+from siddhi.engine.columnar.column import Column
+from siddhi.engine.columnar.strings import StringPool
+from siddhi.engine.jit.arrays import Int64Array
+from siddhi.engine.operators.selection.plain_query import PlainTest, arranges, plain_tests
+from siddhi.language.ast import AttributeType, EventType
+
+Constants = tuple[bool | int | float | str | None, ...]
+"""What a rule selects that is no attribute, None in the place of each that is one."""
+Outputs = tuple[tuple[str, AttributeType, str | None], ...]
+"""Each output with its type and the column that it is, None for a constant."""
+
+
+@dataclass(frozen=True, slots=True)
+class Projection:
+    """What a rule selects of the events that pass `tests`. Rules with the same `outputs` differ in tests and constants
+    alone."""
+
+    tests: tuple[PlainTest, ...]
+    outputs: Outputs
+    constants: Constants
+
+
+def projection_of(query: model.AnalysedQuery) -> Projection | None:
+    """`query` if events pass by plain tests alone, and attributes and constants alone are selected; else None."""
+    source, selected = query.input, outputs_of(query)
+    if not isinstance(source, model.SourceInput) or source.window is not None or selected is None:
+        return None
+    tests = plain_tests(source)
+    outputs = tuple((name, type_, None if value is None else value.name) for name, type_, value in selected[0])
+    return Projection(tests, outputs, selected[1]) if tests else None
+
+
+def outputs_of(
+    query: model.AnalysedQuery,
+) -> tuple[tuple[tuple[str, AttributeType, model.AttributeValue | None], ...], Constants] | None:
+    """The attribute that each output is, None for a constant, and the constants; None when something is computed, or
+    when rows are not inserted into a stream as they come, one by one."""
+    output, outputs, constants = query.output, list[tuple[str, AttributeType, model.AttributeValue | None]](), []
+    if output.kind is not model.TargetKind.STREAM or output.events is EventType.EXPIRED:
+        return None
+    if query.rate is not None or arranges(query.selection):
+        return None
+    for selected in query.selection.attributes:
+        value = selected.expression
+        if value.type is not selected.type or not isinstance(value, model.AttributeValue | model.ConstantValue):
+            return None
+        outputs.append((selected.name, value.type, value if isinstance(value, model.AttributeValue) else None))
+        constants.append(value.value if isinstance(value, model.ConstantValue) else None)
+    return tuple(outputs), tuple(constants)
+
+
+class Projections:
+    """Rules of one shape that feed one stream. `numbers` are those of their nodes."""
+
+    def __init__(self, target: str, members: list[Projection], numbers: Int64Array, pool: StringPool) -> None:
+        self.target = target
+        self.numbers = numbers
+        self._members = members
+        self._pool = pool
+        self._generation = -1
+        self._constants: dict[str, Column] = {}
+
+    def project(self, batch: EventBatch, rows: Int64Array, members: Int64Array) -> EventBatch:
+        """What the rules `members` make of `rows` of `batch`, one each."""
+        if self._generation != self._pool.generation:
+            self._take_constants()
+        columns = {}
+        for name, _, attribute in self._members[0].outputs:
+            if attribute is None:
+                columns[name] = self._constants[name].take(members)
+            else:
+                columns[name] = batch.columns[attribute].take(rows)
+        return batch.take(rows, ()).with_columns(columns)
+
+    def _take_constants(self) -> None:
+        """The constants of all rules, strings with their codes of now."""
+        for place, (name, type_, attribute) in enumerate(self._members[0].outputs):
+            if attribute is None:
+                constants = [member.constants[place] for member in self._members]
+                self._constants[name] = Column.of(type_, self._pool, constants)
+        self._generation = self._pool.generation

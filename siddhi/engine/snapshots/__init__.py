@@ -1,0 +1,1 @@
+"""Save the state of an app, part by part, and restore it."""

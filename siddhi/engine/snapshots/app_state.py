@@ -1,0 +1,158 @@
+"""The state of a running app, part by part: how it is saved, and how an app goes on with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import cast
+
+from siddhi.analysis import model
+from siddhi.engine.columnar.state_tree import State
+from siddhi.engine.columnar.strings import StringPool
+from siddhi.engine.operators.base.operator import OperatorContext
+from siddhi.engine.operators.named_window import NamedWindow
+from siddhi.engine.operators.node import Node
+from siddhi.engine.operators.partitions.place import PartitionPlace
+from siddhi.engine.operators.tables.table import Table
+from siddhi.engine.operators.trigger import Trigger
+from siddhi.engine.planner.aggregation_node import AggregationNode
+from siddhi.engine.planner.query import Query
+from siddhi.engine.snapshots.envelope import unusable
+from siddhi.engine.snapshots.matching import How, PartName, RestoreReport, match_parts, name_of, report_of
+from siddhi.engine.snapshots.part_definitions import (
+    PartKind,
+    aggregation_definition,
+    partition_definition,
+    query_definition,
+    state_surroundings,
+    table_definition,
+    trigger_definition,
+    window_definition,
+)
+from siddhi.engine.snapshots.query_state import query_state
+from siddhi.engine.snapshots.recomputing import missing_columns, recompute
+from siddhi.engine.snapshots.snapshot import Part, SavedApp, SavedPart, making_sense
+from siddhi.engine.streams.clock import ClockState
+
+
+class AppState:
+    """Everything of an app that a snapshot holds."""
+
+    def __init__(
+        self,
+        app: model.AnalysedApp,
+        pool: StringPool,
+        tables: Mapping[str, Table],
+        places: Sequence[PartitionPlace],
+        nodes: Sequence[Node],
+        context: OperatorContext,
+    ) -> None:
+        self.pool = pool
+        self._context = context
+        self.places = tuple(places)
+        self.queries = tuple(node for node in nodes if isinstance(node, Query))
+        self._app = app
+        self._tables = tables
+        self._nodes = tuple(nodes)
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        """What holds state, with its definition."""
+        app = self._app
+        places = (Part(partition_definition(app, place.analysed), place.instances) for place in self.places)
+        return (*_tables(app, self._tables), *places, *_nodes(app, self._nodes))
+
+    def saved(self, app: bytes, clock: ClockState | None, *, waits: bool) -> SavedApp:
+        """The state now, of the app with the fingerprint `app` at `clock`, which may wait for its first event."""
+        parts = tuple(SavedPart(part.definition, part.holder.snapshot()) for part in self.parts)
+        strings = self.pool.snapshot()  # the last: columns that nobody has read yet got their codes only now
+        return SavedApp(app, clock, strings, parts, waits)
+
+    def restore(self, saved: SavedApp) -> None:
+        """Every part goes on as `saved` says, which is of the same parts. `SnapshotError` when it cannot."""
+        if len(saved.parts) != len(self.parts):
+            raise unusable("snapshot-damaged", f"it has {len(saved.parts)} parts, and the app has {len(self.parts)}")
+        self._restore(saved.strings, zip(self.parts, (part.state for part in saved.parts), strict=True))
+
+    def restore_matching(self, saved: SavedApp, clock: int | None) -> RestoreReport:
+        """The parts that are the same in `saved`, whatever they are called there, go on as it says; groups of a query
+        that are made otherwise now are computed from the rows that it held. All others begin at `clock`, or later when
+        that is None; tells which."""
+        matched = match_parts([one.definition for one in saved.parts], [part.definition for part in self.parts])
+        if clock is not None:
+            for node in self._nodes:
+                node.start(clock)
+        before = {name_of(one.definition): one for one in saved.parts}
+        parts = {name_of(part.definition): part for part in self.parts}
+        self._restore(saved.strings, ())
+        names = {former.name: name.name for name, (former, _) in matched.items() if name.kind is PartKind.QUERY}
+        short: dict[PartName, tuple[str, ...]] = {}
+        for name, (former, how) in matched.items():
+            part, state = parts[name], before[former].state
+            if how is How.SAME:
+                self._restore_part(part, _told_of(names, state) if name.kind is PartKind.PARTITION else state)
+            elif how is How.BUT_RATE:
+                with making_sense(f"the {name}"):
+                    cast("Query", part.holder).restore_but_rate(state)
+            else:
+                lacking = self._recompute(cast("Query", part.holder), before[former], clock or 0, name)
+                if lacking:
+                    short[name] = tuple(lacking)
+        report = report_of(matched, [*before], [*parts], short, [one.definition for one in saved.parts],
+                           [part.definition for part in self.parts])  # fmt: skip
+        if clock is None:  # nobody has a key yet
+            return report
+        for place in self.places:
+            place.instances.watch(clock)
+        begun = frozenset(name.name for name in report.begun if name.kind is PartKind.QUERY)
+        for query in self.queries:
+            if query.partition is not None and query.name in begun:
+                query.partition.instances.tell_again(query.name, clock)
+        return report
+
+    def _recompute(self, query: Query, former: SavedPart, clock: int, name: PartName) -> list[str]:
+        """The attributes that are needed and were not held; then the query begins, with nothing."""
+        assert former.definition.query is not None  # noqa: S101 - matched by it
+        rows = former.definition.query.rows
+        lacking = missing_columns(query, rows)
+        if not lacking:
+            with making_sense(f"the {name}"):
+                recompute(query, rows, former.state, self._context, clock)
+        return lacking
+
+    def _restore(self, strings: State, states: Iterable[tuple[Part, State]]) -> None:
+        with making_sense("the strings"):
+            self.pool.restore(strings)
+        for part, state in states:
+            self._restore_part(part, state)
+
+    def _restore_part(self, part: Part, state: State) -> None:
+        with making_sense(f"the {name_of(part.definition)}"):
+            part.holder.restore(state)
+
+
+def _told_of(names: Mapping[str, str], state: State) -> State:
+    """The instances of a partition, whose queries have other names now."""
+    untold = {names.get(query, query): count for query, count in state["untold"].items()}
+    return {**state, "untold": untold}
+
+
+def _tables(app: model.AnalysedApp, tables: Mapping[str, Table]) -> Iterator[Part]:
+    for name, table in app.tables.items():
+        yield Part(table_definition(table), tables[name])
+
+
+def _nodes(app: model.AnalysedApp, nodes: Sequence[Node]) -> Iterator[Part]:
+    for node in nodes:
+        match node:
+            case NamedWindow():
+                yield Part(window_definition(app, app.windows[node.name]), node)
+            case AggregationNode():
+                yield Part(aggregation_definition(app, app.aggregations[node.aggregation.id]), node)
+            case Query():
+                partition = None if node.partition is None else node.partition.name
+                definition = query_definition(app, node.analysed, partition)
+                yield Part(replace(definition, query=query_state(node, state_surroundings(app, node.analysed))), node)
+            case Trigger():
+                yield Part(trigger_definition(app, app.triggers[node.name]), node)

@@ -1,0 +1,214 @@
+"""Which parts of a snapshot an edited app can take over: those that are the same, by name and by definition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from siddhi.engine.snapshots.part_definitions import PartDefinition, PartKind
+
+
+class LeftReason(str, Enum):
+    """Why the state of a part was not taken over."""
+
+    GONE = "gone"
+    """The app has no part of that kind and name."""
+    CHANGED = "changed"
+    """The part itself is defined otherwise."""
+    SURROUNDINGS_CHANGED = "surroundings-changed"
+    """The part is the same, but not the streams, windows, tables, scripts or the clock that it depends on."""
+    PARTITION_LEFT = "partition-left"
+    """The query is the same, but not the keys of the partition in which it stands."""
+    NOT_HELD = "not-held"
+    """The query reads other attributes now, and its window had not held these."""
+
+
+_WORDS = {
+    LeftReason.GONE: "the app has none of that name",
+    LeftReason.CHANGED: "it is defined otherwise",
+    LeftReason.SURROUNDINGS_CHANGED: "what it reads, calls or is driven by is defined otherwise",
+    LeftReason.PARTITION_LEFT: "the keys of its partition are others",
+    LeftReason.NOT_HELD: "it reads attributes that its window had not held",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PartName:
+    """A part of an app, as people know it."""
+
+    kind: PartKind
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind.value} {self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class LeftPart:
+    """A part of the snapshot whose state was not taken over, and why."""
+
+    part: PartName
+    reason: LeftReason
+    attributes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.part}: {self.why()}"
+
+    def why(self) -> str:
+        """Return the reason, for people."""
+        more = f" ({', '.join(self.attributes)})" if self.attributes else ""
+        return f"{_WORDS[self.reason]}{more}"
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreReport:
+    """What became of the parts of a snapshot: `taken` go on where they stood, `left` are lost. `begun` are the parts
+    of the app that hold nothing yet. Of those that are taken, the groups and aggregates of `recomputed` ones were
+    computed from the rows of their windows."""
+
+    taken: tuple[PartName, ...]
+    left: tuple[LeftPart, ...]
+    begun: tuple[PartName, ...]
+    recomputed: tuple[PartName, ...] = ()
+    formers: tuple[tuple[PartName, PartName], ...] = ()
+    """For each part that is taken, of which of the snapshot."""
+
+    @property
+    def complete(self) -> bool:
+        """True when nothing was lost and nothing begins anew."""
+        return not self.left and not self.begun
+
+
+class How(Enum):
+    """How a part takes over the state of one of the snapshot."""
+
+    SAME = "same"
+    BUT_RATE = "but rate"
+    """All but what waits for its output rate, which is another one now."""
+    ROWS = "rows"
+    """The rows that it held; groups and aggregates are computed from them."""
+
+
+Matches = dict[PartName, tuple[PartName, How]]
+"""For each part that takes something over: of which part of the snapshot, and how."""
+
+
+def match_parts(saved: Sequence[PartDefinition], present: Sequence[PartDefinition]) -> Matches:
+    """What an app with the parts `present` can take over of a snapshot with the parts `saved`.
+
+    A part is known by its name where that still means the same, else by what defines its state: queries that come in
+    front, or have other names, change nothing. Of several that are alike the first goes to the first.
+    """
+    matches: Matches = {}
+    partitions = _by_likeness(_of_kind(saved, PartKind.PARTITION), _of_kind(present, PartKind.PARTITION), _as_defined)
+    matches |= {name: (former, How.SAME) for name, former in partitions.items()}
+    others = [part for part in present if part.kind not in (PartKind.PARTITION, PartKind.QUERY)]
+    before = {name_of(part): part for part in saved}
+    for part in others:
+        former = before.get(name_of(part))
+        if former is not None and _difference(former, part) is None:
+            matches[name_of(part)] = (name_of(part), How.SAME)
+    places = {name.name: former.name for name, former in partitions.items()}
+    queries = _of_kind(saved, PartKind.QUERY), _of_kind(present, PartKind.QUERY)
+    for likeness, how in ((_as_defined, How.SAME), (_rate, How.SAME), (_whole, How.BUT_RATE), (_rows, How.ROWS)):
+        used = {former.name for former, _ in matches.values() if former.kind is PartKind.QUERY}
+        left = [part for part in queries[0] if part.name not in used]
+        begun = [part for part in queries[1] if name_of(part) not in matches]
+        found = _by_likeness(left, begun, likeness, places)
+        matches |= {name: (former, how) for name, former in found.items()}
+    return matches
+
+
+def report_of(
+    matches: Matches,
+    before: Sequence[PartName],
+    now: Sequence[PartName],
+    lacking: Mapping[PartName, tuple[str, ...]],
+    saved: Sequence[PartDefinition],
+    present: Sequence[PartDefinition],
+) -> RestoreReport:
+    """Tell what became of the parts `before`; rows of those in `lacking` had not the attributes that are needed now."""
+    taken = tuple(name for name in now if name in matches and name not in lacking)
+    formers = {former: name for name, (former, _) in matches.items()}
+    definitions, present_by_name = {name_of(one): one for one in saved}, {name_of(one): one for one in present}
+    left = []
+    for former in before:
+        name = formers.get(former)
+        query = definitions[former].query
+        if query is not None and not query.held:
+            continue  # a query that holds nothing has nothing to lose
+        if name is None:
+            reason = _difference(definitions[former], present_by_name.get(former)) or LeftReason.PARTITION_LEFT
+            left.append(LeftPart(former, reason))
+        elif name in lacking:
+            left.append(LeftPart(former, LeftReason.NOT_HELD, lacking[name]))
+    recomputed = tuple(name for name in taken if matches[name][1] is How.ROWS)
+    return RestoreReport(taken, tuple(left), tuple(name for name in now if name not in taken), recomputed,
+                         tuple((name, matches[name][0]) for name in taken))  # fmt: skip
+
+
+Likeness = Callable[[PartDefinition], object]
+
+
+def _by_likeness(
+    saved: Sequence[PartDefinition],
+    present: Sequence[PartDefinition],
+    likeness: Likeness,
+    places: Mapping[str, str] | None = None,
+) -> dict[PartName, PartName]:
+    """For parts of `present` the alike ones of `saved`, those of the same name first, then in order. Queries of a
+    partition are alike only where that takes over its keys: `places` are their former names."""
+    waiting: dict[object, list[PartDefinition]] = {}
+    for part in saved:
+        like = likeness(part)
+        if like is not None:
+            waiting.setdefault((like, part.partition), []).append(part)
+    found: dict[PartName, PartName] = {}
+    by_name = {part.name for part in saved}
+    for part in sorted(present, key=lambda one: one.name not in by_name):
+        place = None if part.partition is None else (places or {}).get(part.partition, "")
+        alike = waiting.get((likeness(part), place), [])
+        chosen = next((one for one in alike if one.name == part.name), None)
+        if chosen is not None:
+            alike.remove(chosen)
+            found[name_of(part)] = name_of(chosen)
+    for part in present:
+        place = None if part.partition is None else (places or {}).get(part.partition, "")
+        alike = waiting.get((likeness(part), place), [])
+        if alike and name_of(part) not in found:
+            found[name_of(part)] = name_of(alike.pop(0))
+    return found
+
+
+def _of_kind(parts: Sequence[PartDefinition], kind: PartKind) -> list[PartDefinition]:
+    return [part for part in parts if part.kind is kind]
+
+
+def _as_defined(part: PartDefinition) -> object:
+    return part.text, part.surroundings, part.ranges
+
+
+def _rate(part: PartDefinition) -> object:
+    return part.query.rate if part.query is not None and part.query.rate else None
+
+
+def _whole(part: PartDefinition) -> object:
+    return part.query.whole if part.query is not None and part.query.whole else None
+
+
+def _rows(part: PartDefinition) -> object:
+    return part.query.held if part.query is not None and part.query.rows is not None else None
+
+
+def name_of(part: PartDefinition) -> PartName:
+    """The name of `part`."""
+    return PartName(part.kind, part.name)
+
+
+def _difference(saved: PartDefinition, present: PartDefinition | None) -> LeftReason | None:
+    if present is None:
+        return LeftReason.GONE
+    if (saved.text, saved.ranges, saved.partition) != (present.text, present.ranges, present.partition):
+        return LeftReason.CHANGED
+    return None if saved.surroundings == present.surroundings else LeftReason.SURROUNDINGS_CHANGED

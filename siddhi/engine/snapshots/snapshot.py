@@ -1,0 +1,82 @@
+"""A snapshot: the state of every part of an app, each with its definition, and what they have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+from siddhi.engine.columnar.state_tree import Buffer, State, StateError, decode_state, encode_state
+from siddhi.engine.snapshots.envelope import sealed, unsealed, unusable
+from siddhi.engine.snapshots.part_definitions import PartDefinition
+from siddhi.engine.streams.clock import ClockState
+
+
+class HoldsState(Protocol):
+    """What stands behind a part: a node of the graph, a table, the instances of a partition."""
+
+    def snapshot(self) -> State:
+        """The whole state."""
+
+    def restore(self, state: State) -> None:
+        """Takes the place of what `snapshot` was asked of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a running app and what holds its state."""
+
+    definition: PartDefinition
+    holder: HoldsState
+
+
+@dataclass(frozen=True, slots=True)
+class SavedPart:
+    """The state of a part."""
+
+    definition: PartDefinition
+    state: State
+
+
+@dataclass(frozen=True, slots=True)
+class SavedApp:
+    """What a snapshot says: the fingerprint of the app's text, its clock (None: never set), the strings whose codes the
+    parts hold, and the parts in order of the text. `waits`: the app starts with its first event, and has not yet."""
+
+    app: bytes
+    clock: ClockState | None
+    strings: State
+    parts: tuple[SavedPart, ...]
+    waits: bool = False
+
+
+def write_snapshot(saved: SavedApp) -> bytes:
+    """The bytes of `saved`."""
+    parts = [[part.definition.saved(), part.state] for part in saved.parts]
+    waits = [True] if saved.waits else []
+    clock = None if saved.clock is None else list(saved.clock)
+    return sealed(encode_state([clock, saved.strings, parts, *waits]), saved.app)
+
+
+def read_snapshot(data: Buffer) -> SavedApp:
+    """What `write_snapshot` wrote; `SnapshotError` for anything else."""
+    app, body = unsealed(data)
+    try:
+        clock, strings, parts, *waits = decode_state(body)
+        saved = tuple(SavedPart(PartDefinition.of(definition), state) for definition, state in parts)
+        times = None if clock is None else ClockState(*clock)
+    except (StateError, TypeError, ValueError) as error:
+        raise unusable("snapshot-damaged", str(error)) from error
+    if times is not None and any(type(time) is not int for time in times):
+        raise unusable("snapshot-damaged", "its clock is no time")
+    return SavedApp(app, times, strings, saved, waits=bool(waits))
+
+
+@contextmanager
+def making_sense(of: str) -> Iterator[None]:
+    """What fails inside because a snapshot says what no engine would write is a `SnapshotError`."""
+    try:
+        yield
+    except (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError) as error:
+        raise unusable("snapshot-damaged", f"what it says of {of} makes no sense: {error!r}") from error

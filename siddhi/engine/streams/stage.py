@@ -1,0 +1,64 @@
+"""A node of an app's graph in its place, and who listens to it."""
+
+from __future__ import annotations
+
+from siddhi.engine.columnar.batch import EventBatch
+from siddhi.engine.emit.outlet import Outlet
+from siddhi.engine.operators.node import Node
+from siddhi.engine.streams.graph import Place
+from siddhi.engine.streams.junction import Listener, as_inserted
+
+
+class Stage:
+    """A node in its place, and who listens to what it sends."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.is_heard = node.writes != frozenset()
+        """True when someone besides the stream has to be told what the node sends: a listener or a table."""
+        self.fires_first = False
+        """True when the node's own timers fire before what timers of the same time send to it."""
+        self.tells_apart = False
+        """True when rows that one root caused must be told apart, as only some of them may fail."""
+        self.keyed: list[bool] = []
+        """Of each source of the node, whether events come into a partition on it."""
+        self._inside = node.target is not None and "#" in node.target
+        self._listeners: list[Listener] = []
+        self._outlet: Outlet | None = None
+
+    def place(self) -> Place:
+        """Where the stage stands in the graph."""
+        node = self.node
+        outputs = () if node.target is None else (node.target,)
+        return Place(
+            node.sources,
+            outputs,
+            node.splits,
+            node.timed,
+            node.reads,
+            node.writes,
+            node.shares,
+            node.tracks,
+            node.silent,
+            splits_chunks=node.splits_chunks,
+        )
+
+    def tell(self, batch: EventBatch) -> None:
+        """Hands what the node sent to its listeners."""
+        if self._outlet is not None:
+            records = self._outlet.records(batch)
+            for listener in self._listeners:
+                listener(records)
+
+    def add_listener(self, listener: Listener, outlet: Outlet) -> None:
+        """`listener` gets what the node sends, as `outlet` makes it."""
+        self._listeners.append(listener)
+        self._outlet = outlet
+        self.is_heard = True
+
+    def deliver(self, out: EventBatch) -> EventBatch:
+        """What the node sent as it arrives in the stream that it feeds."""
+        if not self.node.inserts:
+            return out
+        inserted = as_inserted(out)
+        return inserted if self._inside or inserted.partitions is None else inserted.with_partitions(None)
