@@ -40,7 +40,7 @@ from typing import Any
 import msgspec
 
 from cep_common.errors import CepError
-from cep_manager.plans.compiled_plan import PlanProblem
+from cep_common.ids import PlanKey
 
 
 class ManagerError(CepError):
@@ -273,3 +273,23 @@ class ManagerUnavailableError(ManagerError):
     """The control loop did not answer in time or has stopped; the request may be repeated."""
 
     code = "manager-unavailable"
+
+
+class PlanProblem(msgspec.Struct, frozen=True):
+    """Something wrong in a plan's text. Lines and columns count from 1; 0 when it has no place. `rendered` is the
+    message with the line in question and a caret under the column."""
+
+    code: str
+    message: str
+    hint: str
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+    rendered: str
+
+
+def unknown_plan(key: PlanKey) -> UnknownPlanError:
+    """There is no such plan."""
+    message = f"no plan named {key.plan} is deployed for tenant {key.tenant}"
+    return UnknownPlanError(message, {"plan": key.plan, "tenant": key.tenant})

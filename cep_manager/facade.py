@@ -19,13 +19,12 @@ from cep_manager.authoring.model import EditPreview, Language, Preview, Trial, V
 from cep_manager.authoring.processes import BoundedProcesses
 from cep_manager.authoring.trials import Trials
 from cep_manager.commands.folder_watch import PlanFolderWatch
-from cep_manager.commands.plan_commands import unknown_plan
 from cep_manager.commands.reaches import known_reaches
 from cep_manager.commands.sample_commands import SampleCommands
 from cep_manager.config import ManagerConfig
 from cep_manager.control.loop import ManagerService
 from cep_manager.control.snapshot import Snapshot
-from cep_manager.errors import NoWorkerError, UnknownWorkerError
+from cep_manager.errors import NoWorkerError, UnknownWorkerError, unknown_plan
 from cep_manager.events.model import EventFilter, EventStreamView, SentEvents
 from cep_manager.events.sending import own_authorization, send_events
 from cep_manager.events.streams import event_streams, find_stream, workers_of
@@ -34,16 +33,8 @@ from cep_manager.graph.event_flow import EventFlow, event_flow
 from cep_manager.graph.model import TopologyGraph
 from cep_manager.graph.topology_graph import topology_graph
 from cep_manager.live.broadcaster import Broadcaster, Look, Watch
-from cep_manager.manager_view import (
-    Cluster,
-    ElectionView,
-    Health,
-    ManagerInfo,
-    Overview,
-    PlanDetails,
-    PlanSummary,
-)
 from cep_manager.monitoring.cluster import driver_view, election_view, endpoint_views, task_views, worker_views
+from cep_manager.monitoring.cluster_model import Cluster, ElectionView, Health, ManagerInfo, Overview
 from cep_manager.monitoring.failed_events.asking import ErrorStores
 from cep_manager.monitoring.failed_events.model import DiscardedErrors, ErrorChoice, KeptErrors, ReplayedErrors
 from cep_manager.monitoring.logs.asking import asking
@@ -53,6 +44,7 @@ from cep_manager.monitoring.logs.standbys import other_managers
 from cep_manager.monitoring.metric_tables.history import PlanHistory, Wanted
 from cep_manager.monitoring.metric_tables.recorder import MetricRecorder
 from cep_manager.monitoring.metric_tables.writer import MetricTablesView
+from cep_manager.monitoring.plan_model import PlanDetails, PlanSummary
 from cep_manager.monitoring.set_aside.asking import AsideStores
 from cep_manager.monitoring.set_aside.model import AdoptedWorker, AsideList, DiscardedAside, RestoredAside
 from cep_manager.monitoring.status import plan_status

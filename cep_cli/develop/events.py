@@ -10,10 +10,10 @@ import click
 import pyarrow as pa
 from tqdm import tqdm
 
-from cep_cli.develop.listening import StreamListener, why_quiet
+from cep_cli.client.listening import StreamListener, why_quiet
+from cep_cli.client.options import manager_options
+from cep_cli.client.rest import ManagerClient
 from cep_cli.errors import with_readable_errors
-from cep_cli.plan_commands.plans import manager_options
-from cep_cli.rest import ManagerClient
 from cep_cli.terminal import printable
 from cep_common.clock import SystemClock
 from cep_common.errors import CepError, PeerError

@@ -9,10 +9,10 @@ from typing import Any
 import click
 import msgspec
 
+from cep_cli.client.options import JSON_OPTION, manager_options
+from cep_cli.client.rest import ManagerClient
 from cep_cli.errors import FAILED, with_readable_errors
 from cep_cli.plan_commands.plan_text import SET_OPTION, read_plan
-from cep_cli.plan_commands.plans import JSON_OPTION, manager_options
-from cep_cli.rest import ManagerClient
 from query_plan.examination import examine
 from query_plan.findings import Severity
 from siddhi.errors import render_problem

@@ -6,10 +6,10 @@ import json
 
 import click
 
+from cep_cli.client.options import JSON_OPTION, manager_options
+from cep_cli.client.rest import ManagerClient
 from cep_cli.errors import with_readable_errors
 from cep_cli.plan_commands.plan_text import is_text
-from cep_cli.plan_commands.plans import JSON_OPTION, manager_options
-from cep_cli.rest import ManagerClient
 from cep_cli.terminal import printable
 from cep_common.insight_messages import MOST_ROWS
 

@@ -11,8 +11,8 @@ from typing import Any, Literal
 
 import click
 
+from cep_cli.client.options import JSON_OPTION
 from cep_cli.errors import FAILED, with_readable_errors
-from cep_cli.plan_commands.plans import JSON_OPTION
 from cep_cli.terminal import printable
 from cep_common.errors import ConfigError
 from cep_worker.kafka.client import Errors, common_settings, explained, library, made

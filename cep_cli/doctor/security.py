@@ -14,11 +14,11 @@ import click
 from sqlalchemy import make_url
 from sqlalchemy.exc import ArgumentError
 
+from cep_cli.client.options import JSON_OPTION, manager_options
+from cep_cli.client.rest import ManagerClient
 from cep_cli.doctor.checks import Facts, Finding, ProcessFacts, findings_of
 from cep_cli.doctor.sockets import PROC, listening_sockets
 from cep_cli.errors import FAILED, RefusedError, with_readable_errors
-from cep_cli.plan_commands.plans import JSON_OPTION, manager_options
-from cep_cli.rest import ManagerClient
 from cep_cli.terminal import printable
 
 _PRIVATE = (

@@ -9,9 +9,9 @@ from typing import Any
 
 import click
 
+from cep_cli.client.options import JSON_OPTION, manager_options
+from cep_cli.client.rest import ManagerClient
 from cep_cli.errors import RefusedError, with_readable_errors
-from cep_cli.plan_commands.plans import JSON_OPTION, manager_options
-from cep_cli.rest import ManagerClient
 
 POLL_S = 0.2
 SAVEPOINT_WITHIN_S = 120.0

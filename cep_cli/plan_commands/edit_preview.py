@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
+from cep_cli.client.rest import ManagerClient
 from cep_cli.monitor.status_text import held_counts
-from cep_cli.rest import ManagerClient
 from query_plan.annotations import read_header
 from siddhi.language.parser import parse
 

@@ -3,62 +3,30 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
-from collections.abc import Callable
-from functools import wraps
 from pathlib import Path
 from typing import Any
 
 import click
 
+from cep_cli.client.options import JSON_OPTION, POLL_S, manager_options
+from cep_cli.client.rest import ManagerClient
 from cep_cli.errors import FAILED, RefusedError, with_readable_errors
 from cep_cli.monitor.status_text import managers_status, plan_line, plan_status
 from cep_cli.plan_commands.edit_preview import show_preview
 from cep_cli.plan_commands.plan_text import PLAN_FILE, SET_OPTION, read_plan
-from cep_cli.rest import ManagerClient
-from cep_cli.security.credentials import Credentials
 from cep_cli.terminal import printable
-from cep_common.ids import SUPER_TENANT
 from query_plan.plan_names import named_after
 
-POLL_S = 0.1
 DRAIN_S = 60.0
 """So long `cep undeploy` waits for a plan to work off what was accepted; it goes on by itself after that."""
 SHOWN_EVERY_S = 2.0
 
 
-def manager_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Adds the options that say which manager a command speaks to, for which tenant and as whom; the command gets a
-    `client` made of them."""
-
-    @click.option(
-        "--manager",
-        envvar="CEP_MANAGER_URL",
-        default="http://127.0.0.1:9080",
-        show_default=True,
-        help="The manager's console address; several are separated by commas.",
-    )
-    @click.option("--tenant", type=int, default=SUPER_TENANT, show_default=True, help="The plans' owner.")
-    @click.option("--token", envvar="CEP_TOKEN", default="", help="Who you are; default is what `cep login` got.")
-    @wraps(command)
-    @with_readable_errors
-    def with_client(manager: str, tenant: int, token: str, **options: Any) -> None:
-        if not token:
-            kept = Credentials.of_user(os.environ).of(manager)
-            token = kept.token if kept is not None else ""
-        command(client=ManagerClient(manager, tenant, token), **options)
-
-    return with_client
-
-
 FROM_OPTION = click.option(
     "--from", "savepoint", metavar="SAVEPOINT", default="", help="Begin from this savepoint; none: with empty state."
 )
-
-
-JSON_OPTION = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 WAIT_OPTION = click.option(

@@ -13,11 +13,11 @@ from typing import Any
 
 import click
 
+from cep_cli.client.options import JSON_OPTION, POLL_S, manager_options
+from cep_cli.client.rest import ManagerClient
 from cep_cli.errors import FAILED, RefusedError, with_readable_errors
 from cep_cli.plan_commands.edit_preview import preview_lines
 from cep_cli.plan_commands.plan_text import SET_OPTION
-from cep_cli.plan_commands.plans import JSON_OPTION, POLL_S, manager_options
-from cep_cli.rest import ManagerClient
 from cep_cli.terminal import printable
 from query_plan.plan_names import named_after
 from siddhi.language.variables import replace_variables, variables_in

@@ -8,9 +8,9 @@ import sys
 
 import click
 
+from cep_cli.client.credentials import Credential, Credentials
+from cep_cli.client.rest import ManagerClient
 from cep_cli.errors import RefusedError, with_readable_errors
-from cep_cli.rest import ManagerClient
-from cep_cli.security.credentials import Credential, Credentials
 from cep_common.clock import SystemClock
 
 MANAGER_OPTION = click.option(

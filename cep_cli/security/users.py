@@ -12,8 +12,8 @@ from pathlib import Path
 import click
 import msgspec
 
+from cep_cli.client.options import CONFIG_OPTION
 from cep_cli.errors import with_readable_errors
-from cep_cli.system.processes import CONFIG_OPTION
 from cep_common.clock import SystemClock
 from cep_common.config import load_config
 from cep_common.security.access import AccessRole

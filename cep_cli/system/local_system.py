@@ -20,7 +20,7 @@ from typing import Any, Self, TextIO
 
 import msgspec
 
-from cep_cli.rest import ManagerClient
+from cep_cli.client.rest import ManagerClient
 from cep_cli.system.processes import LEAVES_WITH_PARENT
 from cep_common.clock import SystemClock
 from cep_common.errors import CepError, ConfigError, PeerError

@@ -11,6 +11,7 @@ from typing import TypeVar
 import click
 import msgspec
 
+from cep_cli.client.options import CONFIG_OPTION
 from cep_cli.errors import with_readable_errors
 from cep_common.config import Loaded, load_with_sources
 from cep_common.insight.config import LogConfig
@@ -20,11 +21,6 @@ from cep_common.insight.setup import start_log
 
 T = TypeVar("T", bound=msgspec.Struct)
 
-CONFIG_OPTION = click.option(
-    "--config",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="The process's YAML file; default conf/<process>.yaml where that exists.",
-)
 LEAVES_WITH_PARENT = "CEP_LEAVES_WITH_PARENT"
 """Set by `cep up` and `cep demo`: a process that they started gets SIGTERM when they die without stopping it."""
 

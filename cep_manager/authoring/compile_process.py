@@ -16,7 +16,8 @@ from typing import IO
 import msgspec
 
 from cep_manager.authoring.model import Preview, Validation
-from cep_manager.plans.compiled_plan import CompiledPlan, PlanProblem
+from cep_manager.errors import PlanProblem
+from cep_manager.plans.compiled_plan import CompiledPlan
 from query_plan.checks.reach import Reaches
 
 LENGTH = struct.Struct("!I")

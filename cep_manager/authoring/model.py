@@ -7,8 +7,8 @@ from typing import Literal
 import msgspec
 
 from cep_common.task_messages import HeldState
+from cep_manager.errors import PlanProblem
 from cep_manager.graph.model import TopologyGraph
-from cep_manager.plans.compiled_plan import PlanProblem
 from siddhi.trial.messages import TrialEvent
 
 CallableKind = Literal["window", "aggregator", "function", "stream-function"]

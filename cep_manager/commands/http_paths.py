@@ -9,8 +9,8 @@ import msgspec
 
 from cep_common.ids import PlanKey
 from cep_manager.control.snapshot import Snapshot
-from cep_manager.errors import PlanInvalidError
-from cep_manager.plans.compiled_plan import CompiledPlan, PlanProblem
+from cep_manager.errors import PlanInvalidError, PlanProblem
+from cep_manager.plans.compiled_plan import CompiledPlan
 from cep_manager.plans.record import PlanRecord
 from query_plan.connectors.http_paths import Place, path_faults, source_place
 

@@ -30,11 +30,12 @@ from cep_manager.errors import (
     PlanExistsError,
     StoreError,
     UnknownPlanError,
+    unknown_plan,
 )
-from cep_manager.manager_view import Outcome, Undeployed
 from cep_manager.monitoring.status import awaited_streams
 from cep_manager.plans.compiled_plan import CompiledPlan
 from cep_manager.plans.folder import Origin, parse_origin
+from cep_manager.plans.outcomes import Outcome, Undeployed, outcome_of
 from cep_manager.plans.quotas import check_plans, check_workers, room_for_change
 from cep_manager.plans.record import PlanRecord, PlanToRun, PlanVersion, new_record
 from cep_manager.plans.rule_sets.origin import parse_rule_origin
@@ -489,12 +490,6 @@ def former_to_run(stored: StoredPlan, former: StoredVersion, compiled: CompiledP
     return plan_to_run(before, compiled, sent_before=True)
 
 
-def unknown_plan(key: PlanKey) -> UnknownPlanError:
-    """There is no such plan."""
-    message = f"no plan named {key.plan} is deployed for tenant {key.tenant}"
-    return UnknownPlanError(message, {"plan": key.plan, "tenant": key.tenant})
-
-
 def _order(record: PlanRecord, restore: str) -> tuple[str, int]:
     """What the plan is to begin from, and under which epoch it was told so, 0: now. What it was told before holds until
     it has run."""
@@ -586,17 +581,4 @@ def _undeployed(key: PlanKey, left: Unprocessed, *, draining: bool) -> Undeploye
         waiting_results=left.results if draining else 0,
         discarded_results=0 if draining else left.results,
         message=f"{key.plan} {what}",
-    )
-
-
-def outcome_of(key: PlanKey, epoch: int, message: str, created: bool = False, changed: bool = False) -> Outcome:
-    """What a command did to the plan."""
-    return Outcome(
-        plan=key.plan,
-        tenant=key.tenant,
-        topology=key.topology(),
-        epoch=epoch,
-        created=created,
-        changed=changed,
-        message=message,
     )

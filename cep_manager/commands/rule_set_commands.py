@@ -15,8 +15,8 @@ from cep_manager.commands.http_paths import TakenPaths
 from cep_manager.commands.plan_commands import PlanCommands
 from cep_manager.commands.reaches import known_reaches
 from cep_manager.errors import ChangeUnderWayError, PlanInvalidError, PlanTooCostlyError
-from cep_manager.manager_view import Outcome, Undeployed
 from cep_manager.plans.compiled_plan import CompiledPlan
+from cep_manager.plans.outcomes import Outcome, Undeployed
 from cep_manager.plans.record import PlanRecord
 from cep_manager.plans.rule_sets.comparing import RuleStep, RuleSteps, WantedRule, compare, rules_of
 from cep_manager.plans.rule_sets.model import (

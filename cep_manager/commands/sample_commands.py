@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cep_common.ids import PlanKey
-from cep_manager.checkpoints.commands import CheckpointCommands
+from cep_manager.commands.checkpoint_commands import CheckpointCommands
 from cep_manager.errors import BadRequestError
 from cep_manager.history.samples import SampleReport, sample_report
 from cep_manager.plans.record import PlanRecord

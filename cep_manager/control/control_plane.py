@@ -27,7 +27,7 @@ from cep_manager.config import QuotasConfig
 from cep_manager.control.committed_results import standing_results
 from cep_manager.control.deployment import state_transfer
 from cep_manager.control.deployment.deployments import Deployments, describe_task
-from cep_manager.control.instructions import DriverOrder, Instruction, LogLine, PushToDriver
+from cep_manager.control.instructions import DriverOrder, Instruction, PushToDriver
 from cep_manager.control.members import Members
 from cep_manager.control.registry import Registry
 from cep_manager.control.run_fence import RunFence
@@ -39,6 +39,7 @@ from cep_manager.history.counter_histories import Histories
 from cep_manager.history.deliveries import Deliveries
 from cep_manager.history.error_history import ErrorHistory
 from cep_manager.history.samples import Samples
+from cep_manager.log_line import LogLine
 from cep_manager.plans.compiled_plan import CompiledPlan
 from cep_manager.plans.present_names import present_names, renames
 from cep_manager.plans.quotas import share_of_events

@@ -2,31 +2,16 @@
 
 from __future__ import annotations
 
-import logging
-from typing import Literal
-
 import msgspec
 
 from cep_common.checkpoint_messages import ClearCheckpoints, DeleteSavepoint, TakeSavepoint
 from cep_common.driver_messages import KillTopology, RenamePlan, SubmitTopology
 from cep_common.ids import PlanKey
+from cep_manager.log_line import LogLine
 from cep_manager.plans.record import PlanVersion
 
 DriverOrder = SubmitTopology | KillTopology | RenamePlan | TakeSavepoint | DeleteSavepoint | ClearCheckpoints
 """What a driver is told to do; each bears the token under which the manager leads."""
-
-_LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
-
-
-class LogLine(msgspec.Struct, frozen=True):
-    """Write one line to the log."""
-
-    level: Literal["info", "warning", "error"]
-    text: str
-
-    def write(self, logger: logging.Logger) -> None:
-        """The line is in the log."""
-        logger.log(_LEVELS[self.level], "%s", self.text, stacklevel=2)
 
 
 class PushToDriver(msgspec.Struct, frozen=True):

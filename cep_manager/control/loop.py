@@ -36,7 +36,6 @@ from cep_manager.control.control_plane import ControlPlane
 from cep_manager.control.instructions import (
     DriverOrder,
     Instruction,
-    LogLine,
     NoteBegun,
     PushToDriver,
     RaiseEpoch,
@@ -46,6 +45,7 @@ from cep_manager.control.instructions import (
 from cep_manager.control.snapshot import Snapshot
 from cep_manager.election.leadership import Leadership, Led, Resigned, Standing
 from cep_manager.errors import ManagerUnavailableError, NotLeaderError, StoreError
+from cep_manager.log_line import LogLine
 from cep_manager.persistence.database import Database
 from cep_manager.plans.record import PlanToRun
 from cep_manager.plans.store import PlanStore, StoredVersion, WriteRight

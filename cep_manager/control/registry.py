@@ -23,7 +23,8 @@ from cep_common.messages import (
     Role,
 )
 from cep_manager.control.assignment import Candidate, Promise, choose, live_connections
-from cep_manager.control.instructions import Instruction, LogLine
+from cep_manager.control.instructions import Instruction
+from cep_manager.log_line import LogLine
 
 FORGET_AFTER_LEASES = 4
 """A silent endpoint is shown as such for this many leases, then it is removed."""

@@ -23,7 +23,7 @@ import msgspec
 
 from cep_common.ids import Endpoint
 from cep_common.lease import AdaptiveLease
-from cep_manager.control.instructions import LogLine
+from cep_manager.log_line import LogLine
 
 MARGIN_PARTS = 10
 """A leader gives up this part of its lease before the end: clocks of hosts may run so much faster or slower."""

@@ -23,7 +23,6 @@ from cep_common.paced_log import PacedLog
 from cep_common.priority import raise_priority
 from cep_common.probe import Probes
 from cep_manager.config import ManagerConfig
-from cep_manager.control.instructions import LogLine
 from cep_manager.election.election import (
     Claim,
     Confirm,
@@ -41,8 +40,9 @@ from cep_manager.election.election import (
     Resign,
     Sight,
 )
+from cep_manager.election.lease_store import LeaseStore
+from cep_manager.log_line import LogLine
 from cep_manager.persistence.database import Database
-from cep_manager.persistence.lease_store import LeaseStore
 from cep_manager.plans.record import PlanToRun
 
 logger = logging.getLogger(__name__)

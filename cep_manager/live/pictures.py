@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from cep_common.ids import PlanKey
-from cep_manager.commands.plan_commands import unknown_plan
 from cep_manager.control.snapshot import Snapshot
+from cep_manager.errors import unknown_plan
 from cep_manager.graph.model import Connection, GraphEdge, GraphNode
 from cep_manager.graph.topology_graph import topology_graph
 from cep_manager.monitoring.status import PlanStatus, plan_status

@@ -15,7 +15,7 @@ import msgspec
 
 from cep_common.ids import SUPER_TENANT
 from cep_manager.control.snapshot import Snapshot
-from cep_manager.manager_view import ElectionView, ManagerInfo
+from cep_manager.monitoring.cluster_model import ElectionView, ManagerInfo
 from cep_manager.plans.folder import FileProblem
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from cep_manager.control.snapshot import Snapshot
 from cep_manager.election.election import Sight
 from cep_manager.election.leadership import Standing
-from cep_manager.manager_view import (
+from cep_manager.monitoring.cluster_model import (
     DriverTopology,
     DriverView,
     ElectionView,

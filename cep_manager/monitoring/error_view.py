@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from cep_common.ids import PlanKey
-from cep_manager.commands.plan_commands import unknown_plan
 from cep_manager.control.snapshot import Snapshot
+from cep_manager.errors import unknown_plan
 from cep_manager.history.errors import ErrorList, PlanErrors, ProcessErrors
 
 

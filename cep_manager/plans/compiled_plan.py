@@ -10,20 +10,6 @@ from cep_common.messages import Connector, Delivery, StreamBinding
 from cep_common.task_messages import ComponentKind, StatisticsLevel
 
 
-class PlanProblem(msgspec.Struct, frozen=True):
-    """Something wrong in a plan's text. Lines and columns count from 1; 0 when it has no place. `rendered` is the
-    message with the line in question and a caret under the column."""
-
-    code: str
-    message: str
-    hint: str
-    line: int
-    column: int
-    end_line: int
-    end_column: int
-    rendered: str
-
-
 class PlannedQuery(msgspec.Struct, frozen=True):
     """A query or partition that a stage runs, and the lines of the plan's text on which it stands, from 1."""
 

@@ -20,7 +20,7 @@ from cep_common.task_messages import StatisticsLevel
 from cep_manager.errors import NotLeaderError, PlanExistsError
 from cep_manager.persistence.database import Database
 from cep_manager.persistence.database_note import contents_of
-from cep_manager.persistence.lease_store import hold_lease
+from cep_manager.persistence.lease import hold_lease
 from cep_manager.persistence.schema import EPOCHS, FORMER, PLANS, REMOVED, system_identity
 from cep_manager.plans.batch import PlanBatch
 from cep_manager.plans.state import ChangeKind

@@ -10,7 +10,6 @@ from flask import Flask, Response, make_response, redirect, render_template, req
 from cep_common.health import add_health_routes
 from cep_common.security.web import SENT_BY_SINK, Gate, Refuse, guard, open_gate
 from cep_manager.accounts.accounts import Accounts
-from cep_manager.manager_view import ManagerView
 from cep_manager.web.access import CALLS
 from cep_manager.web.account_pages.blueprint import accounts_blueprint
 from cep_manager.web.api.blueprint import api_blueprint
@@ -22,6 +21,7 @@ from cep_manager.web.login.checks import SAFE_METHODS, ask_for_password, refuse_
 from cep_manager.web.login.next_page import is_page
 from cep_manager.web.login.page_context import add_page_context
 from cep_manager.web.metrics.blueprint import metrics_blueprint
+from cep_manager.web.ports import ManagerView
 from cep_manager.web.standby import send_to_leader
 from cep_manager.web.storm_api.blueprint import PREFIX as STORM
 from cep_manager.web.storm_api.blueprint import storm_blueprint, storm_refusal

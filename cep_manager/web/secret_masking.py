@@ -6,7 +6,7 @@ import msgspec
 from flask import g
 
 from cep_common.security.access import Permission, Principal, is_granted
-from cep_manager.manager_view import PlanDetails
+from cep_manager.monitoring.plan_model import PlanDetails
 from query_plan.secrets import cover_in, cover_plan
 
 

@@ -8,8 +8,9 @@ from flask import Response, redirect, render_template, request
 from werkzeug.wrappers import Response as AnyResponse
 
 from cep_common.health import HEALTH_CALLS
-from cep_manager.manager_view import ManagerMember, ManagerView
+from cep_manager.monitoring.cluster_model import ManagerMember
 from cep_manager.web.api.failures import failure
+from cep_manager.web.ports import ManagerView
 from cep_manager.web.storm_api.blueprint import PREFIX as STORM
 from cep_manager.web.storm_api.blueprint import storm_refusal
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from cep_cli.client.rest import ManagerClient
 from cep_cli.main import main
-from cep_cli.rest import ManagerClient
 
 HELD = {
     "kind": "query",

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from cep_cli.client.rest import ManagerClient
 from cep_cli.main import main
-from cep_cli.rest import ManagerClient
 
 PLAN = """@app:name('Rooms') @app:playback
 define stream Readings (room string, degrees double);

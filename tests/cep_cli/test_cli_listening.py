@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from cep_cli.develop.listening import LOOK_AGAIN_S, QUIET_S, REPEAT_S, StreamListener, why_quiet
+from cep_cli.client.listening import LOOK_AGAIN_S, QUIET_S, REPEAT_S, StreamListener, why_quiet
 from cep_common.errors import CepError, InputError, PeerError
 from cep_common.ids import Endpoint
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from cep_cli.client.rest import ManagerClient
 from cep_cli.errors import RefusedError
 from cep_cli.main import main
-from cep_cli.rest import ManagerClient
 from cep_common.errors import PeerError
 
 TOKEN = "of-the-tests"  # noqa: S105 - of nothing
@@ -116,7 +116,7 @@ def test_the_next_of_several_managers_is_asked_where_nobody_listens(start: Any) 
 
 
 def test_a_manager_that_hangs_is_passed_over_and_asked_for_nothing(start: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr("cep_cli.rest.HUNG_S", 0.2)
+    monkeypatch.setattr("cep_cli.client.rest.HUNG_S", 0.2)
     awake = threading.Event()
 
     def hangs(path: str) -> Answer:

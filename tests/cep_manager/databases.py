@@ -10,8 +10,8 @@ import pytest
 from cep_common.ids import Endpoint
 from cep_manager.config import DatabaseConfig
 from cep_manager.election.election import Claim, Look, Manager
+from cep_manager.election.lease_store import LeaseStore
 from cep_manager.persistence.database import Database
-from cep_manager.persistence.lease_store import LeaseStore
 from cep_manager.plans.store import PlanStore, WriteRight
 
 KINDS = ("sqlite", pytest.param("postgresql", marks=pytest.mark.cluster))

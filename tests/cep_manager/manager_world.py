@@ -29,7 +29,6 @@ from cep_manager.checkpoints.view import (
     savepoint_list,
     savepoint_view,
 )
-from cep_manager.commands.plan_commands import unknown_plan
 from cep_manager.commands.sample_commands import sampled_components
 from cep_manager.config import QuotasConfig
 from cep_manager.control.control_plane import ControlPlane
@@ -39,10 +38,12 @@ from cep_manager.errors import (
     EventsRefusedError,
     PlanExistsError,
     PlanInvalidError,
+    PlanProblem,
     ProcessSilentError,
     QueryInvalidError,
     UnknownAsideError,
     UnknownWorkerError,
+    unknown_plan,
 )
 from cep_manager.events.model import EventFilter, EventStreamView, SentEvents, TailReport
 from cep_manager.events.streams import event_streams, find_stream
@@ -51,20 +52,8 @@ from cep_manager.graph.model import TopologyGraph
 from cep_manager.graph.topology_graph import planned_graph, topology_graph
 from cep_manager.history.samples import SampleReport, sample_report
 from cep_manager.live.broadcaster import Broadcaster, Look, Watch
-from cep_manager.manager_view import (
-    Cluster,
-    ElectionView,
-    Health,
-    ManagerInfo,
-    ManagerMember,
-    Outcome,
-    Overview,
-    PlanDetails,
-    PlanSummary,
-    Undeployed,
-    Validation,
-)
 from cep_manager.monitoring.cluster import driver_view, endpoint_views, task_views, worker_views
+from cep_manager.monitoring.cluster_model import Cluster, ElectionView, Health, ManagerInfo, ManagerMember, Overview
 from cep_manager.monitoring.failed_events.model import (
     DiscardedErrors,
     ErrorChoice,
@@ -78,9 +67,11 @@ from cep_manager.monitoring.logs.processes import known_processes, own_process
 from cep_manager.monitoring.metric_tables.history import PlanHistory, Wanted, from_points
 from cep_manager.monitoring.metric_tables.model import PlanPoint
 from cep_manager.monitoring.metric_tables.writer import MetricTablesView
+from cep_manager.monitoring.plan_model import PlanDetails, PlanSummary
 from cep_manager.monitoring.set_aside.model import AdoptedWorker, AsideEntry, AsideList, DiscardedAside, RestoredAside
 from cep_manager.monitoring.status import plan_status
-from cep_manager.plans.compiled_plan import CompiledPlan, PlannedComponent, PlanProblem
+from cep_manager.plans.compiled_plan import CompiledPlan, PlannedComponent
+from cep_manager.plans.outcomes import Outcome, Undeployed
 from cep_manager.plans.record import PlanToRun
 from cep_manager.plans.rule_sets.model import (
     DeployedRule,
@@ -97,6 +88,7 @@ from cep_manager.plans.rule_sets.model import (
 )
 from cep_manager.plans.rule_sets.origin import require_rule_set_name
 from cep_manager.state_queries.model import StateColumn, StateList, StateQuestion, StateRows, StateSource
+from cep_manager.web.ports import Validation
 from siddhi.explanation import ExplainedOperator, ExplainedQuery, ExplainedStage, PlanExplanation, RuledOut
 from siddhi.scripts.language import ScriptPolicy
 from siddhi.trial.messages import TrialOutput, TrialResult, TrialRow

@@ -25,10 +25,10 @@ from cep_common.ids import SUPER_TENANT, Endpoint, PlanKey
 from cep_common.messages import InflowReport, WorkerPlanReport
 from cep_common.task_messages import StreamCount
 from cep_common.worker_reports import ConnectorReport, HeldReport, PublisherReport, SpoolReport
-from cep_manager.control.instructions import LogLine
 from cep_manager.election.election import LeaderChange
-from cep_manager.manager_view import ElectionView, ManagerInfo
+from cep_manager.log_line import LogLine
 from cep_manager.monitoring.alerts import RECENT_MS, Finding, Picture, Severity, in_order, system_findings
+from cep_manager.monitoring.cluster_model import ElectionView, ManagerInfo
 from cep_manager.monitoring.plan_alerts import BUSY, LASTING_MS, plan_findings
 from cep_manager.monitoring.status import plan_status
 from cep_manager.plans.folder import FileProblem

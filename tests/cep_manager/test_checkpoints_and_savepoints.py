@@ -11,7 +11,7 @@ from cep_common.checkpoint_messages import ClearCheckpoints, TakeSavepoint
 from cep_common.driver_messages import CheckpointReport, KillTopology, SavepointReport, SubmitTopology
 from cep_common.ids import PlanKey
 from cep_common.messages import CheckpointSpan
-from cep_manager.checkpoints.commands import require_free_name
+from cep_manager.commands.checkpoint_commands import require_free_name
 from cep_manager.control.instructions import NoteBegun, PushToDriver, RaiseEpoch
 from cep_manager.errors import BadRequestError, NoDriverError
 from cep_manager.web.app import create_app

@@ -33,7 +33,8 @@ from cep_common.messages import (
 )
 from cep_common.task_messages import TaskRegistered
 from cep_manager.config import QuotasConfig
-from cep_manager.control.instructions import LogLine, PushToDriver, RaiseEpoch
+from cep_manager.control.instructions import PushToDriver, RaiseEpoch
+from cep_manager.log_line import LogLine
 from cep_manager.plans.state import PlanState
 
 

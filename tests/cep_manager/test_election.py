@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 import pytest
 
 from cep_common.ids import Endpoint
-from cep_manager.control.instructions import LogLine
 from cep_manager.election.election import (
     FORGET_AFTER_MS,
     MOVES,
@@ -33,6 +32,7 @@ from cep_manager.election.election import (
     Signal,
     own_ms,
 )
+from cep_manager.log_line import LogLine
 from topology.driver.fencing import OrderFence
 
 PACE = Pace(heartbeat_ms=1_000, poll_ms=1_000, lease_ms=2_000, alone_ms=10_000)

@@ -16,7 +16,7 @@ from cep_common.security.access import AccessRole, Principal, is_granted
 from cep_common.security.config import ServerSecurity
 from cep_common.security.tokens import TokenFile
 from cep_common.security.web import SENT_BY_SINK, Gate
-from cep_manager.manager_view import PlanDetails
+from cep_manager.monitoring.plan_model import PlanDetails
 from cep_manager.web.access import CALLS
 from cep_manager.web.app import create_app
 

@@ -21,8 +21,8 @@ from manager_world import (
 
 from cep_common.ids import SUPER_TENANT, PlanKey
 from cep_common.latency import percentile_ms
-from cep_manager.manager_view import ElectionView, ManagerInfo
 from cep_manager.monitoring.alerts import Picture
+from cep_manager.monitoring.cluster_model import ElectionView, ManagerInfo
 from cep_manager.monitoring.plan_metrics import STEP_S, STEPS, Traffic, plan_figure, traffic
 from cep_manager.monitoring.system_overview import SystemOverview, system_overview
 from cep_manager.monitoring.worker_view import worker_details

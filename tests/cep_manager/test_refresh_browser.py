@@ -13,7 +13,7 @@ from browser import NEEDS_CHROMIUM, Browser
 from manager_world import FakeView, World
 from serving import serving
 
-from cep_manager.manager_view import Overview
+from cep_manager.monitoring.cluster_model import Overview
 from cep_manager.web.app import create_app
 
 pytestmark = [pytest.mark.cluster, NEEDS_CHROMIUM]

@@ -19,7 +19,7 @@ from typing import Any, Self
 from standalone_cluster import Host, StandaloneCluster
 from two_hosts import Network
 
-from cep_cli.rest import ManagerClient
+from cep_cli.client.rest import ManagerClient
 from cep_cli.system.local_system import Ports
 from cep_cli.system.processes import LEAVES_WITH_PARENT
 from cep_common.errors import CepError, PeerError

@@ -16,7 +16,7 @@ from late_plan import TEXT, departures
 from standalone_cluster import Host, StandaloneCluster
 from two_hosts import NoSecondHostError, two_hosts
 
-from cep_cli.rest import ManagerClient
+from cep_cli.client.rest import ManagerClient
 from cep_cli.system.local_system import Ports
 from cep_cli.system.processes import LEAVES_WITH_PARENT
 from cep_common.errors import PeerError

@@ -13,10 +13,10 @@ import pytest
 import requests
 from late_plan import CONNECT_TIMEOUT_S, EVENT_TIMEOUT_MS, PLAN, TEXT, departures
 
+from cep_cli.client.rest import ManagerClient
 from cep_cli.doctor.sockets import listening_sockets
 from cep_cli.errors import RefusedError
 from cep_cli.plan_commands.plans import wait_until_connected
-from cep_cli.rest import ManagerClient
 from cep_cli.system.local_system import LocalSystem, Ports
 from cep_common.errors import InputError, PeerError
 from cep_common.security.access import AccessRole

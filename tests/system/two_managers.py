@@ -17,7 +17,7 @@ import pyarrow as pa
 import requests
 from late_plan import PLAN
 
-from cep_cli.rest import ManagerClient
+from cep_cli.client.rest import ManagerClient
 from cep_cli.system.local_system import LocalSystem, Ports
 from cep_worker.ingest.event_sender import EventSender, fetch_schema
 from topology.event_listener import EventListener

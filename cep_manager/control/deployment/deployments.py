@@ -21,8 +21,9 @@ from cep_manager.control.deployment import plan_change, state_transfer
 from cep_manager.control.deployment.draining import drain
 from cep_manager.control.deployment.state_transfer import Tasks
 from cep_manager.control.deployment.used_epochs import least_epoch
-from cep_manager.control.instructions import Instruction, LogLine, NoteBegun, PushToDriver, RaiseEpoch
+from cep_manager.control.instructions import Instruction, NoteBegun, PushToDriver, RaiseEpoch
 from cep_manager.control.members import Member, Members
+from cep_manager.log_line import LogLine
 from cep_manager.plans.compiled_plan import CompiledPlan
 from cep_manager.plans.quotas import held_back, room_for_change
 from cep_manager.plans.record import (

@@ -19,8 +19,9 @@ import msgspec
 from cep_common.driver_messages import KillTopology, RegisterDriver, TopologyReport
 from cep_common.ids import PlanKey
 from cep_manager.control.deployment import state_transfer
-from cep_manager.control.instructions import Instruction, LogLine, PushToDriver, RaiseEpoch, SettleChange
+from cep_manager.control.instructions import Instruction, PushToDriver, RaiseEpoch, SettleChange
 from cep_manager.control.members import Member
+from cep_manager.log_line import LogLine
 from cep_manager.plans.quotas import Room
 from cep_manager.plans.record import PlanRecord, PlanVersion, Submission, Trial, with_version
 

@@ -27,7 +27,7 @@ from cep_manager.graph.topology_view.stages import (
     stage_of,
 )
 from cep_manager.history.samples import sample_report
-from cep_manager.manager_view import Overview
+from cep_manager.monitoring.cluster_model import Overview
 from cep_manager.monitoring.storm_topology.model import Component, Topology, topology_of
 from cep_manager.plans.record import PlanRecord
 

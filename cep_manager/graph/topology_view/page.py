@@ -18,7 +18,7 @@ from cep_manager.graph.topology_view.model import (
 from cep_manager.graph.topology_view.stages import WINDOW_OF, per_second, stage_of
 from cep_manager.history.samples import NONE
 from cep_manager.history.windowed_metrics import added_up
-from cep_manager.manager_view import Overview
+from cep_manager.monitoring.cluster_model import Overview
 from cep_manager.monitoring.status import plan_status, topology_up_ms, worker_reports
 from cep_manager.monitoring.storm_topology.model import Topology, topology_of
 from cep_manager.plans.record import PlanRecord

@@ -17,7 +17,7 @@ from cep_manager.control.members import Member
 from cep_manager.control.snapshot import Snapshot
 from cep_manager.history.counter_history import History
 from cep_manager.history.windowed_metrics import Figures, added_up, capacity, figures
-from cep_manager.manager_view import Overview
+from cep_manager.monitoring.cluster_model import Overview
 from cep_manager.monitoring.storm_topology.errors import NotAliveError
 from cep_manager.monitoring.storm_topology.texts import Window, plan_of, topology_id
 from cep_manager.plans.compiled_plan import PlannedComponent

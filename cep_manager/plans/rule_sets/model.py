@@ -7,8 +7,7 @@ from typing import Literal
 import msgspec
 
 from cep_common.errors import CepError
-from cep_manager.errors import BadRequestError, ManagerError, PlanInvalidError
-from cep_manager.plans.compiled_plan import PlanProblem
+from cep_manager.errors import BadRequestError, ManagerError, PlanInvalidError, PlanProblem
 
 RuleAction = Literal["add", "update", "rename", "restart", "activate", "keep", "remove"]
 CHANGES: tuple[RuleAction, ...] = ("add", "update", "rename", "restart", "activate", "remove")

@@ -7,7 +7,7 @@ from flask import Blueprint, Flask, Response, request
 
 from cep_manager.accounts.accounts import Accounts
 from cep_manager.graph.event_flow import EventFlow
-from cep_manager.manager_view import Cluster, Health, ManagerView
+from cep_manager.monitoring.cluster_model import Cluster, Health
 from cep_manager.web.api.calls import Api, Call, Media
 from cep_manager.web.api.openapi import describe_api
 from cep_manager.web.api.requests import read_tenant
@@ -26,6 +26,7 @@ from cep_manager.web.api.routes.rule_sets import rule_routes
 from cep_manager.web.api.routes.statistics import statistics_routes
 from cep_manager.web.api.routes.topology import topology_routes
 from cep_manager.web.api.routes.wal import wal_routes
+from cep_manager.web.ports import ManagerView
 
 PREFIX = "/api/v1"
 CALLS_OF_APP = "cep-api-calls"

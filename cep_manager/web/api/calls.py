@@ -20,9 +20,9 @@ from flask import Blueprint, Request, Response, request
 
 from cep_common.errors import CepError
 from cep_common.ids import PlanKey
-from cep_manager.commands.plan_commands import unknown_plan
-from cep_manager.manager_view import ManagerView
+from cep_manager.errors import unknown_plan
 from cep_manager.web.api.requests import read_json, read_query, read_tenant, read_text
+from cep_manager.web.ports import ManagerView
 
 View = TypeVar("View", bound=Callable[..., Any])
 

@@ -11,10 +11,9 @@ from cep_common.errors import CepError
 from cep_common.ids import PlanKey
 from cep_common.task_messages import StatisticsLevel
 from cep_manager.authoring.samples import sample, samples
-from cep_manager.errors import BadRequestError, PlanExistsError, PlanInvalidError, UnknownStreamError
+from cep_manager.errors import BadRequestError, PlanExistsError, PlanInvalidError, PlanProblem, UnknownStreamError
 from cep_manager.events.model import Side
-from cep_manager.manager_view import ManagerView, Outcome
-from cep_manager.plans.compiled_plan import PlanProblem
+from cep_manager.plans.outcomes import Outcome
 from cep_manager.web.api.failures import answer_http, status_of
 from cep_manager.web.api.requests import read_number, read_tenant, read_text
 from cep_manager.web.api.turns import one_at_a_time
@@ -35,6 +34,7 @@ from cep_manager.web.console.pages.workers import worker_pages
 from cep_manager.web.console.texts.formats import FILTERS
 from cep_manager.web.console.texts.highlight import xml_lines
 from cep_manager.web.console.texts.presenters import present_problem
+from cep_manager.web.ports import ManagerView
 
 ACTIONS = (
     "activate",

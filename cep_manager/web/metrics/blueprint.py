@@ -8,12 +8,12 @@ from flask import Blueprint, Response, request
 from prometheus_client.core import Metric
 
 from cep_common.metric_families import Metrics, gauge
-from cep_manager.manager_view import ManagerView
 from cep_manager.web.metrics.checkpoints import checkpoint_metrics
 from cep_manager.web.metrics.cluster import cluster_metrics
 from cep_manager.web.metrics.plans import plan_metrics
 from cep_manager.web.metrics.stages import stage_metrics
 from cep_manager.web.metrics.tables import table_metrics
+from cep_manager.web.ports import ManagerView
 
 
 def metrics_blueprint(view: ManagerView) -> Blueprint:

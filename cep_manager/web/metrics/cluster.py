@@ -9,7 +9,7 @@ from prometheus_client.core import Metric
 from cep_common.messages import WorkerPlanReport
 from cep_common.metric_families import counter, gauge
 from cep_manager.control.snapshot import Snapshot
-from cep_manager.manager_view import Overview
+from cep_manager.monitoring.cluster_model import Overview
 
 WORKER = ("worker", "host")
 WORKER_PLAN = ("worker", "tenant", "plan")

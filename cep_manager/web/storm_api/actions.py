@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from cep_manager.manager_view import ManagerView
 from cep_manager.monitoring.storm_topology.errors import StormRequestError
 from cep_manager.monitoring.storm_topology.model import Topology, topology
+from cep_manager.web.ports import ManagerView
 from cep_manager.web.storm_api.kills import Kills
 
 LONGEST_WAIT_S = 86_400

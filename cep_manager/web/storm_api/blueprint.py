@@ -12,11 +12,12 @@ from werkzeug.exceptions import HTTPException
 
 from cep_common.errors import CepError, UnauthorisedError
 from cep_common.security.web import answer_for
-from cep_manager.manager_view import ManagerView, Overview
+from cep_manager.monitoring.cluster_model import Overview
 from cep_manager.monitoring.storm_topology.errors import NotAliveError, StormRequestError
 from cep_manager.monitoring.storm_topology.model import Slots, Topology, supervisors, topologies, topology
 from cep_manager.monitoring.storm_topology.texts import Window
 from cep_manager.web.api.requests import read_flag, read_number, read_tenant
+from cep_manager.web.ports import ManagerView
 from cep_manager.web.storm_api import cluster
 from cep_manager.web.storm_api.actions import Operations
 from cep_manager.web.storm_api.component_page import component_page

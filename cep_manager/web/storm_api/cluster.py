@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from cep_manager.manager_view import Overview
+from cep_manager.monitoring.cluster_model import Overview
 from cep_manager.monitoring.storm_topology.model import Slots, Topology
 from cep_manager.monitoring.storm_topology.texts import megabytes, percent, uptime
 from cep_manager.web.storm_api.rows import API_VERSION, SHARE_OF_A_CORE, topology_row, worker_row

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from cep_manager.history.windowed_metrics import Figures
-from cep_manager.manager_view import Overview
+from cep_manager.monitoring.cluster_model import Overview
 from cep_manager.monitoring.storm_topology.model import Component, Executor, StageError, Topology
 from cep_manager.monitoring.storm_topology.texts import WINDOWS, Window, decimal, encoded, shortened, uptime
 from cep_manager.web.storm_api.rows import Row, acked_by_stream, bolt_counts, requested, sampling_percent, spout_counts

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from cep_manager.history.windowed_metrics import Figures
-from cep_manager.manager_view import Overview
+from cep_manager.monitoring.cluster_model import Overview
 from cep_manager.monitoring.storm_topology.model import Component, Topology
 from cep_manager.monitoring.storm_topology.texts import Window, decimal
 from cep_manager.web.storm_api.rows import acked_by_stream

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from cep_manager.history.windowed_metrics import added_up
-from cep_manager.manager_view import Overview
+from cep_manager.monitoring.cluster_model import Overview
 from cep_manager.monitoring.storm_topology.model import Slots, Topology
 from cep_manager.monitoring.storm_topology.texts import WINDOWS, Window, decimal
 from cep_manager.web.storm_api.rows import component_row, sampling_percent, topology_row, worker_row

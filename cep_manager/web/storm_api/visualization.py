@@ -6,7 +6,7 @@ from typing import Any
 
 from lxml import etree
 
-from cep_manager.manager_view import Overview
+from cep_manager.monitoring.cluster_model import Overview
 from cep_manager.monitoring.storm_topology.model import Component, Executor, Topology
 from cep_manager.monitoring.storm_topology.texts import WINDOWS, Window, encoded, sanitised
 

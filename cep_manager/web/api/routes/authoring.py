@@ -13,10 +13,10 @@ from cep_manager.errors import (
     TrialsBusyError,
     UnknownPlanError,
 )
-from cep_manager.manager_view import ManagerView
 from cep_manager.web.api.calls import Api, json_body, plan_key, plan_text
 from cep_manager.web.api.requests import read_tenant
 from cep_manager.web.api.turns import one_at_a_time
+from cep_manager.web.ports import ManagerView
 from siddhi.explanation import PlanExplanation
 from siddhi.trial.messages import TrialResult
 

@@ -7,9 +7,10 @@ from flask import Response
 
 from cep_manager.checkpoints.view import CheckpointList, SavepointList
 from cep_manager.errors import NoDriverError, UnknownPlanError, UnknownSavepointError
-from cep_manager.manager_view import ManagerView, Outcome
+from cep_manager.plans.outcomes import Outcome
 from cep_manager.web.api.calls import Api, json_body, plan_key
 from cep_manager.web.api.routes.operations import RemovalBegun, SavepointBegun, removal_begun, savepoint_begun
+from cep_manager.web.ports import ManagerView
 
 
 class TakingSavepoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -21,9 +21,9 @@ from cep_manager.errors import (
 )
 from cep_manager.events.model import EventFilter, EventStreamView, Operator, SentEvents, TailReport
 from cep_manager.events.parquet import MOST_FILE_BYTES, read_parquet
-from cep_manager.manager_view import ManagerView, Tail
 from cep_manager.web.api.calls import JSON, Api, Body, Media
 from cep_manager.web.api.requests import read_tenant, shown_to_workers
+from cep_manager.web.ports import ManagerView, Tail
 
 BEAT_S = 1.0
 """How often whoever watches hears something, events or not."""

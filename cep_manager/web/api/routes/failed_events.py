@@ -9,7 +9,6 @@ from flask import request
 from msgspec import Meta
 
 from cep_manager.errors import BadRequestError, NoWorkerError, UnknownPlanError, WorkerFailedError
-from cep_manager.manager_view import ManagerView
 from cep_manager.monitoring.failed_events.model import (
     MOST_SHOWN,
     DiscardedErrors,
@@ -19,6 +18,7 @@ from cep_manager.monitoring.failed_events.model import (
 )
 from cep_manager.web.api.calls import Api, json_body, plan_key
 from cep_manager.web.api.requests import shown_to_workers
+from cep_manager.web.ports import ManagerView
 
 
 class Listing(msgspec.Struct, frozen=True):

@@ -7,11 +7,11 @@ from flask import request
 from cep_manager.checkpoints.view import CheckpointOverview, checkpoint_overview
 from cep_manager.errors import UnknownPlanError, UnknownWorkerError
 from cep_manager.history.errors import ErrorList, PlanErrors, ProcessErrors
-from cep_manager.manager_view import ManagerView
 from cep_manager.monitoring.error_view import plan_errors, process_errors, tenant_errors
 from cep_manager.monitoring.worker_view import WorkerDetails, WorkerList, worker_details, worker_list
 from cep_manager.web.api.calls import Api, plan_key
 from cep_manager.web.api.requests import read_tenant
+from cep_manager.web.ports import ManagerView
 
 
 def health_routes(api: Api, view: ManagerView) -> None:

@@ -12,10 +12,10 @@ from cep_common.web_server import is_stopping
 from cep_manager.errors import StreamsBusyError, UnknownPlanError
 from cep_manager.live.broadcaster import Look, Watch
 from cep_manager.live.pictures import plan_picture
-from cep_manager.manager_view import ManagerView
 from cep_manager.web.api.calls import Api, Media, plan_key
 from cep_manager.web.api.requests import read_tenant
 from cep_manager.web.api.routes.overview import overview_of, sees_system
+from cep_manager.web.ports import ManagerView
 
 BEAT_S = 5.0
 """So often a stream on which nothing changes says that it is still there, and finds out that nobody reads it."""

@@ -12,7 +12,6 @@ from msgspec import Meta
 from cep_common.ids import SUPER_TENANT, PlanKey
 from cep_manager.checkpoints.view import SavepointView
 from cep_manager.errors import UnknownOperationError
-from cep_manager.manager_view import ManagerView, Outcome, Undeployed
 from cep_manager.monitoring.operations import (
     Operation,
     OperationId,
@@ -22,8 +21,10 @@ from cep_manager.monitoring.operations import (
     operations_now,
     parse_operation,
 )
+from cep_manager.plans.outcomes import Outcome, Undeployed
 from cep_manager.web.api.calls import JSON, Api
 from cep_manager.web.api.requests import read_tenant
+from cep_manager.web.ports import ManagerView
 
 
 class Begun(Outcome, frozen=True):

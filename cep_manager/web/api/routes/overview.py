@@ -8,11 +8,12 @@ from flask import g, request
 
 from cep_common.security.access import Permission, Principal, is_granted
 from cep_manager.control.snapshot import Snapshot
-from cep_manager.manager_view import ManagerView, Overview
 from cep_manager.monitoring.alerts import Picture
+from cep_manager.monitoring.cluster_model import Overview
 from cep_manager.monitoring.system_overview import SystemOverview, system_overview
 from cep_manager.web.api.calls import Api
 from cep_manager.web.api.requests import read_tenant
+from cep_manager.web.ports import ManagerView
 
 GOOD_FOR_MS = 900
 """So old an overview may be that somebody else has asked for."""

@@ -22,10 +22,11 @@ from cep_manager.errors import (
     UnknownSavepointError,
 )
 from cep_manager.graph.model import TopologyGraph
-from cep_manager.manager_view import ManagerView, Outcome, PlanDetails, PlanSummary
 from cep_manager.monitoring.operations import OperationKind
 from cep_manager.monitoring.plan_list import PlanFilter, matching
+from cep_manager.monitoring.plan_model import PlanDetails, PlanSummary
 from cep_manager.monitoring.status import PlanStatus
+from cep_manager.plans.outcomes import Outcome
 from cep_manager.web.api.calls import Api, Media, json_body, plan_key, plan_text
 from cep_manager.web.api.requests import read_tenant
 from cep_manager.web.api.routes.operations import (
@@ -35,6 +36,7 @@ from cep_manager.web.api.routes.operations import (
     restart_begun,
     undeployment_begun,
 )
+from cep_manager.web.ports import ManagerView
 from cep_manager.web.secret_masking import shown_details, shown_query_plan
 
 RestoreFrom = Annotated[str, Meta(description="The savepoint to begin from; `none`: without state")]

@@ -11,7 +11,6 @@ from msgspec import Meta
 from cep_common.ids import PlanKey
 from cep_common.insight_messages import MOST_FILTER_CHARACTERS, MOST_RECORDS, Level
 from cep_manager.errors import InsightBusyError, ProcessSilentError, UnknownPlanError, UnknownProcessError
-from cep_manager.manager_view import ManagerView
 from cep_manager.monitoring.logs.model import (
     ConfigurationList,
     LogPage,
@@ -22,6 +21,7 @@ from cep_manager.monitoring.logs.model import (
 )
 from cep_manager.web.api.calls import Api, plan_key
 from cep_manager.web.api.requests import read_tenant
+from cep_manager.web.ports import ManagerView
 
 FilterText = Annotated[
     str, Meta(max_length=MOST_FILTER_CHARACTERS, description="Only records that hold this, whatever its case")

@@ -9,7 +9,6 @@ from flask import Request, request
 from msgspec import Meta
 
 from cep_manager.errors import PlansBusyError, StoreError
-from cep_manager.manager_view import ManagerView
 from cep_manager.plans.rule_sets.model import (
     RuleFile,
     RuleSetDetails,
@@ -20,6 +19,7 @@ from cep_manager.plans.rule_sets.model import (
 )
 from cep_manager.web.api.calls import Api, Body
 from cep_manager.web.api.requests import read_json, read_tenant
+from cep_manager.web.ports import ManagerView
 from cep_manager.web.secret_masking import shown_text
 
 MOST_RULES_BYTES = 32 * 2**20

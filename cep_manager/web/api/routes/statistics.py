@@ -8,12 +8,12 @@ import msgspec
 from msgspec import Meta
 
 from cep_common.task_messages import StatisticsLevel
-from cep_manager.commands.plan_commands import unknown_plan
-from cep_manager.errors import BadRequestError, StoreError, UnknownPlanError
-from cep_manager.manager_view import ManagerView, Outcome
+from cep_manager.errors import BadRequestError, StoreError, UnknownPlanError, unknown_plan
 from cep_manager.monitoring.metric_tables.history import MOST_STEPS, Metric, PlanHistory, Wanted
 from cep_manager.monitoring.plan_statistics import PlanStatistics, plan_statistics
+from cep_manager.plans.outcomes import Outcome
 from cep_manager.web.api.calls import Api, json_body, plan_key
+from cep_manager.web.ports import ManagerView
 
 
 class Counting(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

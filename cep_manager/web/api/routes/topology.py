@@ -8,7 +8,6 @@ import msgspec
 from flask import Response
 from msgspec import Meta
 
-from cep_manager.commands.plan_commands import unknown_plan
 from cep_manager.commands.sample_commands import LONGEST_S
 from cep_manager.errors import (
     BadRequestError,
@@ -18,15 +17,16 @@ from cep_manager.errors import (
     QueryInvalidError,
     UnknownComponentError,
     UnknownPlanError,
+    unknown_plan,
 )
 from cep_manager.graph.topology_view.component import component_view
 from cep_manager.graph.topology_view.mermaid import mermaid
 from cep_manager.graph.topology_view.model import ComponentView, TopologyView, WindowName
 from cep_manager.graph.topology_view.page import topology_view
 from cep_manager.history.samples import SampleReport
-from cep_manager.manager_view import ManagerView
 from cep_manager.state_queries.model import StateList, StateQuestion, StateRows
 from cep_manager.web.api.calls import Api, Media, json_body, plan_key
+from cep_manager.web.ports import ManagerView
 
 
 class Looking(msgspec.Struct, frozen=True):

@@ -11,10 +11,10 @@ from cep_manager.errors import (
     UnknownWorkerError,
     WorkerFailedError,
 )
-from cep_manager.manager_view import ManagerView
 from cep_manager.monitoring.set_aside.model import AdoptedWorker, AsideList, DiscardedAside, RestoredAside
 from cep_manager.web.api.calls import Api
 from cep_manager.web.api.requests import read_tenant, shown_to_workers
+from cep_manager.web.ports import ManagerView
 
 _FAILS = (NoWorkerError, WorkerFailedError)
 LONGEST_ID = 24

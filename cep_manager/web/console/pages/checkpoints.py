@@ -7,10 +7,10 @@ from typing import Any
 from flask import Blueprint, redirect, render_template, request
 
 from cep_manager.checkpoints.view import checkpoint_overview
-from cep_manager.manager_view import ManagerView
 from cep_manager.web.api.requests import read_tenant
 from cep_manager.web.console.page import Page, fragment, link, page
 from cep_manager.web.console.texts.checkpoints import present_checkpoints, present_overview, present_settings
+from cep_manager.web.ports import ManagerView
 
 DEEDS = {
     "taken": "Savepoint {name} is being taken; {plan} works on.",

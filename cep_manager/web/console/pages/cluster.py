@@ -6,9 +6,9 @@ from typing import Any
 
 from flask import Blueprint, render_template
 
-from cep_manager.manager_view import ManagerView
 from cep_manager.web.console.page import Page, fragment, page
 from cep_manager.web.console.texts.presenters import present_cluster
+from cep_manager.web.ports import ManagerView
 
 
 def cluster_pages(console: Blueprint, view: ManagerView) -> None:

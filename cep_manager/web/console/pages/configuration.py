@@ -7,10 +7,10 @@ from itertools import groupby
 import msgspec
 from flask import Blueprint, render_template, request
 
-from cep_manager.manager_view import ManagerView
 from cep_manager.monitoring.logs.model import KnownSetting
 from cep_manager.web.console.page import Page, page
 from cep_manager.web.console.texts.process_list import by_host
+from cep_manager.web.ports import ManagerView
 
 ORIGINS = {
     "default": "default",

@@ -7,11 +7,11 @@ from typing import Any
 from flask import Blueprint, g, render_template, request
 
 from cep_common.security.access import Permission, is_granted
-from cep_manager.manager_view import ManagerView
 from cep_manager.monitoring.error_view import plan_errors, process_errors, tenant_errors
 from cep_manager.web.api.requests import read_tenant
 from cep_manager.web.console.page import Page, fragment, page
 from cep_manager.web.console.texts.errors import present_error, present_errors
+from cep_manager.web.ports import ManagerView
 
 
 def exception_pages(console: Blueprint, view: ManagerView) -> None:

@@ -10,7 +10,6 @@ from flask import Blueprint, redirect, render_template, request
 from cep_common.errors import CepError
 from cep_common.ids import PlanKey
 from cep_manager.errors import BadRequestError
-from cep_manager.manager_view import ManagerView
 from cep_manager.monitoring.failed_events.model import (
     LONGEST_ID,
     ErrorChoice,
@@ -22,6 +21,7 @@ from cep_manager.web.api.failures import status_of
 from cep_manager.web.api.requests import read_tenant, shown_to_workers
 from cep_manager.web.console.page import Page, link, page
 from cep_manager.web.console.texts.formats import count
+from cep_manager.web.ports import ManagerView
 
 SHOWN_ENTRIES = 50
 SHOWN_EVENTS = 5

@@ -6,11 +6,11 @@ from flask import Blueprint, render_template, request
 
 from cep_common.ids import PlanKey
 from cep_common.insight_messages import LEVELS
-from cep_manager.manager_view import ManagerView
 from cep_manager.monitoring.logs.processes import task_id
 from cep_manager.web.api.requests import read_tenant
 from cep_manager.web.console.page import Page, fragment, link, page
 from cep_manager.web.console.texts.process_list import by_host, plans_of
+from cep_manager.web.ports import ManagerView
 
 
 def log_pages(console: Blueprint, view: ManagerView) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from flask import Blueprint, render_template
 
 from cep_manager.authoring.samples import samples
-from cep_manager.manager_view import ManagerView
 from cep_manager.web.api.routes.overview import asked_overview
 from cep_manager.web.console.page import Page, fragment, page
 from cep_manager.web.console.texts.overview import OverviewText, present_overview
+from cep_manager.web.ports import ManagerView
 
 
 def overview_pages(console: Blueprint, view: ManagerView) -> None:

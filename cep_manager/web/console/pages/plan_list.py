@@ -10,12 +10,12 @@ from cep_common.errors import CepError
 from cep_common.ids import PlanKey
 from cep_manager.authoring.samples import samples
 from cep_manager.errors import BadRequestError, NotLeaderError, StoreError
-from cep_manager.manager_view import ManagerView
 from cep_manager.monitoring.plan_list import PlanFilter, matching, plan_page
 from cep_manager.monitoring.status import plan_status
 from cep_manager.web.api.requests import read_tenant
 from cep_manager.web.console.page import Page, fragment, link, notice_of_deed, page
 from cep_manager.web.console.texts.plan_list import PAGE, PlanLists, present_plans
+from cep_manager.web.ports import ManagerView
 
 BULK_ACTIONS = ("activate", "deactivate", "undeploy")
 DONE = {"activate": "activated", "deactivate": "deactivated", "undeploy": "undeployed, once nothing of it waits"}

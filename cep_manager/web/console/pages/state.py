@@ -10,11 +10,11 @@ from flask import Blueprint, render_template, request
 from cep_common.errors import CepError
 from cep_common.insight_messages import MOST_QUERY_CHARACTERS
 from cep_manager.errors import BadRequestError, QueryInvalidError
-from cep_manager.manager_view import ManagerView
 from cep_manager.state_queries.model import StateList, StateQuestion, StateRows, StateSource
 from cep_manager.web.api.failures import status_of
 from cep_manager.web.api.requests import read_tenant
 from cep_manager.web.console.page import Page, page
+from cep_manager.web.ports import ManagerView
 
 END_OF_TIME_MS = 4_102_444_800_000
 """The year 2100."""

@@ -7,12 +7,11 @@ from typing import Any
 from flask import Blueprint, redirect, render_template, request
 
 from cep_common.ids import PlanKey
-from cep_manager.commands.plan_commands import unknown_plan
-from cep_manager.errors import BadRequestError, PlanInvalidError
+from cep_manager.errors import BadRequestError, PlanInvalidError, unknown_plan
 from cep_manager.graph.topology_view.component import component_view
 from cep_manager.graph.topology_view.model import TopologyHead, TopologyView, WindowName
 from cep_manager.graph.topology_view.page import topology_head, topology_view
-from cep_manager.manager_view import ManagerView, Overview
+from cep_manager.monitoring.cluster_model import Overview
 from cep_manager.plans.record import PlanRecord
 from cep_manager.web.api.requests import read_number, read_tenant
 from cep_manager.web.console.page import Page, fragment, link, notice_of_deed, page
@@ -32,6 +31,7 @@ from cep_manager.web.console.texts.topology import (
     stage_tables,
     summary,
 )
+from cep_manager.web.ports import ManagerView
 from cep_manager.web.secret_masking import shown_query_plan, shown_text
 
 PICTURE = (640.0, 120.0)

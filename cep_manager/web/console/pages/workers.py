@@ -6,10 +6,10 @@ from typing import Any
 
 from flask import Blueprint, render_template
 
-from cep_manager.manager_view import ManagerView
 from cep_manager.monitoring.worker_view import worker_details, worker_list
 from cep_manager.web.console.page import Page, fragment, page
 from cep_manager.web.console.texts.workers import present_worker, present_worker_row
+from cep_manager.web.ports import ManagerView
 
 
 def worker_pages(console: Blueprint, view: ManagerView) -> None:

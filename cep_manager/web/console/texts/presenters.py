@@ -7,17 +7,10 @@ from __future__ import annotations
 
 import msgspec
 
-from cep_manager.manager_view import (
-    Cluster,
-    DriverView,
-    ManagerMember,
-    PlanDetails,
-    PlanSummary,
-    TaskView,
-    WorkerView,
-)
+from cep_manager.errors import PlanProblem
+from cep_manager.monitoring.cluster_model import Cluster, DriverView, ManagerMember, TaskView, WorkerView
+from cep_manager.monitoring.plan_model import PlanDetails, PlanSummary
 from cep_manager.monitoring.status import InflowStatus, LostWorker, OutflowStatus, PlanStatus, TopologyStatus
-from cep_manager.plans.compiled_plan import PlanProblem
 from cep_manager.plans.state import PlanState
 from cep_manager.web.console.texts.formats import duration, iso, plural, utc
 

@@ -18,10 +18,9 @@ from cep_manager.checkpoints.view import (
     savepoint_list,
     savepoint_view,
 )
-from cep_manager.commands.plan_commands import outcome_of
 from cep_manager.commands.rule_set_commands import RuleSetCommands
 from cep_manager.errors import BadRequestError
-from cep_manager.manager_view import Outcome
+from cep_manager.plans.outcomes import Outcome, outcome_of
 
 _RESERVED = (FORMER_SAVEPOINT, UNREADABLE_SAVEPOINT)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)

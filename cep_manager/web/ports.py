@@ -6,257 +6,34 @@ REST gives these structs out as JSON as they are. Times of day are milliseconds 
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable
-from typing import Literal, Protocol
+from typing import Protocol
 
-import msgspec
-
-from cep_common.driver_messages import RunState
-from cep_common.ids import Endpoint, PlanKey
-from cep_common.messages import StreamBinding
+from cep_common.ids import PlanKey
 from cep_common.task_messages import StatisticsLevel
 from cep_manager.authoring.model import EditPreview, Language, Preview, Trial, Validation
 from cep_manager.checkpoints.view import CheckpointList, SavepointList, SavepointView
-from cep_manager.control.snapshot import Snapshot
-from cep_manager.election.election import LeaderChange
 from cep_manager.events.model import EventFilter, EventStreamView, SentEvents, TailReport
 from cep_manager.graph.event_flow import EventFlow
 from cep_manager.graph.model import TopologyGraph
 from cep_manager.history.samples import SampleReport
 from cep_manager.live.broadcaster import Look, Watch
+from cep_manager.monitoring.cluster_model import (
+    Cluster,
+    ElectionView,
+    Health,
+    Overview,
+)
 from cep_manager.monitoring.failed_events.model import DiscardedErrors, ErrorChoice, KeptErrors, ReplayedErrors
 from cep_manager.monitoring.logs.insights import Insights
 from cep_manager.monitoring.metric_tables.history import PlanHistory, Wanted
 from cep_manager.monitoring.metric_tables.writer import MetricTablesView
+from cep_manager.monitoring.plan_model import PlanDetails, PlanSummary
 from cep_manager.monitoring.set_aside.model import AdoptedWorker, AsideList, DiscardedAside, RestoredAside
-from cep_manager.monitoring.status import PlanStatus
-from cep_manager.plans.folder import FileProblem
+from cep_manager.plans.outcomes import Outcome, Undeployed
 from cep_manager.plans.rule_sets.model import RuleFile, RuleSetDetails, RuleSetReport, RuleSetSummary
 from cep_manager.state_queries.model import StateList, StateQuestion, StateRows
 from siddhi.explanation import PlanExplanation
 from siddhi.trial.messages import TrialResult
-
-
-class PlanSummary(msgspec.Struct, frozen=True):
-    """A deployed plan and how it fares. `topology` is its topology's name."""
-
-    plan: str
-    tenant: int
-    topology: str
-    description: str
-    epoch: int
-    created_ms: int
-    updated_ms: int
-    status: PlanStatus
-
-
-class PlanDetails(msgspec.Struct, frozen=True):
-    """A deployed plan with its text, and its ties to the world (empty when its text cannot be compiled any more)."""
-
-    plan: str
-    tenant: int
-    topology: str
-    description: str
-    epoch: int
-    created_ms: int
-    updated_ms: int
-    status: PlanStatus
-    text: str
-    imported: tuple[StreamBinding, ...]
-    exported: tuple[StreamBinding, ...]
-
-
-class Outcome(msgspec.Struct, frozen=True):
-    """What a command did to a plan. `epoch` is the one that was counted for it, or the present one when nothing was
-    `changed`, because all was as asked for already."""
-
-    plan: str
-    tenant: int
-    topology: str
-    epoch: int
-    created: bool
-    changed: bool
-    message: str
-
-
-class Undeployed(msgspec.Struct, frozen=True):
-    """What undeploying a plan did: one that is `draining` goes when its `waiting_events`, which workers accepted, are
-    worked off and its `waiting_results` delivered; of another one `discarded_events` were dropped, and
-    `discarded_results` are, unless their sinks take them within 30 s."""
-
-    plan: str
-    tenant: int
-    draining: bool
-    waiting_events: int
-    discarded_events: int
-    message: str
-    waiting_results: int = 0
-    discarded_results: int = 0
-
-
-class DriverTopology(msgspec.Struct, frozen=True):
-    """A topology as the driver reports it; `wanted` is False for one that is about to be ended."""
-
-    plan: str
-    tenant: int
-    epoch: int
-    state: RunState
-    reason: str
-    restarts: int
-    wanted: bool
-
-
-class StageHostView(msgspec.Struct, frozen=True):
-    """A stage host: a process of `tenant` in which `plans` plans run, with a slot of its own."""
-
-    name: str
-    tenant: int
-    state: str
-    plans: int
-    host: str
-    process_id: int
-    memory_bytes: int
-    cpu_ms: int
-    up_ms: int
-
-
-class DriverView(msgspec.Struct, frozen=True):
-    """The driver that was heard last; `live` is False once it is silent."""
-
-    driver: str
-    host: str
-    process_id: int
-    master: str
-    slots_total: int
-    slots_free: int
-    web_url: str
-    live: bool
-    up_ms: int
-    silent_ms: int
-    topologies: tuple[DriverTopology, ...]
-    stage_hosts: tuple[StageHostView, ...] = ()
-
-
-class WorkerView(msgspec.Struct, frozen=True):
-    """A worker that lives; `plans` are the topologies that it serves."""
-
-    worker: str
-    host: str
-    process_id: int
-    http_address: str
-    ingress: Endpoint | None
-    egress: Endpoint | None
-    synchronised: bool
-    up_ms: int
-    silent_ms: int
-    plans: tuple[str, ...]
-
-
-class TaskView(msgspec.Struct, frozen=True):
-    """A task of a topology, with the stage instances that run in it."""
-
-    plan: str
-    tenant: int
-    epoch: int
-    task: int
-    host: str
-    process_id: int
-    live: bool
-    up_ms: int
-    silent_ms: int
-    instances: tuple[str, ...]
-
-
-class EndpointView(msgspec.Struct, frozen=True):
-    """A registered endpoint; `connections` counts links that stand or were just promised."""
-
-    role: str
-    plan: str
-    tenant: int
-    epoch: int
-    instance: str
-    host: str
-    port: int
-    live: bool
-    connections: int
-    silent_ms: int
-
-
-class ManagerInfo(msgspec.Struct, frozen=True):
-    """The manager process itself. `insecure`: it takes whoever comes from anywhere, without keys or tokens."""
-
-    host: str
-    control_port: int
-    process_id: int
-    up_ms: int
-    version: str
-    python: str
-    database: str
-    lease_ms: int
-    heartbeat_ms: int
-    insecure: bool = False
-    database_problem: str = ""
-    """The database is not what it was: another one, or an older one. Told until a person removes the note beside it."""
-
-
-ManagerRole = Literal["leader", "standby", "silent"]
-
-
-class ManagerMember(msgspec.Struct, frozen=True):
-    """One of the managers that share the database. A leader leads under `token` since `since_ms` (time of day); for the
-    others both are 0. `asked` is the one that tells of it."""
-
-    control: Endpoint
-    http_address: str
-    role: ManagerRole
-    asked: bool
-    token: int
-    since_ms: int
-    silent_ms: int
-
-
-class ElectionView(msgspec.Struct, frozen=True):
-    """Whether the manager that was asked leads, who does (None: nobody at the moment), and all managers in order of
-    their addresses. `problem` says why the database cannot be asked; empty when it can. `changes` of leader were seen
-    by the manager that was asked."""
-
-    leads: bool
-    leader: ManagerMember | None
-    managers: tuple[ManagerMember, ...]
-    problem: str = ""
-    changes: tuple[LeaderChange, ...] = ()
-
-
-class Cluster(msgspec.Struct, frozen=True):
-    """Everything that is alive. `driver` is None until one registers; `driver_missing` says why none can be asked.
-    `file_problems` names the files of the watched folder whose text is not what runs."""
-
-    manager: ManagerInfo
-    driver: DriverView | None
-    driver_missing: str
-    workers: tuple[WorkerView, ...]
-    tasks: tuple[TaskView, ...]
-    endpoints: tuple[EndpointView, ...]
-    file_problems: tuple[FileProblem, ...] = ()
-    managers: tuple[ManagerMember, ...] = ()
-    metric_tables: MetricTablesView | None = None
-
-
-class Overview(msgspec.Struct, frozen=True):
-    """All that the manager knows at one moment, of all tenants. `now_ms` is the time of day; the times of `snapshot`
-    are monotonic."""
-
-    now_ms: int
-    manager: ManagerInfo
-    snapshot: Snapshot
-
-
-class Health(msgspec.Struct, frozen=True):
-    """`ok` is False when the control loop has not moved for a lease. One manager `leads`, the others stand by."""
-
-    ok: bool
-    message: str
-    loop_age_ms: int
-    leads: bool = True
 
 
 class Tail(Protocol):

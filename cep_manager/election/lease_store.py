@@ -86,13 +86,6 @@ class LeaseStore:
         return str(before) if before not in (None, self._me.instance) else ""
 
 
-def hold_lease(connection: Connection, token: int) -> bool:
-    """True when the lease is held under `token`; it cannot be taken before the transaction has ended, and others see
-    that plans were written."""
-    held = LEADER.update().where(LEADER.c.token == token, LEADER.c.holder != "")
-    return connection.execute(held.values(changes=LEADER.c.changes + 1)).rowcount > 0
-
-
 def _forget(connection: Connection, gone: tuple[tuple[Manager, int], ...]) -> None:
     for manager, beat in gone:
         same = MANAGERS.c.instance == manager.instance, MANAGERS.c.beat == beat

@@ -1,0 +1,52 @@
+"""Options that many commands share."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import click
+
+from cep_cli.client.credentials import Credentials
+from cep_cli.client.rest import ManagerClient
+from cep_cli.errors import with_readable_errors
+from cep_common.ids import SUPER_TENANT
+
+POLL_S = 0.1
+
+
+def manager_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Adds the options that say which manager a command speaks to, for which tenant and as whom; the command gets a
+    `client` made of them."""
+
+    @click.option(
+        "--manager",
+        envvar="CEP_MANAGER_URL",
+        default="http://127.0.0.1:9080",
+        show_default=True,
+        help="The manager's console address; several are separated by commas.",
+    )
+    @click.option("--tenant", type=int, default=SUPER_TENANT, show_default=True, help="The plans' owner.")
+    @click.option("--token", envvar="CEP_TOKEN", default="", help="Who you are; default is what `cep login` got.")
+    @wraps(command)
+    @with_readable_errors
+    def with_client(manager: str, tenant: int, token: str, **options: Any) -> None:
+        if not token:
+            kept = Credentials.of_user(os.environ).of(manager)
+            token = kept.token if kept is not None else ""
+        command(client=ManagerClient(manager, tenant, token), **options)
+
+    return with_client
+
+
+JSON_OPTION = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+CONFIG_OPTION = click.option(
+    "--config",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The process's YAML file; default conf/<process>.yaml where that exists.",
+)

@@ -1,0 +1,183 @@
+"""The processes of the system as REST and console show them.
+
+REST gives these structs out as JSON as they are. Times of day are milliseconds since 1970, durations milliseconds.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from cep_common.driver_messages import RunState
+from cep_common.ids import Endpoint
+from cep_manager.control.snapshot import Snapshot
+from cep_manager.election.election import LeaderChange
+from cep_manager.monitoring.metric_tables.writer import MetricTablesView
+from cep_manager.plans.folder import FileProblem
+
+
+class DriverTopology(msgspec.Struct, frozen=True):
+    """A topology as the driver reports it; `wanted` is False for one that is about to be ended."""
+
+    plan: str
+    tenant: int
+    epoch: int
+    state: RunState
+    reason: str
+    restarts: int
+    wanted: bool
+
+
+class StageHostView(msgspec.Struct, frozen=True):
+    """A stage host: a process of `tenant` in which `plans` plans run, with a slot of its own."""
+
+    name: str
+    tenant: int
+    state: str
+    plans: int
+    host: str
+    process_id: int
+    memory_bytes: int
+    cpu_ms: int
+    up_ms: int
+
+
+class DriverView(msgspec.Struct, frozen=True):
+    """The driver that was heard last; `live` is False once it is silent."""
+
+    driver: str
+    host: str
+    process_id: int
+    master: str
+    slots_total: int
+    slots_free: int
+    web_url: str
+    live: bool
+    up_ms: int
+    silent_ms: int
+    topologies: tuple[DriverTopology, ...]
+    stage_hosts: tuple[StageHostView, ...] = ()
+
+
+class WorkerView(msgspec.Struct, frozen=True):
+    """A worker that lives; `plans` are the topologies that it serves."""
+
+    worker: str
+    host: str
+    process_id: int
+    http_address: str
+    ingress: Endpoint | None
+    egress: Endpoint | None
+    synchronised: bool
+    up_ms: int
+    silent_ms: int
+    plans: tuple[str, ...]
+
+
+class TaskView(msgspec.Struct, frozen=True):
+    """A task of a topology, with the stage instances that run in it."""
+
+    plan: str
+    tenant: int
+    epoch: int
+    task: int
+    host: str
+    process_id: int
+    live: bool
+    up_ms: int
+    silent_ms: int
+    instances: tuple[str, ...]
+
+
+class EndpointView(msgspec.Struct, frozen=True):
+    """A registered endpoint; `connections` counts links that stand or were just promised."""
+
+    role: str
+    plan: str
+    tenant: int
+    epoch: int
+    instance: str
+    host: str
+    port: int
+    live: bool
+    connections: int
+    silent_ms: int
+
+
+class ManagerInfo(msgspec.Struct, frozen=True):
+    """The manager process itself. `insecure`: it takes whoever comes from anywhere, without keys or tokens."""
+
+    host: str
+    control_port: int
+    process_id: int
+    up_ms: int
+    version: str
+    python: str
+    database: str
+    lease_ms: int
+    heartbeat_ms: int
+    insecure: bool = False
+    database_problem: str = ""
+    """The database is not what it was: another one, or an older one. Told until a person removes the note beside it."""
+
+
+ManagerRole = Literal["leader", "standby", "silent"]
+
+
+class ManagerMember(msgspec.Struct, frozen=True):
+    """One of the managers that share the database. A leader leads under `token` since `since_ms` (time of day); for the
+    others both are 0. `asked` is the one that tells of it."""
+
+    control: Endpoint
+    http_address: str
+    role: ManagerRole
+    asked: bool
+    token: int
+    since_ms: int
+    silent_ms: int
+
+
+class ElectionView(msgspec.Struct, frozen=True):
+    """Whether the manager that was asked leads, who does (None: nobody at the moment), and all managers in order of
+    their addresses. `problem` says why the database cannot be asked; empty when it can. `changes` of leader were seen
+    by the manager that was asked."""
+
+    leads: bool
+    leader: ManagerMember | None
+    managers: tuple[ManagerMember, ...]
+    problem: str = ""
+    changes: tuple[LeaderChange, ...] = ()
+
+
+class Cluster(msgspec.Struct, frozen=True):
+    """Everything that is alive. `driver` is None until one registers; `driver_missing` says why none can be asked.
+    `file_problems` names the files of the watched folder whose text is not what runs."""
+
+    manager: ManagerInfo
+    driver: DriverView | None
+    driver_missing: str
+    workers: tuple[WorkerView, ...]
+    tasks: tuple[TaskView, ...]
+    endpoints: tuple[EndpointView, ...]
+    file_problems: tuple[FileProblem, ...] = ()
+    managers: tuple[ManagerMember, ...] = ()
+    metric_tables: MetricTablesView | None = None
+
+
+class Overview(msgspec.Struct, frozen=True):
+    """All that the manager knows at one moment, of all tenants. `now_ms` is the time of day; the times of `snapshot`
+    are monotonic."""
+
+    now_ms: int
+    manager: ManagerInfo
+    snapshot: Snapshot
+
+
+class Health(msgspec.Struct, frozen=True):
+    """`ok` is False when the control loop has not moved for a lease. One manager `leads`, the others stand by."""
+
+    ok: bool
+    message: str
+    loop_age_ms: int
+    leads: bool = True

@@ -1,0 +1,48 @@
+"""What commands on plans did, as REST and console show it."""
+
+from __future__ import annotations
+
+import msgspec
+
+from cep_common.ids import PlanKey
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """What a command did to a plan. `epoch` is the one that was counted for it, or the present one when nothing was
+    `changed`, because all was as asked for already."""
+
+    plan: str
+    tenant: int
+    topology: str
+    epoch: int
+    created: bool
+    changed: bool
+    message: str
+
+
+class Undeployed(msgspec.Struct, frozen=True):
+    """What undeploying a plan did: one that is `draining` goes when its `waiting_events`, which workers accepted, are
+    worked off and its `waiting_results` delivered; of another one `discarded_events` were dropped, and
+    `discarded_results` are, unless their sinks take them within 30 s."""
+
+    plan: str
+    tenant: int
+    draining: bool
+    waiting_events: int
+    discarded_events: int
+    message: str
+    waiting_results: int = 0
+    discarded_results: int = 0
+
+
+def outcome_of(key: PlanKey, epoch: int, message: str, created: bool = False, changed: bool = False) -> Outcome:
+    """What a command did to the plan."""
+    return Outcome(
+        plan=key.plan,
+        tenant=key.tenant,
+        topology=key.topology(),
+        epoch=epoch,
+        created=created,
+        changed=changed,
+        message=message,
+    )
