@@ -14,7 +14,6 @@ from cep_common.messages import RegisterWorker
 from cep_common.web_client import WebClient
 from cep_manager.control.snapshot import Snapshot
 from cep_manager.errors import NoWorkerError, WorkerFailedError
-from cep_manager.monitoring.failed_events.model import SilentWorker
 
 TIMEOUT_S = 10.0
 MOST_ANSWER_BYTES = 16 * 2**20
@@ -80,3 +79,10 @@ def _ask_one(worker: RegisterWorker, call: Call[T]) -> T | SilentWorker:
 
 def _in_words(silent: Iterable[SilentWorker]) -> str:
     return "; ".join(f"{one.worker}: {one.problem}" for one in silent)
+
+
+class SilentWorker(msgspec.Struct, frozen=True):
+    """A worker that did not do what was asked, and why."""
+
+    worker: str
+    problem: str

@@ -16,9 +16,8 @@ from cep_manager.monitoring.failed_events.model import (
     KeptErrors,
     RefusedEntry,
     ReplayedErrors,
-    SilentWorker,
 )
-from cep_manager.monitoring.worker_calls import Call, ask_workers
+from cep_manager.monitoring.worker_calls import Call, SilentWorker, ask_workers
 
 T = TypeVar("T")
 

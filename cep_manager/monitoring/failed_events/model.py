@@ -7,6 +7,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from cep_manager.monitoring.worker_calls import SilentWorker
+
 MOST_IDS = 100
 LONGEST_ID = 24
 MOST_SHOWN = 100
@@ -32,13 +34,6 @@ class KeptEntry(msgspec.Struct, frozen=True):
     time_ms: int
     events: tuple[dict[str, Any], ...]
     worker: str = ""
-
-
-class SilentWorker(msgspec.Struct, frozen=True):
-    """A worker that did not do what was asked, and why."""
-
-    worker: str
-    problem: str
 
 
 class KeptErrors(msgspec.Struct, frozen=True):

@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from cep_manager.monitoring.failed_events.model import SilentWorker
+from cep_manager.monitoring.worker_calls import SilentWorker
 
 
 class AsideEntry(msgspec.Struct, frozen=True):

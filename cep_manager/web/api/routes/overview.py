@@ -8,9 +8,9 @@ from flask import g, request
 
 from cep_common.security.access import Permission, Principal, is_granted
 from cep_manager.control.snapshot import Snapshot
-from cep_manager.monitoring.alerts import Picture
 from cep_manager.monitoring.cluster_model import Overview
-from cep_manager.monitoring.system_overview import SystemOverview, system_overview
+from cep_manager.monitoring.overview.alerts import Picture
+from cep_manager.monitoring.overview.system_overview import SystemOverview, system_overview
 from cep_manager.web.api.calls import Api
 from cep_manager.web.api.requests import read_tenant
 from cep_manager.web.ports import ManagerView

@@ -23,7 +23,7 @@ from cep_manager.errors import (
 )
 from cep_manager.graph.model import TopologyGraph
 from cep_manager.monitoring.operations import OperationKind
-from cep_manager.monitoring.plan_list import PlanFilter, matching
+from cep_manager.monitoring.overview.plan_list import PlanFilter, matching
 from cep_manager.monitoring.plan_model import PlanDetails, PlanSummary
 from cep_manager.monitoring.status import PlanStatus
 from cep_manager.plans.outcomes import Outcome

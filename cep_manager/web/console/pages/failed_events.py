@@ -10,13 +10,8 @@ from flask import Blueprint, redirect, render_template, request
 from cep_common.errors import CepError
 from cep_common.ids import PlanKey
 from cep_manager.errors import BadRequestError
-from cep_manager.monitoring.failed_events.model import (
-    LONGEST_ID,
-    ErrorChoice,
-    KeptEntry,
-    ReplayedErrors,
-    SilentWorker,
-)
+from cep_manager.monitoring.failed_events.model import LONGEST_ID, ErrorChoice, KeptEntry, ReplayedErrors
+from cep_manager.monitoring.worker_calls import SilentWorker
 from cep_manager.web.api.failures import status_of
 from cep_manager.web.api.requests import read_tenant, shown_to_workers
 from cep_manager.web.console.page import Page, link, page

@@ -10,7 +10,7 @@ from cep_common.errors import CepError
 from cep_common.ids import PlanKey
 from cep_manager.authoring.samples import samples
 from cep_manager.errors import BadRequestError, NotLeaderError, StoreError
-from cep_manager.monitoring.plan_list import PlanFilter, matching, plan_page
+from cep_manager.monitoring.overview.plan_list import PlanFilter, matching, plan_page
 from cep_manager.monitoring.status import plan_status
 from cep_manager.web.api.requests import read_tenant
 from cep_manager.web.console.page import Page, fragment, link, notice_of_deed, page

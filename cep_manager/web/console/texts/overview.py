@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from cep_common.ids import SUPER_TENANT
-from cep_manager.monitoring.alerts import Finding, Severity
-from cep_manager.monitoring.plan_metrics import Traffic
-from cep_manager.monitoring.system_overview import SystemOverview, SystemView
+from cep_manager.monitoring.overview.alerts import Finding, Severity
+from cep_manager.monitoring.overview.plan_metrics import Traffic
+from cep_manager.monitoring.overview.system_overview import SystemOverview, SystemView
 from cep_manager.plans.state import PlanState
 from cep_manager.web.console.texts.formats import duration, latency, percent, plural, rate, short
 from cep_manager.web.console.texts.presenters import STATE_TONES

@@ -6,8 +6,8 @@ import msgspec
 
 from cep_common.task_messages import StatisticsLevel
 from cep_manager.control.snapshot import Snapshot
-from cep_manager.monitoring.plan_list import NOT_AT_WORK, PlanEntry, PlanPage
-from cep_manager.monitoring.plan_metrics import plan_figure
+from cep_manager.monitoring.overview.plan_list import NOT_AT_WORK, PlanEntry, PlanPage
+from cep_manager.monitoring.overview.plan_metrics import plan_figure
 from cep_manager.monitoring.status import plan_status
 from cep_manager.web.console.texts.formats import duration, latency, plural, rate
 from cep_manager.web.console.texts.presenters import STATE_TONES, Line, present_status

@@ -8,10 +8,10 @@ from itertools import chain
 import msgspec
 
 from cep_common.ids import SUPER_TENANT, PlanKey
-from cep_manager.monitoring.alerts import Finding, Picture, in_order, system_findings
 from cep_manager.monitoring.cluster_model import ManagerMember
-from cep_manager.monitoring.plan_alerts import plan_findings
-from cep_manager.monitoring.plan_metrics import Figure, Traffic, plan_figure, traffic
+from cep_manager.monitoring.overview.alerts import Finding, Picture, in_order, system_findings
+from cep_manager.monitoring.overview.plan_alerts import plan_findings
+from cep_manager.monitoring.overview.plan_metrics import Figure, Traffic, plan_figure, traffic
 from cep_manager.monitoring.status import plan_state
 from cep_manager.plans.state import PlanState
 

@@ -9,7 +9,7 @@ from storm_calls import client_of
 from cep_manager.plans.state import PlanState
 from cep_manager.web.storm_api.blueprint import PREFIX
 
-TEXT = (Path(__file__).parents[2] / "docs" / "storm-api.md").read_text(encoding="utf-8")
+TEXT = (Path(__file__).parents[3] / "docs" / "storm-api.md").read_text(encoding="utf-8")
 NAMES = {
     "<identifier>": "ID",
     "<path:name>": "NAME",

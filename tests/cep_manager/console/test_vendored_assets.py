@@ -5,7 +5,7 @@ import json
 import re
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 VENDOR = ROOT / "cep_manager" / "web" / "console" / "static" / "vendor"
 AXE = ROOT / "tests" / "cep_manager" / "axe"
 DESCRIBED = json.loads((VENDOR / "vendor.json").read_text(encoding="utf-8"))

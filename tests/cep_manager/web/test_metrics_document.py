@@ -8,7 +8,7 @@ from storm_world import running_view
 
 from cep_manager.web.app import create_app
 
-TEXT = (Path(__file__).parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
+TEXT = (Path(__file__).parents[3] / "docs" / "operations.md").read_text(encoding="utf-8")
 TABLE = TEXT.partition("| manager | labels | is |")[2].partition("\n\n")[0]
 
 

@@ -8,7 +8,7 @@ from manager_world import KEY, World, driver, plan, serves, task, topology, work
 
 from cep_manager.control.members import Member, Timed, heard
 from cep_manager.graph.ends import sink_nodes, source_nodes
-from cep_manager.monitoring.plan_metrics import plan_figure
+from cep_manager.monitoring.overview.plan_metrics import plan_figure
 from cep_manager.monitoring.rates import per_second
 from cep_manager.monitoring.status import worker_reports
 from cep_manager.monitoring.worker_view import worker_details

@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from cep_cli.main import VERBS, main
 from query_plan.xml import read_xml
 
-FLIGHTS = Path(__file__).parents[2] / "samples" / "flights" / "KnockOnDelays.siddhiql"
+FLIGHTS = Path(__file__).parents[3] / "samples" / "flights" / "KnockOnDelays.siddhiql"
 WRONG = """\
 @Plan:name('Wrong')
 @Import('A:1.0.0')

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from alert_world import INFO, found, picture
 from databases import leading_store, open_database
-from manager_world import KEY
-from test_attention import INFO, World, found, picture
+from manager_world import KEY, World
 
 from cep_common.ids import PlanKey
 from cep_manager.errors import StoreError

@@ -10,7 +10,7 @@ from cep_manager.plans.state import PlanState
 from cep_manager.web.api.failures import HTTP_CODES, HTTP_STATUS
 from cep_manager.web.app import create_app
 
-TEXT = (Path(__file__).parents[2] / "docs" / "rest.md").read_text(encoding="utf-8")
+TEXT = (Path(__file__).parents[3] / "docs" / "rest.md").read_text(encoding="utf-8")
 
 
 def test_every_call_is_listed_and_nothing_else() -> None:

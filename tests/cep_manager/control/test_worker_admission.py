@@ -2,8 +2,8 @@
 
 import msgspec
 import pytest
+from alert_world import found, picture
 from manager_world import KEY, LEASE_MS, World, serves, worker
-from test_attention import found, picture
 
 from cep_common.messages import ListPlans, PlansListed, RegisterWorker, Rejected, RemovedPlan, WorkerRegistered
 from cep_common.worker_reports import AsideReport

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from test_kept_errors import FakeWorker
+from test_failed_event_calls import FakeWorker
 
 from cep_common.messages import RegisterWorker
 from cep_manager.errors import UnknownAsideError, WorkerFailedError

@@ -23,8 +23,8 @@ from cep_common.security.tokens import TokenFile
 from cep_common.security.web import Gate
 from cep_manager.errors import NoWorkerError, WorkerFailedError
 from cep_manager.monitoring.failed_events.asking import ErrorStores
-from cep_manager.monitoring.failed_events.model import ErrorChoice, SilentWorker
-from cep_manager.monitoring.worker_calls import live_workers
+from cep_manager.monitoring.failed_events.model import ErrorChoice
+from cep_manager.monitoring.worker_calls import SilentWorker, live_workers
 from cep_manager.web.app import create_app
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import msgspec
 import pytest
+from alert_world import INFO, NOW_MS, found, picture
 from manager_world import (
     COMPILED,
     KEY,
@@ -27,27 +28,14 @@ from cep_common.task_messages import StreamCount
 from cep_common.worker_reports import ConnectorReport, HeldReport, PublisherReport, SpoolReport
 from cep_manager.election.election import LeaderChange
 from cep_manager.log_line import LogLine
-from cep_manager.monitoring.alerts import RECENT_MS, Finding, Picture, Severity, in_order, system_findings
-from cep_manager.monitoring.cluster_model import ElectionView, ManagerInfo
-from cep_manager.monitoring.plan_alerts import BUSY, LASTING_MS, plan_findings
+from cep_manager.monitoring.cluster_model import ElectionView
+from cep_manager.monitoring.overview.alerts import RECENT_MS, Finding, Severity, in_order, system_findings
+from cep_manager.monitoring.overview.plan_alerts import BUSY, LASTING_MS, plan_findings
 from cep_manager.monitoring.status import plan_status
 from cep_manager.plans.folder import FileProblem
 from cep_manager.plans.state import PlanState
 
-NOW_MS = 1_795_000_000_000
-INFO = ManagerInfo("127.0.0.1", 8904, 1, 65_000, "0.1.0", "3.11", "sqlite:///manager.db", 3_000, 1_000)
 SETTINGS = CheckpointSettings("file:///checkpoints", interval_ms=10_000, pause_ms=1_000, timeout_ms=5_000, retained=3)
-
-
-def picture(world: World, **other: object) -> Picture:
-    election = ElectionView(leads=True, leader=LEADER, managers=(LEADER,))
-    return msgspec.structs.replace(Picture(NOW_MS, world.snapshot(), INFO, election), **other)
-
-
-def found(told: Picture, tenant: int | None = None, system: bool = True) -> dict[str, Finding]:
-    """By code."""
-    about_system = list(system_findings(told)) if system else []
-    return {one.code: one for one in [*about_system, *plan_findings(told, tenant, system)]}
 
 
 @pytest.fixture

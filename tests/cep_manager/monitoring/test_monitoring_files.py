@@ -27,7 +27,7 @@ from topology.checkpoint.runs import HISTORY
 from topology.spark.driver_side.config import DriverConfig
 from topology.spark.driver_side.metrics import DriverFigures, driver_metrics
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / "conf" / "monitoring"
 OF_PROMETHEUS = {"up": {"job", "instance"}}
 """What Prometheus tells itself of each process that it scrapes."""

@@ -11,8 +11,8 @@ from cep_common.ids import PlanKey
 from cep_manager.checkpoints.view import former_savepoint, unreadable_state
 from cep_manager.control.deployment.deployments import RUNS
 from cep_manager.history.windowed_metrics import CAPACITY_WINDOW_S, figures
-from cep_manager.monitoring.alerts import RECENT_MS, Finding, Picture, Severity, Subject
 from cep_manager.monitoring.degraded import DegradedPart, degraded_parts, told_full
+from cep_manager.monitoring.overview.alerts import RECENT_MS, Finding, Picture, Severity, Subject
 from cep_manager.monitoring.status import WorkerReports, plan_status, worker_reports
 from cep_manager.plans.record import PlanRecord
 from cep_manager.plans.state import PlanState

@@ -21,10 +21,10 @@ from manager_world import (
 
 from cep_common.ids import SUPER_TENANT, PlanKey
 from cep_common.latency import percentile_ms
-from cep_manager.monitoring.alerts import Picture
 from cep_manager.monitoring.cluster_model import ElectionView, ManagerInfo
-from cep_manager.monitoring.plan_metrics import STEP_S, STEPS, Traffic, plan_figure, traffic
-from cep_manager.monitoring.system_overview import SystemOverview, system_overview
+from cep_manager.monitoring.overview.alerts import Picture
+from cep_manager.monitoring.overview.plan_metrics import STEP_S, STEPS, Traffic, plan_figure, traffic
+from cep_manager.monitoring.overview.system_overview import SystemOverview, system_overview
 from cep_manager.monitoring.worker_view import worker_details
 from cep_manager.web.api.routes.overview import GOOD_FOR_MS, Recent
 from cep_manager.web.app import create_app

@@ -1,0 +1,1 @@
+"""The system at a glance: alerts, metrics of plans, lists of plans."""

@@ -1,0 +1,29 @@
+"""What tests of alerts share: a system with a leader, and its alerts by code."""
+
+from __future__ import annotations
+
+import msgspec
+from manager_world import (
+    LEADER,
+    World,
+)
+
+from cep_manager.monitoring.cluster_model import ElectionView, ManagerInfo
+from cep_manager.monitoring.overview.alerts import Finding, Picture, system_findings
+from cep_manager.monitoring.overview.plan_alerts import plan_findings
+
+NOW_MS = 1_795_000_000_000
+
+
+INFO = ManagerInfo("127.0.0.1", 8904, 1, 65_000, "0.1.0", "3.11", "sqlite:///manager.db", 3_000, 1_000)
+
+
+def picture(world: World, **other: object) -> Picture:
+    election = ElectionView(leads=True, leader=LEADER, managers=(LEADER,))
+    return msgspec.structs.replace(Picture(NOW_MS, world.snapshot(), INFO, election), **other)
+
+
+def found(told: Picture, tenant: int | None = None, system: bool = True) -> dict[str, Finding]:
+    """By code."""
+    about_system = list(system_findings(told)) if system else []
+    return {one.code: one for one in [*about_system, *plan_findings(told, tenant, system)]}
