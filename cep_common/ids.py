@@ -33,13 +33,13 @@ class PlanKey(msgspec.Struct, frozen=True, eq=False, omit_defaults=True):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, PlanKey):
             return NotImplemented
-        return self.tenant == other.tenant and self.identity == other.identity
+        return self.tenant == other.tenant and (self.id or self.plan) == (other.id or other.plan)
 
     def __ne__(self, other: object) -> bool:  # a struct has one of its own
         return not self == other
 
     def __hash__(self) -> int:
-        return hash((self.tenant, self.identity))
+        return hash((self.tenant, self.id or self.plan))  # without calls: a manager hashes keys all the time
 
     def __lt__(self, other: PlanKey) -> bool:
         return (self.tenant, self.plan, self.id) < (other.tenant, other.plan, other.id)

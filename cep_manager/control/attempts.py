@@ -14,17 +14,18 @@ class Attempts:
     """The newest attempt that was heard of, from the driver or from the topology itself, by plan and epoch. A manager
     that has just started learns them from what registers."""
 
-    _newest: dict[tuple[PlanKey, int], int] = field(default_factory=dict)
+    _newest: dict[PlanKey, dict[int, int]] = field(default_factory=dict)
 
     def heard(self, key: PlanKey, epoch: int, attempt: int) -> bool:
         """True when `attempt` takes the place of an earlier one that was known."""
-        before = self._newest.get((key, epoch))
-        self._newest[key, epoch] = attempt if before is None else max(before, attempt)
+        of_plan = self._newest.setdefault(key, {})
+        before = of_plan.get(epoch)
+        of_plan[epoch] = attempt if before is None else max(before, attempt)
         return before is not None and attempt > before
 
     def refuse(self, key: PlanKey, epoch: int, attempt: int) -> Rejected | None:
         """The refusal of who belongs to an earlier attempt; None for everyone else."""
-        newest = self._newest.get((key, epoch), attempt)
+        newest = self._newest.get(key, {}).get(epoch, attempt)
         if attempt >= newest:
             return None
         run = f"epoch {epoch} of {key.topology()}"
@@ -32,5 +33,6 @@ class Attempts:
 
     def keep(self, key: PlanKey, epochs: Collection[int]) -> None:
         """The plan has these epochs only."""
-        for one in [one for one in self._newest if one[0] == key and one[1] not in epochs]:
-            del self._newest[one]
+        kept = {epoch: attempt for epoch, attempt in self._newest.pop(key, {}).items() if epoch in epochs}
+        if kept:
+            self._newest[key] = kept

@@ -44,7 +44,11 @@ from cep_manager.plans.compiled_plan import CompiledPlan
 from cep_manager.plans.present_names import present_names, renames
 from cep_manager.plans.quotas import share_of_events
 from cep_manager.plans.record import PlanRecord, PlanToRun
+from cep_manager.plans.state import PlanState
 from cep_manager.plans.store import MOST_REMOVED
+
+HEARTBEATS = (RegisterEndpoint, RequestEndpoint, RegisterWorker, RegisterTask, RegisterDriver, ListPlans)
+"""Messages that need not be news; what they say tells whether they are."""
 
 CHANGING_HEARTBEAT_MS = 100
 """Tasks of a plan that is being changed are heard this often: orders go with the answers, and events wait for them."""
@@ -87,11 +91,17 @@ class ControlPlane:
         self._fence = RunFence(self._deployments, self._members, self._registry, heartbeat_ms, lease_ms)
         self._quotas = quotas
         self._driver_lost = False
+        self._reported: object = None
+        """What the driver said last, of that which `tick` looks at."""
+        self.news = True
+        """Something was heard or ordered since the last `tick` that it should look at soon. Heartbeats that tell of
+        nothing new need not be looked at one by one."""
 
     # ---- messages --------------------------------------------------------------------------------------------------
 
     def handle(self, peer: bytes, message: Message, now_ms: int) -> tuple[Message, list[Instruction]]:
         """The answer to `message`, and what is to be done besides."""
+        self.news = self.news or not isinstance(message, HEARTBEATS)
         stale = renames(message, self._deployments.plans) if isinstance(message, RegisterDriver) else ()
         message = present_names(message, self._deployments.plans)
         farewell = self._fence.farewell(message, now_ms)
@@ -133,7 +143,10 @@ class ControlPlane:
         self._errors.worker_heard(msgspec.structs.replace(message, plans=plans))
         self._deliveries.heard(message.worker, message.process_id, plans, now_ms)
         former = self._members.workers.get(message.worker)
-        if self._members.worker_heard(message, peer, now_ms):
+        new = self._members.worker_heard(message, peer, now_ms)
+        self.news = self.news or new or message.leaving or any(one.needs_epoch for one in plans)
+        self.news = self.news or any(record.draining is not None for record in self._deployments.plans.values())
+        if new:
             if former is not None and not former.latest.leaving:
                 last = former.latest
                 text = f"worker {last.worker} was started again while it was taken for alive"
@@ -154,7 +167,8 @@ class ControlPlane:
         self._errors.task_heard(message)
         self._samples.heard(message.key, message.samples)
         message = msgspec.structs.replace(message, samples=())  # members keep the reports of some seconds
-        if self._members.task_heard(message, peer, now_ms):
+        new = self._members.task_heard(message, peer, now_ms)
+        if new:
             task = describe_task(self._members.tasks[message.key][message.epoch, message.task])
             notes.append(LogLine("info", f"task registered plan={message.key.topology()} task={task!r}"))
         record = self._deployments.plans[message.key]
@@ -163,6 +177,7 @@ class ControlPlane:
         if record.rests:  # nothing more comes: it is to be seen when all of it has been worked off
             order = "pause"
         changes = record.trial is not None or record.rests
+        self.news = self.news or new or changes or record.state not in (PlanState.ACTIVE, PlanState.INACTIVE)
         heartbeat_ms = min(CHANGING_HEARTBEAT_MS, self._heartbeat_ms) if changes else self._heartbeat_ms
         level = record.statistics_level()
         answer = TaskRegistered(heartbeat_ms, self._lease_ms, order, sources, samples=samples, statistics=level)
@@ -193,6 +208,10 @@ class ControlPlane:
             where = f"driver={message.driver} host={message.host} process={message.process_id} master={message.master}"
             notes.append(LogLine("info", f"driver registered {where}"))
         driver = self._members.live_driver(now_ms)
+        told = [(one.key, one.epoch, one.state, one.restarts, one.reason) for one in message.topologies]
+        news = told, message.savepoints, message.executors, message.slots_total, message.slots_free
+        if news != self._reported or before is None:
+            self._reported, self.news = news, True
         if driver is not None:
             notes += self._deployments.orphans(driver)
         return DriverRegistered(self._heartbeat_ms, self._lease_ms, system=self._system), notes
@@ -327,6 +346,7 @@ class ControlPlane:
 
     def tick(self, now_ms: int) -> list[Instruction]:
         """What follows from the passing of time and from all that was heard: call it after messages and often."""
+        self.news = False
         self._adapt_lease(now_ms)
         instructions = self._registry.expire(now_ms)
         for worker in self._members.expire_workers(now_ms):

@@ -56,6 +56,10 @@ paced_logger = PacedLog(logger)
 MESSAGES_AT_ONCE = 1_000
 """After so many messages the loop looks at its commands and the time, however many more are waiting."""
 
+REST = 4
+"""After news the loop looks at all plans, and not again before so many times as long as that took: with many plans
+each look costs milliseconds, while messages come one by one."""
+
 SETTLE_S, SETTLE_STEP_S = 10.0, 0.1
 """How long a start waits until it is clear who leads, and how often it looks whether the loop lives."""
 
@@ -105,6 +109,7 @@ class ManagerService:
         self._leadership = Leadership(config, database, clock, self._read_store, self._wake, address)
         self._store_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="plan-store")
         self._stopping = threading.Event()
+        self._ticked_ms = self._tick_cost_ms = 0
         self._thread = threading.Thread(target=self._run, name="control-loop", daemon=True)
 
     @property
@@ -253,17 +258,33 @@ class ManagerService:
         poller.register(self._wake_reader.fileno(), zmq.POLLIN)
         tick_ms = max(10, self._config.control.heartbeat_ms // 4)
         while not self._stopping.is_set():
-            poller.poll(min(tick_ms, self._leadership.wait_ms()))
+            poller.poll(min(self._wait_ms(tick_ms), self._leadership.wait_ms()))
             self._drain_wakes()
             self._follow_election()
             self._take_messages()
             answered = self._take_commands()
             # Messages first, then time: whoever spoke before this moment is not taken for silent.
-            if self._leadership.leads():
-                self._carry_out(self._plane.tick(self._clock.monotonic_ms()))
-            self._tell()
+            if answered or self._is_due(tick_ms):
+                self._tick()
             for command in answered:
                 command.done.set_result(None)
+
+    def _wait_ms(self, tick_ms: int) -> int:
+        """Return how long the loop may wait for messages until plans must be looked at."""
+        spaced_ms = REST * self._tick_cost_ms if self._plane.news else tick_ms
+        return max(0, self._ticked_ms + min(tick_ms, spaced_ms) - self._clock.monotonic_ms())
+
+    def _is_due(self, tick_ms: int) -> bool:
+        """Return whether to look at all plans: after news, but not for most of the time, and in each tick."""
+        since_ms = self._clock.monotonic_ms() - self._ticked_ms
+        return since_ms >= tick_ms or (self._plane.news and since_ms >= REST * self._tick_cost_ms)
+
+    def _tick(self) -> None:
+        self._ticked_ms = self._clock.monotonic_ms()
+        if self._leadership.leads():
+            self._carry_out(self._plane.tick(self._ticked_ms))
+        self._tell()
+        self._tick_cost_ms = self._clock.monotonic_ms() - self._ticked_ms
 
     def _follow_election(self) -> None:
         changes = self._leadership.turn()

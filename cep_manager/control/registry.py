@@ -58,21 +58,29 @@ class Registry:
     def __init__(self, heartbeat_ms: int, lease_ms: int) -> None:
         self._heartbeat_ms = heartbeat_ms
         self.lease_ms = lease_ms
-        self._endpoints: dict[Identity, EndpointRecord] = {}
+        self._plans: dict[PlanKey, dict[Identity, EndpointRecord]] = {}
+        """All endpoints, by plan: most questions are about one of a thousand."""
+        self._at: dict[Endpoint, Identity] = {}
+        """Whose each endpoint is."""
 
     def records(self) -> tuple[EndpointRecord, ...]:
-        """Every endpoint that is not forgotten, in order of role, plan, epoch and instance."""
-        return tuple(self._endpoints[identity] for identity in sorted(self._endpoints))
+        """Return every endpoint that is not forgotten, in no order."""
+        return tuple(record for of_plan in self._plans.values() for record in of_plan.values())
 
     def register(self, message: RegisterEndpoint, now_ms: int) -> EndpointRegistered:
         """The endpoint is known and its lease runs anew. An instance has one endpoint, an endpoint one instance."""
         identity = (message.role, message.key, message.epoch, message.instance)
-        known = self._endpoints.get(identity)
+        known = self._of(message.key).get(identity)
         same = known is not None and known.endpoint == message.endpoint
         promises = young(known.promises, now_ms, self.lease_ms) if known is not None and same else ()
         if not same:
-            self._drop_others_at(message.endpoint)
-        self._endpoints[identity] = EndpointRecord(
+            if known is not None:
+                self._drop(identity)
+            other = self._at.get(message.endpoint)
+            if other is not None:
+                self._drop(other)
+            self._at[message.endpoint] = identity
+        self._plans.setdefault(message.key, {})[identity] = EndpointRecord(
             role=message.role,
             key=message.key,
             epoch=message.epoch,
@@ -89,47 +97,51 @@ class Registry:
         """An endpoint for the requester, or a refusal `no-endpoint`. An endpoint left out as stale is warned of once
         each time that it falls silent."""
         self._take_back(message)
+        mine = self._of(message.key)
         identities = [
-            identity
-            for identity in sorted(self._endpoints)
-            if identity[:3] == (message.role, message.key, message.epoch)
+            one for one in sorted(mine, key=lambda one: one[3]) if (one[0], one[2]) == (message.role, message.epoch)
         ]
-        candidates = [self._candidate(self._endpoints[identity], now_ms) for identity in identities]
+        candidates = [self._candidate(mine[identity], now_ms) for identity in identities]
         choice = choose(candidates, message.host, self.lease_ms, message.former)
         notes = self._warn_of(message, choice.ignored)
         if choice.chosen is None:
             return _no_endpoint(message), notes
         identity = (message.role, message.key, message.epoch, choice.chosen.instance)
-        record = self._endpoints[identity]
+        record = mine[identity]
         promise = Promise(requester=message.requester, stream=message.stream, given_ms=now_ms)
         promises = (*young(record.promises, now_ms, self.lease_ms), promise)
-        self._endpoints[identity] = msgspec.structs.replace(record, promises=promises)
+        mine[identity] = msgspec.structs.replace(record, promises=promises)
         return EndpointAssigned(record.endpoint, record.instance, record.attempt), notes
 
     def expire(self, now_ms: int) -> list[Instruction]:
         """Endpoints that were silent for several leases are gone."""
         limit_ms = FORGET_AFTER_LEASES * self.lease_ms
-        gone = [identity for identity, record in self._endpoints.items() if now_ms - record.heard_ms >= limit_ms]
+        gone = {
+            identity: record
+            for of_plan in self._plans.values()
+            for identity, record in of_plan.items()
+            if now_ms - record.heard_ms >= limit_ms
+        }
         notes: list[Instruction] = []
-        for identity in sorted(gone):
-            record = self._endpoints.pop(identity)
+        for identity, record in sorted(gone.items(), key=lambda one: one[0]):
+            self._drop(identity)
             silence = f"silent_ms={now_ms - record.heard_ms}"
             notes.append(LogLine("info", f"endpoint forgotten {_describe(record.key, record)} {silence}"))
         return notes
 
     def keep_epochs(self, key: PlanKey, epochs: Collection[int]) -> None:
         """The plan has endpoints of `epochs` only."""
-        for identity in [one for one in self._endpoints if one[1] == key and one[2] not in epochs]:
-            del self._endpoints[identity]
+        for identity in [one for one in self._of(key) if one[2] not in epochs]:
+            self._drop(identity)
 
     def receivers(self, key: PlanKey, epoch: int) -> int:
         """How many receivers of the plan have registered under `epoch` and are not forgotten."""
-        return sum(identity[:3] == ("receiver", key, epoch) for identity in self._endpoints)
+        return sum((one[0], one[2]) == ("receiver", epoch) for one in self._of(key))
 
     def forget_receivers(self, key: PlanKey, epoch: int) -> None:
         """The plan's receivers of `epoch` are gone; its workers stay."""
-        for identity in [one for one in self._endpoints if one[:3] == ("receiver", key, epoch)]:
-            del self._endpoints[identity]
+        for identity in [one for one in self._of(key) if (one[0], one[2]) == ("receiver", epoch)]:
+            self._drop(identity)
 
     def _candidate(self, record: EndpointRecord, now_ms: int) -> Candidate:
         return Candidate(
@@ -142,8 +154,9 @@ class Registry:
 
     def _take_back(self, message: RequestEndpoint) -> None:
         """Who asks again does not use what it was given before."""
-        for identity, record in self._endpoints.items():
-            if record.role != message.role or record.key != message.key:
+        mine = self._of(message.key)
+        for identity, record in mine.items():
+            if record.role != message.role:
                 continue
             kept = tuple(
                 promise
@@ -151,20 +164,27 @@ class Registry:
                 if (promise.requester, promise.stream) != (message.requester, message.stream)
             )
             if len(kept) != len(record.promises):
-                self._endpoints[identity] = msgspec.structs.replace(record, promises=kept)
+                mine[identity] = msgspec.structs.replace(record, promises=kept)
 
-    def _drop_others_at(self, endpoint: Endpoint) -> None:
-        for identity, record in list(self._endpoints.items()):
-            if record.endpoint == endpoint:
-                del self._endpoints[identity]
+    def _of(self, key: PlanKey) -> dict[Identity, EndpointRecord]:
+        return self._plans.get(key, {})
+
+    def _drop(self, identity: Identity) -> None:
+        key = identity[1]
+        record = self._plans[key].pop(identity)
+        if self._at.get(record.endpoint) == identity:
+            del self._at[record.endpoint]
+        if not self._plans[key]:
+            del self._plans[key]
 
     def _warn_of(self, message: RequestEndpoint, ignored: tuple[Candidate, ...]) -> list[Instruction]:
         notes: list[Instruction] = []
+        mine = self._of(message.key)
         for candidate in ignored:
             identity = (message.role, message.key, message.epoch, candidate.instance)
-            record = self._endpoints[identity]
+            record = mine[identity]
             if not record.warned:
-                self._endpoints[identity] = msgspec.structs.replace(record, warned=True)
+                mine[identity] = msgspec.structs.replace(record, warned=True)
                 where = f"{_describe(message.key, candidate)} role={message.role}"
                 notes.append(LogLine("warning", f"stale endpoint ignored {where} silent_ms={candidate.silent_ms}"))
         return notes

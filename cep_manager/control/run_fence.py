@@ -35,10 +35,11 @@ class RunFence:
                 pass
             case _:
                 return None
+        if self.refuse_epoch(message) is None:
+            return None
         driver = self._members.live_driver(now_ms)
         listed = driver.latest.topologies if driver is not None else ()
-        runs = any((report.key, report.epoch) == (message.key, message.epoch) for report in listed)
-        if not runs or self.refuse_epoch(message) is None:
+        if not any(report.epoch == message.epoch and report.key == message.key for report in listed):
             return None
         match message:
             case RegisterTask():

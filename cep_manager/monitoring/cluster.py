@@ -118,7 +118,7 @@ def endpoint_views(snapshot: Snapshot) -> tuple[EndpointView, ...]:
             connections=record.live_connections(snapshot.now_ms, snapshot.lease_ms),
             silent_ms=snapshot.now_ms - record.heard_ms,
         )
-        for record in snapshot.endpoints
+        for record in sorted(snapshot.endpoints, key=lambda one: (one.role, one.key, one.epoch, one.instance))
     )
 
 

@@ -6,25 +6,19 @@ before its database was replaced by an older copy, new results would be taken fo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from cep_common.driver_messages import TopologyReport
-from cep_common.messages import WorkerPlanReport
 from cep_manager.plans.record import PlanRecord
 
 
-def least_epoch(record: PlanRecord, topologies: Iterable[TopologyReport], served: Iterable[WorkerPlanReport]) -> int:
-    """The plan's database must have counted this far; 0: any count will do. So say `topologies`, which the driver has,
-    and `served`, what workers do for plans."""
-    return max(_least_epochs(record, topologies, served), default=0)
+def least_epoch(record: PlanRecord, topologies: Iterable[TopologyReport], needed: int) -> int:
+    """Return how far the plan's database must have counted; 0: any count will do.
 
-
-def _least_epochs(
-    record: PlanRecord, topologies: Iterable[TopologyReport], served: Iterable[WorkerPlanReport]
-) -> Iterator[int]:
-    for topology in topologies:
-        if topology.key == record.key:
-            yield topology.epoch if record.owns(topology) else topology.epoch + 1
-    for report in served:
-        if report.key == record.key:
-            yield report.needs_epoch
+    Args:
+        record: The plan.
+        topologies: Those that the driver has of it.
+        needed: The least epoch that workers need for it.
+    """
+    used = (one.epoch if record.owns(one) else one.epoch + 1 for one in topologies)
+    return max(needed, max(used, default=0))

@@ -1,0 +1,216 @@
+"""A thousand plans on one machine: how soon they run, and what they cost while nothing happens.
+
+    .venv/bin/python -m benchmarks.many_plans [--plans 1000] [--idle-s 30] [--json]
+
+Deploys generated plans, no two alike (60 % filters and windows, 30 % patterns, 10 % joins and tables), as one rule set
+on a system of its own as `cep up` starts it. Prints the seconds until all of them are active and connected, until one
+more plan is active, the memory that a plan takes and the processor time of all processes while no event comes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from cep_cli.system.local_system import LocalSystem, Ports
+
+POLL_S = 0.05
+LIMIT_S = 600.0
+SETTLE_S = 15.0
+MORE = 5
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+HEAD = """@Plan:name('{name}')
+@Import('many.readings{n}:1.0.0') define stream Readings (sensor string, room int, value double, at long);
+@Export('many.alerts{n}:1.0.0') define stream Alerts (sensor string, value double);
+"""
+BODIES = (
+    "from Readings[value > {n}.5] select sensor, value insert into Alerts;",
+    """from Readings[room == {n}]#window.length({w})
+select sensor, avg(value) as value group by sensor insert into Alerts;""",
+    "from Readings[value < -{n}.0]#window.lengthBatch({w}) select sensor, max(value) as value insert into Alerts;",
+    "from Readings[sensor == 's{n}' and value > 3.0] select sensor, value * {w} as value insert into Alerts;",
+    "from Readings#window.time({w} sec)[room > {n}] select sensor, sum(value) as value insert into Alerts;",
+    """from Readings[value > {w}.0]#window.externalTime(at, {w} sec)
+select sensor, min(value) as value insert into Alerts;""",
+    """from every a=Readings[value > {n}.0] -> b=Readings[sensor == a.sensor and value > a.value] within {w} sec
+select b.sensor as sensor, b.value as value insert into Alerts;""",
+    """from every a=Readings[room == {n}], b=Readings[value > a.value]
+select a.sensor as sensor, b.value as value insert into Alerts;""",
+    """from every a=Readings[value < {n}.0]<2:4> -> b=Readings[value > {w}.0]
+select b.sensor as sensor, b.value as value insert into Alerts;""",
+    """define table Last (sensor string, value double);
+from Readings[room != {n}] select sensor, value update or insert into Last on Last.sensor == sensor;
+from Readings[value > {w}.0] join Last on Readings.sensor == Last.sensor
+select Readings.sensor as sensor, Last.value as value insert into Alerts;""",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """What one process of the system uses: seconds of processor time so far, and private memory."""
+
+    role: str
+    cpu_s: float
+    memory_bytes: int
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--plans", type=int, default=1_000)
+    parser.add_argument("--idle-s", type=float, default=30.0)
+    parser.add_argument("--hold-s", type=float, default=0.0, help="leave the system running for so long, to look at it")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder, LocalSystem(Path(folder) / "system", Ports.free()) as system:
+        measures = measure(system, Path(folder) / "plans", options.plans, options.idle_s)
+        if options.hold_s:
+            print(json.dumps({**measures, "pids": pids(system)}), flush=True)
+            time.sleep(options.hold_s)
+    if options.json:
+        print(json.dumps(measures))
+        return
+    for name, value in measures.items():
+        print(f"{name:<28} {value}")
+
+
+def plan_text(name: str, number: int) -> str:
+    """Return a plan that no other number has."""
+    body = BODIES[number % len(BODIES)].format(n=number, w=2 + number % 50)
+    return HEAD.format(name=name, n=number) + body + "\n"
+
+
+def measure(system: LocalSystem, folder: Path, plans: int, idle_s: float) -> dict[str, Any]:
+    """Deploy `plans` plans and return what they cost."""
+    folder.mkdir(parents=True)
+    for number in range(plans):
+        (folder / f"many{number}.siddhiql").write_text(plan_text(f"Many{number}", number))
+    system.client.deploy(plan_text("First", plans + MORE), replace=False)
+    until_active(system, 1)
+    time.sleep(3)
+    before = by_role(processes(system))
+    started = time.monotonic()
+    command = [sys.executable, "-m", "cep_cli", "rules", "deploy", str(folder), "--manager", system.client.url]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)  # noqa: S603 - the project's own command
+    accepted_s = time.monotonic() - started
+    active_s, connected_s = until_active(system, plans + 1, started)
+    more = [one_more(system, plans + number) for number in range(MORE)]
+    time.sleep(SETTLE_S)
+    idle, after = idle_cores(system, idle_s)
+    grown = {role: after[role].memory_bytes - before[role].memory_bytes for role in after if role in before}
+    return {
+        "plans": plans + 1 + MORE,
+        "accepted_s": round(accepted_s, 2),
+        "active_s": round(active_s, 2),
+        "connected_s": round(connected_s, 2),
+        "one_more_active_ms": round(1000 * median(more)),
+        "idle_core_percent": {role: round(100 * cores, 1) for role, cores in idle.items()},
+        "idle_core_percent_in_all": round(100 * sum(idle.values()), 1),
+        "memory_mib_of_a_plan": {role: round(size / plans / 2**20, 2) for role, size in grown.items()},
+        "memory_mib_of_a_plan_in_all": round(
+            (sum(one.memory_bytes for one in after.values()) - sum(one.memory_bytes for one in before.values()))
+            / plans
+            / 2**20,
+            2,
+        ),
+        "stage_hosts": [one["plans"] for one in system.client.cluster()["driver"]["stage_hosts"]],
+    }
+
+
+def until_active(system: LocalSystem, plans: int, started: float | None = None) -> tuple[float, float]:
+    """Return the seconds since `started` until so many plans were active, and connected."""
+    started = time.monotonic() if started is None else started
+    active_s = 0.0
+    while True:
+        found = [plan["status"] for plan in system.client.plans()]
+        active = [one for one in found if one["topology"]["state"] == "active"]
+        passed_s = time.monotonic() - started
+        if len(active) == plans:
+            active_s = active_s or passed_s
+            if all(one["connected"] for one in active):
+                return active_s, passed_s
+        if passed_s > LIMIT_S:
+            states = Counter((one["topology"]["state"], one["topology"]["reason"][:80]) for one in found)
+            raise SystemExit(f"not all {plans} plans run after {LIMIT_S:.0f} s: {states}")
+        time.sleep(POLL_S * (1 + plans / 50))
+
+
+def one_more(system: LocalSystem, number: int) -> float:
+    """Return the seconds from deploying one more plan until it is active."""
+    started = time.monotonic()
+    system.client.deploy(plan_text(f"More{number}", number), replace=False)
+    while system.client.plan(f"More{number}")["status"]["topology"]["state"] != "active":
+        if time.monotonic() - started > LIMIT_S:
+            raise SystemExit(f"More{number} is not active")
+        time.sleep(0.005)
+    return time.monotonic() - started
+
+
+def idle_cores(system: LocalSystem, idle_s: float) -> tuple[dict[str, float], dict[str, Process]]:
+    """Return the cores that each kind of process keeps busy while no event comes, and what they use then."""
+    before, started = by_role(processes(system)), time.monotonic()
+    time.sleep(idle_s)
+    after, passed_s = by_role(processes(system)), time.monotonic() - started
+    return {
+        role: (one.cpu_s - (before[role].cpu_s if role in before else 0.0)) / passed_s for role, one in after.items()
+    }, after
+
+
+def pids(system: LocalSystem) -> dict[str, list[int]]:
+    """Return the process ids of each kind of process."""
+    found: dict[str, list[int]] = {}
+    for role in ("manager", "driver", "worker"):
+        for pid in [system.pid(role), *_descendants(system.pid(role))]:
+            found.setdefault(_role_of(role, pid), []).append(pid)
+    return found
+
+
+def processes(system: LocalSystem) -> list[Process]:
+    """Return all processes of the system."""
+    return [_read(role, pid) for role, of_role in pids(system).items() for pid in of_role]
+
+
+def by_role(found: list[Process]) -> dict[str, Process]:
+    """Return the sum of what the processes of each kind use."""
+    sums: dict[str, Process] = {}
+    for one in found:
+        had = sums.get(one.role, Process(one.role, 0.0, 0))
+        sums[one.role] = Process(one.role, had.cpu_s + one.cpu_s, had.memory_bytes + one.memory_bytes)
+    return sums
+
+
+def _role_of(parent: str, pid: int) -> str:
+    if parent != "driver":
+        return parent
+    command = Path(f"/proc/{pid}/cmdline").read_bytes()
+    if b"java" in command.split(b"\0")[0]:
+        return "jvm"
+    return "hosts" if b"daemon" in command else "driver"
+
+
+def _descendants(pid: int) -> list[int]:
+    children: list[int] = []
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        children += [int(one) for one in (task / "children").read_text().split()]
+    return [one for child in children for one in (child, *_descendants(child))]
+
+
+def _read(role: str, pid: int) -> Process:
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    private = [line for line in rollup.splitlines() if line.startswith("Private_")]
+    size = sum(int(line.split()[1]) for line in private) * 1024
+    return Process(role, (int(fields[11]) + int(fields[12])) / TICKS_PER_S, size)
+
+
+if __name__ == "__main__":
+    main()
