@@ -34,12 +34,12 @@ from cep_common.ids import Endpoint, PlanKey
 from cep_common.link_messages import Data, StreamSchema
 from cep_common.messages import DeployedPlan, EndpointAssigned, StreamBinding
 from cep_common.security.roles import Door
-from cep_worker.config import EgressConfig, HttpConfig, IngressConfig, SpoolConfig, WorkerConfig
+from cep_worker.config import EgressConfig, IngressConfig, WalConfig, WorkerConfig, WorkerHttpConfig
 from cep_worker.data_plane import DataPlane
-from cep_worker.inflows.wal.log import Log
-from cep_worker.inflows.wal.store import Spool
+from cep_worker.inflows.wal.log import StreamLog
+from cep_worker.inflows.wal.store import WalStore
 from cep_worker.ingest.event_sender import EventSender
-from cep_worker.storage.group_commit import open_upkeep
+from cep_worker.storage.group_commit import open_disk_sync
 from topology.frames import arrow_schema, encode_batch
 from topology.link_server import FrameArrived, LinkArrived, LinkServer
 
@@ -104,11 +104,11 @@ def _best(measure: Callable[[], dict[str, float]], rounds: int) -> dict[str, flo
 
 
 def _log(folder: Path, policy: str) -> dict[str, float]:
-    config = SpoolConfig(str(folder / "log"), fsync=policy)  # type: ignore[arg-type]
+    config = WalConfig(str(folder / "log"), fsync=policy)  # type: ignore[arg-type]
     committing: list[Callable[[int], None]] = []
-    upkeep = open_upkeep(config, committing.append)
+    upkeep = open_disk_sync(config, committing.append)
     upkeep.start()
-    spool = Spool(config, "benchmark")
+    spool = WalStore(config, "benchmark")
     log = spool.open_log(PLAN.key, BINDING, upkeep)
 
     def commit() -> None:
@@ -142,7 +142,7 @@ def _log(folder: Path, policy: str) -> dict[str, float]:
     }
 
 
-def _append(log: Log, body: Any, rows: int, times: int, commit: Callable[[], None]) -> float:
+def _append(log: StreamLog, body: Any, rows: int, times: int, commit: Callable[[], None]) -> float:
     """Seconds for so many appends, ten to a turn of the reactor."""
     start = time.perf_counter()
     for number in range(times):
@@ -214,13 +214,13 @@ def _worker(processes: Any, folder: str, policy: str, endpoint: Endpoint) -> Ite
 def _run_worker(pipe: Any, folder: str, policy: str, endpoint: Endpoint) -> None:
     keep_freed_memory()  # as the worker's process does
     config = WorkerConfig(
-        spool=SpoolConfig(folder, fsync="none" if policy == "no log" else policy),  # type: ignore[arg-type]
+        spool=WalConfig(folder, fsync="none" if policy == "no log" else policy),  # type: ignore[arg-type]
         ingress=IngressConfig(port=_free_port()),
         egress=EgressConfig(port=_free_port()),
-        http=HttpConfig(port=_free_port()),
+        http=WorkerHttpConfig(port=_free_port()),
     )
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-    spool = Spool(config.spool, "benchmark")
+    spool = WalStore(config.spool, "benchmark")
     data = DataPlane(config, "benchmark", spool, context, SystemClock(), ((), ()), lambda: None)
     data.open()
     thread = threading.Thread(target=data.run)

@@ -15,12 +15,12 @@ from cep_common.error_records import ErrorRecord
 from cep_common.ids import Endpoint, InsightAddress, PlanKey
 from cep_common.reach.guard import Reach
 from cep_common.worker_reports import (
-    AsideReport,
     ConnectorReport,
-    HeldReport,
     ListenerReport,
+    OrphanReport,
+    PreparedResultsReport,
     PublisherReport,
-    SpoolReport,
+    WalReport,
 )
 
 
@@ -112,7 +112,7 @@ class InflowReport(msgspec.Struct, frozen=True):
 
 class OutflowReport(msgspec.Struct, frozen=True):
     """Events of one exported stream that a worker got from publisher stages, and those of them that sinks and listeners
-    have delivered; `waiting_events` wait for these in memory, besides what `HeldReport` tells of the disk."""
+    have delivered; `waiting_events` wait for these in memory, besides those that `PreparedResultsReport` counts."""
 
     stream: str
     received_events: int = 0
@@ -135,8 +135,8 @@ class WorkerPlanReport(msgspec.Struct, frozen=True):
     publishers: tuple[str, ...] = ()
     last_error: str = ""
     links: tuple[PublisherReport, ...] = ()
-    spools: tuple[SpoolReport, ...] = ()
-    held: HeldReport | None = None
+    spools: tuple[WalReport, ...] = ()
+    held: PreparedResultsReport | None = None
     errors: tuple[ErrorRecord, ...] = ()
     needs_epoch: int = 0
     takes_in: bool = True
@@ -174,7 +174,7 @@ class RegisterWorker(Message, frozen=True):
     identity: str = ""
     copy_of: str = ""
     instance: str = ""
-    aside: tuple[AsideReport, ...] = ()
+    aside: tuple[OrphanReport, ...] = ()
     reach: Reach | None = None
 
 

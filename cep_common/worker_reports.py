@@ -12,7 +12,7 @@ MOST_PARTITIONS = 128
 """So many partitions of a source are told of, those with the greatest lag."""
 MOST_LISTENERS = 64
 """So many of its listeners are told of."""
-MOST_ASIDE = 64
+MAX_ORPHANS = 64
 """So many of the logs and results that it has set aside are told of, those with the most events."""
 
 
@@ -26,11 +26,11 @@ class PublisherReport(msgspec.Struct, frozen=True):
     waits: bool = False
 
 
-class SpoolReport(msgspec.Struct, frozen=True):
+class WalReport(msgspec.Struct, frozen=True):
     """The log of an imported stream: `size_bytes` of at most `maximum_bytes` in `segments` files. The oldest event that
     the topology may ask for again has been there for `oldest_ms` (0: there is none). `lost_events` turned out to be
     unreadable; `problem` says why nothing more can be stored, empty when it can. Damaged files that were set aside take
-    `set_aside_bytes`. With `secured` the topology will ask for none of its events again."""
+    `damaged_file_bytes`. With `secured` the topology will ask for none of its events again."""
 
     stream: str
     size_bytes: int
@@ -39,13 +39,13 @@ class SpoolReport(msgspec.Struct, frozen=True):
     oldest_ms: int = 0
     lost_events: int = 0
     problem: str = ""
-    set_aside_bytes: int = 0
+    damaged_file_bytes: int = 0
     secured: bool = True
 
 
-class HeldReport(msgspec.Struct, frozen=True):
+class PreparedResultsReport(msgspec.Struct, frozen=True):
     """Results that wait on disk, for their checkpoint or for sinks; the oldest for `oldest_ms`. `lost_events` turned
-    out to be unreadable; damaged files that were set aside take `set_aside_bytes`. `released_events` wait for sinks
+    out to be unreadable; damaged files that were set aside take `damaged_file_bytes`. `released_events` wait for sinks
     alone: their checkpoint is complete, or their plan delivers at least once. It is `full` when those take
     `maximum_bytes`: publishers wait then."""
 
@@ -53,13 +53,13 @@ class HeldReport(msgspec.Struct, frozen=True):
     size_bytes: int
     oldest_ms: int
     lost_events: int = 0
-    set_aside_bytes: int = 0
+    damaged_file_bytes: int = 0
     released_events: int = 0
     maximum_bytes: int = 0
     full: bool = False
 
 
-class AsideReport(msgspec.Struct, frozen=True):
+class OrphanReport(msgspec.Struct, frozen=True):
     """What a worker has set aside since `since_ms` (time of day), since its plan was missing and nobody had undeployed
     it: accepted events of a `stream` (`kind` log), or results that wait for their checkpoint or sinks. It is deleted at
     `until_ms`."""

@@ -15,7 +15,7 @@ from cep_common.priority import ControlPriority
 from cep_common.reach.guard import Reach
 from cep_common.reach.rules import UrlRule
 from cep_common.security.config import ServerSecurity
-from cep_worker.plans.extensions import Extension
+from cep_worker.plans.extensions import ConnectorExtension
 
 Port = Annotated[int, Meta(ge=1, le=65_535)]
 Host = Annotated[str, Meta(min_length=1)]
@@ -38,7 +38,7 @@ class InflowConfig(msgspec.Struct, frozen=True):
 
     waiting_rows: Rows = 65_536
     batch_rows: Rows = 4_096
-    frames_under_way: Annotated[int, Meta(ge=1)] = 64
+    max_in_flight_frames: Annotated[int, Meta(ge=1)] = 64
     idle_ms: Milliseconds = 10_000
     out_of_order_ms: Annotated[int, Meta(ge=0)] = 0
 
@@ -76,7 +76,7 @@ class EgressConfig(msgspec.Struct, frozen=True):
     listeners: Annotated[int, Meta(ge=1)] = 256
 
 
-class HttpConfig(msgspec.Struct, frozen=True):
+class WorkerHttpConfig(msgspec.Struct, frozen=True):
     """The built-in HTTP service, and what holds for HTTP sources on ports of their own too."""
 
     host: Host = "127.0.0.1"
@@ -127,17 +127,17 @@ class FoldersConfig(msgspec.Struct, frozen=True):
     folders: tuple[str, ...] = ()
 
 
-class SpoolConfig(msgspec.Struct, frozen=True):
+class WalConfig(msgspec.Struct, frozen=True):
     """Accepted events are kept on disk until the topology needs them no more; `maximum_bytes` is for each imported
     stream of a plan. What is there of a plan that is missing, and that nobody has undeployed, is set aside for
-    `set_aside_ms`, results and failed events, too."""
+    `orphan_retention_ms`, results and failed events, too."""
 
     path: Annotated[str, Meta(min_length=1)] = "var/cep/spool"
     fsync: Literal["always", "interval", "none"] = "interval"
     fsync_interval_ms: Milliseconds = 1_000
     maximum_bytes: Annotated[int, Meta(ge=65_536)] = 4_294_967_296
     segment_bytes: Annotated[int, Meta(ge=4_096)] = 16_777_216
-    set_aside_ms: Milliseconds = 604_800_000
+    orphan_retention_ms: Milliseconds = 604_800_000
 
     def __post_init__(self) -> None:
         if self.maximum_bytes < 4 * self.segment_bytes:
@@ -146,19 +146,19 @@ class SpoolConfig(msgspec.Struct, frozen=True):
 
 class ResultsConfig(msgspec.Struct, frozen=True):
     """Results are kept on disk until their checkpoint is complete, for plans that deliver exactly once, and while sinks
-    do not take them; of each plan at most `undelivered_bytes` wait for sinks."""
+    do not take them; of each plan at most `max_undelivered_bytes` wait for sinks."""
 
     path: Annotated[str, Meta(min_length=1)] = "var/cep/results"
-    undelivered_bytes: Annotated[int, Meta(ge=65_536)] = 1_073_741_824
+    max_undelivered_bytes: Annotated[int, Meta(ge=65_536)] = 1_073_741_824
 
 
 class ErrorsConfig(msgspec.Struct, frozen=True):
-    """The error store: events that plans ask to be kept when they fail. Of each plan there are at most `most_entries`
-    entries, each with events of at most `entry_bytes`."""
+    """The error store: events that plans ask to be kept when they fail. Of each plan there are at most `max_entries`
+    entries, each with events of at most `max_entry_bytes`."""
 
     path: Annotated[str, Meta(min_length=1)] = "var/cep/errors"
-    most_entries: Annotated[int, Meta(ge=1)] = 10_000
-    entry_bytes: Annotated[int, Meta(ge=1_024, le=1_048_576)] = 65_536
+    max_entries: Annotated[int, Meta(ge=1)] = 10_000
+    max_entry_bytes: Annotated[int, Meta(ge=1_024, le=1_048_576)] = 65_536
 
 
 class FileSourcesConfig(msgspec.Struct, frozen=True):
@@ -189,18 +189,18 @@ class WorkerConfig(msgspec.Struct, frozen=True):
     outflow: OutflowConfig = OutflowConfig()
     ingress: IngressConfig = IngressConfig()
     egress: EgressConfig = EgressConfig()
-    http: HttpConfig = HttpConfig()
+    http: WorkerHttpConfig = WorkerHttpConfig()
     sinks: SinkConfig = SinkConfig()
     sources: SourcesConfig = SourcesConfig()
     password_files: FoldersConfig = FoldersConfig()
     protected: tuple[str, ...] = ()
     secrets: str = ""
-    spool: SpoolConfig = SpoolConfig()
+    spool: WalConfig = WalConfig()
     results: ResultsConfig = ResultsConfig()
     errors: ErrorsConfig = ErrorsConfig()
     artefacts: ArtefactConfig = ArtefactConfig()
     file_sources: FileSourcesConfig = FileSourcesConfig()
-    extensions: tuple[Extension, ...] = ()
+    extensions: tuple[ConnectorExtension, ...] = ()
     log: LogConfig = LogConfig()
 
     def __post_init__(self) -> None:

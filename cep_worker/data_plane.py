@@ -20,39 +20,39 @@ from cep_common.link_messages import StreamSchema
 from cep_common.messages import DeployedPlan, EndpointAssigned, PlanCheckpoints, RemovedPlan, TenantLimit
 from cep_common.secrets import Secrets
 from cep_common.security.web import Gate
-from cep_common.worker_reports import MOST_ASIDE, AsideReport
+from cep_common.worker_reports import MAX_ORPHANS, OrphanReport
 from cep_worker.config import WorkerConfig
 from cep_worker.connector_runtime.reach import worker_guard
-from cep_worker.connector_runtime.running_sinks import RunningSinks
-from cep_worker.connector_runtime.running_sources import RunningSources
-from cep_worker.coordination.status import Standing
-from cep_worker.failed_events.service import Attempt, ErrorDesk
-from cep_worker.failed_events.store import ErrorStore
+from cep_worker.connector_runtime.running_sinks import SinkSupervisor
+from cep_worker.connector_runtime.running_sources import SourceSupervisor
+from cep_worker.coordination.status import StatusCollector
+from cep_worker.failed_events.service import FailedEventService, ReplayAttempt
+from cep_worker.failed_events.store import FailedEventStore
 from cep_worker.http.app import HttpSource, create_app
-from cep_worker.http.servers import HttpFronts
+from cep_worker.http.servers import HttpServers
 from cep_worker.inflows.inflow import Inflow
-from cep_worker.inflows.wal.store import Spool
+from cep_worker.inflows.wal.store import WalStore
 from cep_worker.ingest.link_ingress import LinkIngress
 from cep_worker.ingest.routing import Route
-from cep_worker.ingest.submissions import Intake
+from cep_worker.ingest.submissions import SubmissionQueue
 from cep_worker.ingest.tenant_limits import RateLimit, TenantLimits
 from cep_worker.outflows.consumers import Tap
 from cep_worker.outflows.egress import Egress
-from cep_worker.outflows.transactional_log.store import HeldStore
-from cep_worker.plan_links.shared_streams import PlanFeeds
-from cep_worker.plan_links.topic_registry import Topics
-from cep_worker.plans.connectors import Artefact, Declared, declared_by_artefacts, declared_by_plan
-from cep_worker.plans.extensions import Extensions
+from cep_worker.outflows.transactional_log.store import TransactionalLogStore
+from cep_worker.plan_links.shared_streams import SharedStreams
+from cep_worker.plan_links.topic_registry import TopicRegistry
+from cep_worker.plans.connectors import Artefact, DeclaredConnector, declared_by_artefacts, declared_by_plan
+from cep_worker.plans.extensions import ConnectorExtensions
 from cep_worker.plans.streams import EventStream, PlanStream, StreamDirectory
-from cep_worker.runtime.event_loop import Reactor
-from cep_worker.runtime.worker_metrics import WorkerFigures, WorkerParts
-from cep_worker.serving.context import Surroundings
-from cep_worker.serving.orphaned_events import AsideDesk
+from cep_worker.runtime.event_loop import EventLoop
+from cep_worker.runtime.worker_metrics import WorkerMetrics, WorkerParts
+from cep_worker.serving.context import PlanContext
+from cep_worker.serving.orphaned_events import OrphanedEventService
 from cep_worker.serving.plan_flow import PlanSnapshot
 from cep_worker.serving.served_plans import ServedPlans
 from cep_worker.sources.base import SourceContext
-from cep_worker.storage.group_commit import open_upkeep
-from cep_worker.storage.records import Origin
+from cep_worker.storage.group_commit import open_disk_sync
+from cep_worker.storage.records import BatchOrigin
 
 logger = logging.getLogger(__name__)
 
@@ -72,7 +72,7 @@ class DataPlane:
         self,
         config: WorkerConfig,
         worker: str,
-        spool: Spool,
+        spool: WalStore,
         context: zmq.Context[zmq.Socket[bytes]],
         clock: Clock,
         artefacts: tuple[tuple[Artefact, ...], tuple[Artefact, ...]],
@@ -84,10 +84,10 @@ class DataPlane:
         self._clock = clock
         self._source_artefacts, self._sink_artefacts = artefacts
         self._tell = changed
-        self._extensions = Extensions(config.extensions)
+        self._extensions = ConnectorExtensions(config.extensions)
         self._guard = worker_guard(config)
-        self._reactor = Reactor()
-        self._upkeep = open_upkeep(config.spool, self._reactor.defer)
+        self._reactor = EventLoop()
+        self._upkeep = open_disk_sync(config.spool, self._reactor.defer)
         self._imported = StreamDirectory(None)
         self._exported = StreamDirectory(None)
         self._plans: dict[tuple[int, str], PlanKey] = {}
@@ -100,32 +100,36 @@ class DataPlane:
         self._tick_ms = 0
         self._registered = False
         self._given_back_ms = clock.monotonic_ms()
-        self._held = HeldStore(config.results, worker, self._reactor, config.spool.set_aside_ms, clock)
+        self._held = TransactionalLogStore(
+            config.results, worker, self._reactor, config.spool.orphan_retention_ms, clock
+        )
         self._spool = spool
         self._removed: tuple[RemovedPlan, ...] = ()
-        self._errors = ErrorStore(config.errors, worker, clock.now_ms, config.spool.set_aside_ms)
-        surroundings = Surroundings(
+        self._errors = FailedEventStore(config.errors, worker, clock.now_ms, config.spool.orphan_retention_ms)
+        surroundings = PlanContext(
             worker, config, self._reactor, context, spool, self._upkeep, self._held, self._changed, self._room,
             self._errors.keep_of_stream,
             clock.now_ms,
         )  # fmt: skip
         self._served = ServedPlans(surroundings, self._consumers)
-        self._intake = Intake(self._reactor, self._upkeep, self._make_route, clock.monotonic_ms)
+        self._intake = SubmissionQueue(self._reactor, self._upkeep, self._make_route, clock.monotonic_ms)
         self._ingress = LinkIngress(self._reactor, self._upkeep, self._resolve, self._make_route, config.ingress.links)
         self._egress = Egress(self._reactor, config.egress, self._room)
         self._gate = Gate(config.security, config.http.host, clock)
-        self._fronts = HttpFronts(config.http, config.security, self._gate)
-        self._topics = Topics(self._make_feed_route, self._upkeep, clock.monotonic_ms, self._errors.keep_of_stream)
-        self._plan_feeds = PlanFeeds(self._topics)
-        self._error_desk = ErrorDesk(self._errors, self)
-        self._aside_desk = AsideDesk(spool, self._held, self)
+        self._fronts = HttpServers(config.http, config.security, self._gate)
+        self._topics = TopicRegistry(
+            self._make_feed_route, self._upkeep, clock.monotonic_ms, self._errors.keep_of_stream
+        )
+        self._plan_feeds = SharedStreams(self._topics)
+        self._error_desk = FailedEventService(self._errors, self)
+        self._aside_desk = OrphanedEventService(spool, self._held, self)
         secrets = Secrets(config.secrets, "secrets")
-        self._sinks = RunningSinks(
+        self._sinks = SinkSupervisor(
             self._reactor, context, worker, config.sinks.waiting_rows, self._room_from_anywhere, self._topics,
             self._errors, self._guard, secrets, config.file_sources.positions,
         )  # fmt: skip
-        self._sources = RunningSources(self._source_context, secrets)
-        self._standing = Standing(
+        self._sources = SourceSupervisor(self._source_context, secrets)
+        self._standing = StatusCollector(
             self._served, self._sources, self._sinks, self._egress, self._topics, self._limits, self._errors
         )
 
@@ -200,7 +204,7 @@ class DataPlane:
         return self._imported
 
     def submit(
-        self, source: Hashable, stream: EventStream, batch: pa.RecordBatch, origin: Origin | None = None
+        self, source: Hashable, stream: EventStream, batch: pa.RecordBatch, origin: BatchOrigin | None = None
     ) -> Future[None]:
         return self._intake.submit(source, stream, batch, origin)
 
@@ -209,17 +213,21 @@ class DataPlane:
             raise InputError("unknown-plan", f"plan {name} was renamed to {present}")
         return self._plans.get((tenant, name)) or PlanKey(tenant, name)
 
-    def error_desk(self) -> ErrorDesk:
+    def failed_event_service(self) -> FailedEventService:
         return self._error_desk
 
-    def aside_desk(self) -> AsideDesk:
+    def orphan_service(self) -> OrphanedEventService:
         return self._aside_desk
 
-    def replay_to_sink(self, key: PlanKey, stream: str, sink: str, batch: pa.RecordBatch, attempt: Attempt) -> None:
+    def replay_to_sink(
+        self, key: PlanKey, stream: str, sink: str, batch: pa.RecordBatch, attempt: ReplayAttempt
+    ) -> None:
         """The sink of the plan's stream will try to deliver events that it once could not."""
         self._reactor.post(lambda: self._sinks.replay(key, stream, sink, batch, attempt))
 
-    def replay_to_source(self, key: PlanKey, stream: str, source: str, batch: pa.RecordBatch, attempt: Attempt) -> None:
+    def replay_to_source(
+        self, key: PlanKey, stream: str, source: str, batch: pa.RecordBatch, attempt: ReplayAttempt
+    ) -> None:
         """The source of the plan's stream will take again what it once could not."""
         self._reactor.post(lambda: self._sources.replay(key, stream, source, batch, attempt))
 
@@ -242,14 +250,14 @@ class DataPlane:
 
     def parts(self) -> WorkerParts:
         """What there is beside plans, not older than a tick."""
-        most = sorted(self._set_aside(), key=lambda one: -one.events)[:MOST_ASIDE]
+        most = sorted(self._set_aside(), key=lambda one: -one.events)[:MAX_ORPHANS]
         return dataclasses.replace(self._standing.parts(leaving=self._leaving), aside=tuple(most))
 
-    def figures(self) -> WorkerFigures:
+    def figures(self) -> WorkerMetrics:
         return dataclasses.replace(self._standing.figures(leaving=self._leaving), aside=self._set_aside())
 
-    def _set_aside(self) -> tuple[AsideReport, ...]:
-        return (*self._spool.aside.reports(), *self._held.aside_reports())
+    def _set_aside(self) -> tuple[OrphanReport, ...]:
+        return (*self._spool.aside.reports(), *self._held.orphan_reports())
 
     # ---- the data thread --------------------------------------------------------------------------------------------
 
@@ -395,7 +403,7 @@ class DataPlane:
             raise InputError("inactive", f"{name} takes no events now: {plans} was deactivated; send them again later")
         return inflows
 
-    def _source_context(self, declaration: Declared) -> SourceContext:
+    def _source_context(self, declaration: DeclaredConnector) -> SourceContext:
         return SourceContext(
             declared=declaration,
             ingress=self._config.ingress,

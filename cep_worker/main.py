@@ -19,7 +19,7 @@ from cep_common.security.roles import Role
 from cep_worker.config import WorkerConfig
 from cep_worker.coordination.control_loop import ControlLoop
 from cep_worker.data_plane import DataPlane
-from cep_worker.inflows.wal.store import Spool
+from cep_worker.inflows.wal.store import WalStore
 from cep_worker.plans.connectors import read_artefacts
 from cep_worker.serving.plan_flow import PlanSnapshot
 
@@ -43,7 +43,7 @@ class Worker:
         }
         self._context = open_context(config.security, Role.WORKER, listens)
         try:
-            self._spool = Spool(config.spool, config.name, self._clock)
+            self._spool = WalStore(config.spool, config.name, self._clock)
         except BaseException:
             self._context.destroy(linger=0)
             raise

@@ -173,8 +173,8 @@ ROWS: tuple[tuple[str, int, tuple[Panel, ...]], ...] = (
                 "Spool and held results",
                 "bytes",
                 (
-                    (f"cep_spool_bytes{{{PLAN}}}", "{{instance}} {{plan}} {{stream}} spool"),
-                    (f"cep_held_bytes{{{PLAN}}}", "{{instance}} {{plan}} held"),
+                    (f"cep_wal_bytes{{{PLAN}}}", "{{instance}} {{plan}} {{stream}} spool"),
+                    (f"cep_prepared_results_bytes{{{PLAN}}}", "{{instance}} {{plan}} held"),
                 ),
             ),
             (

@@ -71,7 +71,9 @@ def _error_lines(error: Any, tracebacks: bool) -> list[str]:
 
 def _worker_lines(worker: Any) -> list[str]:
     passes = f"in {worker['events_in_per_s']:.0f}/s  out {worker['events_out_per_s']:.0f}/s"
-    waits = f"waiting {worker['waiting_events']}  log {_mebibytes(worker['spool_bytes'])}  held {worker['held_events']}"
+    waits = (
+        f"waiting {worker['waiting_events']}  log {_mebibytes(worker['wal_bytes'])}  held {worker['prepared_results']}"
+    )
     process = f"{worker['host']} (process {worker['process_id']})"
     uses = f"memory {_mebibytes(worker['memory_bytes'])}  errors {worker['errors']}"
     lines = [f"{worker['worker']}  {worker['state']}  {process}  {passes}  {waits}  {uses}"]

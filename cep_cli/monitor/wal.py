@@ -19,8 +19,8 @@ def wal_command() -> None:
     """Look at what workers have set aside of plans that are missing, restore it or discard it.
 
     Workers keep accepted events in write-ahead logs. When a plan is missing that nobody has undeployed, as after the
-    manager's database was lost, they set aside what they have of it and delete it after some days (spool.set_aside_ms).
-    When the plan is back, its events go on by themselves.
+    manager's database was lost, they set aside what they have of it and delete it after some days
+    (spool.orphan_retention_ms). When the plan is back, its events go on by themselves.
     """
 
 

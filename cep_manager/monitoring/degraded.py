@@ -9,7 +9,7 @@ import msgspec
 
 from cep_common.ids import PlanKey
 from cep_common.messages import RegisterWorker, WorkerPlanReport
-from cep_common.worker_reports import ConnectorReport, HeldReport
+from cep_common.worker_reports import ConnectorReport, PreparedResultsReport
 from cep_manager.control.members import Member, undelivered_results
 
 Worker = Member[RegisterWorker]
@@ -71,11 +71,11 @@ def _parts(key: PlanKey, worker: RegisterWorker, report: WorkerPlanReport) -> It
         yield DegradedPart(name, "results", "", "", report.last_error, 0, undelivered_results(report))
 
 
-def told_full(held: HeldReport | None) -> str:
+def told_full(held: PreparedResultsReport | None) -> str:
     """That the log of undelivered results is full, or nothing."""
     if held is None or not held.full:
         return ""
-    limit = f" (results.undelivered_bytes: {held.maximum_bytes:,})" if held.maximum_bytes else ""
+    limit = f" (results.max_undelivered_bytes: {held.maximum_bytes:,})" if held.maximum_bytes else ""
     return f"the log of undelivered results is full{limit}"
 
 

@@ -10,7 +10,7 @@ import msgspec
 from cep_common.error_records import ErrorRecord
 from cep_common.ids import Endpoint, PlanKey
 from cep_common.messages import RegisterWorker, WorkerPlanReport
-from cep_common.worker_reports import ConnectorReport, HeldReport, ListenerReport, PublisherReport, SpoolReport
+from cep_common.worker_reports import ConnectorReport, ListenerReport, PreparedResultsReport, PublisherReport, WalReport
 from cep_manager.control.members import Member, undelivered_results
 from cep_manager.control.snapshot import Snapshot
 from cep_manager.errors import UnknownWorkerError
@@ -52,8 +52,8 @@ class WorkerPlanView(msgspec.Struct, frozen=True):
     inflow: tuple[InflowView, ...]
     outflow: tuple[OutflowView, ...]
     publishers: tuple[PublisherReport, ...]
-    spools: tuple[SpoolReport, ...]
-    held: HeldReport | None
+    spools: tuple[WalReport, ...]
+    held: PreparedResultsReport | None
     last_error: str
     errors: tuple[ErrorRecord, ...]
 
@@ -80,8 +80,8 @@ class WorkerDetails(msgspec.Struct, frozen=True):
     events_in_per_s: float
     events_out_per_s: float
     waiting_events: int
-    spool_bytes: int
-    held_events: int
+    wal_bytes: int
+    prepared_results: int
     errors: int
     plans: tuple[WorkerPlanView, ...]
     connectors: tuple[ConnectorReport, ...]
@@ -135,8 +135,8 @@ def _details(snapshot: Snapshot, worker: Member[RegisterWorker], *, lost: bool) 
         waiting_events=sum(
             sum(one.waiting_events for one in plan.inflow) + undelivered_results(plan) for plan in latest.plans
         ),
-        spool_bytes=sum(spool.size_bytes for plan in latest.plans for spool in plan.spools),
-        held_events=sum(plan.held.events for plan in latest.plans if plan.held is not None),
+        wal_bytes=sum(spool.size_bytes for plan in latest.plans for spool in plan.spools),
+        prepared_results=sum(plan.held.events for plan in latest.plans if plan.held is not None),
         errors=sum(record.count for plan in latest.plans for record in plan.errors),
         plans=plans,
         connectors=latest.connectors,

@@ -21,18 +21,18 @@ from cep_common.paced_log import PacedLog
 from cep_common.reach.guard import Guard
 from cep_common.secrets import Secrets
 from cep_worker.connector_runtime.sink_types import make_sink
-from cep_worker.failed_events.entries import Origin
-from cep_worker.failed_events.service import Attempt, fitting
-from cep_worker.failed_events.store import ErrorStore
-from cep_worker.outflows.consumers import Consumer, FrameId, GroupId
-from cep_worker.outflows.receipts import Receipt
-from cep_worker.plan_links.topic_registry import Topics
-from cep_worker.plans.connectors import Declared, with_secrets
-from cep_worker.plans.streams import Attributes, Fit
-from cep_worker.runtime.error_tracking import Trouble
-from cep_worker.runtime.event_loop import Reactor
-from cep_worker.runtime.worker_metrics import ConnectorFigures, figures_of
-from cep_worker.sinks.base import Sink, SinkContext
+from cep_worker.failed_events.entries import FailureOrigin
+from cep_worker.failed_events.service import ReplayAttempt, fitting
+from cep_worker.failed_events.store import FailedEventStore
+from cep_worker.outflows.consumers import FrameId, GroupId, ResultConsumer
+from cep_worker.outflows.receipts import DeliveryReceipt
+from cep_worker.plan_links.topic_registry import TopicRegistry
+from cep_worker.plans.connectors import DeclaredConnector, with_secrets
+from cep_worker.plans.streams import Attributes, SchemaFit
+from cep_worker.runtime.error_tracking import PlanError
+from cep_worker.runtime.event_loop import EventLoop
+from cep_worker.runtime.worker_metrics import ConnectorMetrics, connector_metrics
+from cep_worker.sinks.base import EventSink, SinkContext
 from cep_worker.sinks.threaded import ThreadedSink
 
 logger = logging.getLogger(__name__)
@@ -49,38 +49,43 @@ REMAKE_MS = 5_000
 """How often it is tried again to make a sink that could not be made."""
 
 
-class _NoSink:
+class _MissingSink:
     """In place of a sink that cannot be made: results wait for it."""
 
     def has_room(self) -> bool:
         return False
 
-    def offer(self, batch: pa.RecordBatch, body: Any, receipt: Receipt, frame: FrameId | None = None) -> None:
+    def offer(self, batch: pa.RecordBatch, body: Any, receipt: DeliveryReceipt, frame: FrameId | None = None) -> None:
         raise AssertionError("nothing is offered where there is no room")
 
-    def commit(self, group: GroupId, receipt: Receipt) -> None:
+    def commit(self, group: GroupId, receipt: DeliveryReceipt) -> None:
         raise AssertionError("nothing was offered")
 
 
-class _Tap:
+class _SinkTap:
     """A sink as the consumer of one plan's stream, whose columns may stand in another order. Results from before an
     edit of the stream get its present attributes; those that cannot are given to `failed`, with the reason."""
 
     lasting = True
 
     def __init__(
-        self, name: str, form: str, sink: Consumer, attributes: Attributes, failed: Callable[[pa.RecordBatch, str], int]
+        self,
+        name: str,
+        form: str,
+        sink: ResultConsumer,
+        attributes: Attributes,
+        failed: Callable[[pa.RecordBatch, str], int],
     ) -> None:
         self.name = name
         self.form = form
         self._sink = sink
-        self._fit = Fit(attributes)
+        self._fit = SchemaFit(attributes)
         self._failed = failed
 
     def has_room(self) -> bool:
         return self._sink.has_room()
 
-    def offer(self, batch: pa.RecordBatch, body: Any, receipt: Receipt, frame: FrameId | None = None) -> None:
+    def offer(self, batch: pa.RecordBatch, body: Any, receipt: DeliveryReceipt, frame: FrameId | None = None) -> None:
         if self._fit.is_whole(batch):
             self._sink.offer(batch, body, receipt, frame)
         elif problem := self._fit.problem(batch):
@@ -89,25 +94,25 @@ class _Tap:
         else:
             self._sink.offer(self._fit.fitted(batch), None, receipt, frame)
 
-    def commit(self, group: GroupId, receipt: Receipt) -> None:
+    def commit(self, group: GroupId, receipt: DeliveryReceipt) -> None:
         self._sink.commit(group, receipt)
 
 
 @dataclass(slots=True)
-class _Running:
-    declared: Declared
-    sink: Sink | None
+class _RunningSink:
+    declared: DeclaredConnector
+    sink: EventSink | None
     error: str
     label: str
     """Its type, and a number where the stream has several of it."""
     tried_ms: int | None = None
     """When it was first seen that it could not be made, or tried again."""
 
-    def change_to(self, declaration: Declared) -> None:
+    def change_to(self, declaration: DeclaredConnector) -> None:
         """It is declared so from now on: an artefact's stream may be of other plans than before."""
         self.declared = declaration
         if isinstance(self.sink, ThreadedSink):
-            self.sink.keep_as(Origin(declaration.plan(), declaration.connector.stream, "sink", self.label))
+            self.sink.keep_as(FailureOrigin(declaration.plan(), declaration.connector.stream, "sink", self.label))
 
     def name(self) -> str:
         """By what it is known among the consumers of a stream."""
@@ -129,27 +134,27 @@ class _Running:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Ending:
+class _EndingSink:
     """A sink that is not declared any more, since when, and the one that gets what it cannot deliver."""
 
-    sink: Sink
+    sink: EventSink
     since_ms: int
-    successor: Sink | None
+    successor: EventSink | None
 
 
-class RunningSinks:
+class SinkSupervisor:
     """Starts and ends sinks. One that cannot be made is reported, and its results wait until it can; the rest of its
     plan runs."""
 
     def __init__(
         self,
-        reactor: Reactor,
+        reactor: EventLoop,
         context: zmq.Context[zmq.Socket[bytes]],
         worker: str,
         waiting_rows: int,
         room: Callable[[], None],
-        topics: Topics,
-        errors: ErrorStore,
+        topics: TopicRegistry,
+        errors: FailedEventStore,
         guard: Guard,
         secrets: Secrets,
         positions: str = "",
@@ -164,14 +169,14 @@ class RunningSinks:
         self._room = room
         self._topics = topics
         self._errors = errors
-        self._running: list[_Running] = []
-        self._ending: list[_Ending] = []
-        self._taps: dict[tuple[PlanKey, str], list[_Tap]] = {}
+        self._running: list[_RunningSink] = []
+        self._ending: list[_EndingSink] = []
+        self._taps: dict[tuple[PlanKey, str], list[_SinkTap]] = {}
 
-    def apply(self, wanted: list[Declared], now_ms: int) -> None:
+    def apply(self, wanted: list[DeclaredConnector], now_ms: int) -> None:
         """Exactly the sinks that `wanted` declares run; unchanged ones go on."""
         before, self._running = self._running, []
-        kept: list[_Running | None] = []
+        kept: list[_RunningSink | None] = []
         for declaration in wanted:
             same = next((running for running in before if _alike(running.declared, declaration)), None)
             if same is not None:
@@ -185,10 +190,10 @@ class RunningSinks:
         self._running = in_order
         for running in before:
             if running.sink is not None:
-                self._ending.append(_Ending(running.sink, now_ms, self._successor(running.declared, kept)))
+                self._ending.append(_EndingSink(running.sink, now_ms, self._successor(running.declared, kept)))
         self._tap()
 
-    def _successor(self, declared: Declared, kept: list[_Running | None]) -> Sink | None:
+    def _successor(self, declared: DeclaredConnector, kept: list[_RunningSink | None]) -> EventSink | None:
         """The sink that was started now in place of the one that was `declared` so: of its type and stream."""
         for running in self._running:
             one = running.declared
@@ -197,11 +202,11 @@ class RunningSinks:
                 return running.sink
         return None
 
-    def taps(self, key: PlanKey, stream: str) -> list[_Tap]:
+    def taps(self, key: PlanKey, stream: str) -> list[_SinkTap]:
         """The sinks of an exported stream."""
         return self._taps.get((key, stream), [])
 
-    def replay(self, key: PlanKey, stream: str, sink: str, batch: pa.RecordBatch, attempt: Attempt) -> None:
+    def replay(self, key: PlanKey, stream: str, sink: str, batch: pa.RecordBatch, attempt: ReplayAttempt) -> None:
         """The sink called `sink` of the plan's stream tries to deliver events that it once could not, and `attempt` is
         told what came of it, or why it does not try."""
         there = [running for running in self._running if running.stands_at(key, stream)]
@@ -230,21 +235,21 @@ class RunningSinks:
                     return error
         return ""
 
-    def troubles(self) -> Iterator[Trouble]:
+    def troubles(self) -> Iterator[PlanError]:
         """Each sink of each plan, and what is wrong with it."""
         for running in self._running:
             connector, sink = running.declared.connector, running.sink
             error = running.error or (redact(sink.last_error()) if sink is not None else "")
             dropped = sink.dropped_events if sink is not None else 0
             for member in running.declared.stream.members:
-                yield Trouble(member.key, f"sink {connector.type} of {connector.stream}", "sink", error, dropped)
+                yield PlanError(member.key, f"sink {connector.type} of {connector.stream}", "sink", error, dropped)
 
-    def figures(self, on_disk: Mapping[Who, int]) -> tuple[ConnectorFigures, ...]:
+    def figures(self, on_disk: Mapping[Who, int]) -> tuple[ConnectorMetrics, ...]:
         """How each of them does; so many results of it wait `on_disk`, by stream and sink of a plan."""
         return tuple(
-            figures_of("sink", one.declared, one.error, one.waiting_on_disk(on_disk))
+            connector_metrics("sink", one.declared, one.error, one.waiting_on_disk(on_disk))
             if one.sink is None
-            else figures_of(
+            else connector_metrics(
                 "sink",
                 one.declared,
                 redact(one.sink.last_error()),
@@ -277,18 +282,18 @@ class RunningSinks:
             sink.close()
         self._running, self._ending, self._taps = [], [], {}
 
-    def _sinks(self) -> list[Sink]:
+    def _sinks(self) -> list[EventSink]:
         running = [running.sink for running in self._running if running.sink is not None]
         return running + [ending.sink for ending in self._ending]
 
-    def _label(self, declaration: Declared) -> str:
+    def _label(self, declaration: DeclaredConnector) -> str:
         """What tells the sink from others of its stream, the same after an edit of its options."""
         taken = {one.label for one in self._running if one.stands_at(declaration.plan(), declaration.connector.stream)}
         kind = declaration.connector.type
         names = (kind if number == 1 else f"{kind}#{number}" for number in itertools.count(1))
         return next(name for name in names if name not in taken)
 
-    def _started(self, declaration: Declared) -> _Running:
+    def _started(self, declaration: DeclaredConnector) -> _RunningSink:
         """A new one among those that run: no other that is started gets its label."""
         running = self._start(declaration, self._label(declaration))
         self._running.append(running)
@@ -311,13 +316,13 @@ class RunningSinks:
             self._tap()
             self._room()
 
-    def _start(self, declaration: Declared, label: str) -> _Running:
+    def _start(self, declaration: DeclaredConnector, label: str) -> _RunningSink:
         where = f"{declaration.plan().topology()} {declaration.connector.stream} {label}"
         try:
             connector = with_secrets(declaration, self._secrets)
         except ConfigError as error:
             paced_logger.problem(where, "sink cannot run: %s", error, level=logging.ERROR)
-            return _Running(declaration, None, error.message, label)
+            return _RunningSink(declaration, None, error.message, label)
         context = SinkContext(
             connector=connector,
             key=declaration.plan(),
@@ -339,9 +344,9 @@ class RunningSinks:
             sink = make_sink(context)
         except ConfigError as error:
             paced_logger.problem(where, "sink cannot run: %s", error, level=logging.ERROR)
-            return _Running(declaration, None, redact(error.message), label)
+            return _RunningSink(declaration, None, redact(error.message), label)
         paced_logger.over(where, "sink can run now: %s", context.where())
-        return _Running(declaration, sink, "", label)
+        return _RunningSink(declaration, sink, "", label)
 
     def _tap(self) -> None:
         self._taps = {}
@@ -353,11 +358,11 @@ class RunningSinks:
                 name = running.name()
                 while name in {one.name for one in taps}:
                     name += "+"
-                tap = _Tap(name, running.form(), running.sink or _NoSink(), stream.schema.attributes, failed)
+                tap = _SinkTap(name, running.form(), running.sink or _MissingSink(), stream.schema.attributes, failed)
                 taps.append(tap)
 
 
-def _alike(one: Declared, other: Declared) -> bool:
+def _alike(one: DeclaredConnector, other: DeclaredConnector) -> bool:
     """The same sink, though perhaps of other plans, or under another name of its plan, which a log shows."""
     if one.connector.type == "log" and one.plan().plan != other.plan().plan:
         return False

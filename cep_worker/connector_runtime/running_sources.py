@@ -14,12 +14,12 @@ from cep_common.ids import PlanKey
 from cep_common.insight.redaction import redact
 from cep_common.paced_log import PacedLog
 from cep_common.secrets import Secrets
-from cep_worker.failed_events.service import Attempt
+from cep_worker.failed_events.service import ReplayAttempt
 from cep_worker.kafka.source import kafka_source
-from cep_worker.plans.connectors import Declared, with_secrets
-from cep_worker.runtime.error_tracking import Trouble
-from cep_worker.runtime.worker_metrics import ConnectorFigures, figures_of
-from cep_worker.sources.base import Replays, Source, SourceContext
+from cep_worker.plans.connectors import DeclaredConnector, with_secrets
+from cep_worker.runtime.error_tracking import PlanError
+from cep_worker.runtime.worker_metrics import ConnectorMetrics, connector_metrics
+from cep_worker.sources.base import EventSource, ReplayableSource, SourceContext
 from cep_worker.sources.file_maker import file_source
 from cep_worker.sources.http import http_source
 from cep_worker.sources.in_memory import in_memory_source
@@ -33,7 +33,7 @@ paced_logger = PacedLog(logger)
 REMAKE_MS = 5_000
 """How often it is tried again to make a source that could not be made."""
 
-SOURCE_TYPES: dict[str, Callable[[SourceContext], Source]] = {
+SOURCE_TYPES: dict[str, Callable[[SourceContext], EventSource]] = {
     "file": file_source,
     "http": http_source,
     "inMemory": in_memory_source,
@@ -44,9 +44,9 @@ SOURCE_TYPES: dict[str, Callable[[SourceContext], Source]] = {
 
 
 @dataclass(slots=True)
-class _Running:
-    declared: Declared
-    source: Source | None
+class _RunningSource:
+    declared: DeclaredConnector
+    source: EventSource | None
     failure: str
     label: str
     """Its type, and a number where the stream has several of it."""
@@ -62,18 +62,18 @@ class _Running:
         return self.declared.plan() == key and self.declared.connector.stream == stream
 
 
-class RunningSources:
+class SourceSupervisor:
     """Starts and ends sources. One that cannot be made is reported and tried again; the rest of its plan runs."""
 
-    def __init__(self, context: Callable[[Declared], SourceContext], secrets: Secrets) -> None:
+    def __init__(self, context: Callable[[DeclaredConnector], SourceContext], secrets: Secrets) -> None:
         self._context = context
         self._secrets = secrets
-        self._running: list[_Running] = []
+        self._running: list[_RunningSource] = []
 
-    def apply(self, wanted: list[Declared], now_ms: int) -> None:
+    def apply(self, wanted: list[DeclaredConnector], now_ms: int) -> None:
         """Exactly the sources that `wanted` declares run; unchanged ones go on."""
         before, self._running = self._running, []
-        kept: list[tuple[Declared, _Running | None]] = []
+        kept: list[tuple[DeclaredConnector, _RunningSource | None]] = []
         for declaration in wanted:
             same = next((running for running in before if _alike(running.declared, declaration)), None)
             if same is not None:
@@ -98,26 +98,26 @@ class RunningSources:
                 return running.error
         return ""
 
-    def troubles(self) -> Iterator[Trouble]:
+    def troubles(self) -> Iterator[PlanError]:
         """Each source of each plan, and what is wrong with it."""
         for running in self._running:
             connector = running.declared.connector
             for member in running.declared.stream.members:
-                yield Trouble(member.key, f"source {connector.type} of {connector.stream}", "source", running.error)
+                yield PlanError(member.key, f"source {connector.type} of {connector.stream}", "source", running.error)
 
-    def figures(self) -> tuple[ConnectorFigures, ...]:
+    def figures(self) -> tuple[ConnectorMetrics, ...]:
         """How each of them does."""
         return tuple(
-            figures_of("source", one.declared, one.error)
+            connector_metrics("source", one.declared, one.error)
             if one.source is None
-            else figures_of(
+            else connector_metrics(
                 "source", one.declared, one.error, 0, one.source.dropped_events, one.source.delivered_events,
                 one.source.partitions,
             )
             for one in self._running
         )  # fmt: skip
 
-    def replay(self, key: PlanKey, stream: str, label: str, batch: pa.RecordBatch, attempt: Attempt) -> None:
+    def replay(self, key: PlanKey, stream: str, label: str, batch: pa.RecordBatch, attempt: ReplayAttempt) -> None:
         """The source called `label` of the plan's stream takes again what it once could not, and `attempt` is told what
         came of it, or why it is not tried."""
         there = [one for one in self._running if one.stands_at(key, stream)]
@@ -127,7 +127,7 @@ class RunningSources:
             attempt.refuse(
                 InputError("no-source", f"{stream} of {key.plan} has no source {label} now; it has: {names}")
             )
-        elif not isinstance(found.source, Replays):
+        elif not isinstance(found.source, ReplayableSource):
             attempt.refuse(
                 InputError("no-source", found.error or f"the source {label} of {stream} takes nothing again")
             )
@@ -153,10 +153,12 @@ class RunningSources:
             source.close()
         self._running = []
 
-    def _sources(self) -> list[Source]:
+    def _sources(self) -> list[EventSource]:
         return [running.source for running in self._running if running.source is not None]
 
-    def _label(self, declaration: Declared, kept: list[tuple[Declared, _Running | None]]) -> str:
+    def _label(
+        self, declaration: DeclaredConnector, kept: list[tuple[DeclaredConnector, _RunningSource | None]]
+    ) -> str:
         """What tells the source from others of its stream, the same after an edit of its options."""
         key, stream = declaration.plan(), declaration.connector.stream
         others = [*self._running, *(same for _, same in kept if same is not None)]
@@ -165,7 +167,7 @@ class RunningSources:
         names = (kind if number == 1 else f"{kind}#{number}" for number in itertools.count(1))
         return next(name for name in names if name not in taken)
 
-    def _start(self, declaration: Declared, label: str, now_ms: int) -> _Running:
+    def _start(self, declaration: DeclaredConnector, label: str, now_ms: int) -> _RunningSource:
         context = replace(self._context(declaration), label=label)
         where = f"{declaration.plan().topology()} {declaration.connector.stream} {label}"
         attributes = [name for name, _ in declaration.stream.schema.attributes]
@@ -178,12 +180,12 @@ class RunningSources:
             source = SOURCE_TYPES[connector.type](context)
         except CepError as error:
             paced_logger.problem(where, "source cannot run: %s", error, level=logging.ERROR)
-            return _Running(declaration, None, error.message, label, now_ms)
+            return _RunningSource(declaration, None, error.message, label, now_ms)
         paced_logger.over(where, "source can run now: %s", context.where())
-        return _Running(declaration, source, "", label, now_ms)
+        return _RunningSource(declaration, source, "", label, now_ms)
 
 
-def _alike(one: Declared, other: Declared) -> bool:
+def _alike(one: DeclaredConnector, other: DeclaredConnector) -> bool:
     """The same source, though perhaps of other plans, or under another name of its plan; a path that the plan's name is
     part of is another one then."""
     if one.connector.type == "http" and "receiver.url" not in one.connector.options and not _same_names(one, other):
@@ -191,5 +193,5 @@ def _alike(one: Declared, other: Declared) -> bool:
     return one.is_like(other)
 
 
-def _same_names(one: Declared, other: Declared) -> bool:
+def _same_names(one: DeclaredConnector, other: DeclaredConnector) -> bool:
     return one.plan().plan == other.plan().plan

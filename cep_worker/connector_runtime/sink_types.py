@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cep_worker.kafka.sink import kafka_sink
-from cep_worker.sinks.base import Sink, SinkContext
+from cep_worker.sinks.base import EventSink, SinkContext
 from cep_worker.sinks.email import email_sink
-from cep_worker.sinks.failed_events import error_store_sink
+from cep_worker.sinks.failed_events import failed_event_sink
 from cep_worker.sinks.file import file_sink
 from cep_worker.sinks.http import http_sink
 from cep_worker.sinks.in_memory import in_memory_sink
@@ -17,7 +17,7 @@ from cep_worker.sinks.zeromq import zeromq_sink
 from query_plan.connectors.judging import refuse_faults
 from query_plan.connectors.reach import refuse_reach
 
-SINK_TYPES: dict[str, Callable[[SinkContext], Sink]] = {
+SINK_TYPES: dict[str, Callable[[SinkContext], EventSink]] = {
     "email": email_sink,
     "file": file_sink,
     "http": http_sink,
@@ -29,11 +29,11 @@ SINK_TYPES: dict[str, Callable[[SinkContext], Sink]] = {
 }
 """Each type's maker."""
 
-OF_COMPILER: dict[str, Callable[[SinkContext], Sink]] = {"error-store": error_store_sink}
+OF_COMPILER: dict[str, Callable[[SinkContext], EventSink]] = {"error-store": failed_event_sink}
 """Those that the compiler adds to plans and that nobody writes."""
 
 
-def make_sink(context: SinkContext) -> Sink:
+def make_sink(context: SinkContext) -> EventSink:
     """The sink that `context.connector` declares, running. ConfigError for whatever keeps it from running."""
     connector = context.connector
     if connector.type in OF_COMPILER:

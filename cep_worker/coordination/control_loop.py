@@ -34,7 +34,7 @@ from cep_common.priority import raise_priority
 from cep_common.process_time import process_up_ms
 from cep_common.transport import ControlClient
 from cep_worker.config import WorkerConfig
-from cep_worker.coordination.heartbeat import Pace, Tries
+from cep_worker.coordination.heartbeat import HeartbeatTimer, RetryTimer
 from cep_worker.runtime.worker_metrics import WorkerParts
 from cep_worker.serving.plan_flow import PlanSnapshot
 from cep_worker.storage.ownership import Ownership
@@ -57,7 +57,7 @@ LONGEST_WAIT_MS = 1_000
 NO_REVISION = -1
 
 
-class Flows(Protocol):
+class ControlledDataPlane(Protocol):
     """The data plane as the control thread sees it; every method returns at once."""
 
     def apply(
@@ -97,7 +97,7 @@ class ControlLoop:
         worker: str,
         context: zmq.Context[zmq.Socket[bytes]],
         clock: Clock,
-        flows: Flows,
+        flows: ControlledDataPlane,
         ownership: Ownership | None = None,
     ) -> None:
         """`ownership` says whose plans are served; without it, whichever manager's."""
@@ -112,9 +112,9 @@ class ControlLoop:
         self._woken = threading.Event()
         self._stopping = False
         self._revision = NO_REVISION
-        self._worker_pace = Pace(config.registry.heartbeat_ms)
-        self._endpoint_pace = Pace(config.registry.heartbeat_ms)
-        self._receiver_tries = Tries(config.registry.reconnect_ms)
+        self._worker_pace = HeartbeatTimer(config.registry.heartbeat_ms)
+        self._endpoint_pace = HeartbeatTimer(config.registry.heartbeat_ms)
+        self._receiver_tries = RetryTimer(config.registry.reconnect_ms)
         self._problem = ""
         self._time = TaskTime()
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(slots=True)
-class Pace:
+class HeartbeatTimer:
     """Something to be done at once when it changes, and every `interval_ms` otherwise."""
 
     interval_ms: int
@@ -29,7 +29,7 @@ class Pace:
 
 
 @dataclass(slots=True)
-class Tries:
+class RetryTimer:
     """Things that are asked for again every `interval_ms` until they are there."""
 
     interval_ms: int

@@ -9,30 +9,30 @@ from typing import Any
 
 from cep_common.ids import PlanKey
 from cep_common.worker_reports import MOST_CONNECTORS, ListenerReport
-from cep_worker.connector_runtime.running_sinks import RunningSinks
-from cep_worker.connector_runtime.running_sources import RunningSources
-from cep_worker.failed_events.store import ErrorStore
+from cep_worker.connector_runtime.running_sinks import SinkSupervisor
+from cep_worker.connector_runtime.running_sources import SourceSupervisor
+from cep_worker.failed_events.store import FailedEventStore
 from cep_worker.ingest.tenant_limits import TenantLimits
 from cep_worker.outflows.egress import Egress
-from cep_worker.plan_links.topic_registry import Topics
-from cep_worker.runtime.error_tracking import Trouble, Troubles
-from cep_worker.runtime.worker_metrics import ConnectorFigures, WorkerFigures, WorkerParts
+from cep_worker.plan_links.topic_registry import TopicRegistry
+from cep_worker.runtime.error_tracking import ErrorTracker, PlanError
+from cep_worker.runtime.worker_metrics import ConnectorMetrics, WorkerMetrics, WorkerParts
 from cep_worker.serving.plan_flow import PlanSnapshot
 from cep_worker.serving.served_plans import ServedPlans
 
 
-class Standing:
+class StatusCollector:
     """`look` and `keep` belong to the data thread; the rest may be called from any, and is not older than a tick."""
 
     def __init__(
         self,
         served: ServedPlans,
-        sources: RunningSources,
-        sinks: RunningSinks,
+        sources: SourceSupervisor,
+        sinks: SinkSupervisor,
         egress: Egress,
-        topics: Topics,
+        topics: TopicRegistry,
         limits: TenantLimits,
-        errors: ErrorStore,
+        errors: FailedEventStore,
     ) -> None:
         self._served = served
         self._sources = sources
@@ -41,8 +41,8 @@ class Standing:
         self._topics = topics
         self._limits = limits
         self._errors = errors
-        self._troubles = Troubles()
-        self._connectors: tuple[ConnectorFigures, ...] = ()
+        self._troubles = ErrorTracker()
+        self._connectors: tuple[ConnectorMetrics, ...] = ()
         self._since: dict[tuple[str, ...], int] = {}
         """When each connector with an error began to fail, in time of day."""
         self._listeners: tuple[ListenerReport, ...] = ()
@@ -80,7 +80,7 @@ class Standing:
         connectors = tuple(one.report() for one in self._connectors[:MOST_CONNECTORS])
         return WorkerParts(connectors, self._listeners, leaving)
 
-    def figures(self, *, leaving: bool) -> WorkerFigures:
+    def figures(self, *, leaving: bool) -> WorkerMetrics:
         """What metrics are made of."""
         plans = self.plans
         reports = tuple(plan.report for plan in plans)
@@ -88,7 +88,7 @@ class Standing:
         held = tuple((plan.report.key, plan.held) for plan in plans if plan.held is not None)
         names = {plan.report.key: plan.report.key for plan in plans}
         kept = tuple((names.get(key, key), count) for key, count in self._errors.counts().items())
-        return WorkerFigures(reports, spools, held, self._connectors, self._taken, leaving, kept)
+        return WorkerMetrics(reports, spools, held, self._connectors, self._taken, leaving, kept)
 
     def health(self) -> list[dict[str, Any]]:
         """The plans as JSON has them."""
@@ -107,7 +107,7 @@ class Standing:
             for plan in self.plans
         ]
 
-    def _with_since(self, found: tuple[ConnectorFigures, ...], day_ms: int) -> tuple[ConnectorFigures, ...]:
+    def _with_since(self, found: tuple[ConnectorMetrics, ...], day_ms: int) -> tuple[ConnectorMetrics, ...]:
         """The same, with the time since which something is wrong with them."""
         before, self._since = self._since, {}
         alike: Counter[tuple[str, ...]] = Counter()
@@ -123,12 +123,12 @@ class Standing:
                 noted.append(one)
         return tuple(noted)
 
-    def _found_troubles(self, problems: Mapping[PlanKey, str]) -> Iterator[Trouble]:
+    def _found_troubles(self, problems: Mapping[PlanKey, str]) -> Iterator[PlanError]:
         yield from self._sources.troubles()
         yield from self._sinks.troubles()
         yield from self._topics.troubles()
         for key, problem in problems.items():
-            yield Trouble(key, "declarations", "connector", problem)
+            yield PlanError(key, "declarations", "connector", problem)
         for key, flow in self._served.flows.items():
             for part, code, text in flow.troubles():
-                yield Trouble(key, part, code, text)
+                yield PlanError(key, part, code, text)

@@ -21,7 +21,7 @@ LARGEST_WHOLE = 2**53
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class FailureOrigin:
     """Where events failed: in a query that took them from `stream` of the plan, or in the stream's sink or source,
     whose name is `sink` (empty for kind `stream`). A source's are messages as they came."""
 
@@ -32,7 +32,7 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class FailedEvents:
     """Events that could not be dealt with, why, and the query in which they failed (empty: in no query)."""
 
     events: pa.RecordBatch
@@ -41,14 +41,14 @@ class Failed:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class FailedEventEntry:
     """Failed events of one origin and reason, since `time_ms` (of the day) in the store. `id` is the same on no other
     worker."""
 
     id: str
-    origin: Origin
+    origin: FailureOrigin
     time_ms: int
-    failed: Failed
+    failed: FailedEvents
 
     def shown(self) -> dict[str, Any]:
         """The entry as JSON has it."""
@@ -70,9 +70,9 @@ def bounded(reason: str) -> str:
     return reason if len(reason) <= LONGEST_TEXT else f"{reason[: LONGEST_TEXT - 1]}…"
 
 
-def joined(failed: Iterable[Failed]) -> Iterator[Failed]:
+def joined(failed: Iterable[FailedEvents]) -> Iterator[FailedEvents]:
     """The same events in order, those of one reason that follow each other together."""
-    alike: list[Failed] = []
+    alike: list[FailedEvents] = []
     for one in failed:
         if alike and (one.reason, one.query, one.events.schema) != (
             alike[0].reason,
@@ -113,8 +113,8 @@ def decode_events(text: bytes) -> pa.RecordBatch:
     return batch
 
 
-def _together(alike: list[Failed]) -> Failed:
-    return Failed(concatenate([one.events for one in alike]), alike[0].reason, alike[0].query)
+def _together(alike: list[FailedEvents]) -> FailedEvents:
+    return FailedEvents(concatenate([one.events for one in alike]), alike[0].reason, alike[0].query)
 
 
 def _shown_events(events: pa.RecordBatch) -> list[dict[str, Any]]:

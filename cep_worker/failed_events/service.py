@@ -20,8 +20,8 @@ from msgspec import Meta
 from cep_common.errors import InputError
 from cep_common.ids import PlanKey
 from cep_common.link_messages import StreamSchema
-from cep_worker.failed_events.entries import Entry, Failed
-from cep_worker.failed_events.store import ErrorStore
+from cep_worker.failed_events.entries import FailedEventEntry, FailedEvents
+from cep_worker.failed_events.store import FailedEventStore
 from cep_worker.plans.streams import EventStream, StreamDirectory
 from topology.conversion import attributes_of, conversion_problem, converted
 
@@ -33,7 +33,7 @@ REPLAY_S = 5.0
 """For so long a request replays; what it has not come to is left for the next one."""
 
 
-class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class EntrySelection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The entries of `plan` with these `ids`, or `all` of them. `id` is what stays when a plan is renamed; empty: the
     plan is the one that has the name now."""
 
@@ -49,7 +49,7 @@ class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return None if self.all else self.ids
 
 
-class Refused(msgspec.Struct, frozen=True):
+class RefusedReplay(msgspec.Struct, frozen=True):
     """An entry that stays, and why."""
 
     id: str
@@ -57,18 +57,18 @@ class Refused(msgspec.Struct, frozen=True):
     reason: str
 
 
-class Replayed(msgspec.Struct, frozen=True):
+class ReplayResult(msgspec.Struct, frozen=True):
     """`replayed` entries are gone, their `events` were taken; `refused` stay. The events of `under_way` are with their
     sink, which tries yet. `left` were asked for and not come to."""
 
     replayed: int
     events: int
-    refused: tuple[Refused, ...]
+    refused: tuple[RefusedReplay, ...]
     under_way: int
     left: int
 
 
-class Offers(Protocol):
+class ReplayTargets(Protocol):
     """Where events can be replayed; any thread may call."""
 
     def imported(self) -> StreamDirectory:
@@ -77,25 +77,29 @@ class Offers(Protocol):
     def submit(self, source: Hashable, stream: EventStream, batch: pa.RecordBatch) -> Future[None]:
         """Offers `batch` to the stream's inflows."""
 
-    def replay_to_sink(self, key: PlanKey, stream: str, sink: str, batch: pa.RecordBatch, attempt: Attempt) -> None:
+    def replay_to_sink(
+        self, key: PlanKey, stream: str, sink: str, batch: pa.RecordBatch, attempt: ReplayAttempt
+    ) -> None:
         """The sink will try, and tell `attempt`; a sink that is not there, or has no room, is told of at once."""
 
-    def replay_to_source(self, key: PlanKey, stream: str, source: str, batch: pa.RecordBatch, attempt: Attempt) -> None:
+    def replay_to_source(
+        self, key: PlanKey, stream: str, source: str, batch: pa.RecordBatch, attempt: ReplayAttempt
+    ) -> None:
         """The source will take the messages again, and tell `attempt`."""
 
 
-class Attempt:
+class ReplayAttempt:
     """One try of a sink to deliver the events of an entry. `outcome` is set when it has ended: None, or why the entry
     stays."""
 
-    def __init__(self, store: ErrorStore, entry: Entry, ended: Callable[[], None]) -> None:
+    def __init__(self, store: FailedEventStore, entry: FailedEventEntry, ended: Callable[[], None]) -> None:
         self.outcome: Future[InputError | None] = Future()
         self._store = store
         self._entry = entry
         self._ended = ended
         self._problem: InputError | None = None
 
-    def failed(self, failed: Iterable[Failed]) -> None:
+    def failed(self, failed: Iterable[FailedEvents]) -> None:
         """These of the events could not be delivered: they stay in the store."""
         found = list(failed)
         self._problem = InputError("failed-again", found[-1].reason if found else "")
@@ -123,10 +127,10 @@ class Attempt:
         self.outcome.set_result(self._problem)
 
 
-class ErrorDesk:
+class FailedEventService:
     """What the HTTP front may do with the store; any thread may call, and may have to wait."""
 
-    def __init__(self, store: ErrorStore, offers: Offers) -> None:
+    def __init__(self, store: FailedEventStore, offers: ReplayTargets) -> None:
         self._store = store
         self._offers = offers
         self._lock = threading.Lock()
@@ -137,11 +141,11 @@ class ErrorDesk:
         entries = self._store.entries(key, None, limit)
         return {"found": self._store.counts().get(key, 0), "entries": [entry.shown() for entry in entries]}
 
-    def discard(self, key: PlanKey, choice: Choice) -> int:
+    def discard(self, key: PlanKey, choice: EntrySelection) -> int:
         """The chosen entries are gone; gives how many there were. Raises InputError."""
         return self._store.discard(key, choice.wanted())
 
-    def replay(self, key: PlanKey, choice: Choice) -> Replayed:
+    def replay(self, key: PlanKey, choice: EntrySelection) -> ReplayResult:
         """The chosen entries are replayed, oldest first, as far as time allows. Raises InputError."""
         deadline = time.monotonic() + REPLAY_S
         wanted = choice.wanted()
@@ -149,7 +153,7 @@ class ErrorDesk:
         asked = len(ids) if wanted is not None else self._store.counts().get(key, 0)
         done = 0
         taken: list[int] = []
-        refused: list[Refused] = []
+        refused: list[RefusedReplay] = []
         under_way = 0
         for id_ in ids:
             if time.monotonic() >= deadline:
@@ -158,11 +162,11 @@ class ErrorDesk:
             try:
                 events = self._replay(key, id_, deadline)
             except InputError as error:
-                refused.append(Refused(id_, error.reason_code, error.message))
+                refused.append(RefusedReplay(id_, error.reason_code, error.message))
             else:
                 under_way += events is None
                 taken += [events] if events else []
-        return Replayed(len(taken), sum(taken), tuple(refused), under_way, max(0, asked - done))
+        return ReplayResult(len(taken), sum(taken), tuple(refused), under_way, max(0, asked - done))
 
     def _replay(self, key: PlanKey, id_: str, deadline: float) -> int | None:
         """How many events were taken, 0 when the entry is gone, None while a sink still tries. Raises InputError when
@@ -185,10 +189,10 @@ class ErrorDesk:
             rows: int = entry.failed.events.num_rows
             return rows
 
-    def _to_connector(self, entry: Entry, deadline: float) -> bool:
+    def _to_connector(self, entry: FailedEventEntry, deadline: float) -> bool:
         """True when the sink has delivered the events, or the source taken them; False while it tries."""
         origin = entry.origin
-        attempt = Attempt(self._store, entry, lambda: self._ended(entry.id))
+        attempt = ReplayAttempt(self._store, entry, lambda: self._ended(entry.id))
         replay = self._offers.replay_to_sink if origin.kind == "sink" else self._offers.replay_to_source
         replay(origin.key, origin.stream, origin.sink, entry.failed.events, attempt)
         try:
@@ -199,7 +203,7 @@ class ErrorDesk:
             raise problem
         return True
 
-    def _to_stream(self, entry: Entry, deadline: float) -> None:
+    def _to_stream(self, entry: FailedEventEntry, deadline: float) -> None:
         origin = entry.origin
         stream = inflow_of(self._offers.imported(), origin.key, origin.stream)
         batch = fitting(entry.failed.events, stream.schema)

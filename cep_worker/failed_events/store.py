@@ -27,11 +27,11 @@ from cep_common.errors import InputError
 from cep_common.ids import PlanKey
 from cep_common.messages import RemovedPlan
 from cep_common.private_folders import make_private
-from cep_worker.config import ErrorsConfig, SpoolConfig
+from cep_worker.config import ErrorsConfig, WalConfig
 from cep_worker.failed_events.entries import (
-    Entry,
-    Failed,
-    Origin,
+    FailedEventEntry,
+    FailedEvents,
+    FailureOrigin,
     bounded,
     decode_events,
     encode_events,
@@ -80,7 +80,7 @@ undeployed it (0: it is there)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeepResult:
     """How many events are in the store now, how many are not, and why."""
 
     events: int = 0
@@ -88,8 +88,8 @@ class Kept:
     problem: str = ""
 
 
-class ErrorStore:
-    """Keeps at most `errors.most_entries` entries of each plan: the oldest stay, since they tell how it began. Any
+class FailedEventStore:
+    """Keeps at most `errors.max_entries` entries of each plan: the oldest stay, since they tell how it began. Any
     thread may use it, but those that must not wait for a disk: for these `counts` and `keep_only` are."""
 
     def __init__(
@@ -97,7 +97,7 @@ class ErrorStore:
         config: ErrorsConfig,
         worker: str,
         now_ms: Callable[[], int],
-        missing_ms: int = SpoolConfig().set_aside_ms,
+        missing_ms: int = WalConfig().orphan_retention_ms,
     ) -> None:
         """`now_ms` gives the time of day. Entries of a plan that is missing stay for `missing_ms`."""
         self._config = config
@@ -124,38 +124,38 @@ class ErrorStore:
         """The entries of each plan that has some. Does not wait."""
         return {key: count for key, count in self._counts.copy().items() if count > 0}
 
-    def keep(self, origin: Origin, failed: Iterable[Failed]) -> Kept:
+    def keep(self, origin: FailureOrigin, failed: Iterable[FailedEvents]) -> KeepResult:
         """The events are in the store for good, as far as there is room."""
         parts = self._parts(failed)
         try:
             with self._lock:
-                room = self._config.most_entries - self._room_taken(origin.key)
-                taken = [part for part in parts if part.events.nbytes <= self._config.entry_bytes][: max(room, 0)]
+                room = self._config.max_entries - self._room_taken(origin.key)
+                taken = [part for part in parts if part.events.nbytes <= self._config.max_entry_bytes][: max(room, 0)]
                 if taken:
                     with self._begun() as connection:
                         self._insert(connection, origin, taken, self._now_ms())
                     self._counts[origin.key] += len(taken)
         except (SQLAlchemyError, OSError) as error:
-            return Kept(0, _rows(parts), f"the error store cannot be written: {_said(error)}")
+            return KeepResult(0, _rows(parts), f"the error store cannot be written: {_said(error)}")
         lost = _rows(parts) - _rows(taken)
-        return Kept(_rows(taken), lost, self._why_lost(parts, room) if lost else "")
+        return KeepResult(_rows(taken), lost, self._why_lost(parts, room) if lost else "")
 
     def keep_of_stream(self, key: PlanKey, stream: str, events: pa.RecordBatch, reason: str) -> int:
         """Keep accepted events of the stream that cannot go on, for that reason; give how many could not be kept."""
-        return self._keep(Origin(key, stream, "stream"), events, reason)
+        return self._keep(FailureOrigin(key, stream, "stream"), events, reason)
 
     def keep_of_sink(self, key: PlanKey, stream: str, sink: str, events: pa.RecordBatch, reason: str) -> int:
         """Keep results that the stream's sink cannot take, for that reason; give how many could not be kept."""
-        return self._keep(Origin(key, stream, "sink", sink), events, reason)
+        return self._keep(FailureOrigin(key, stream, "sink", sink), events, reason)
 
-    def _keep(self, origin: Origin, events: pa.RecordBatch, reason: str) -> int:
-        kept = self.keep(origin, (Failed(events, reason),))
+    def _keep(self, origin: FailureOrigin, events: pa.RecordBatch, reason: str) -> int:
+        kept = self.keep(origin, (FailedEvents(events, reason),))
         logger.error("events cannot go on: plan=%s stream=%s sink=%s reason=%s kept_as_failed=%d lost=%d %s",
                      origin.key.topology(), origin.stream, origin.sink, reason, kept.events, kept.lost,
                      kept.problem)  # fmt: skip
         return kept.lost
 
-    def entries(self, key: PlanKey, ids: Collection[str] | None, limit: int) -> list[Entry]:
+    def entries(self, key: PlanKey, ids: Collection[str] | None, limit: int) -> list[FailedEventEntry]:
         """The oldest `limit` entries of the plan, or of those with `ids`. Raises InputError `errors-unavailable`."""
         wanted = sqlalchemy.select(_ENTRIES).where(self._chosen(key, ids)).order_by(_ENTRIES.c.number).limit(limit)
         nothing: list[Any] = []
@@ -176,7 +176,7 @@ class ErrorStore:
         chosen = self._chosen(key, ids)
         return self._run(lambda connection: self._delete(connection, key, chosen), 0)
 
-    def replace(self, entry: Entry, failed: Iterable[Failed]) -> None:
+    def replace(self, entry: FailedEventEntry, failed: Iterable[FailedEvents]) -> None:
         """Only `failed` of the entry's events are left, under its id, for other reasons perhaps. One that was discarded
         meanwhile stays away. Raises InputError `errors-unavailable`, and the entry is as it was."""
         parts = self._parts(failed)
@@ -229,7 +229,7 @@ class ErrorStore:
                 elif RemovedPlan(key, before_ms) in removed:
                     self._forget(key, "it was undeployed")
                 elif missing_ms and self._now_ms() - missing_ms >= self._missing_ms:
-                    self._forget(key, "it was missing for spool.set_aside_ms")
+                    self._forget(key, "it was missing for spool.orphan_retention_ms")
                 elif not missing_ms:
                     since = (key, before_ms, self._now_ms())
                     self._run(lambda connection, note=since: _own(connection, *note), None)  # type: ignore[misc]
@@ -245,12 +245,12 @@ class ErrorStore:
         logger.warning("entries of the error store went with their plan: plan=%s entries=%d reason=%s",
                        key.topology(), count, reason)  # fmt: skip
 
-    def _parts(self, failed: Iterable[Failed]) -> list[Failed]:
+    def _parts(self, failed: Iterable[FailedEvents]) -> list[FailedEvents]:
         """What makes an entry each."""
         return [
-            Failed(part, bounded(one.reason), one.query)
+            FailedEvents(part, bounded(one.reason), one.query)
             for one in joined(failed)
-            for part in pieces(one.events, self._config.entry_bytes)
+            for part in pieces(one.events, self._config.max_entry_bytes)
         ]
 
     def _room_taken(self, key: PlanKey) -> int:
@@ -259,18 +259,18 @@ class ErrorStore:
             self._opened()
         return self._counts[key]
 
-    def _why_lost(self, parts: list[Failed], room: int) -> str:
+    def _why_lost(self, parts: list[FailedEvents], room: int) -> str:
         config = self._config
-        if any(part.events.nbytes > config.entry_bytes for part in parts) and len(parts) <= room:
-            return f"an event of more than {config.entry_bytes} bytes is not kept (errors.entry_bytes)"
-        return f"the error store is full: {config.most_entries} entries of the plan are kept (errors.most_entries)"
+        if any(part.events.nbytes > config.max_entry_bytes for part in parts) and len(parts) <= room:
+            return f"an event of more than {config.max_entry_bytes} bytes is not kept (errors.max_entry_bytes)"
+        return f"the error store is full: {config.max_entries} entries of the plan are kept (errors.max_entries)"
 
     def _chosen(self, key: PlanKey, ids: Collection[str] | None) -> Any:
         own = (_ENTRIES.c.tenant == key.tenant) & (_ENTRIES.c.plan == key.identity)
         return own if ids is None else own & _ENTRIES.c.id.in_(ids)
 
     def _insert(
-        self, connection: Connection, origin: Origin, parts: list[Failed], time_ms: int, first_id: str = ""
+        self, connection: Connection, origin: FailureOrigin, parts: list[FailedEvents], time_ms: int, first_id: str = ""
     ) -> None:
         rows = [
             {
@@ -311,14 +311,14 @@ class ErrorStore:
         except (SQLAlchemyError, OSError) as error:
             raise InputError(UNAVAILABLE, f"the error store {self._file} cannot be used: {_said(error)}") from error
 
-    def _entry(self, row: Any) -> Entry:
+    def _entry(self, row: Any) -> FailedEventEntry:
         try:
             events = decode_events(row.events)
         except (pa.ArrowException, OSError, EOFError) as error:
             problem = f"the entry {row.id} of {self._file} cannot be read, discard it: {error}"
             raise InputError(UNAVAILABLE, problem) from error
-        origin = Origin(PlanKey(row.tenant, row.plan), row.stream, row.kind, row.sink)
-        return Entry(row.id, origin, row.time_ms, Failed(events, row.reason, row.query))
+        origin = FailureOrigin(PlanKey(row.tenant, row.plan), row.stream, row.kind, row.sink)
+        return FailedEventEntry(row.id, origin, row.time_ms, FailedEvents(events, row.reason, row.query))
 
     def _begun(self) -> Any:
         return self._opened().begin()
@@ -363,7 +363,7 @@ def _prepare(connection: Any, _record: Any) -> None:
         connection.execute(f"PRAGMA {pragma}")
 
 
-def _rows(parts: Iterable[Failed]) -> int:
+def _rows(parts: Iterable[FailedEvents]) -> int:
     return sum(part.events.num_rows for part in parts)
 
 

@@ -45,7 +45,7 @@ def source_keys(given: Mapping[str, str], schema: StreamSchema, where: str) -> K
     return Keys(tuple(keys.items()), options.fail_on_missing_attribute == "false")
 
 
-def published(given: Mapping[str, str], schema: StreamSchema, where: str) -> Picking | None:
+def published(given: Mapping[str, str], schema: StreamSchema, where: str) -> KeyValueReader | None:
     """What a sink gives under the keys of its `@payload`; None: all attributes under their names. ConfigError for what
     cannot be used."""
     payload, others = split_options(given, "payload")
@@ -63,10 +63,10 @@ def published(given: Mapping[str, str], schema: StreamSchema, where: str) -> Pic
             raise ConfigError(f"{where}: payload: {text!r} is no attribute of {schema.stream}; {advice}")
         keys[key] = name
     wanted = StreamSchema(schema.stream, tuple((key, types[name]) for key, name in keys.items()))
-    return Picking(schema, wanted, Keys(tuple(keys.items())))
+    return KeyValueReader(schema, wanted, Keys(tuple(keys.items())))
 
 
-class Picking:
+class KeyValueReader:
     """Makes batches of `wanted` attributes of batches with `offered` ones, by `keys`. What else is offered does not
     matter. `problems` says what keeps it from that."""
 

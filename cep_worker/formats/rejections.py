@@ -11,7 +11,7 @@ from cep_common.errors import InputError
 MOST_DETAILS = 100
 
 
-class Misfit(msgspec.Struct, frozen=True):
+class InvalidEvent(msgspec.Struct, frozen=True):
     """What is wrong with one value: `index` counts events (or lines) from 0; `attribute` is empty when the event as a
     whole is wrong."""
 
@@ -20,18 +20,18 @@ class Misfit(msgspec.Struct, frozen=True):
     problem: str
 
 
-class EventsRefusedError(InputError):
+class EventsRejectedError(InputError):
     """Events that do not fit their stream; `details` names each problem, up to a hundred."""
 
-    def __init__(self, reason_code: str, message: str, details: Sequence[Misfit] = ()) -> None:
+    def __init__(self, reason_code: str, message: str, details: Sequence[InvalidEvent] = ()) -> None:
         super().__init__(reason_code, message)
         self.details = tuple(details)
 
 
-def events_refused(stream: str, misfits: Sequence[Misfit], count: int) -> EventsRefusedError:
+def events_rejected(stream: str, misfits: Sequence[InvalidEvent], count: int) -> EventsRejectedError:
     """The refusal of `count` events of `stream` for `misfits` (not empty)."""
     wrong = len({misfit.index for misfit in misfits})
     several = f"{wrong} of {count} events do" if count > 1 else "the event does"
-    return EventsRefusedError(
+    return EventsRejectedError(
         "bad-events", f"{several} not fit stream {stream}; none was accepted", misfits[:MOST_DETAILS]
     )

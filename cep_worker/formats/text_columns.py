@@ -19,7 +19,7 @@ from cep_common.errors import InputError
 from cep_common.link_messages import StreamSchema
 from cep_worker.formats.event_times import WRONG_TIME, strange_times, usual_timestamp
 from cep_worker.formats.object_values import WRONG_OBJECT, is_readable
-from cep_worker.formats.rejections import MOST_DETAILS, Misfit, events_refused
+from cep_worker.formats.rejections import MOST_DETAILS, InvalidEvent, events_rejected
 from siddhi.column_names import TIMESTAMP
 from siddhi.engine.columnar.java_text import parse_floating, parse_integer
 from topology.frames import ARROW_TYPES, CURRENT, arrow_schema
@@ -53,7 +53,7 @@ class TextColumns:
         self._arrow_schema = arrow_schema(schema)
         self._time = named if named in types else None
 
-    def batch(self, columns: Sequence[pa.Array], now_ms: int, misfits: Sequence[Misfit] = ()) -> pa.RecordBatch:
+    def batch(self, columns: Sequence[pa.Array], now_ms: int, misfits: Sequence[InvalidEvent] = ()) -> pa.RecordBatch:
         """The events whose attributes stand in `columns`, strings of one length, in the order of the attributes.
         EventsRefusedError for values that do not fit, and when there are `misfits` already."""
         found = list(misfits)
@@ -61,17 +61,17 @@ class TextColumns:
         for (name, kind), texts in zip(self._schema.attributes, columns, strict=True):
             array, problems = read_column(kind, texts)
             arrays.append(array)
-            found += [Misfit(row, name, problem) for row, problem in problems]
+            found += [InvalidEvent(row, name, problem) for row, problem in problems]
         count = len(columns[0])
         times = self._times(arrays, count, now_ms, found)
         if found:
             place = {name: position for position, (name, _) in enumerate(self._schema.attributes)}
             found.sort(key=lambda misfit: (misfit.index, place.get(misfit.attribute, -1)))
-            raise events_refused(self._schema.stream, found, max(count, found[-1].index + 1))
+            raise events_rejected(self._schema.stream, found, max(count, found[-1].index + 1))
         kinds = pa.array(np.full(count, CURRENT, np.int8))
         return pa.RecordBatch.from_arrays([times, kinds, *arrays], schema=self._arrow_schema)
 
-    def _times(self, arrays: list[pa.Array], count: int, now_ms: int, found: list[Misfit]) -> pa.Array:
+    def _times(self, arrays: list[pa.Array], count: int, now_ms: int, found: list[InvalidEvent]) -> pa.Array:
         """The time of each event; where it is missing, `found` gets the misfits."""
         if self._time is None:
             return pa.array(np.full(count, now_ms, np.int64))
@@ -80,8 +80,10 @@ class TextColumns:
             told = {misfit.index for misfit in found}
             nulls = np.flatnonzero(times.is_null().to_numpy(zero_copy_only=False))
             rows = [row for row in nulls if row not in told][:MOST_DETAILS]
-            found += [Misfit(int(row), self._time, "is the event's timestamp and may not be null") for row in rows]
-        found += [Misfit(row, self._time, WRONG_TIME) for row in strange_times(times, MOST_DETAILS)]
+            found += [
+                InvalidEvent(int(row), self._time, "is the event's timestamp and may not be null") for row in rows
+            ]
+        found += [InvalidEvent(row, self._time, WRONG_TIME) for row in strange_times(times, MOST_DETAILS)]
         return times.fill_null(now_ms)
 
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 from cep_common.errors import ConfigError
 from cep_common.link_messages import StreamSchema
 from cep_common.messages import Connector
-from cep_worker.formats.rejections import Misfit, events_refused
+from cep_worker.formats.rejections import InvalidEvent, events_rejected
 from cep_worker.formats.text_columns import read_column
 from query_plan.connectors.attribute_paths import PATHS, by_attribute, split_paths, transport_property
 from topology.frames import arrow_schema
@@ -77,9 +77,9 @@ def with_properties(
             columns.append(next(place))
             continue
         value, problems = read_column(kind, pa.array([given(sources[name])], pa.string()))
-        misfits += [Misfit(0, name, f"(trp:{sources[name]}) {problem}") for _, problem in problems]
+        misfits += [InvalidEvent(0, name, f"(trp:{sources[name]}) {problem}") for _, problem in problems]
         columns.append(pa.repeat(value[0], batch.num_rows))
     if misfits:
-        raise events_refused(schema.stream, misfits, max(1, batch.num_rows))
+        raise events_rejected(schema.stream, misfits, max(1, batch.num_rows))
     own = batch.columns[: len(wanted) - len(schema.attributes)]
     return pa.RecordBatch.from_arrays([*own, *columns], schema=wanted)

@@ -26,19 +26,19 @@ from cep_common.link_messages import StreamSchema
 from cep_common.metric_families import Metrics
 from cep_common.security.access import Permission, is_granted
 from cep_common.security.web import Gate, answer_for, callers_tenant, guard, shown_token
-from cep_worker.failed_events.service import MOST_SHOWN, Choice, ErrorDesk
+from cep_worker.failed_events.service import MOST_SHOWN, EntrySelection, FailedEventService
 from cep_worker.failed_events.store import UNAVAILABLE
-from cep_worker.formats.rejections import EventsRefusedError
+from cep_worker.formats.rejections import EventsRejectedError
 from cep_worker.formats.source_mappers.json_path_mapper import JsonFormat
-from cep_worker.formats.source_mappers.registry import EventReader, LineReader, SourceFormat
+from cep_worker.formats.source_mappers.registry import BodyReader, LineReader, SourceFormat
 from cep_worker.formats.transport_properties import body_schema, with_properties
 from cep_worker.http.permissions import CALLS
 from cep_worker.http.request_bodies import body_stream
 from cep_worker.plans.streams import EventStream, StreamDirectory
 from cep_worker.runtime.prometheus import worker_metrics
-from cep_worker.runtime.worker_metrics import WorkerFigures
+from cep_worker.runtime.worker_metrics import WorkerMetrics
 from cep_worker.serving.orphaned_events import UNAVAILABLE as ASIDE_UNAVAILABLE
-from cep_worker.serving.orphaned_events import UNKNOWN_ID, AsideDesk
+from cep_worker.serving.orphaned_events import UNKNOWN_ID, OrphanedEventService
 from topology.frames import concatenate
 
 logger = logging.getLogger(__name__)
@@ -106,10 +106,10 @@ class Gateway(Protocol):
     def plan_key(self, tenant: int, name: str) -> PlanKey:
         """The plan that has the name now. InputError `unknown-plan` for a name that a plan had before."""
 
-    def error_desk(self) -> ErrorDesk:
+    def failed_event_service(self) -> FailedEventService:
         """Where failed events are looked at, replayed and discarded."""
 
-    def aside_desk(self) -> AsideDesk:
+    def orphan_service(self) -> OrphanedEventService:
         """Where it is looked at what was set aside, as its plan is missing."""
 
     def limit_wait_ms(self, tenant: int) -> int:
@@ -130,7 +130,7 @@ class Gateway(Protocol):
     def not_ready(self) -> str:
         """Return why the worker cannot serve plans now, or ""."""
 
-    def figures(self) -> WorkerFigures:
+    def figures(self) -> WorkerMetrics:
         """What the worker has done, for its metrics."""
 
 
@@ -203,32 +203,34 @@ def _kept_routes(app: Flask, gateway: Gateway) -> None:
     def get_errors() -> Response:
         _known_parameters("tenant", "plan", "id", "limit")
         plan = _plan(gateway, request.args.get("plan", ""), request.args.get("id", ""))
-        return _json(gateway.error_desk().listed(plan, _limit()))
+        return _json(gateway.failed_event_service().listed(plan, _limit()))
 
     @app.post("/errors/replay")
     def replay_errors() -> Response:
         chosen = _choice()
-        return _json(gateway.error_desk().replay(_plan(gateway, chosen.plan, chosen.id), chosen))
+        return _json(gateway.failed_event_service().replay(_plan(gateway, chosen.plan, chosen.id), chosen))
 
     @app.post("/errors/discard")
     def discard_errors() -> Response:
         chosen = _choice()
-        return _json({"discarded": gateway.error_desk().discard(_plan(gateway, chosen.plan, chosen.id), chosen)})
+        return _json(
+            {"discarded": gateway.failed_event_service().discard(_plan(gateway, chosen.plan, chosen.id), chosen)}
+        )
 
     @app.get("/wal")
     def get_wal() -> Response:
         _known_parameters("tenant")
-        return _json({"entries": gateway.aside_desk().listed(_tenant())})
+        return _json({"entries": gateway.orphan_service().listed(_tenant())})
 
     @app.post("/wal/<id_>/restore")
     def restore_wal(id_: str) -> Response:
         _refuse_cross_site()
-        return _json(gateway.aside_desk().restore(_tenant(), id_))
+        return _json(gateway.orphan_service().restore(_tenant(), id_))
 
     @app.post("/wal/<id_>/discard")
     def discard_wal(id_: str) -> Response:
         _refuse_cross_site()
-        return _json(gateway.aside_desk().discard(_tenant(), id_))
+        return _json(gateway.orphan_service().discard(_tenant(), id_))
 
 
 def _accept(gateway: Gateway, source: HttpSource, wait_ms: int) -> Response:
@@ -290,7 +292,7 @@ def _line_chunks(body: IO[bytes]) -> Iterator[bytes]:
 
 
 @lru_cache(maxsize=256)
-def _reader(form: SourceFormat, schema: StreamSchema, timestamp_key: str | None) -> EventReader:
+def _reader(form: SourceFormat, schema: StreamSchema, timestamp_key: str | None) -> BodyReader:
     return form.reader(schema, timestamp_key)
 
 
@@ -334,10 +336,10 @@ def _refuse_cross_site() -> None:
         raise InputError("cross-site", "pages in browsers do not replay or discard here; the manager's console does")
 
 
-def _choice() -> Choice:
+def _choice() -> EntrySelection:
     _refuse_cross_site()
     try:
-        return msgspec.json.decode(request.get_data(cache=False), type=Choice)
+        return msgspec.json.decode(request.get_data(cache=False), type=EntrySelection)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         wanted = '{"plan": …, "ids": […]}, or "all": true for the ids'
         raise InputError("bad-request", f"the body must be {wanted}: {error}") from error
@@ -385,7 +387,7 @@ def _refused(status: int, code: str, message: str) -> Response:
 
 
 def _refusal(error: InputError) -> Response:
-    details = error.details if isinstance(error, EventsRefusedError) else ()
+    details = error.details if isinstance(error, EventsRejectedError) else ()
     body = {"code": error.reason_code, "message": error.message, "details": details}
     response = _json(body, STATUS.get(error.reason_code, 400))
     if response.status_code in (429, 503):

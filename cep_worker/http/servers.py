@@ -9,16 +9,16 @@ from cep_common.errors import ConfigError
 from cep_common.security.config import ServerSecurity
 from cep_common.security.web import Gate
 from cep_common.web_server import WebServer, WsgiApp
-from cep_worker.config import HttpConfig
+from cep_worker.config import WorkerHttpConfig
 from cep_worker.http.app import HttpSource
 
 Address = tuple[str, int]
 
 
-class HttpFronts:
+class HttpServers:
     """Paths and the sources behind them. Changed by the reactor's thread, read by those of the servers."""
 
-    def __init__(self, config: HttpConfig, security: ServerSecurity, gate: Gate) -> None:
+    def __init__(self, config: WorkerHttpConfig, security: ServerSecurity, gate: Gate) -> None:
         self._config = config
         self._security = security
         self._gate = gate

@@ -9,8 +9,8 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from cep_common.link_messages import Data
-from cep_worker.inflows.batching import ReadyFrame, WaitingBatch, WaitingQueue
-from cep_worker.storage.records import Origin
+from cep_worker.inflows.batching import BatchingQueue, QueuedBatch, ReadyFrame
+from cep_worker.storage.records import BatchOrigin
 from topology.frames import decode_batch
 from topology.link import PendingFrame
 
@@ -36,12 +36,12 @@ class Backlog(Protocol):
     def has_room(self, linked: bool) -> bool:
         """True when a batch may be accepted; `linked` while a link stands."""
 
-    def prepare(self, batch: pa.RecordBatch, body: Any, origin: Origin | None = None) -> Any:
+    def prepare(self, batch: pa.RecordBatch, body: Any, origin: BatchOrigin | None = None) -> Any:
         """`batch` can be appended for certain, with its `origin` and the body that is given back: its Arrow IPC form,
-        or None when that is not needed. Raises SpoolFullError when it cannot now, BatchTooLargeError when it never
+        or None when that is not needed. Raises WalFullError when it cannot now, BatchTooLargeError when it never
         can."""
 
-    def append(self, waiting: WaitingBatch) -> None:
+    def append(self, waiting: QueuedBatch) -> None:
         """The batch, for which there was room, is accepted."""
 
     def fills(self, rows: int) -> bool:
@@ -90,7 +90,7 @@ class MemoryBacklog:
     def __init__(self, most_rows: int, schema: pa.Schema) -> None:
         self._most_rows = most_rows
         self._schema = schema
-        self._waiting = WaitingQueue()
+        self._waiting = BatchingQueue()
         self._again: deque[ReadyFrame] = deque()
 
     @property
@@ -103,10 +103,10 @@ class MemoryBacklog:
     def has_room(self, linked: bool) -> bool:
         return self._waiting.rows < self._most_rows
 
-    def prepare(self, batch: pa.RecordBatch, body: Any, origin: Origin | None = None) -> Any:
+    def prepare(self, batch: pa.RecordBatch, body: Any, origin: BatchOrigin | None = None) -> Any:
         return body
 
-    def append(self, waiting: WaitingBatch) -> None:
+    def append(self, waiting: QueuedBatch) -> None:
         self._waiting.append(waiting)
 
     def fills(self, rows: int) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from cep_worker.storage.records import Origin
+from cep_worker.storage.records import BatchOrigin
 from topology.frames import concatenate, encode_batch
 
 JOINED_BYTES = 16 * 1024 * 1024
@@ -18,7 +18,7 @@ JOINED_BYTES = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class WaitingBatch:
+class QueuedBatch:
     """A batch and, when it came in the very form in which it leaves, its Arrow IPC body. `watermark_ms` is, for a plan
     under the system clock, when the batch was accepted. `position` is its place in the log, 0 when it is in none;
     `origin` says where it came from, if it may come again."""
@@ -27,7 +27,7 @@ class WaitingBatch:
     body: Any = None
     watermark_ms: int = 0
     position: int = 0
-    origin: Origin | None = None
+    origin: BatchOrigin | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,16 +45,16 @@ class ReadyFrame:
 
 
 @dataclass(slots=True)
-class WaitingQueue:
+class BatchingQueue:
     """Batches of one schema in order. `rows` counts all of them."""
 
     rows: int = 0
-    _batches: deque[WaitingBatch] = field(default_factory=deque)
+    _batches: deque[QueuedBatch] = field(default_factory=deque)
 
     def __bool__(self) -> bool:
         return bool(self._batches)
 
-    def append(self, waiting: WaitingBatch) -> None:
+    def append(self, waiting: QueuedBatch) -> None:
         self._batches.append(waiting)
         self.rows += waiting.batch.num_rows
 
@@ -96,7 +96,7 @@ class WaitingQueue:
         self.rows = 0
 
 
-def _runs(batches: list[WaitingBatch]) -> tuple[tuple[int, int], ...]:
+def _runs(batches: list[QueuedBatch]) -> tuple[tuple[int, int], ...]:
     """How many rows in a row have which watermark; nothing when all have the same."""
     if batches[0].watermark_ms == batches[-1].watermark_ms:
         return ()

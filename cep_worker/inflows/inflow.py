@@ -20,16 +20,16 @@ from cep_common.security.roles import Door
 from cep_worker.config import WorkerConfig
 from cep_worker.inflows.backlog import MemoryBacklog
 from cep_worker.inflows.logged_backlog import KeepFailed, LoggedBacklog
-from cep_worker.inflows.receiver_link import Outgoing, OutgoingLimits
+from cep_worker.inflows.receiver_link import ReceiverLink, ReceiverLinkLimits
 from cep_worker.inflows.wal.age import OldestAge
-from cep_worker.inflows.wal.errors import BatchTooLargeError, SpoolFullError
-from cep_worker.inflows.wal.identity import Former
-from cep_worker.inflows.wal.log import Log
+from cep_worker.inflows.wal.errors import BatchTooLargeError, WalFullError
+from cep_worker.inflows.wal.identity import LastReceiver
+from cep_worker.inflows.wal.log import StreamLog
 from cep_worker.inflows.watermarks import InflowWatermark
 from cep_worker.plans.event_trace import EventTrace
-from cep_worker.runtime.event_loop import Reactor
-from cep_worker.runtime.worker_metrics import SpoolFigures
-from cep_worker.storage.records import Origin
+from cep_worker.runtime.event_loop import EventLoop
+from cep_worker.runtime.worker_metrics import WalMetrics
+from cep_worker.storage.records import BatchOrigin
 from siddhi.column_names import TIMESTAMP
 from topology.conversion import attributes_of, conversion_problem, converted
 from topology.frames import arrow_schema
@@ -44,13 +44,13 @@ class Inflow:
 
     def __init__(
         self,
-        reactor: Reactor,
+        reactor: EventLoop,
         context: zmq.Context[zmq.Socket[bytes]],
         plan: DeployedPlan,
         binding: StreamBinding,
         worker: str,
         config: WorkerConfig,
-        log: Log | None,
+        log: StreamLog | None,
         changed: Callable[[], None],
         room: Callable[[], None],
         failed: KeepFailed,
@@ -76,7 +76,9 @@ class Inflow:
         self._watermark = InflowWatermark(config.inflow.idle_ms, config.inflow.out_of_order_ms, now_ms)
         self._opened = False
         """A link to a receiver has stood: until then nobody could wait for what comes here."""
-        limits = OutgoingLimits(config.inflow.batch_rows, config.inflow.frames_under_way, config.registry.connect_ms)
+        limits = ReceiverLinkLimits(
+            config.inflow.batch_rows, config.inflow.max_in_flight_frames, config.registry.connect_ms
+        )
         self._worker = worker
         most_rows = config.inflow.waiting_rows
         backlog = (
@@ -86,7 +88,7 @@ class Inflow:
         )
         self._failed = failed
         self._tell = changed
-        self._out = Outgoing(
+        self._out = ReceiverLink(
             reactor, context, Door.RECEIVER, self._opening(), backlog, limits, self._changed, room, wall_ms
         )
 
@@ -114,9 +116,9 @@ class Inflow:
         """True when a batch may be prepared."""
         return self._out.has_room()
 
-    def prepare(self, batch: pa.RecordBatch, body: Any, origin: Origin | None = None) -> Any:
+    def prepare(self, batch: pa.RecordBatch, body: Any, origin: BatchOrigin | None = None) -> Any:
         """`batch`, of the inflow's schema, can be offered for certain, with its `origin` and the body that is given
-        back; `body` is its Arrow IPC form when there is one. The caller has asked `has_room`. Raises SpoolFullError
+        back; `body` is its Arrow IPC form when there is one. The caller has asked `has_room`. Raises WalFullError
         when it cannot now, BatchTooLargeError when it never can."""
         return self._out.prepare(batch, body, origin) if batch.num_rows else body
 
@@ -126,7 +128,7 @@ class Inflow:
             self._watermark.join(source, now_ms)
             self._promise()
 
-    def has_taken(self, origin: Origin) -> bool:
+    def has_taken(self, origin: BatchOrigin) -> bool:
         """The batch from there, or a later one, was taken before and need not be prepared; one that is delivered at
         most once is not remembered."""
         return self._log is not None and self._log.has_taken(origin)
@@ -138,7 +140,7 @@ class Inflow:
     def pass_over(self, source: Hashable, batch: pa.RecordBatch, promised_ms: int, now_ms: int) -> None:
         """`batch` was taken before: nothing but time goes on."""
         if self.playback:
-            self._watermark.advance(source, newest_timestamp_ms(batch), promised_ms, now_ms)
+            self._watermark.advance(source, latest_timestamp_ms(batch), promised_ms, now_ms)
             self._promise()
 
     def offer(
@@ -148,12 +150,12 @@ class Inflow:
         body: Any,
         promised_ms: int,
         now_ms: int,
-        origin: Origin | None = None,
+        origin: BatchOrigin | None = None,
     ) -> None:
         """`batch`, which was prepared, is taken over; `source` promises later events to be of `promised_ms` or after
         (`NO_WATERMARK`: it promises nothing). A batch that may come again has an `origin`."""
         if self.playback:
-            self._watermark.advance(source, newest_timestamp_ms(batch), promised_ms, now_ms)
+            self._watermark.advance(source, latest_timestamp_ms(batch), promised_ms, now_ms)
             if batch.num_rows == 0:
                 self._promise()
                 return
@@ -234,12 +236,12 @@ class Inflow:
             window_rows=self._out.window_rows,
         )
 
-    def spool(self) -> SpoolFigures | None:
+    def spool(self) -> WalMetrics | None:
         """How its log stands, if it has one."""
         log = self._log
         if log is None:
             return None
-        return SpoolFigures(
+        return WalMetrics(
             stream=self.binding.stream,
             size_bytes=log.size_bytes,
             lost_events=log.lost_rows,
@@ -249,7 +251,7 @@ class Inflow:
             oldest_ms=self._oldest.age_ms(self._now_ms),
             problem=log.problem,
             spare_bytes=log.spare_bytes,
-            set_aside_bytes=log.set_aside_bytes,
+            damaged_file_bytes=log.damaged_file_bytes,
             secured=log.secured >= log.last_position,
         )
 
@@ -277,7 +279,7 @@ class Inflow:
         batch = converted(events, self.binding.attributes)
         try:
             body = self.prepare(batch, None)
-        except (SpoolFullError, BatchTooLargeError) as error:
+        except (WalFullError, BatchTooLargeError) as error:
             self._failed(events, error.message)
         else:
             self._out.offer(batch, body, NO_WATERMARK)
@@ -301,7 +303,7 @@ class Inflow:
         """The next process of this worker will ask for the same receiver."""
         if self._log is not None:
             try:
-                self._log.keep_former(Former(self.epoch, self._former))
+                self._log.keep_former(LastReceiver(self.epoch, self._former))
             except OSError as error:  # a full disk; what was sent may come twice if the worker dies now
                 logger.warning("the receiver cannot be noted: stream=%s reason=%s", self.binding.stream, error.strerror)
 
@@ -316,7 +318,7 @@ class Inflow:
         return StreamSchema(self.binding.stream, self.binding.attributes)
 
 
-def newest_timestamp_ms(batch: pa.RecordBatch) -> int | None:
+def latest_timestamp_ms(batch: pa.RecordBatch) -> int | None:
     """The last time in `batch`, in milliseconds; None when it has no rows. `_timestamp` holds no nulls."""
     if batch.num_rows == 0:
         return None

@@ -20,12 +20,12 @@ import pyarrow as pa
 from cep_common.errors import DecodeError
 from cep_common.link_messages import StreamSchema
 from cep_worker.inflows.backlog import frame_again
-from cep_worker.inflows.batching import ReadyFrame, WaitingBatch, WaitingQueue
-from cep_worker.inflows.poison_pills import STRIKES, PoisonWatch
-from cep_worker.inflows.wal.errors import BatchTooLargeError, SpoolFullError
-from cep_worker.inflows.wal.log import Log
+from cep_worker.inflows.batching import BatchingQueue, QueuedBatch, ReadyFrame
+from cep_worker.inflows.poison_pills import STRIKES, PoisonPillDetector
+from cep_worker.inflows.wal.errors import BatchTooLargeError, WalFullError
+from cep_worker.inflows.wal.log import StreamLog
 from cep_worker.inflows.wal.reader import LogReader
-from cep_worker.storage.records import Origin, Record
+from cep_worker.storage.records import BatchOrigin, Record
 from topology.conversion import Attributes, attributes_of, conversion_problem, converted
 from topology.frames import arrow_schema, concatenate, decode_batch, encode_batch
 from topology.link import PendingFrame
@@ -44,14 +44,14 @@ class LoggedBacklog:
     """A `Backlog` that outlives the process. At most `most_rows` rows wait in memory; as many as the log can hold wait
     on disk while no link stands. Belongs to the log's thread."""
 
-    def __init__(self, log: Log, most_rows: int, failed: KeepFailed) -> None:
+    def __init__(self, log: StreamLog, most_rows: int, failed: KeepFailed) -> None:
         """`failed` keeps events that were accepted with other attributes and cannot have those of the stream now."""
         self._log = log
         self._most_rows = most_rows
         self._keep_failed = failed
         self._failed_to = log.failed_to()
         self._again: deque[ReadyFrame] = deque()
-        self._waiting = WaitingQueue()
+        self._waiting = BatchingQueue()
         self._before = log.secured
         """What is at hand (`_again`, then `_waiting`) follows this position …"""
         self._at_hand = log.secured
@@ -65,7 +65,7 @@ class LoggedBacklog:
         self._taken_over = log.secured
         self._furthest = log.secured
         self._secures = False
-        self._watch = PoisonWatch()
+        self._watch = PoisonPillDetector()
         self._given_up = log.given_up()
 
     @property
@@ -90,12 +90,12 @@ class LoggedBacklog:
             return True
         return self._credit > 0 if self._behind() else self._waiting.rows < self._most_rows
 
-    def prepare(self, batch: pa.RecordBatch, body: Any, origin: Origin | None = None) -> Any:
+    def prepare(self, batch: pa.RecordBatch, body: Any, origin: BatchOrigin | None = None) -> Any:
         body = encode_batch(batch) if body is None else body
         self._log.reserve(memoryview(body).nbytes, origin)
         return body
 
-    def append(self, waiting: WaitingBatch) -> None:
+    def append(self, waiting: QueuedBatch) -> None:
         stays_on_disk = self._behind() or self._waiting.rows >= self._most_rows
         rows = waiting.batch.num_rows
         length = memoryview(waiting.body).nbytes
@@ -104,7 +104,7 @@ class LoggedBacklog:
             self._disk_rows += rows
             self._credit -= rows
         else:
-            self._waiting.append(WaitingBatch(waiting.batch, waiting.body, waiting.watermark_ms, position))
+            self._waiting.append(QueuedBatch(waiting.batch, waiting.body, waiting.watermark_ms, position))
             self._at_hand = position
 
     def fills(self, rows: int) -> bool:
@@ -245,21 +245,21 @@ class LoggedBacklog:
                 )
                 self._disk_rows = 0
 
-    def _converted(self, record: Record, failed: list[pa.RecordBatch]) -> WaitingBatch:
+    def _converted(self, record: Record, failed: list[pa.RecordBatch]) -> QueuedBatch:
         """The record's events as the stream has them now. In place of those that cannot be so, which are added to
         `failed`, a batch without rows goes on, so that their position is secured. Raises DecodeError."""
         had, has = self._log.identity.attributes_at(record.position), self._log.identity.attributes
         if record.position in self._given_up:
-            return WaitingBatch(_nothing(has), None, record.watermark_ms, record.position)
+            return QueuedBatch(_nothing(has), None, record.watermark_ms, record.position)
         batch = decode_batch(record.body, _schema(had), record.rows)
         if had == has:
-            return WaitingBatch(batch, record.body, record.watermark_ms, record.position)
+            return QueuedBatch(batch, record.body, record.watermark_ms, record.position)
         problem = conversion_problem(had, has)
         if not problem:
-            return WaitingBatch(converted(batch, has), None, record.watermark_ms, record.position)
+            return QueuedBatch(converted(batch, has), None, record.watermark_ms, record.position)
         if record.position > self._failed_to:
             failed.append(batch)
-        return WaitingBatch(_nothing(has), None, record.watermark_ms, record.position)
+        return QueuedBatch(_nothing(has), None, record.watermark_ms, record.position)
 
     def _give_up(self, position: int) -> None:
         """The record at `position`, which ends its topology each time, is not sent any more: its event goes to the
@@ -296,7 +296,7 @@ class LoggedBacklog:
             length = memoryview(body).nbytes
             try:
                 self._log.reserve(length)
-            except (SpoolFullError, BatchTooLargeError):
+            except (WalFullError, BatchTooLargeError):
                 return int(row)
             self._log.append(body, length, 1, watermark_ms)
         return int(batch.num_rows)

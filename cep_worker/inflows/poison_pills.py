@@ -24,7 +24,7 @@ Zone = tuple[int, int]
 
 
 @dataclass(slots=True)
-class PoisonWatch:
+class PoisonPillDetector:
     """Follows one log over the attempts of one epoch. Positions are those of the log."""
 
     zones: list[Zone] = field(default_factory=list)

@@ -16,9 +16,9 @@ from cep_common.link_messages import OpenLink
 from cep_common.paced_log import PacedLog
 from cep_common.security.roles import Door
 from cep_worker.inflows.backlog import Backlog
-from cep_worker.inflows.batching import ReadyFrame, WaitingBatch
-from cep_worker.runtime.event_loop import Reactor
-from cep_worker.storage.records import Origin
+from cep_worker.inflows.batching import QueuedBatch, ReadyFrame
+from cep_worker.runtime.event_loop import EventLoop
+from cep_worker.storage.records import BatchOrigin
 from topology.frames import arrow_schema, encode_batch
 from topology.link import NO_WATERMARK
 from topology.link_sender import LinkSender, LinkState
@@ -28,13 +28,13 @@ paced_logger = PacedLog(logger)
 
 
 @dataclass(frozen=True, slots=True)
-class OutgoingLimits:
-    """Small batches are joined up to `batch_rows`. While `frames_under_way` are unacknowledged
+class ReceiverLinkLimits:
+    """Small batches are joined up to `batch_rows`. While `max_in_flight_frames` are unacknowledged
     only full frames leave at once, others wait for the next tick: under load small batches grow rather than pile up in
     the peer, which may need later watermarks to let go of what it holds. A link not opened in `connect_ms` is left."""
 
     batch_rows: int
-    frames_under_way: int
+    max_in_flight_frames: int
     connect_ms: int
 
 
@@ -46,7 +46,7 @@ STALLED_MS = 2_000
 """A full window from which the server has taken nothing for so long: what is accepted goes to the log meanwhile."""
 
 
-class Outgoing:
+class ReceiverLink:
     """Sends batches of one stream, in order. Belongs to the reactor's thread.
 
     Where the opening `tells_time`, batches have the time at which they were accepted for their watermark, by the clock
@@ -57,12 +57,12 @@ class Outgoing:
 
     def __init__(
         self,
-        reactor: Reactor,
+        reactor: EventLoop,
         context: zmq.Context[zmq.Socket[bytes]],
         door: Door,
         opening: OpenLink,
         backlog: Backlog,
-        limits: OutgoingLimits,
+        limits: ReceiverLinkLimits,
         changed: Callable[[], None],
         room: Callable[[], None],
         wall_ms: Callable[[], int],
@@ -148,9 +148,9 @@ class Outgoing:
         """True when a batch may be prepared."""
         return self._backlog.has_room(self.connected and not self._stalled and not self._paused)
 
-    def prepare(self, batch: pa.RecordBatch, body: Any = None, origin: Origin | None = None) -> Any:
+    def prepare(self, batch: pa.RecordBatch, body: Any = None, origin: BatchOrigin | None = None) -> Any:
         """`batch` (of the stream's schema) can be offered for certain, with its `origin` and the body that is given
-        back; `body` is its Arrow IPC form when there is one. The caller has asked `has_room`. Raises SpoolFullError
+        back; `body` is its Arrow IPC form when there is one. The caller has asked `has_room`. Raises WalFullError
         when it cannot now, BatchTooLargeError when it never can."""
         return self._backlog.prepare(batch, body, origin)
 
@@ -159,14 +159,14 @@ class Outgoing:
         batch: pa.RecordBatch,
         body: Any = None,
         watermark_ms: int = NO_WATERMARK,
-        origin: Origin | None = None,
+        origin: BatchOrigin | None = None,
     ) -> None:
         """`batch`, which was prepared, is accepted and leaves as soon as the link lets it; one that may come again has
         an `origin`."""
         self._resting = self.opening.tells_time
         self._told_resting = False
         self._watermark_ms = max(self._watermark_ms, watermark_ms)
-        self._backlog.append(WaitingBatch(batch, body, self._watermark_ms, origin=origin))
+        self._backlog.append(QueuedBatch(batch, body, self._watermark_ms, origin=origin))
         self._reactor.defer(self.pump)
 
     def promise(self, watermark_ms: int, resting: bool) -> None:
@@ -206,7 +206,7 @@ class Outgoing:
 
     def pump(self, now_ms: int) -> None:
         """Sends what should leave at once."""
-        self._send_waiting(self._limits.frames_under_way)
+        self._send_waiting(self._limits.max_in_flight_frames)
 
     def tick(self, now_ms: int) -> None:
         """Beats, sends what was held back to be joined, and notices a link that does not come to stand."""
@@ -291,7 +291,9 @@ class Outgoing:
     def _is_caught_up(self, link: LinkSender, rows: int) -> bool:
         """Whether nothing waits once `rows` more are under way, and what comes next can leave at once."""
         outbox, window_rows = link.outbox, link.outbox.window_rows or 0
-        leaves = outbox.in_flight_rows + rows < window_rows and len(outbox.pending) + 1 < self._limits.frames_under_way
+        leaves = (
+            outbox.in_flight_rows + rows < window_rows and len(outbox.pending) + 1 < self._limits.max_in_flight_frames
+        )
         return leaves and not self._backlog
 
     def _tell_time(self, link: LinkSender) -> None:

@@ -17,7 +17,7 @@ from topology.link import HEARD_OF, NO_WATERMARK
 
 
 @dataclass(slots=True)
-class _Source:
+class _SourceWatermark:
     watermark_ms: int
     heard_ms: int
     idle: bool = False
@@ -36,7 +36,7 @@ class InflowWatermark:
     watermark_ms: int = NO_WATERMARK
     idle: bool = False
     """No source is active: nobody need wait for this inflow."""
-    _sources: dict[Hashable, _Source] = field(default_factory=dict)
+    _sources: dict[Hashable, _SourceWatermark] = field(default_factory=dict)
 
     def opened(self, now_ms: int) -> None:
         """The plan can be reached from now on: whoever is about to send has `idle_ms` from here."""
@@ -46,14 +46,14 @@ class InflowWatermark:
 
     def join(self, source: Hashable, now_ms: int) -> None:
         """`source` counts from now on; it has `idle_ms` to send something."""
-        self._sources[source] = _Source(NO_WATERMARK, now_ms)
+        self._sources[source] = _SourceWatermark(NO_WATERMARK, now_ms)
         self._update()
 
     def advance(self, source: Hashable, newest_ms: int | None, promised_ms: int, now_ms: int) -> None:
         """`source` has sent events of which the last in time is of `newest_ms` (None: a batch without events), and
         promises that later ones are of `promised_ms` or after. Without a promise (`NO_WATERMARK`) the newest
         timestamp less `out_of_order_ms` is taken for one. An unknown source joins."""
-        entry = self._sources.setdefault(source, _Source(NO_WATERMARK, now_ms))
+        entry = self._sources.setdefault(source, _SourceWatermark(NO_WATERMARK, now_ms))
         entry.heard_ms = now_ms
         entry.idle = False
         if promised_ms == NO_WATERMARK and newest_ms is not None:

@@ -18,11 +18,11 @@ from cep_common.security.roles import Door
 from cep_common.transport import readable
 from cep_worker.formats.event_times import LATEST_MS, WRONG_TIME, strange_times
 from cep_worker.formats.object_values import WRONG_JSON, unreadable_object
-from cep_worker.inflows.wal.errors import SpoolFullError
+from cep_worker.inflows.wal.errors import WalFullError
 from cep_worker.ingest.routing import Route
 from cep_worker.plans.streams import EventStream, check_schema
-from cep_worker.runtime.event_loop import Reactor
-from cep_worker.storage.group_commit import Upkeep
+from cep_worker.runtime.event_loop import EventLoop
+from cep_worker.storage.group_commit import DiskSync
 from siddhi.column_names import KIND, TIMESTAMP
 from topology.frames import CURRENT
 from topology.link_server import FrameArrived, Link, LinkArrived, LinkGone, LinkServer
@@ -37,7 +37,7 @@ MakeRoute = Callable[[Hashable, StreamSchema, EventStream], Route]
 
 
 @dataclass(slots=True, eq=False)
-class _Client:
+class _IngressClient:
     """An open link: a route for each of its streams, and frames that found no room."""
 
     link: Link
@@ -52,15 +52,15 @@ class LinkIngress:
     the reactor's thread."""
 
     def __init__(
-        self, reactor: Reactor, upkeep: Upkeep, resolve: Resolve, make_route: MakeRoute, most_links: int
+        self, reactor: EventLoop, upkeep: DiskSync, resolve: Resolve, make_route: MakeRoute, most_links: int
     ) -> None:
         self._reactor = reactor
         self._upkeep = upkeep
         self._resolve = resolve
         self._make_route = make_route
         self._most_links = most_links
-        self._clients: dict[bytes, _Client] = {}
-        self._parked: dict[_Client, None] = {}
+        self._clients: dict[bytes, _IngressClient] = {}
+        self._parked: dict[_IngressClient, None] = {}
         self._server: LinkServer | None = None
 
     def listen(self, context: zmq.Context[zmq.Socket[bytes]], host: str, port: int, window_rows: int) -> None:
@@ -163,7 +163,7 @@ class LinkIngress:
 
     def _arrived(self, link: Link, now_ms: int) -> None:
         self._forget(link.peer)  # the same peer may open anew
-        client = _Client(link, self._routes(link))
+        client = _IngressClient(link, self._routes(link))
         self._clients[link.peer] = client
         for route in client.routes.values():
             route.join(now_ms)
@@ -182,16 +182,16 @@ class LinkIngress:
             self._parked.pop(client, None)
             self._leave(client)
 
-    def _leave(self, client: _Client) -> None:
+    def _leave(self, client: _IngressClient) -> None:
         for route in client.routes.values():
             route.leave()
 
-    def _frame(self, client: _Client, frame: FrameArrived, now_ms: int) -> None:
+    def _frame(self, client: _IngressClient, frame: FrameArrived, now_ms: int) -> None:
         if client.parked or not self._take(client, frame, now_ms):
             client.parked.append(frame)
             self._parked[client] = None
 
-    def _take(self, client: _Client, frame: FrameArrived, now_ms: int) -> bool:
+    def _take(self, client: _IngressClient, frame: FrameArrived, now_ms: int) -> bool:
         """True when the frame has been dealt with; False when there is no room for it."""
         server = self._server
         if server is None:
@@ -207,7 +207,7 @@ class LinkIngress:
                 else:
                     try:
                         route.offer(frame.batch, frame.bodies[0], promised_ms, now_ms)
-                    except SpoolFullError:  # the inflow tells why
+                    except WalFullError:  # the inflow tells why
                         return False
                     except InputError as error:
                         server.refuse_frame(client.link, error.reason_code, error.message)

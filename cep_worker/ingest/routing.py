@@ -10,8 +10,8 @@ import pyarrow as pa
 from cep_common.errors import InputError
 from cep_worker.inflows.inflow import Inflow
 from cep_worker.ingest.tenant_limits import RateLimit
-from cep_worker.plans.streams import Attributes, Fit
-from cep_worker.storage.records import Origin
+from cep_worker.plans.streams import Attributes, SchemaFit
+from cep_worker.storage.records import BatchOrigin
 from topology.conversion import conversion_problem
 
 
@@ -28,12 +28,12 @@ class Route:
         self.source = source
         self.limit = limit
         self.inflows = tuple(inflows)
-        self._fits: list[Fit | None] = []
+        self._fits: list[SchemaFit | None] = []
         for inflow in self.inflows:
             wanted = inflow.binding.attributes
             if problem := conversion_problem(offered, wanted):
                 raise InputError("schema-mismatch", f"stream {inflow.binding.stream} was edited: {problem}")
-            self._fits.append(None if offered == wanted else Fit(wanted))
+            self._fits.append(None if offered == wanted else SchemaFit(wanted))
 
     def has_room(self) -> bool:
         """True when all inflows would take a batch now, and the tenant may send one."""
@@ -45,10 +45,10 @@ class Route:
             inflow.join(self.source, now_ms)
 
     def offer(
-        self, batch: pa.RecordBatch, body: Any, promised_ms: int, now_ms: int, origin: Origin | None = None
+        self, batch: pa.RecordBatch, body: Any, promised_ms: int, now_ms: int, origin: BatchOrigin | None = None
     ) -> None:
         """All inflows have taken `batch`, once if it has an `origin`; the caller has asked `has_room`. Raises
-        SpoolFullError when one of them cannot now, BatchTooLargeError when one never can: none has taken it then."""
+        WalFullError when one of them cannot now, BatchTooLargeError when one never can: none has taken it then."""
         prepared = []
         for inflow, fit in zip(self.inflows, self._fits, strict=True):
             if origin is not None and inflow.has_taken(origin):

@@ -13,12 +13,12 @@ import pyarrow as pa
 
 from cep_common.errors import InputError
 from cep_common.link_messages import StreamSchema
-from cep_worker.inflows.wal.errors import SpoolFullError
+from cep_worker.inflows.wal.errors import WalFullError
 from cep_worker.ingest.routing import Route
 from cep_worker.plans.streams import EventStream
-from cep_worker.runtime.event_loop import Reactor
-from cep_worker.storage.group_commit import Upkeep
-from cep_worker.storage.records import Origin
+from cep_worker.runtime.event_loop import EventLoop
+from cep_worker.storage.group_commit import DiskSync
+from cep_worker.storage.records import BatchOrigin
 from topology.link import NO_WATERMARK
 
 MakeRoute = Callable[[Hashable, StreamSchema, EventStream], Route]
@@ -30,15 +30,15 @@ class _Submission:
     stream: EventStream
     batch: pa.RecordBatch
     taken: Future[None]
-    origin: Origin | None = None
+    origin: BatchOrigin | None = None
 
 
-class Intake:
+class SubmissionQueue:
     """A submitter waits for its future as long as it likes and cancels it then: a cancelled batch is not taken, one
     that was taken cannot be cancelled."""
 
     def __init__(
-        self, reactor: Reactor, upkeep: Upkeep, make_route: MakeRoute, monotonic_ms: Callable[[], int]
+        self, reactor: EventLoop, upkeep: DiskSync, make_route: MakeRoute, monotonic_ms: Callable[[], int]
     ) -> None:
         self._reactor = reactor
         self._upkeep = upkeep
@@ -48,7 +48,7 @@ class Intake:
         self._waiting: deque[_Submission] = deque()
 
     def submit(
-        self, source: Hashable, stream: EventStream, batch: pa.RecordBatch, origin: Origin | None = None
+        self, source: Hashable, stream: EventStream, batch: pa.RecordBatch, origin: BatchOrigin | None = None
     ) -> Future[None]:
         """Done when all inflows of `stream` have taken `batch`, which is of its schema, and the worker can no longer
         lose it; fails with InputError when the stream is gone, nothing more can be stored, or it is too large. A
@@ -127,7 +127,7 @@ class Intake:
         if submission.taken.set_running_or_notify_cancel():
             try:
                 route.offer(submission.batch, None, NO_WATERMARK, now_ms, submission.origin)
-            except SpoolFullError as error:
+            except WalFullError as error:
                 submission.taken.set_exception(InputError("no-room", error.message))
             except InputError as error:
                 submission.taken.set_exception(error)

@@ -14,10 +14,10 @@ import pyarrow as pa
 
 from cep_common.errors import InputError
 from cep_common.link_messages import StreamSchema
-from cep_worker.failed_events.entries import Failed
-from cep_worker.formats.rejections import EventsRefusedError
+from cep_worker.failed_events.entries import FailedEvents
+from cep_worker.formats.rejections import EventsRejectedError
 from cep_worker.formats.source_mappers.csv_mapper import CsvFormat
-from cep_worker.formats.source_mappers.registry import EventReader, LineReader, SourceFormat
+from cep_worker.formats.source_mappers.registry import BodyReader, LineReader, SourceFormat
 from cep_worker.formats.text_columns import read_column
 from cep_worker.formats.transport_properties import body_schema, with_properties
 from siddhi.column_names import TIMESTAMP
@@ -62,7 +62,7 @@ class Refused(NamedTuple):
     reason: str
 
 
-def failed_messages(refused: Sequence[Refused], now_ms: int) -> Iterator[Failed]:
+def failed_messages(refused: Sequence[Refused], now_ms: int) -> Iterator[FailedEvents]:
     """The messages as the error store keeps them; those that follow each other and are wrong in one way are together,
     as far as one entry should hold them."""
     for _, alike in groupby(refused, key=lambda one: (one.reason, one.message.topic, one.message.partition)):
@@ -70,7 +70,7 @@ def failed_messages(refused: Sequence[Refused], now_ms: int) -> Iterator[Failed]
         for place in range(0, len(found), TOGETHER):
             some = found[place : place + TOGETHER]
             last = f" to {some[-1].message.offset}" if len(some) > 1 else ""
-            yield Failed(stored(some, now_ms), f"{some[0].message.place()}{last}: {some[0].reason}")
+            yield FailedEvents(stored(some, now_ms), f"{some[0].message.place()}{last}: {some[0].reason}")
 
 
 class Messages(Protocol):
@@ -104,7 +104,7 @@ class MessageReader:
         if self._time is not None and dict(schema.attributes)[self._time] not in ("int", "long"):
             raise InputError("wrong-timestamp", f"{self._time} must be long or int to hold the time")
         body = body_schema(schema, properties) if properties else schema
-        self._reader: EventReader = form.reader(body, timestamp if self._time is None else None)
+        self._reader: BodyReader = form.reader(body, timestamp if self._time is None else None)
         self._at_once = isinstance(self._reader, LineReader) or (isinstance(form, CsvFormat) and not form.header)
 
     def read(self, messages: Messages, now_ms: int) -> tuple[pa.RecordBatch | None, list[Refused]]:
@@ -117,7 +117,7 @@ class MessageReader:
         for index, payload in enumerate(messages.payloads()):
             try:
                 batches.append(self._read_one(payload, messages, index, now_ms))
-            except EventsRefusedError as error:
+            except EventsRejectedError as error:
                 refused.append(Refused(messages.message(index), _reason(error)))
         return concatenate(batches) if batches else None, refused
 
@@ -130,7 +130,7 @@ class MessageReader:
         joined = _LINE_END.join(payloads)
         try:
             batch = reader.read_lines(joined, now_ms) if isinstance(reader, LineReader) else reader.read(joined, now_ms)
-        except EventsRefusedError:
+        except EventsRejectedError:
             return None  # which messages are to blame shows one by one
         if batch.num_rows != len(payloads):
             return None
@@ -155,7 +155,7 @@ class MessageReader:
 
     def _read_one(self, payload: bytes, messages: Messages, index: int, now_ms: int) -> pa.RecordBatch:
         if not payload:
-            raise EventsRefusedError("no-value", "the message has no value (a tombstone)")
+            raise EventsRejectedError("no-value", "the message has no value (a tombstone)")
         batch = self._reader.read(payload, now_ms)
         if not self._properties:
             return batch
@@ -163,7 +163,7 @@ class MessageReader:
         made = with_properties(batch, self._schema, self._properties, partial(property_of, message))
         timed = self._timed(made) if self._time is not None else made
         if timed is None:
-            raise EventsRefusedError("bad-events", f"{self._time} is the event's timestamp and may not be null")
+            raise EventsRejectedError("bad-events", f"{self._time} is the event's timestamp and may not be null")
         return timed
 
     def _timed(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
@@ -244,6 +244,6 @@ def _read_headers(text: str) -> list[tuple[str, bytes | None]]:
     return [(name, None if value is None else base64.b64decode(value)) for name, value in pairs]
 
 
-def _reason(error: EventsRefusedError) -> str:
+def _reason(error: EventsRejectedError) -> str:
     problems = "; ".join(f"{one.attribute} {one.problem}".strip() for one in error.details)
     return (problems or error.message)[:LONGEST_REASON]

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from cep_common.paced_log import PacedLog
 from cep_common.reach.guard import Guard
-from cep_worker.failed_events.entries import Failed
+from cep_worker.failed_events.entries import FailedEvents
 from cep_worker.formats.sink_mappers.registry import sink_mapper
 from cep_worker.formats.sink_mappers.template import Row, Template
 from cep_worker.formats.value_texts import value_text
@@ -29,7 +29,7 @@ from cep_worker.kafka.client import Errors, common_settings, explained, library,
 from cep_worker.kafka.seen import SENDER
 from cep_worker.kafka.sequences import Numbers, with_header
 from cep_worker.outflows.consumers import FrameId, GroupId
-from cep_worker.sinks.base import Sink, SinkContext
+from cep_worker.sinks.base import EventSink, SinkContext
 from cep_worker.sinks.http import WAITS_MS, idempotency_key
 from cep_worker.sinks.threaded import ThreadedSink, WriteError
 from query_plan.connectors.kafka import KafkaSinkOptions, is_topic
@@ -176,7 +176,7 @@ class _KafkaWriter:
         if len(unwanted) < batch.num_rows:
             self._log.over("brokers", "messages are delivered again: sink=%s", self._where)
         if unwanted:
-            events = [Failed(batch.slice(row, 1), reason) for row, reason in sorted(unwanted.items())]
+            events = [FailedEvents(batch.slice(row, 1), reason) for row, reason in sorted(unwanted.items())]
             raise WriteError(events[-1].reason, events)
 
     def commit(self, group: GroupId, stopping: threading.Event) -> None:
@@ -315,7 +315,7 @@ class _KafkaWriter:
         self._producer = made(self._kafka.Producer, self._settings, self._where)
 
 
-def kafka_sink(context: SinkContext) -> Sink:
+def kafka_sink(context: SinkContext) -> EventSink:
     """A sink that writes to topics. ConfigError for options that cannot be used."""
     options = options_of(KafkaSinkOptions, context.connector.options)
     mapper = sink_mapper(context.connector, context.schema, default="json")

@@ -24,8 +24,8 @@ import pyarrow as pa
 
 from cep_common.errors import ConfigError, InputError
 from cep_common.worker_reports import PartitionReport
-from cep_worker.failed_events.entries import Origin as Failing
-from cep_worker.failed_events.service import Attempt
+from cep_worker.failed_events.entries import FailureOrigin as Failing
+from cep_worker.failed_events.service import ReplayAttempt
 from cep_worker.formats.source_mappers.registry import source_format
 from cep_worker.formats.transport_properties import split_attributes
 from cep_worker.kafka.client import Errors, common_settings, explained, library, made, refuse_brokers
@@ -34,9 +34,9 @@ from cep_worker.kafka.messages import MessageReader, Refused, StoredMessages, fa
 from cep_worker.kafka.positions import OutOfRangeError, Position
 from cep_worker.kafka.readings import Reader, Reading, Readings
 from cep_worker.kafka.seen import Seen
-from cep_worker.plans.connectors import Declared
+from cep_worker.plans.connectors import DeclaredConnector
 from cep_worker.sources.base import SourceContext
-from cep_worker.storage.records import Origin
+from cep_worker.storage.records import BatchOrigin
 from query_plan.connectors.kafka import KafkaSourceOptions, read_offsets, read_partitions, read_topics
 from query_plan.connectors.options import options_of
 
@@ -92,7 +92,7 @@ class KafkaSource:
         self._readings: Readings | None = None
         self._ending = threading.Event()
         self._stirred = threading.Event()
-        self._replays: queue.SimpleQueue[tuple[pa.RecordBatch, Attempt]] = queue.SimpleQueue()
+        self._replays: queue.SimpleQueue[tuple[pa.RecordBatch, ReplayAttempt]] = queue.SimpleQueue()
         self.dropped_events = 0
         self.delivered_events = 0
         self._settings = self._consumer_settings()
@@ -117,14 +117,14 @@ class KafkaSource:
     def retry(self, now_ms: int) -> None:
         """Batches wait in the worker's intake, not here."""
 
-    def reroute(self, declared: Declared, now_ms: int) -> None:
+    def reroute(self, declared: DeclaredConnector, now_ms: int) -> None:
         self._stream = declared.stream
         self._plan = declared.plan()
 
     def tick(self, now_ms: int) -> None:
         """Nothing to do."""
 
-    def replay(self, batch: pa.RecordBatch, attempt: Attempt) -> None:
+    def replay(self, batch: pa.RecordBatch, attempt: ReplayAttempt) -> None:
         self._replays.put((batch, attempt))
         self._stirred.set()
 
@@ -218,7 +218,7 @@ class KafkaSource:
         self._keep_failed([*refused, *unreadable])
         if batch is not None and batch.num_rows:
             try:
-                self._submit(consumer, self._name(topic, number), batch, Origin(reading.origin, last.number()))
+                self._submit(consumer, self._name(topic, number), batch, BatchOrigin(reading.origin, last.number()))
             except InputError as error:
                 if error.reason_code != TOO_LARGE:
                     raise
@@ -235,7 +235,7 @@ class KafkaSource:
             raise _BeginAgainError(problem)
         self._keep_failed([Refused(fetched.message(0), problem)])
 
-    def _submit(self, consumer: Any, name: tuple[Any, ...], batch: pa.RecordBatch, origin: Origin | None) -> None:
+    def _submit(self, consumer: Any, name: tuple[Any, ...], batch: pa.RecordBatch, origin: BatchOrigin | None) -> None:
         """The worker has the events in its log. Raises _BeginAgainError when the source ends before, and InputError
         when the plan takes nothing now."""
         while True:
@@ -328,7 +328,7 @@ class KafkaSource:
             except Exception as error:  # noqa: BLE001 - whoever waits for the attempt is told
                 attempt.refuse(InputError("no-room", f"{type(error).__name__}: {error}"))
 
-    def _replay(self, batch: pa.RecordBatch, attempt: Attempt) -> None:
+    def _replay(self, batch: pa.RecordBatch, attempt: ReplayAttempt) -> None:
         try:
             events, refused = self._reader.read(StoredMessages(batch), self._context.now_ms())
             if events is not None and events.num_rows:

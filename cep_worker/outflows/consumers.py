@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from cep_common.ids import PlanKey
-from cep_worker.outflows.receipts import Receipt
+from cep_worker.outflows.receipts import DeliveryReceipt
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,22 +38,22 @@ class FrameId:
         return self.group == former.group and self.number > former.number
 
 
-class Consumer(Protocol):
+class ResultConsumer(Protocol):
     """Whoever takes the events of an exported stream. All methods are called on the reactor's thread; a receipt is
     settled on it too."""
 
     def has_room(self) -> bool:
         """True when `offer` may be called."""
 
-    def offer(self, batch: pa.RecordBatch, body: Any, receipt: Receipt, frame: FrameId | None = None) -> None:
+    def offer(self, batch: pa.RecordBatch, body: Any, receipt: DeliveryReceipt, frame: FrameId | None = None) -> None:
         """`batch` (of the stream's schema, `body` its Arrow IPC form) is taken over; `receipt` will be settled when it
         is delivered. A `frame` belongs to a group: it may have come before, its group is ended by `commit`."""
 
-    def commit(self, group: GroupId, receipt: Receipt) -> None:
+    def commit(self, group: GroupId, receipt: DeliveryReceipt) -> None:
         """All frames of `group` have been offered: they take effect together, once."""
 
 
-class Tap(Consumer, Protocol):
+class Tap(ResultConsumer, Protocol):
     """A consumer of a plan's stream. `name` tells it from others of the stream as long as the process lives, also when
     it is edited. Of one that is `lasting` it is known how much it has had when the process starts again: it is the one
     that has the same `form` then, or else the same name."""

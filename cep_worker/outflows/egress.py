@@ -29,11 +29,11 @@ from cep_common.security.roles import Door
 from cep_common.transport import bind, listening_socket, readable, receive
 from cep_common.worker_reports import MOST_LISTENERS, ListenerReport
 from cep_worker.config import EgressConfig
-from cep_worker.inflows.batching import WaitingBatch, WaitingQueue
+from cep_worker.inflows.batching import BatchingQueue, QueuedBatch
 from cep_worker.outflows.consumers import FrameId, GroupId
-from cep_worker.outflows.receipts import Receipt
-from cep_worker.plans.streams import EventStream, Fit, StreamDirectory
-from cep_worker.runtime.event_loop import Reactor
+from cep_worker.outflows.receipts import DeliveryReceipt
+from cep_worker.plans.streams import EventStream, SchemaFit, StreamDirectory
+from cep_worker.runtime.event_loop import EventLoop
 from topology.link import NO_WATERMARK, Outbox, PendingFrame
 
 logger = logging.getLogger(__name__)
@@ -60,7 +60,7 @@ class Listener:
         self.asked = asked
         self.stream = stream
         self._config = config
-        self._waiting = WaitingQueue()
+        self._waiting = BatchingQueue()
         self._left = False
         self._outbox = Outbox(window_rows=config.window_rows)
         self._sent_ms: deque[tuple[int, int]] = deque()
@@ -74,11 +74,11 @@ class Listener:
         """True when it takes another batch."""
         return self._left or self._waiting.rows < self._config.waiting_rows
 
-    def append(self, batch: pa.RecordBatch, body: Any, receipt: Receipt) -> None:
+    def append(self, batch: pa.RecordBatch, body: Any, receipt: DeliveryReceipt) -> None:
         """`batch` is in the queue, which is all that is promised to a listener: one that does not read for a while must
         not hold up checkpoints and changes of the plan."""
         if not self._left:
-            self._waiting.append(WaitingBatch(batch, body))
+            self._waiting.append(QueuedBatch(batch, body))
         receipt.settle()
 
     def leave(self) -> None:
@@ -116,7 +116,7 @@ class Listener:
         return encode(data, bodies=(frame.body,))
 
 
-class _Tap:
+class _EgressTap:
     """A listener as the consumer of one plan's stream, whose columns may stand in another order."""
 
     form = ""
@@ -126,12 +126,12 @@ class _Tap:
         self.name = f"listener {listener.peer.hex()}"
         self._egress = egress
         self._listener = listener
-        self._fit = Fit(listener.stream.schema.attributes)
+        self._fit = SchemaFit(listener.stream.schema.attributes)
 
     def has_room(self) -> bool:
         return self._listener.has_room()
 
-    def offer(self, batch: pa.RecordBatch, body: Any, receipt: Receipt, frame: FrameId | None = None) -> None:
+    def offer(self, batch: pa.RecordBatch, body: Any, receipt: DeliveryReceipt, frame: FrameId | None = None) -> None:
         if self._fit.is_whole(batch):
             self._listener.append(batch, body, receipt)
         elif problem := self._fit.problem(batch):
@@ -142,7 +142,7 @@ class _Tap:
             self._listener.append(self._fit.fitted(batch), None, receipt)
         self._egress.pump_later(self._listener)
 
-    def commit(self, group: GroupId, receipt: Receipt) -> None:
+    def commit(self, group: GroupId, receipt: DeliveryReceipt) -> None:
         """A listener knows no groups: it gets what comes while it listens."""
         receipt.settle()
 
@@ -151,13 +151,13 @@ class Egress:
     """Serves listeners. One that keeps the plan waiting while it is more than `lag_ms` behind is refused, so that no
     listener can stop a plan. Belongs to the reactor's thread. `room` is called when room was made."""
 
-    def __init__(self, reactor: Reactor, config: EgressConfig, room: Callable[[], None]) -> None:
+    def __init__(self, reactor: EventLoop, config: EgressConfig, room: Callable[[], None]) -> None:
         self._reactor = reactor
         self._config = config
         self._room = room
         self._directory = StreamDirectory(None)
         self._listeners: dict[bytes, Listener] = {}
-        self._taps: dict[Source, list[_Tap]] = {}
+        self._taps: dict[Source, list[_EgressTap]] = {}
         self._ready: dict[Listener, None] = {}
         self._socket: zmq.Socket[bytes] | None = None
         self._beat_ms = 0
@@ -174,7 +174,7 @@ class Egress:
         self._socket = socket
         self._reactor.watch(socket, self._handle)
 
-    def taps(self, key: PlanKey, stream: str) -> list[_Tap]:
+    def taps(self, key: PlanKey, stream: str) -> list[_EgressTap]:
         """The listeners of an exported stream."""
         return self._taps.get((key, stream), [])
 
@@ -291,7 +291,7 @@ class Egress:
         self._taps = {}
         for listener in self._listeners.values():
             for member in listener.stream.members:
-                self._taps.setdefault((member.key, member.binding.stream), []).append(_Tap(self, listener))
+                self._taps.setdefault((member.key, member.binding.stream), []).append(_EgressTap(self, listener))
 
     def _pump(self, now_ms: int) -> None:
         ready, self._ready = self._ready, {}

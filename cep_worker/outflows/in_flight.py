@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 from cep_common.link_messages import Data
-from cep_worker.outflows.receipts import InOrder
-from cep_worker.outflows.transactional_log.unlogged_frames import KeptOffered, OfferedFrame
+from cep_worker.outflows.receipts import OrderedAcks
+from cep_worker.outflows.transactional_log.unlogged_frames import LoggedFrames, UnloggedFrame
 from topology.link_server import FrameArrived
 
 SPILL_MS = 1_000
@@ -20,7 +20,7 @@ SLOW_MS = 5_000
 
 
 @dataclass(slots=True, eq=False)
-class Offered:
+class OfferedFrame:
     """A frame that consumers have; those that `waiting` names have not delivered it. `kept` is where it is kept on the
     disk, and `lost_rows` is what consumers could not deliver, the most of any."""
 
@@ -30,7 +30,7 @@ class Offered:
     since_ms: int
     waiting: set[str]
     lost_rows: int = 0
-    kept: KeptOffered | None = None
+    kept: LoggedFrames | None = None
 
     def settle(self, name: str, lost_rows: int) -> bool:
         """The consumer has delivered it, but for so many rows; True when all have."""
@@ -40,9 +40,9 @@ class Offered:
             self.kept.settle(self.message.stream, name)
         return not self.waiting
 
-    def to_keep(self) -> OfferedFrame:
+    def to_keep(self) -> UnloggedFrame:
         """The frame as the disk gets it."""
-        return OfferedFrame(self.message, self.batch, self.body, frozenset(self.waiting))
+        return UnloggedFrame(self.message, self.batch, self.body, frozenset(self.waiting))
 
     @property
     def body(self) -> Any:
@@ -51,19 +51,19 @@ class Offered:
 
 
 @dataclass(slots=True, eq=False)
-class UnderWay:
+class InFlightFrames:
     """Frames that wait for room, those that consumers have, by number, and those that are not acknowledged. `moved_ms`
     is when consumers last delivered or took some, as far as was looked."""
 
     parked: deque[FrameArrived] = field(default_factory=deque)
-    offered: dict[int, Offered] = field(default_factory=dict)
-    taken: InOrder = field(default_factory=InOrder)
+    offered: dict[int, OfferedFrame] = field(default_factory=dict)
+    taken: OrderedAcks = field(default_factory=OrderedAcks)
     moves: int = 0
     seen_moves: int = 0
     moved_ms: int = 0
     parked_ms: int = 0
 
-    def in_memory(self) -> list[Offered]:
+    def in_memory(self) -> list[OfferedFrame]:
         """The frames that consumers have and that are not on the disk."""
         return [one for one in self.offered.values() if one.kept is None]
 

@@ -31,12 +31,12 @@ from cep_common.transport import readable
 from cep_common.worker_reports import PublisherReport
 from cep_worker.config import OutflowConfig
 from cep_worker.outflows.consumers import Consumers
-from cep_worker.outflows.in_flight import Offered, UnderWay
-from cep_worker.outflows.receipts import Receipt
-from cep_worker.outflows.transactional_log.prepared_results import HeldResults
+from cep_worker.outflows.in_flight import InFlightFrames, OfferedFrame
+from cep_worker.outflows.receipts import DeliveryReceipt
+from cep_worker.outflows.transactional_log.prepared_results import PreparedResults
 from cep_worker.plans.event_trace import EventTrace
 from cep_worker.plans.stream_counts import StreamCounts
-from cep_worker.runtime.event_loop import Reactor
+from cep_worker.runtime.event_loop import EventLoop
 from topology.link_server import FrameArrived, Link, LinkArrived, LinkGone, LinkServer
 
 logger = logging.getLogger(__name__)
@@ -48,10 +48,10 @@ class ResultLogs(Protocol):
 
     counts: StreamCounts
 
-    def kept(self) -> HeldResults | None:
+    def kept(self) -> PreparedResults | None:
         """Return what is kept; None when nothing ever was."""
 
-    def keep(self) -> HeldResults:
+    def keep(self) -> PreparedResults:
         """Return where to keep results. Raises ConfigError when the folder cannot be used."""
 
 
@@ -66,7 +66,7 @@ class Outflow:
 
     def __init__(
         self,
-        reactor: Reactor,
+        reactor: EventLoop,
         context: zmq.Context[zmq.Socket[bytes]],
         plan: DeployedPlan,
         config: OutflowConfig,
@@ -218,7 +218,7 @@ class Outflow:
         for event in self._server.receive(now_ms):
             match event:
                 case LinkArrived(link=link):
-                    link.attachment = UnderWay(moved_ms=now_ms)
+                    link.attachment = InFlightFrames(moved_ms=now_ms)
                     self._end_older(link.opening.attempt)
                     self._changed()
                 case FrameArrived(link=link):
@@ -276,7 +276,7 @@ class Outflow:
         self._acknowledge(frame)
         return True
 
-    def _kept_before(self, link: Link) -> HeldResults | None:
+    def _kept_before(self, link: Link) -> PreparedResults | None:
         """Where results of the publisher wait on the disk already, which came before those that come now."""
         kept = self._logs.kept()
         return kept if kept is not None and kept.holds(link.opening) else None
@@ -293,10 +293,10 @@ class Outflow:
         if message.stream in self._nowhere:
             logger.error("results have nowhere to go, the plan has changed: plan=%s stream=%s events=%d",
                          self._plan.key.topology(), message.stream, message.rows)  # fmt: skip
-        publisher: UnderWay = frame.link.attachment
+        publisher: InFlightFrames = frame.link.attachment
         publisher.taken.took(frame.sequence)
         self._undelivered[message.stream] += message.rows
-        offered = Offered(frame, message, batch, now_ms, {consumer.name for consumer in consumers})
+        offered = OfferedFrame(frame, message, batch, now_ms, {consumer.name for consumer in consumers})
         if self._awaits_delivery():
             publisher.offered[frame.sequence] = offered
         else:
@@ -307,19 +307,19 @@ class Outflow:
             consumer.offer(batch, offered.body, self._receipt(offered, consumer.name))
         return True
 
-    def _receipt(self, offered: Offered, name: str) -> Receipt:
+    def _receipt(self, offered: OfferedFrame, name: str) -> DeliveryReceipt:
         """What the consumer of that name settles when it has delivered the frame."""
 
         def delivered() -> None:
             if offered.settle(name, receipt.lost_rows):
                 self._delivered(offered)
 
-        receipt = Receipt(1, delivered)
+        receipt = DeliveryReceipt(1, delivered)
         return receipt
 
     def _spill(self, link: Link, now_ms: int) -> None:
         """Put the publisher's results that wait for consumers on the disk."""
-        publisher: UnderWay = link.attachment
+        publisher: InFlightFrames = link.attachment
         fresh = publisher.in_memory()
         try:
             logs = self._logs.keep()
@@ -355,7 +355,7 @@ class Outflow:
         text = "results cannot be stored: plan=%s reason=%s"
         paced_logger.problem(self._plan.key.topology(), text, self._plan.key.topology(), reason, level=logging.ERROR)
 
-    def _hold(self, held: HeldResults, frame: FrameArrived, message: Data | MarkCheckpoint, now_ms: int) -> bool:
+    def _hold(self, held: PreparedResults, frame: FrameArrived, message: Data | MarkCheckpoint, now_ms: int) -> bool:
         """Keep the frame on the disk; False when there is no room, or the disk fails."""
         taken = frame.link.attachment.taken
         try:
@@ -388,10 +388,10 @@ class Outflow:
         if trace.on and rows:
             trace.note(batch, now_ms)
 
-    def _delivered(self, offered: Offered) -> None:
+    def _delivered(self, offered: OfferedFrame) -> None:
         """All consumers have delivered the frame."""
         frame, message = offered.frame, offered.message
-        publisher: UnderWay = frame.link.attachment
+        publisher: InFlightFrames = frame.link.attachment
         publisher.moves += 1
         self._counts.delivered(message.stream, message.rows - offered.lost_rows)
         publisher.offered.pop(frame.sequence, None)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 
-class Receipt:
+class DeliveryReceipt:
     """What each consumer of a frame settles once, when it has delivered the frame or, by its own policy, given it up.
     `delivered` is called when all have, or `returned` when one of them has ended and given the frame back. Belongs to
     the reactor's thread."""
@@ -51,7 +51,7 @@ class Receipt:
 
 
 @dataclass(slots=True)
-class InOrder:
+class OrderedAcks:
     """Numbered frames that are settled in any order and acknowledged in their own."""
 
     _numbers: deque[int] = field(default_factory=deque)

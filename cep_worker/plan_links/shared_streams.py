@@ -12,10 +12,10 @@ from cep_common.ids import PlanKey
 from cep_common.link_messages import StreamSchema
 from cep_common.messages import DeployedPlan, StreamBinding
 from cep_worker.outflows.consumers import FrameId, GroupId
-from cep_worker.outflows.receipts import Receipt
+from cep_worker.outflows.receipts import DeliveryReceipt
 from cep_worker.plan_links.subscriptions import Subscription, Topic
-from cep_worker.plan_links.topic_registry import Publisher, Topics
-from cep_worker.plans.streams import EventStream, Fit, PlanStream, lasting_name
+from cep_worker.plan_links.topic_registry import TopicPublisher, TopicRegistry
+from cep_worker.plans.streams import EventStream, PlanStream, SchemaFit, lasting_name
 from topology.frames import arrow_schema
 
 logger = logging.getLogger(__name__)
@@ -27,7 +27,7 @@ FINISHING_MS = 60_000
 long as outflows of earlier epochs are open, and somewhat longer."""
 
 
-class _Tap:
+class _SharedStreamTap:
     """The publishers of one exported stream: the present one, and those that it had before its plan was edited, which
     take what the former topology still gives."""
 
@@ -36,44 +36,44 @@ class _Tap:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._ways: list[tuple[pa.Schema, Publisher]] = []
+        self._ways: list[tuple[pa.Schema, TopicPublisher]] = []
 
-    def add(self, publisher: Publisher) -> None:
+    def add(self, publisher: TopicPublisher) -> None:
         """Of two with the same attributes the first counts."""
         self._ways.append((arrow_schema(publisher.offered), publisher))
 
     def has_room(self) -> bool:
         return all(publisher.has_room() for _, publisher in self._ways)
 
-    def offer(self, batch: pa.RecordBatch, body: Any, receipt: Receipt, frame: FrameId | None = None) -> None:
+    def offer(self, batch: pa.RecordBatch, body: Any, receipt: DeliveryReceipt, frame: FrameId | None = None) -> None:
         for schema, publisher in self._ways:
             if batch.schema.equals(schema):
                 publisher.offer(batch, body, receipt, frame)
                 return
         for _, publisher in self._ways:  # from before an edit of the stream
-            fit = Fit(publisher.offered.attributes)
+            fit = SchemaFit(publisher.offered.attributes)
             if not fit.problem(batch):
                 publisher.offer(fit.fitted(batch), None, receipt, frame)
                 return
         logger.error("results have nowhere to go, the plan has changed: of=%s events=%d", self._name, batch.num_rows)
         receipt.settle()
 
-    def commit(self, group: GroupId, receipt: Receipt) -> None:
+    def commit(self, group: GroupId, receipt: DeliveryReceipt) -> None:
         """Each frame stands by itself."""
         receipt.settle()
 
 
-class PlanFeeds:
+class SharedStreams:
     """Keeps a publisher for each exported stream, and a subscription for each imported one, that `@Export` or `@Import`
     gives the name of an event stream. Belongs to the reactor's thread."""
 
-    def __init__(self, topics: Topics) -> None:
+    def __init__(self, topics: TopicRegistry) -> None:
         self._topics = topics
-        self._publishers: dict[_Bound, Publisher] = {}
-        self._former: dict[_Bound, tuple[Publisher, int]] = {}
+        self._publishers: dict[_Bound, TopicPublisher] = {}
+        self._former: dict[_Bound, tuple[TopicPublisher, int]] = {}
         """Publishers that no plan has any more, and since when."""
         self._subscriptions: dict[_Bound, Subscription] = {}
-        self._taps: dict[tuple[PlanKey, str], _Tap] = {}
+        self._taps: dict[tuple[PlanKey, str], _SharedStreamTap] = {}
 
     def apply(self, exporting: Iterable[DeployedPlan], importing: Iterable[DeployedPlan], now_ms: int) -> None:
         """`exporting` have results, or may have them yet; `importing` take events. What they publish and subscribe to
@@ -114,12 +114,12 @@ class PlanFeeds:
         if ended:
             self._tap()
 
-    def taps(self, key: PlanKey, stream: str) -> tuple[_Tap, ...]:
+    def taps(self, key: PlanKey, stream: str) -> tuple[_SharedStreamTap, ...]:
         """What takes the events of an exported stream for other plans."""
         tap = self._taps.get((key, stream))
         return () if tap is None else (tap,)
 
-    def _publish(self, key: PlanKey, bound: StreamBinding) -> Publisher:
+    def _publish(self, key: PlanKey, bound: StreamBinding) -> TopicPublisher:
         schema = _schema(key, bound)
         return self._topics.publish(_topic(key, bound), schema, (key,), lasting=lasting_name(schema.stream, key))
 
@@ -129,7 +129,7 @@ class PlanFeeds:
         former = [(bound, publisher) for bound, (publisher, _) in self._former.items()]
         ways = [*self._publishers.items(), *former]
         wanted = {(key, bound.stream) for (key, bound), publisher in ways if publisher.topic in topics}
-        self._taps = {(key, stream): _Tap(f"{key.topology()}/{stream}") for key, stream in wanted}
+        self._taps = {(key, stream): _SharedStreamTap(f"{key.topology()}/{stream}") for key, stream in wanted}
         for (key, bound), publisher in ways:
             tap = self._taps.get((key, bound.stream))
             if tap is not None:

@@ -14,14 +14,14 @@ import pyarrow as pa
 from cep_common.errors import InputError
 from cep_common.ids import PlanKey
 from cep_common.link_messages import StreamSchema
-from cep_worker.formats.key_values import Keys, Picking
-from cep_worker.inflows.wal.errors import SpoolFullError
+from cep_worker.formats.key_values import Keys, KeyValueReader
+from cep_worker.inflows.wal.errors import WalFullError
 from cep_worker.ingest.routing import Route
 from cep_worker.outflows.consumers import FrameId
-from cep_worker.outflows.receipts import Receipt
+from cep_worker.outflows.receipts import DeliveryReceipt
 from cep_worker.plans.streams import EventStream, schema_problems
-from cep_worker.storage.group_commit import Upkeep
-from cep_worker.storage.records import SOURCE_BYTES, Origin
+from cep_worker.storage.group_commit import DiskSync
+from cep_worker.storage.records import SOURCE_BYTES, BatchOrigin
 from topology.frames import arrow_schema
 from topology.link import NO_WATERMARK
 
@@ -62,16 +62,16 @@ class Subscription:
 
 
 @dataclass(frozen=True, slots=True)
-class _Offered:
+class _OfferedBatch:
     """A batch on its way; `origin` says which one it is, if it may come again and is to count once."""
 
     batch: pa.RecordBatch
     body: Any
-    receipt: Receipt
-    origin: Origin | None
+    receipt: DeliveryReceipt
+    origin: BatchOrigin | None
 
 
-class Feed:
+class SubscriptionFeed:
     """The way of one publisher's events to one subscription."""
 
     def __init__(
@@ -80,7 +80,7 @@ class Feed:
         offered: StreamSchema,
         subscription: Subscription,
         make_route: MakeRoute,
-        upkeep: Upkeep,
+        upkeep: DiskSync,
         failed: KeepFailed,
     ) -> None:
         """Events that can wait no longer are given to `failed`."""
@@ -100,9 +100,9 @@ class Feed:
         self._upkeep = upkeep
         self._offered = offered
         self._renamed: pa.Schema | None = None
-        self._picking: Picking | None = None
+        self._picking: KeyValueReader | None = None
         self._route: Route | None = None
-        self._waiting: deque[_Offered] = deque()
+        self._waiting: deque[_OfferedBatch] = deque()
         self._fits = self._fit()
 
     def tie(self, now_ms: int) -> None:
@@ -127,10 +127,12 @@ class Feed:
             self._full_since_ms = now_ms
         return self._full_since_ms is not None and now_ms - self._full_since_ms >= STALLED_MS
 
-    def offer(self, batch: pa.RecordBatch, body: Any, receipt: Receipt, frame: FrameId | None, now_ms: int) -> None:
+    def offer(
+        self, batch: pa.RecordBatch, body: Any, receipt: DeliveryReceipt, frame: FrameId | None, now_ms: int
+    ) -> None:
         """`batch` goes on, or waits for room on the disk; one that is a `frame` goes on once, however often it is
         offered."""
-        offered = _Offered(batch, body, receipt, None if frame is None else self._origin(frame))
+        offered = _OfferedBatch(batch, body, receipt, None if frame is None else self._origin(frame))
         if self._waiting or not self._take(offered, now_ms):
             self._waiting.append(offered)
 
@@ -145,7 +147,7 @@ class Feed:
         """How many events wait for room on the disk."""
         return sum(offered.batch.num_rows for offered in self._waiting)
 
-    def take_over(self, former: Feed) -> None:
+    def take_over(self, former: SubscriptionFeed) -> None:
         """What waits in `former`, which ends, goes this way, if it can."""
         if self._fits and former._offered == self._offered:
             self._waiting.extend(former._waiting)
@@ -162,7 +164,7 @@ class Feed:
         """What is offered has the attributes of the stream; otherwise `problem` says what is wrong."""
         offered, wanted = self._offered, self.subscription.stream.schema
         if self.subscription.keys is not None:
-            self._picking = Picking(offered, wanted, self.subscription.keys)
+            self._picking = KeyValueReader(offered, wanted, self.subscription.keys)
             self._offered, problems = self._picking.schema, self._picking.problems
         elif not self.subscription.by_position:
             problems = schema_problems(offered.attributes, wanted.attributes)
@@ -197,12 +199,12 @@ class Feed:
                 self._failed(member.key, member.binding.stream, offered.batch, reason)
             offered.receipt.settle()
 
-    def _origin(self, frame: FrameId) -> Origin:
+    def _origin(self, frame: FrameId) -> BatchOrigin:
         """Which batch the frame is of those that its log gives this way; by others its frames may come sooner."""
         source = blake2b(f"{frame.group.log} {self.way}".encode(), digest_size=SOURCE_BYTES)
-        return Origin(source.digest(), frame.number)
+        return BatchOrigin(source.digest(), frame.number)
 
-    def _take(self, offered: _Offered, now_ms: int) -> bool:
+    def _take(self, offered: _OfferedBatch, now_ms: int) -> bool:
         """True when the batch has been dealt with; False when it must wait."""
         route, batch, body, receipt = self._route, offered.batch, offered.body, offered.receipt
         if route is None:
@@ -215,7 +217,7 @@ class Feed:
             batch, body = self._picking.batch(batch), None  # it is written anew
         try:
             route.offer(batch, body, NO_WATERMARK, now_ms, offered.origin)
-        except SpoolFullError:  # the inflow tells why
+        except WalFullError:  # the inflow tells why
             return False
         except InputError as error:
             self.dropped_events += batch.num_rows

@@ -21,21 +21,21 @@ from cep_common.ids import PlanKey
 from cep_common.link_messages import StreamSchema
 from cep_worker.formats.key_values import Keys
 from cep_worker.outflows.consumers import FrameId, GroupId
-from cep_worker.outflows.receipts import Receipt
-from cep_worker.plan_links.subscriptions import Feed, KeepFailed, MakeRoute, Subscription, Topic
+from cep_worker.outflows.receipts import DeliveryReceipt
+from cep_worker.plan_links.subscriptions import KeepFailed, MakeRoute, Subscription, SubscriptionFeed, Topic
 from cep_worker.plans.streams import EventStream
-from cep_worker.runtime.error_tracking import Trouble
-from cep_worker.storage.group_commit import Upkeep
+from cep_worker.runtime.error_tracking import PlanError
+from cep_worker.storage.group_commit import DiskSync
 
 logger = logging.getLogger(__name__)
 
 
-class Publisher:
+class TopicPublisher:
     """The consumer of an exported stream whose events go to all subscriptions of a topic."""
 
     def __init__(
         self,
-        topics: Topics,
+        topics: TopicRegistry,
         topic: Topic,
         offered: StreamSchema,
         plans: tuple[PlanKey, ...],
@@ -49,7 +49,7 @@ class Publisher:
         self.form = form
         self.source = source
         self._lasting = lasting or offered.stream
-        self.feeds: list[Feed] = []
+        self.feeds: list[SubscriptionFeed] = []
         self.former = False
         """The stream is not exported so any more: that nothing fits it matters only if something comes yet."""
         self.stall = ""
@@ -69,16 +69,16 @@ class Publisher:
     def has_room(self) -> bool:
         return not self._topics.leaving and all(feed.has_room() for feed in self.feeds)
 
-    def offer(self, batch: pa.RecordBatch, body: Any, receipt: Receipt, frame: FrameId | None = None) -> None:
+    def offer(self, batch: pa.RecordBatch, body: Any, receipt: DeliveryReceipt, frame: FrameId | None = None) -> None:
         if not self.feeds:
             receipt.settle()
             return
-        shared = Receipt(len(self.feeds), receipt.settle)
+        shared = DeliveryReceipt(len(self.feeds), receipt.settle)
         now_ms = self._topics.monotonic_ms()
         for feed in self.feeds:
             feed.offer(batch, body, shared, frame, now_ms)
 
-    def commit(self, group: GroupId, receipt: Receipt) -> None:
+    def commit(self, group: GroupId, receipt: DeliveryReceipt) -> None:
         """Each frame stands by itself."""
         receipt.settle()
 
@@ -91,7 +91,7 @@ class Publisher:
         subscriptions: list[Subscription],
         twin: int,
         make_route: MakeRoute,
-        upkeep: Upkeep,
+        upkeep: DiskSync,
         failed: KeepFailed,
         now_ms: int,
     ) -> None:
@@ -103,7 +103,7 @@ class Publisher:
         for subscription in subscriptions:
             feed = next((feed for feed in before if feed.subscription is subscription), None)
             if feed is None:
-                feed = Feed(self.source, self.offered, subscription, make_route, upkeep, failed)
+                feed = SubscriptionFeed(self.source, self.offered, subscription, make_route, upkeep, failed)
                 if not feed.problem:
                     logger.info("plan is fed: %s=%s from=%s to=%s", self.topic.kind, self.topic.name,
                                 self.offered.stream, subscription.stream.schema.stream)  # fmt: skip
@@ -129,18 +129,18 @@ class Publisher:
         feeds, self.feeds = self.feeds, []
         self._end(feeds)
 
-    def _end(self, feeds: list[Feed]) -> None:
+    def _end(self, feeds: list[SubscriptionFeed]) -> None:
         for feed in feeds:
             self._dropped_before += feed.dropped_events
             feed.close()
 
 
-class Topics:
+class TopicRegistry:
     """Who publishes and who subscribes. `make_route` leads to the inflows of a stream; `upkeep` says when what they
     took is safe, `failed` keeps events that can wait no longer."""
 
     def __init__(
-        self, make_route: MakeRoute, upkeep: Upkeep, monotonic_ms: Callable[[], int], failed: KeepFailed
+        self, make_route: MakeRoute, upkeep: DiskSync, monotonic_ms: Callable[[], int], failed: KeepFailed
     ) -> None:
         self._failed = failed
         self.monotonic_ms = monotonic_ms
@@ -148,21 +148,21 @@ class Topics:
         self._make_route = make_route
         self._upkeep = upkeep
         self._made = 0
-        self._publishers: dict[Publisher, None] = {}
+        self._publishers: dict[TopicPublisher, None] = {}
         self._subscriptions: dict[Subscription, None] = {}
 
     def publish(
         self, topic: Topic, offered: StreamSchema, plans: tuple[PlanKey, ...] = (), form: str = "", lasting: str = ""
-    ) -> Publisher:
+    ) -> TopicPublisher:
         """A publisher of events with the attributes `offered`; it has subscribers after the next `reroute`. `plans` are
         told when they wait for these. `form` tells apart those whose `offered` are alike and what they give is not;
         `lasting` is the name of the stream as it stays when its plan is renamed (empty: its present one)."""
         self._made += 1
-        publisher = Publisher(self, topic, offered, plans, form, ("publisher", self._made), lasting)
+        publisher = TopicPublisher(self, topic, offered, plans, form, ("publisher", self._made), lasting)
         self._publishers[publisher] = None
         return publisher
 
-    def end_publisher(self, publisher: Publisher) -> None:
+    def end_publisher(self, publisher: TopicPublisher) -> None:
         """It publishes no more."""
         if publisher in self._publishers:
             del self._publishers[publisher]
@@ -220,13 +220,13 @@ class Topics:
                 found.setdefault(trouble.key, trouble.text)
         return found
 
-    def troubles(self) -> Iterator[Trouble]:
+    def troubles(self) -> Iterator[PlanError]:
         """What is wrong with ways from plan to plan, and those that have dropped events."""
         for publisher in self._publishers:
             for feed in publisher.feeds:
                 if feed.dropped_events or (feed.problem and not publisher.former):
                     for member in feed.subscription.stream.members:
-                        yield Trouble(member.key, feed.part, "feed", feed.problem, feed.dropped_events)
+                        yield PlanError(member.key, feed.part, "feed", feed.problem, feed.dropped_events)
             if publisher.stall:
                 for key in publisher.plans:
-                    yield Trouble(key, f"{publisher.topic.kind} {publisher.topic.name}", "stall", publisher.stall)
+                    yield PlanError(key, f"{publisher.topic.kind} {publisher.topic.name}", "stall", publisher.stall)

@@ -16,7 +16,7 @@ from cep_common.link_messages import StreamSchema
 from cep_common.messages import Connector, DeployedPlan
 from cep_common.secrets import Secrets
 from cep_common.yaml_files import read_yaml
-from cep_worker.plans.extensions import Extensions
+from cep_worker.plans.extensions import ConnectorExtensions
 from cep_worker.plans.streams import EventStream, PlanStream, StreamDirectory
 
 logger = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ class Artefact:
 
 
 @dataclass(frozen=True, slots=True)
-class Declared:
+class DeclaredConnector:
     """A connector and the stream that it means now. `key` is the plan that declares it, None for an artefact; `given`
     are the names of options that are of the worker's configuration."""
 
@@ -66,7 +66,7 @@ class Declared:
         """The plan, or the first of those that an artefact serves."""
         return self.key or self.stream.members[0].key
 
-    def is_at(self, other: Declared) -> bool:
+    def is_at(self, other: DeclaredConnector) -> bool:
         """Return whether both are declared by the same plan, or by none, for the same stream with its attributes,
         whatever the plan is called."""
         mine, others = self.stream, other.stream
@@ -76,7 +76,7 @@ class Declared:
             and mine.schema.attributes == others.schema.attributes
         )
 
-    def is_like(self, other: Declared) -> bool:
+    def is_like(self, other: DeclaredConnector) -> bool:
         """Return whether both are the same connector at the same stream."""
         return self.connector == other.connector and self.is_at(other)
 
@@ -96,7 +96,7 @@ def read_artefacts(directory: str) -> tuple[Artefact, ...]:
     return tuple(_read_artefact(file) for file in sorted(path.iterdir()) if file.suffix in (".yaml", ".yml"))
 
 
-def with_secrets(declared: Declared, secrets: Secrets) -> Connector:
+def with_secrets(declared: DeclaredConnector, secrets: Secrets) -> Connector:
     """The connector with the values of the secrets that its plan refers to. ConfigError for one that is not there."""
     connector, key = declared.connector, declared.key
     if key is None:
@@ -110,8 +110,8 @@ def with_secrets(declared: Declared, secrets: Secrets) -> Connector:
 
 
 def declared_by_plan(
-    plan: DeployedPlan, kind: Literal["source", "sink"], extensions: Extensions
-) -> tuple[list[Declared], str]:
+    plan: DeployedPlan, kind: Literal["source", "sink"], extensions: ConnectorExtensions
+) -> tuple[list[DeclaredConnector], str]:
     """The sources or sinks of a plan, completed by what is configured, and what is wrong with those that cannot be, or
     that are tied to no imported or exported stream."""
     connectors, bindings = (plan.sources, plan.imported) if kind == "source" else (plan.sinks, plan.exported)
@@ -131,17 +131,17 @@ def declared_by_plan(
             continue
         member = PlanStream(plan.key, binding)
         stream = EventStream(StreamSchema(member.name(), binding.attributes), (member,))
-        found.append(Declared(whole, stream, plan.key, given))
+        found.append(DeclaredConnector(whole, stream, plan.key, given))
     return found, problem
 
 
-def declared_by_artefacts(artefacts: Iterable[Artefact], directory: StreamDirectory) -> list[Declared]:
+def declared_by_artefacts(artefacts: Iterable[Artefact], directory: StreamDirectory) -> list[DeclaredConnector]:
     """The artefacts whose streams are there now; the others wait."""
     found = []
     for artefact in artefacts:
         connector = artefact.connector
         try:
-            found.append(Declared(connector, directory.resolve(connector.stream, artefact.tenant), None))
+            found.append(DeclaredConnector(connector, directory.resolve(connector.stream, artefact.tenant), None))
         except InputError as error:
             logger.info("artefact waits: type=%s reason=%s", connector.type, error)
     return found

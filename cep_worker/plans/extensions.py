@@ -16,7 +16,7 @@ from query_plan.connectors.options import Options, option_names
 REF = "ref"
 
 
-class Reference(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ExtensionReference(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The type and options that plans mean by `ref='name'`."""
 
     name: str
@@ -24,7 +24,7 @@ class Reference(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     properties: dict[str, Any] = {}
 
 
-class Defaults(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ExtensionDefaults(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Options of all sources, sinks or mappers of the type `name`."""
 
     name: str
@@ -32,21 +32,21 @@ class Defaults(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     properties: dict[str, Any] = {}
 
 
-class Extension(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ConnectorExtension(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One entry of `extensions`, either of both."""
 
-    ref: Reference | None = None
-    extension: Defaults | None = None
+    ref: ExtensionReference | None = None
+    extension: ExtensionDefaults | None = None
 
     def __post_init__(self) -> None:
         if (self.ref is None) == (self.extension is None):
             raise ValueError("extensions: each entry has either ref or extension")
 
 
-class Extensions:
+class ConnectorExtensions:
     """Completes connectors by what is configured."""
 
-    def __init__(self, entries: tuple[Extension, ...]) -> None:
+    def __init__(self, entries: tuple[ConnectorExtension, ...]) -> None:
         self._references = {entry.ref.name: entry.ref for entry in entries if entry.ref is not None}
         found = (entry.extension for entry in entries if entry.extension is not None)
         self._defaults = {(str(one.namespace), one.name): one.properties for one in found}

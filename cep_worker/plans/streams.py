@@ -136,7 +136,7 @@ class StreamDirectory:
         return f"did you mean {near[0]}?" if near else f"known: {', '.join(known)}"
 
 
-class Fit:
+class SchemaFit:
     """Puts batches of a stream, from before or after an edit of its plan, into the form in which consumers know it."""
 
     def __init__(self, attributes: Attributes) -> None:

@@ -11,7 +11,7 @@ from cep_common.ids import PlanKey
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class PlanError:
     """How a part (a source, sink or connection) of a plan is found: what is wrong with it now (`text`, empty: nothing),
     and how many events it has dropped so far."""
 
@@ -22,15 +22,15 @@ class Trouble:
     dropped_events: int = 0
 
 
-class Troubles:
+class ErrorTracker:
     """Turns what is found into errors: one when something begins to be wrong, or is wrong in another way, and as many
     as events were dropped."""
 
     def __init__(self) -> None:
         self._logs: dict[PlanKey, ErrorLog] = {}
-        self._found: dict[tuple[PlanKey, str, int], Trouble] = {}
+        self._found: dict[tuple[PlanKey, str, int], PlanError] = {}
 
-    def look(self, found: Iterable[Trouble], day_ms: int) -> None:
+    def look(self, found: Iterable[PlanError], day_ms: int) -> None:
         """All parts of all plans are found so at the time of day `day_ms`."""
         before, self._found = self._found, {}
         alike: Counter[tuple[PlanKey, str]] = Counter()

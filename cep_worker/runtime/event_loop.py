@@ -14,7 +14,7 @@ Handler = Callable[[int], None]
 """Called with the monotonic time in milliseconds when its socket can be read."""
 
 
-class Reactor:
+class EventLoop:
     """Waits for sockets and calls their handlers. All methods but `post` belong to one thread."""
 
     def __init__(self) -> None:

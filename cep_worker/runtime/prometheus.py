@@ -15,7 +15,7 @@ from cep_common.ids import PlanKey
 from cep_common.messages import InflowReport
 from cep_common.metric_families import Figure, Labelled, counter, gauge, told
 from cep_common.worker_reports import PartitionReport
-from cep_worker.runtime.worker_metrics import ConnectorFigures, HeldFigures, SpoolFigures, WorkerFigures
+from cep_worker.runtime.worker_metrics import ConnectorMetrics, PreparedResultsMetrics, WalMetrics, WorkerMetrics
 
 PLAN = ("tenant", "plan")
 STREAM = (*PLAN, "stream")
@@ -23,9 +23,9 @@ CONNECTOR = (*STREAM, "type")
 PARTITION = (*STREAM, "topic", "partition")
 
 
-def worker_metrics(figures: WorkerFigures) -> Iterator[Metric]:
+def worker_metrics(figures: WorkerMetrics) -> Iterator[Metric]:
     """All families of a worker."""
-    yield gauge("cep_leaving", "1 while the worker is leaving", (), [((), figures.leaving)])
+    yield gauge("cep_stopping", "1 while the worker is leaving", (), [((), figures.leaving)])
     yield counter(
         "cep_accepted_events_total",
         "Events that the worker has taken in for plans of the tenant",
@@ -38,10 +38,10 @@ def worker_metrics(figures: WorkerFigures) -> Iterator[Metric]:
     yield from told(_SPOOLS, STREAM, (((*_of(key), one.stream), one) for key, one in figures.spools))
     yield from told(_HELD, PLAN, ((_of(key), one) for key, one in figures.held))
     yield gauge(
-        "cep_kept_errors", "Entries of the error store", PLAN, ((_of(key), entries) for key, entries in figures.kept)
+        "cep_failed_events", "Entries of the error store", PLAN, ((_of(key), entries) for key, entries in figures.kept)
     )
     yield gauge(
-        "cep_missing_plan_events",
+        "cep_orphaned_events",
         "Accepted events (log) and results of plans that are missing, which are set aside",
         (*PLAN, "kind"),
         _of_missing_plans(figures),
@@ -49,7 +49,7 @@ def worker_metrics(figures: WorkerFigures) -> Iterator[Metric]:
     yield from _connectors(figures.connectors)
 
 
-def _of_missing_plans(figures: WorkerFigures) -> Labelled:
+def _of_missing_plans(figures: WorkerMetrics) -> Labelled:
     events: Counter[tuple[object, ...]] = Counter()
     for one in figures.aside:
         events[one.tenant, one.plan, one.kind] += one.events
@@ -62,52 +62,54 @@ _INFLOWS: tuple[Figure[InflowReport], ...] = (
     Figure("cep_inflow_waiting_events", "Events that wait for the topology", lambda one: one.waiting_events),
 )
 
-_SPOOLS: tuple[Figure[SpoolFigures], ...] = (
+_SPOOLS: tuple[Figure[WalMetrics], ...] = (
     Figure(
-        "cep_spool_bytes",
+        "cep_wal_bytes",
         "Bytes of accepted events on disk that the topology may ask for again",
         lambda one: one.size_bytes,
     ),
     Figure(
-        "cep_spool_spare_bytes",
+        "cep_wal_recycled_bytes",
         "Bytes of files that held accepted events and will be written over",
         lambda one: one.spare_bytes,
     ),
     Figure(
-        "cep_spool_set_aside_bytes",
+        "cep_wal_damaged_bytes",
         "Bytes of damaged files that were set aside and stay until somebody removes them",
-        lambda one: one.set_aside_bytes,
+        lambda one: one.damaged_file_bytes,
     ),
-    Figure("cep_spool_full", "1 while nothing more can be stored, and sources wait", lambda one: one.full),
+    Figure("cep_wal_full", "1 while nothing more can be stored, and sources wait", lambda one: one.full),
     Figure(
-        "cep_spool_lost_events_total",
+        "cep_wal_lost_events_total",
         "Accepted events that could not be read from the disk again",
         lambda one: one.lost_events,
     ),
 )
 
-_HELD: tuple[Figure[HeldFigures], ...] = (
-    Figure("cep_held_events", "Results on disk that wait for their checkpoint or for sinks", lambda one: one.events),
-    Figure("cep_held_bytes", "Bytes of the files that hold them", lambda one: one.size_bytes),
+_HELD: tuple[Figure[PreparedResultsMetrics], ...] = (
     Figure(
-        "cep_held_oldest_seconds",
+        "cep_prepared_results", "Results on disk that wait for their checkpoint or for sinks", lambda one: one.events
+    ),
+    Figure("cep_prepared_results_bytes", "Bytes of the files that hold them", lambda one: one.size_bytes),
+    Figure(
+        "cep_prepared_results_oldest_seconds",
         "For how long the oldest of them have waited",
         lambda one: one.oldest_ms / 1_000,
     ),
     Figure(
-        "cep_held_lost_events_total",
+        "cep_prepared_results_lost_total",
         "Held results that could not be read from the disk again",
         lambda one: one.lost_events,
     ),
     Figure(
-        "cep_held_set_aside_bytes",
+        "cep_prepared_results_damaged_bytes",
         "Bytes of damaged files that were set aside and stay until somebody removes them",
-        lambda one: one.set_aside_bytes,
+        lambda one: one.damaged_file_bytes,
     ),
 )
 
 
-def _outflows(figures: WorkerFigures) -> Iterator[Metric]:
+def _outflows(figures: WorkerMetrics) -> Iterator[Metric]:
     yield gauge(
         "cep_outflow_publishers",
         "Publishers of the topology that are connected",
@@ -126,7 +128,7 @@ def _of(key: PlanKey) -> tuple[object, ...]:
     return key.tenant, key.plan
 
 
-def _connectors(connectors: tuple[ConnectorFigures, ...]) -> Iterator[Metric]:
+def _connectors(connectors: tuple[ConnectorMetrics, ...]) -> Iterator[Metric]:
     """Sources and sinks; several of one type on one stream are told together."""
     for direction in ("source", "sink"):
         mine = [one for one in connectors if one.direction == direction]
@@ -174,7 +176,7 @@ _PARTITIONS: tuple[Figure[PartitionReport], ...] = (
 )
 
 
-def _partitions(connectors: tuple[ConnectorFigures, ...]) -> Iterator[Metric]:
+def _partitions(connectors: tuple[ConnectorMetrics, ...]) -> Iterator[Metric]:
     """What the worker reads; of several sources that read one partition for one stream the last is told."""
     found = {
         (one.tenant, one.plan, one.stream, each.topic, each.partition): each
@@ -184,7 +186,7 @@ def _partitions(connectors: tuple[ConnectorFigures, ...]) -> Iterator[Metric]:
     yield from told(_PARTITIONS, PARTITION, found.items())
 
 
-def _together(values: Iterable[tuple[ConnectorFigures, int]]) -> Labelled:
+def _together(values: Iterable[tuple[ConnectorMetrics, int]]) -> Labelled:
     sums: Counter[tuple[object, ...]] = Counter()
     for one, value in values:
         sums[one.tenant, one.plan, one.stream, one.type] += value

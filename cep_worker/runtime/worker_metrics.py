@@ -11,18 +11,18 @@ from cep_common.ids import PlanKey
 from cep_common.messages import WorkerPlanReport
 from cep_common.worker_reports import (
     MOST_PARTITIONS,
-    AsideReport,
     ConnectorReport,
-    HeldReport,
     ListenerReport,
+    OrphanReport,
     PartitionReport,
-    SpoolReport,
+    PreparedResultsReport,
+    WalReport,
 )
-from cep_worker.plans.connectors import Declared
+from cep_worker.plans.connectors import DeclaredConnector
 
 
 @dataclass(frozen=True, slots=True)
-class ConnectorFigures:
+class ConnectorMetrics:
     """A source or sink: the plan that declares it (empty: a file does), its stream, and what is wrong (empty:
     nothing)."""
 
@@ -61,32 +61,40 @@ class ConnectorFigures:
 
 
 @dataclass(frozen=True, slots=True)
-class HeldFigures:
-    """Results of a plan that wait on disk, for their checkpoint or for sinks: events, the bytes of their files, and for
-    how long the oldest have waited. `lost_events` turned out to be unreadable; damaged files that were set aside take
-    `set_aside_bytes`. `released_events` wait for sinks alone, in `maximum_bytes` at most; it is `full` when they take
-    these."""
+class PreparedResultsMetrics:
+    """Results of a plan that wait on disk for their checkpoint or for sinks.
+
+    Attributes:
+        events: how many.
+        size_bytes: the bytes of their files.
+        oldest_ms: how long the oldest has waited.
+        lost_events: results that could not be read again.
+        damaged_file_bytes: the size of damaged files that were moved aside.
+        released_events: those that wait only for sinks.
+        maximum_bytes: how much released results may take.
+        full: whether they take that much, so that publishers wait.
+    """
 
     events: int = 0
     size_bytes: int = 0
     oldest_ms: int = 0
     lost_events: int = 0
-    set_aside_bytes: int = 0
+    damaged_file_bytes: int = 0
     released_events: int = 0
     maximum_bytes: int = 0
     full: bool = False
 
-    def report(self) -> HeldReport:
+    def report(self) -> PreparedResultsReport:
         """What managers are told of it."""
-        return HeldReport(**dataclasses.asdict(self))
+        return PreparedResultsReport(**dataclasses.asdict(self))
 
 
 @dataclass(frozen=True, slots=True)
-class SpoolFigures:
+class WalMetrics:
     """The log of an imported stream: its bytes on disk, events that were accepted and turned out to be unreadable,
     whether nothing more can be stored now, and why. It has `segments` files of at most `maximum_bytes` together; the
     oldest event that is still needed has been there for `oldest_ms`. Files to be written over take `spare_bytes`,
-    damaged ones that were set aside `set_aside_bytes`."""
+    damaged ones that were set aside `damaged_file_bytes`."""
 
     stream: str
     size_bytes: int
@@ -97,13 +105,13 @@ class SpoolFigures:
     oldest_ms: int = 0
     problem: str = ""
     spare_bytes: int = 0
-    set_aside_bytes: int = 0
+    damaged_file_bytes: int = 0
     secured: bool = True
     """The topology will ask for none of its events again."""
 
-    def report(self) -> SpoolReport:
+    def report(self) -> WalReport:
         """What managers are told of it."""
-        return SpoolReport(
+        return WalReport(
             stream=self.stream,
             size_bytes=self.size_bytes,
             maximum_bytes=self.maximum_bytes,
@@ -111,7 +119,7 @@ class SpoolFigures:
             oldest_ms=self.oldest_ms,
             lost_events=self.lost_events,
             problem=self.problem,
-            set_aside_bytes=self.set_aside_bytes,
+            damaged_file_bytes=self.damaged_file_bytes,
             secured=self.secured,
         )
 
@@ -123,36 +131,36 @@ class WorkerParts:
     connectors: tuple[ConnectorReport, ...] = ()
     listeners: tuple[ListenerReport, ...] = ()
     leaving: bool = False
-    aside: tuple[AsideReport, ...] = ()
+    aside: tuple[OrphanReport, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class WorkerFigures:
+class WorkerMetrics:
     """`spools` is told of plans that keep logs, `held` of plans that deliver exactly once. `taken` are the events that
     were taken in for each tenant since the worker started; `kept` are the entries of its error store, `aside` what is
     set aside of plans that are missing."""
 
     plans: tuple[WorkerPlanReport, ...]
-    spools: tuple[tuple[PlanKey, SpoolFigures], ...]
-    held: tuple[tuple[PlanKey, HeldFigures], ...]
-    connectors: tuple[ConnectorFigures, ...]
+    spools: tuple[tuple[PlanKey, WalMetrics], ...]
+    held: tuple[tuple[PlanKey, PreparedResultsMetrics], ...]
+    connectors: tuple[ConnectorMetrics, ...]
     taken: tuple[tuple[int, int], ...]
     leaving: bool
     kept: tuple[tuple[PlanKey, int], ...] = ()
-    aside: tuple[AsideReport, ...] = ()
+    aside: tuple[OrphanReport, ...] = ()
 
 
-def figures_of(
+def connector_metrics(
     direction: Literal["source", "sink"],
-    declared: Declared,
+    declared: DeclaredConnector,
     error: str,
     waiting_events: int = 0,
     dropped_events: int = 0,
     delivered_events: int = 0,
     partitions: tuple[PartitionReport, ...] = (),
-) -> ConnectorFigures:
+) -> ConnectorMetrics:
     """The figures of what is declared; `error` is empty when all is well."""
-    return ConnectorFigures(
+    return ConnectorMetrics(
         direction=direction,
         type=declared.connector.type,
         tenant=declared.stream.tenant(),

@@ -10,25 +10,25 @@ import zmq
 
 from cep_common.ids import PlanKey
 from cep_worker.config import WorkerConfig
-from cep_worker.inflows.wal.store import Spool
-from cep_worker.outflows.transactional_log.store import HeldStore
-from cep_worker.runtime.event_loop import Reactor
-from cep_worker.storage.group_commit import Upkeep
+from cep_worker.inflows.wal.store import WalStore
+from cep_worker.outflows.transactional_log.store import TransactionalLogStore
+from cep_worker.runtime.event_loop import EventLoop
+from cep_worker.storage.group_commit import DiskSync
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class PlanContext:
     """`changed` is called when a connection came to stand or broke, `room` when a full inflow has room again. `failed`
     keeps accepted events of a plan's stream that cannot go on, for that reason, among the failed events, and gives how
     many could not be kept. `wall_ms` is the time of day."""
 
     worker: str
     config: WorkerConfig
-    reactor: Reactor
+    reactor: EventLoop
     context: zmq.Context[zmq.Socket[bytes]]
-    spool: Spool
-    upkeep: Upkeep
-    held: HeldStore
+    spool: WalStore
+    upkeep: DiskSync
+    held: TransactionalLogStore
     changed: Callable[[], None]
     room: Callable[[], None]
     failed: Callable[[PlanKey, str, pa.RecordBatch, str], int]

@@ -14,12 +14,12 @@ import pyarrow as pa
 from cep_common.errors import DecodeError, InputError
 from cep_common.link_messages import StreamSchema
 from cep_worker.failed_events.service import fitting, inflow_of
-from cep_worker.inflows.wal.log import Log
-from cep_worker.inflows.wal.store import Spool
-from cep_worker.outflows.transactional_log.store import HeldStore
+from cep_worker.inflows.wal.log import StreamLog
+from cep_worker.inflows.wal.store import WalStore
+from cep_worker.outflows.transactional_log.store import TransactionalLogStore
 from cep_worker.plans.streams import EventStream, StreamDirectory
-from cep_worker.storage.orphaned_folders import Aside, AsideFolders
-from cep_worker.storage.records import Origin, Record
+from cep_worker.storage.orphaned_folders import OrphanedFolder, OrphanedFolders
+from cep_worker.storage.records import BatchOrigin, Record
 from topology.frames import arrow_schema, decode_batch
 
 UNKNOWN_ID = "unknown-id"
@@ -29,7 +29,7 @@ RESTORE_S = 5.0
 """For so long a request restores; what it has not come to is left for the next one."""
 
 
-class Listed(msgspec.Struct, frozen=True):
+class OrphanListing(msgspec.Struct, frozen=True):
     """Accepted events (`log`) or results that were set aside at `since_ms` and are deleted at `until_ms`."""
 
     id: str
@@ -42,7 +42,7 @@ class Listed(msgspec.Struct, frozen=True):
     reason: str
 
 
-class Restored(msgspec.Struct, frozen=True):
+class RestoreResult(msgspec.Struct, frozen=True):
     """So many `events` were taken by the plan, `lost` could not be read; `left` were not come to: ask again."""
 
     id: str
@@ -51,41 +51,41 @@ class Restored(msgspec.Struct, frozen=True):
     lost: int = 0
 
 
-class Discarded(msgspec.Struct, frozen=True):
+class DiscardResult(msgspec.Struct, frozen=True):
     """So many `events` are gone for good."""
 
     id: str
     events: int
 
 
-class Offers(Protocol):
+class EventSubmitter(Protocol):
     """Where events can be restored to; any thread may call."""
 
     def imported(self) -> StreamDirectory:
         """The event streams that take events now."""
 
     def submit(
-        self, source: Hashable, stream: EventStream, batch: pa.RecordBatch, origin: Origin | None = None
+        self, source: Hashable, stream: EventStream, batch: pa.RecordBatch, origin: BatchOrigin | None = None
     ) -> Future[None]:
         """Offers `batch` to the stream's inflows; one with the `origin` is taken once."""
 
 
-class AsideDesk:
+class OrphanedEventService:
     """Everything raises InputError. Any thread may call; one thing is done at a time."""
 
-    def __init__(self, spool: Spool, held: HeldStore, offers: Offers) -> None:
+    def __init__(self, spool: WalStore, held: TransactionalLogStore, offers: EventSubmitter) -> None:
         self._spool = spool
         self._held = held
         self._offers = offers
         self._lock = threading.Lock()
 
-    def listed(self, tenant: int) -> tuple[Listed, ...]:
+    def listed(self, tenant: int) -> tuple[OrphanListing, ...]:
         """Return what is set aside of the tenant, oldest first."""
-        found: list[Listed] = []
+        found: list[OrphanListing] = []
         for folders in self._folders():
             until = {one.id: one.until_ms for one in folders.reports()}
             found += [
-                Listed(
+                OrphanListing(
                     one.id, one.kind, one.plan, one.stream, one.events, one.since_ms, until.get(one.id, 0), one.reason
                 )
                 for one in folders.entries()
@@ -93,7 +93,7 @@ class AsideDesk:
             ]
         return tuple(sorted(found, key=lambda one: (one.since_ms, one.id)))
 
-    def restore(self, tenant: int, id_: str) -> Restored:
+    def restore(self, tenant: int, id_: str) -> RestoreResult:
         """Give the events of a log to the stream that has its name now, in the plan of its name, each once."""
         with self._lock:
             folders, one = self._find(tenant, id_)
@@ -119,7 +119,7 @@ class AsideDesk:
                 raise _unavailable(one, error) from error
             return restored
 
-    def discard(self, tenant: int, id_: str) -> Discarded:
+    def discard(self, tenant: int, id_: str) -> DiscardResult:
         """Delete it."""
         with self._lock:
             folders, one = self._find(tenant, id_)
@@ -127,22 +127,22 @@ class AsideDesk:
                 folders.delete(one, "it was discarded")
             except OSError as error:
                 raise _unavailable(one, error) from error
-            return Discarded(one.id, one.events)
+            return DiscardResult(one.id, one.events)
 
-    def _folders(self) -> tuple[AsideFolders, ...]:
+    def _folders(self) -> tuple[OrphanedFolders, ...]:
         try:
             return self._spool.aside, self._held.set_aside()
         except OSError as error:
             raise InputError(UNAVAILABLE, f"what is set aside cannot be read: {error.strerror}") from error
 
-    def _find(self, tenant: int, id_: str) -> tuple[AsideFolders, Aside]:
+    def _find(self, tenant: int, id_: str) -> tuple[OrphanedFolders, OrphanedFolder]:
         for folders in self._folders():
             one = folders.find(id_)
             if one is not None and one.tenant == tenant:
                 return folders, one
         raise InputError(UNKNOWN_ID, f"nothing with the id {id_[:40]} is set aside here")
 
-    def _restore(self, one: Aside, log: Log, stream: EventStream) -> Restored:
+    def _restore(self, one: OrphanedFolder, log: StreamLog, stream: EventStream) -> RestoreResult:
         deadline = time.monotonic() + RESTORE_S
         known_lost = log.lost_rows
         events = 0
@@ -150,14 +150,14 @@ class AsideDesk:
         try:
             for record in reader.records():
                 if time.monotonic() >= deadline:
-                    return Restored(one.id, events, max(1, log.rows_waiting()))
+                    return RestoreResult(one.id, events, max(1, log.rows_waiting()))
                 events += self._take(one, log, record, stream, deadline)
                 log.secure(record.position)
         finally:
             reader.close()
-        return Restored(one.id, events, 0, log.lost_rows - known_lost)
+        return RestoreResult(one.id, events, 0, log.lost_rows - known_lost)
 
-    def _take(self, one: Aside, log: Log, record: Record, stream: EventStream, deadline: float) -> int:
+    def _take(self, one: OrphanedFolder, log: StreamLog, record: Record, stream: EventStream, deadline: float) -> int:
         """The stream has taken the record's events; gives their number."""
         identity = log.identity
         schema = arrow_schema(StreamSchema(identity.stream, identity.attributes_at(record.position)))
@@ -166,7 +166,7 @@ class AsideDesk:
         except DecodeError:
             log.note_lost(record.rows, "records without sense", record.position)
             return 0
-        origin = Origin(bytes.fromhex(identity.log), record.position)
+        origin = BatchOrigin(bytes.fromhex(identity.log), record.position)
         taken = self._offers.submit(("restore", one.id), stream, batch, origin)
         try:
             taken.result(max(0.1, deadline - time.monotonic()))
@@ -177,5 +177,5 @@ class AsideDesk:
         return record.rows
 
 
-def _unavailable(one: Aside, error: OSError) -> InputError:
+def _unavailable(one: OrphanedFolder, error: OSError) -> InputError:
     return InputError(UNAVAILABLE, f"what is set aside as {one.id} cannot be used: {error.strerror or error}")

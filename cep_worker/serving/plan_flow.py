@@ -12,8 +12,8 @@ from cep_common.ids import Endpoint
 from cep_common.messages import DeployedPlan, StreamBinding, WorkerPlanReport
 from cep_worker.inflows.inflow import Inflow
 from cep_worker.outflows.consumers import Consumers
-from cep_worker.runtime.worker_metrics import HeldFigures, SpoolFigures
-from cep_worker.serving.context import Surroundings
+from cep_worker.runtime.worker_metrics import PreparedResultsMetrics, WalMetrics
+from cep_worker.serving.context import PlanContext
 from cep_worker.serving.plan_outflows import PlanOutflows
 
 logger = logging.getLogger(__name__)
@@ -36,8 +36,8 @@ class PlanSnapshot:
     report: WorkerPlanReport
     outflow: Endpoint | None
     unconnected: tuple[Unconnected, ...]
-    spools: tuple[SpoolFigures, ...]
-    held: HeldFigures | None
+    spools: tuple[WalMetrics, ...]
+    held: PreparedResultsMetrics | None
 
 
 class PlanFlow:
@@ -46,7 +46,7 @@ class PlanFlow:
 
     def __init__(
         self,
-        surroundings: Surroundings,
+        surroundings: PlanContext,
         plan: DeployedPlan,
         consumers: Consumers,
         now_ms: int,

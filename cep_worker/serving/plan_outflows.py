@@ -13,10 +13,10 @@ from cep_common.messages import DeployedPlan, PlanCheckpoints
 from cep_worker.outflows.consumers import Consumers
 from cep_worker.outflows.outflow import Outflow
 from cep_worker.outflows.transactional_log.deliveries import Who
-from cep_worker.outflows.transactional_log.prepared_results import HeldResults
+from cep_worker.outflows.transactional_log.prepared_results import PreparedResults
 from cep_worker.plans.stream_counts import StreamCounts
-from cep_worker.runtime.worker_metrics import HeldFigures
-from cep_worker.serving.context import Surroundings
+from cep_worker.runtime.worker_metrics import PreparedResultsMetrics
+from cep_worker.serving.context import PlanContext
 
 logger = logging.getLogger(__name__)
 
@@ -38,11 +38,11 @@ class PlanOutflows:
     """The outflow service of a plan's present epoch, and those of earlier ones as long as results come. Belongs to the
     reactor's thread."""
 
-    def __init__(self, surroundings: Surroundings, plan: DeployedPlan, consumers: Consumers) -> None:
+    def __init__(self, surroundings: PlanContext, plan: DeployedPlan, consumers: Consumers) -> None:
         self._around = surroundings
         self._plan = plan
         self._consumers = consumers
-        self._held: HeldResults | None = None
+        self._held: PreparedResults | None = None
         self.counts = StreamCounts()
         self._told: tuple[PlanCheckpoints, ...] = ()
         self._former: list[_Former] = []
@@ -75,11 +75,11 @@ class PlanOutflows:
         for outflow in self._all():
             outflow.rename(plan.key)
 
-    def kept(self) -> HeldResults | None:
+    def kept(self) -> PreparedResults | None:
         """Return what is kept on the disk; None when nothing ever was."""
         return self._held
 
-    def keep(self) -> HeldResults:
+    def keep(self) -> PreparedResults:
         """Return where to keep results. Raises ConfigError when the folder cannot be used."""
         if self._held is None:
             self._held = self._around.held.open(self._plan, self._consumers, self.counts)
@@ -125,7 +125,7 @@ class PlanOutflows:
         present = self.present.problem if self.present is not None else ""
         return self._error or present or (self._held.problem if self._held is not None else "")
 
-    def figures(self) -> HeldFigures | None:
+    def figures(self) -> PreparedResultsMetrics | None:
         """What is held; None of a plan whose results are not."""
         return self._held.figures() if self._held is not None else None
 

@@ -10,7 +10,7 @@ from cep_common.ids import PlanKey
 from cep_common.messages import DeployedPlan, PlanCheckpoints, RemovedPlan, StreamBinding
 from cep_worker.inflows.inflow import Inflow
 from cep_worker.outflows.consumers import Consumers
-from cep_worker.serving.context import Surroundings
+from cep_worker.serving.context import PlanContext
 from cep_worker.serving.plan_flow import PlanFlow
 from cep_worker.serving.plan_outflows import PlanOutflows
 
@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 class ServedPlans:
     """A flow for each plan; `consumers` are those of a plan's results. Belongs to the reactor's thread."""
 
-    def __init__(self, surroundings: Surroundings, consumers: Callable[[PlanKey], Consumers]) -> None:
+    def __init__(self, surroundings: PlanContext, consumers: Callable[[PlanKey], Consumers]) -> None:
         self._around = surroundings
         self._consumers = consumers
         self.flows: dict[PlanKey, PlanFlow] = {}

@@ -12,14 +12,14 @@ from cep_common.ids import PlanKey
 from cep_common.link_messages import StreamSchema
 from cep_common.messages import Connector
 from cep_common.reach.guard import Guard
-from cep_worker.failed_events.entries import Origin
-from cep_worker.failed_events.store import ErrorStore
-from cep_worker.outflows.consumers import Consumer
-from cep_worker.plan_links.topic_registry import Topics
-from cep_worker.runtime.event_loop import Reactor
+from cep_worker.failed_events.entries import FailureOrigin
+from cep_worker.failed_events.store import FailedEventStore
+from cep_worker.outflows.consumers import ResultConsumer
+from cep_worker.plan_links.topic_registry import TopicRegistry
+from cep_worker.runtime.event_loop import EventLoop
 
 
-class Sink(Consumer, Protocol):
+class EventSink(ResultConsumer, Protocol):
     """Takes the events of one exported stream. All methods are called on the reactor's thread and none blocks.
     `dropped_events` counts those that could not be delivered for good. `passes_on` says whether a successor gets what
     the sink cannot deliver."""
@@ -43,7 +43,7 @@ class Sink(Consumer, Protocol):
     def last_error(self) -> str:
         """What is wrong now, or nothing while all is well."""
 
-    def close(self, successor: Sink | None = None) -> None:
+    def close(self, successor: EventSink | None = None) -> None:
         """The sink ends at once. What it still has, and whatever is offered later, goes to `successor`, groups to it
         from their beginning; without one it is given up and settled."""
 
@@ -62,11 +62,11 @@ class SinkContext:
     event_stream: str
     worker: str
     waiting_rows: int
-    reactor: Reactor
+    reactor: EventLoop
     zmq_context: zmq.Context[zmq.Socket[bytes]]
     room: Callable[[], None]
-    topics: Topics
-    errors: ErrorStore
+    topics: TopicRegistry
+    errors: FailedEventStore
     label: str
     guard: Guard | None = None
     """What the sink may reach; None where the operator declares it."""
@@ -74,9 +74,9 @@ class SinkContext:
     positions: str = ""
     """The folder of what a sink must know again in the next process."""
 
-    def origin(self) -> Origin:
+    def origin(self) -> FailureOrigin:
         """Where the events come from that the sink cannot deliver."""
-        return Origin(self.key, self.connector.stream, "sink", self.label)
+        return FailureOrigin(self.key, self.connector.stream, "sink", self.label)
 
     def where(self) -> str:
         """The sink as errors name it."""

@@ -16,8 +16,8 @@ from cep_common.ids import Endpoint
 from cep_common.link_messages import Data, OpenLink
 from cep_common.paced_log import PacedLog
 from cep_common.security.roles import Door
-from cep_worker.outflows.receipts import Receipt
-from cep_worker.runtime.event_loop import Reactor
+from cep_worker.outflows.receipts import DeliveryReceipt
+from cep_worker.runtime.event_loop import EventLoop
 from topology.frames import concatenate, encode_batch
 from topology.link import NO_WATERMARK
 from topology.link_sender import LinkSender, LinkState
@@ -31,12 +31,12 @@ BATCH_ROWS = 4_096
 
 
 @dataclass(frozen=True, slots=True)
-class _Waiting:
+class _WaitingDelivery:
     """A batch, or several that were joined and encoded, at `position` of the log."""
 
     batch: pa.RecordBatch
     body: Any
-    receipts: tuple[Receipt, ...]
+    receipts: tuple[DeliveryReceipt, ...]
     position: int
 
 
@@ -48,7 +48,7 @@ class DeliveryLink:
 
     def __init__(
         self,
-        reactor: Reactor,
+        reactor: EventLoop,
         context: zmq.Context[zmq.Socket[bytes]],
         endpoint: Endpoint,
         opening: OpenLink,
@@ -64,18 +64,18 @@ class DeliveryLink:
         self._room = room
         self._link: LinkSender | None = None
         self._tried_ms: int | None = None
-        self._waiting: deque[_Waiting] = deque()
-        self._sent: deque[tuple[int, _Waiting]] = deque()
+        self._waiting: deque[_WaitingDelivery] = deque()
+        self._sent: deque[tuple[int, _WaitingDelivery]] = deque()
         self._reported_open = False
         self.rows = 0
         """Rows that were offered and are not delivered."""
         self.delivered_rows = 0
         self.last_error = ""
 
-    def offer(self, batch: pa.RecordBatch, body: Any, receipt: Receipt, position: int = 0) -> None:
+    def offer(self, batch: pa.RecordBatch, body: Any, receipt: DeliveryReceipt, position: int = 0) -> None:
         """`batch` leaves as soon as the link lets it; `receipt` is settled when the server has taken it over."""
         self.rows += batch.num_rows
-        self._waiting.append(_Waiting(batch, body, (receipt,), position))
+        self._waiting.append(_WaitingDelivery(batch, body, (receipt,), position))
         self._reactor.defer(self._pump)
 
     def tick(self, now_ms: int) -> None:
@@ -94,7 +94,7 @@ class DeliveryLink:
             for socket in link.sockets:
                 self._reactor.watch(socket, self._handle)
 
-    def close(self, pass_on: Callable[[pa.RecordBatch, Any, Receipt, bool], None]) -> None:
+    def close(self, pass_on: Callable[[pa.RecordBatch, Any, DeliveryReceipt, bool], None]) -> None:
         """Close the link. `pass_on` gets what is not delivered: batch, body, receipt, whether it has a position."""
         self._leave()
         while self._waiting:
@@ -102,7 +102,7 @@ class DeliveryLink:
             self.rows -= waiting.batch.num_rows
             receipt = waiting.receipts[0]
             if len(waiting.receipts) > 1:
-                receipt = Receipt(1, partial(_settle_all, waiting.receipts))
+                receipt = DeliveryReceipt(1, partial(_settle_all, waiting.receipts))
             pass_on(waiting.batch, waiting.body, receipt, bool(waiting.position))
         self._room()
 
@@ -142,7 +142,7 @@ class DeliveryLink:
             link.send_frame(message, sequence, waiting.batch.num_rows, (waiting.body,))
             self._sent.append((sequence, waiting))
 
-    def _next(self) -> _Waiting:
+    def _next(self) -> _WaitingDelivery:
         """The next frame: small batches without positions are joined."""
         first = self._waiting.popleft()
         joined, rows = [first], first.batch.num_rows
@@ -158,7 +158,7 @@ class DeliveryLink:
             return first
         batch = concatenate([one.batch for one in joined])
         receipts = tuple(receipt for one in joined for receipt in one.receipts)
-        return _Waiting(batch, encode_batch(batch), receipts, first.position)
+        return _WaitingDelivery(batch, encode_batch(batch), receipts, first.position)
 
     def _known(self, position: int) -> int:
         """How many of the batches that wait first the server has already."""
@@ -180,7 +180,7 @@ class DeliveryLink:
             taken += 1
         return taken
 
-    def _settle(self, delivered: list[_Waiting]) -> None:
+    def _settle(self, delivered: list[_WaitingDelivery]) -> None:
         if not delivered:
             return
         rows = sum(waiting.batch.num_rows for waiting in delivered)
@@ -205,6 +205,6 @@ class DeliveryLink:
         link.close()
 
 
-def _settle_all(receipts: tuple[Receipt, ...]) -> None:
+def _settle_all(receipts: tuple[DeliveryReceipt, ...]) -> None:
     for receipt in receipts:
         receipt.settle()

@@ -24,12 +24,12 @@ from cep_common.password_files import PasswordFileError, read_password
 from cep_common.reach.connecting import ReachError, allowed_addresses
 from cep_common.reach.guard import Guard
 from cep_common.web_client import MOST_BYTES, BoundedSocket
-from cep_worker.failed_events.entries import Failed
+from cep_worker.failed_events.entries import FailedEvents
 from cep_worker.formats.sink_mappers.registry import sink_mapper
 from cep_worker.formats.sink_mappers.template import Row, SinkMapper, Template
 from cep_worker.formats.value_texts import value_text
 from cep_worker.outflows.consumers import FrameId, GroupId
-from cep_worker.sinks.base import Sink, SinkContext
+from cep_worker.sinks.base import EventSink, SinkContext
 from cep_worker.sinks.http import WAITS_MS, idempotency_key
 from cep_worker.sinks.threaded import ThreadedSink, WriteError
 from query_plan.connectors.options import options_of
@@ -62,7 +62,7 @@ def _address_text(kind: str, value: Any) -> str:
     return "" if value is None else value_text(kind, value)
 
 
-class _Letters:
+class _MailTemplates:
     """Makes a mail of an event."""
 
     def __init__(self, options: EmailOptions, context: SinkContext) -> None:
@@ -118,7 +118,7 @@ def _recipients(letter: EmailMessage) -> list[str]:
     return list(dict.fromkeys(address for _, address in getaddresses(heads)))
 
 
-class _Link(smtplib.SMTP):
+class _SmtpConnection(smtplib.SMTP):
     """A connection on which the server may answer so much at once and take so long to say it."""
 
     _bounds: BoundedSocket | None = None
@@ -132,8 +132,8 @@ class _Link(smtplib.SMTP):
         return super().getreply()
 
 
-class _EncryptedLink(_Link, smtplib.SMTP_SSL):
-    """As `_Link`, encrypted from its first byte on."""
+class _SmtpTlsConnection(_SmtpConnection, smtplib.SMTP_SSL):
+    """As `_SmtpConnection`, encrypted from its first byte on."""
 
 
 class _MailServer:
@@ -173,7 +173,7 @@ class _MailServer:
         options = self._options
         timeout_s = options.timeout_ms / 1_000
         encrypted = options.ssl_enable == "true"
-        kind: Any = _EncryptedLink if encrypted else _Link
+        kind: Any = _SmtpTlsConnection if encrypted else _SmtpConnection
         given = {"context": ssl.create_default_context()} if encrypted else {}
         link: smtplib.SMTP = kind(timeout=timeout_s, **given)
         link._host = options.host  # type: ignore[attr-defined]  # to whom the certificate must belong
@@ -215,7 +215,7 @@ class _MailServer:
 
 
 class _EmailWriter:
-    def __init__(self, options: EmailOptions, letters: _Letters, server: _MailServer, mapper: SinkMapper) -> None:
+    def __init__(self, options: EmailOptions, letters: _MailTemplates, server: _MailServer, mapper: SinkMapper) -> None:
         self.problem = ""
         self.steps = 0
         self._options = options
@@ -225,17 +225,17 @@ class _EmailWriter:
 
     def write(self, batch: pa.RecordBatch, frame: FrameId | None, stopping: threading.Event) -> None:
         """One mail after the other; those that cannot be sent do not keep the others."""
-        unwanted: list[Failed] = []
+        unwanted: list[FailedEvents] = []
         for number, (row, body) in enumerate(zip(event_rows(batch), self._mapper.events(batch), strict=True)):
             identity = "" if frame is None else idempotency_key(frame, number)
             try:
                 self._deliver(self._letters.letter(row, body.decode(), identity), stopping)
             except WriteError as error:
-                unwanted.append(Failed(batch.slice(number, 1), error.message))
+                unwanted.append(FailedEvents(batch.slice(number, 1), error.message))
                 self.problem = ""
             if stopping.is_set():
                 if number + 1 < batch.num_rows:
-                    unwanted.append(Failed(batch.slice(number + 1), "the sink ended before it was delivered"))
+                    unwanted.append(FailedEvents(batch.slice(number + 1), "the sink ended before it was delivered"))
                 break
         if not stopping.is_set():
             self._server.hang_up()  # nobody knows when the next event comes, and servers end links that are idle
@@ -297,7 +297,7 @@ class _EmailWriter:
         return f"{self._options.host}:{self._options.port} says {code} {text}"
 
 
-def email_sink(context: SinkContext) -> Sink:
+def email_sink(context: SinkContext) -> EventSink:
     """A sink that sends mails. ConfigError for options that cannot be used."""
     options = options_of(EmailOptions, context.connector.options)
     password = options.password
@@ -310,7 +310,7 @@ def email_sink(context: SinkContext) -> Sink:
         raise ConfigError(f"{context.where()}: needs password.file (or password), or auth='false'")
     if options.auth == "true" and not f"{options.username or options.address}{password}".isascii():
         raise ConfigError(f"{context.where()}: username, password: other letters than ASCII ones cannot be sent")
-    letters = _Letters(options, context)
+    letters = _MailTemplates(options, context)
     mapper = sink_mapper(context.connector, context.schema, default="text")
     writer = _EmailWriter(options, letters, _MailServer(options, password, context.guard), mapper)
     return ThreadedSink(context, writer, options.on_error)

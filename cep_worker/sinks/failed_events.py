@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from cep_worker.failed_events.entries import Failed, Origin
-from cep_worker.failed_events.store import ErrorStore
+from cep_worker.failed_events.entries import FailedEvents, FailureOrigin
+from cep_worker.failed_events.store import FailedEventStore
 from cep_worker.outflows.consumers import FrameId, GroupId
-from cep_worker.sinks.base import Sink, SinkContext
+from cep_worker.sinks.base import EventSink, SinkContext
 from cep_worker.sinks.threaded import ThreadedSink, WriteError
 from query_plan.connectors.options import Options, read_options
 
@@ -21,16 +21,16 @@ ERROR_COLUMN = "_error"
 """What a fault stream has besides the attributes of its stream: an object with `query` and `message`."""
 
 
-class ErrorStoreOptions(Options, frozen=True):
+class FailedEventSinkOptions(Options, frozen=True):
     """`stream` is the one in which the events failed."""
 
     stream: str
 
 
-class _ErrorStoreWriter:
+class _FailedEventWriter:
     """What there is no room for is dropped."""
 
-    def __init__(self, store: ErrorStore, origin: Origin) -> None:
+    def __init__(self, store: FailedEventStore, origin: FailureOrigin) -> None:
         self.problem = ""
         self.steps = 0
         self._store = store
@@ -39,7 +39,7 @@ class _ErrorStoreWriter:
     def write(self, batch: pa.RecordBatch, frame: FrameId | None, stopping: threading.Event) -> None:
         kept = self._store.keep(self._origin, failed_events(batch))
         if kept.lost:
-            raise WriteError(kept.problem, (Failed(batch.slice(kept.events), kept.problem),))
+            raise WriteError(kept.problem, (FailedEvents(batch.slice(kept.events), kept.problem),))
 
     def commit(self, group: GroupId, stopping: threading.Event) -> None:
         """Each entry stands by itself."""
@@ -48,7 +48,7 @@ class _ErrorStoreWriter:
         """The store is the worker's."""
 
 
-def failed_events(batch: pa.RecordBatch) -> Iterator[Failed]:
+def failed_events(batch: pa.RecordBatch) -> Iterator[FailedEvents]:
     """The events of a fault stream, as those of its stream were, those of one error that follow each other together."""
     errors: list[bytes | None] = batch.column(ERROR_COLUMN).to_pylist()
     events = batch.drop_columns([ERROR_COLUMN])
@@ -57,7 +57,7 @@ def failed_events(batch: pa.RecordBatch) -> Iterator[Failed]:
         if place == len(errors) or errors[place] != errors[first]:
             told = _told(errors[first])
             query, message = str(told.get("query", "")), str(told.get("message", ""))
-            yield Failed(events.slice(first, place - first), message, query)
+            yield FailedEvents(events.slice(first, place - first), message, query)
             first = place
 
 
@@ -66,8 +66,8 @@ def _told(error: bytes | None) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def error_store_sink(context: SinkContext) -> Sink:
+def failed_event_sink(context: SinkContext) -> EventSink:
     """A sink that keeps events in the error store. ConfigError for options that cannot be used."""
-    options = read_options(ErrorStoreOptions, context.connector.options, context.where())
-    origin = Origin(context.key, options.stream, "stream")
-    return ThreadedSink(context, _ErrorStoreWriter(context.errors, origin))
+    options = read_options(FailedEventSinkOptions, context.connector.options, context.where())
+    origin = FailureOrigin(context.key, options.stream, "stream")
+    return ThreadedSink(context, _FailedEventWriter(context.errors, origin))

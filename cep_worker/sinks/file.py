@@ -13,12 +13,12 @@ import pyarrow as pa
 from cep_common.errors import ConfigError
 from cep_common.paced_log import PacedLog
 from cep_common.reach.guard import Guard
-from cep_worker.failed_events.entries import Failed
+from cep_worker.failed_events.entries import FailedEvents
 from cep_worker.formats.sink_mappers.registry import sink_mapper
 from cep_worker.formats.sink_mappers.template import SinkMapper, Template, parts_by_text
 from cep_worker.formats.value_texts import value_text
 from cep_worker.outflows.consumers import FrameId, GroupId
-from cep_worker.sinks.base import Sink, SinkContext
+from cep_worker.sinks.base import EventSink, SinkContext
 from cep_worker.sinks.file_groups import FileGroups
 from cep_worker.sinks.threaded import ThreadedSink, WriteError
 from query_plan.connectors.options import options_of, path_of
@@ -129,7 +129,7 @@ class _FilesWriter:
         return self._problem or next((one.problem for one in self._writers.values() if one.problem), "")
 
     def write(self, batch: pa.RecordBatch, frame: FrameId | None, stopping: threading.Event) -> None:
-        unwanted: list[Failed] = []
+        unwanted: list[FailedEvents] = []
         parts = parts_by_text(batch, self._template)
         touched = self._touched.setdefault(frame.group.log, {}) if frame is not None else {}
         for uri in {**touched, **parts}:
@@ -140,7 +140,7 @@ class _FilesWriter:
                 if frame is not None:
                     touched[uri] = None
             except WriteError as error:
-                unwanted.append(Failed(part, error.message))
+                unwanted.append(FailedEvents(part, error.message))
         if unwanted:
             raise WriteError(unwanted[-1].reason, unwanted)
 
@@ -201,7 +201,7 @@ def open_for_append(path: Path) -> BinaryIO:
     return file
 
 
-def file_sink(context: SinkContext) -> Sink:
+def file_sink(context: SinkContext) -> EventSink:
     """A sink that appends to a file. ConfigError when the file cannot be opened."""
     options = options_of(FileSinkOptions, context.connector.options)
     mapper = sink_mapper(context.connector, context.schema, default="ndjson")

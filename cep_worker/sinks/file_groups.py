@@ -35,24 +35,24 @@ Checkpoint = tuple[int, int, int]
 """(epoch, attempt, checkpoint) of a group; groups of a log come in this order."""
 
 
-class Pending(msgspec.Struct, frozen=True):
+class PendingGroup(msgspec.Struct, frozen=True):
     """The `size` bytes of the pending file belong behind the first `length` of the file."""
 
     length: int
     size: int
 
 
-class Commits(msgspec.Struct, frozen=True):
+class CommittedGroups(msgspec.Struct, frozen=True):
     """The newest group of each log that the file holds, and how long it is with them; 0: an earlier version wrote
     this."""
 
     newest: dict[str, Checkpoint] = {}
-    pending: Pending | None = None
+    pending: PendingGroup | None = None
     length: int = 0
 
 
 @dataclass(slots=True)
-class _Begun:
+class _BegunGroup:
     """The frames of a group up to `frame`."""
 
     frame: FrameId
@@ -78,7 +78,7 @@ class FileGroups:
         except BaseException:
             self._staging.close()
             raise
-        self._begun: dict[str, _Begun] = {}
+        self._begun: dict[str, _BegunGroup] = {}
         """The group of each log that was begun and not committed."""
 
     def has(self, group: GroupId) -> bool:
@@ -93,7 +93,7 @@ class FileGroups:
         if begun is None or not frame.follows(begun.frame):
             self._forget(frame.group.log)
             file = tempfile.TemporaryFile(dir=self._path.parent, buffering=0)  # noqa: SIM115 - closed by _forget
-            begun = self._begun[frame.group.log] = _Begun(frame, file)
+            begun = self._begun[frame.group.log] = _BegunGroup(frame, file)
         begun.frame = frame
 
     def write(self, log: str, text: memoryview) -> int:
@@ -111,7 +111,7 @@ class FileGroups:
                 del newest[log]
             self._note_missing()
             length = self._end_line()
-            self._note(Commits({**newest, group.log: _checkpoint(group)}, Pending(length, size), length))
+            self._note(CommittedGroups({**newest, group.log: _checkpoint(group)}, PendingGroup(length, size), length))
             self._redo()
         self._forget(group.log)
 
@@ -153,7 +153,7 @@ class FileGroups:
             file.flush()
             os.fsync(file.fileno())
             length = file.tell()
-        self._note(Commits(self._commits.newest, None, length))
+        self._note(CommittedGroups(self._commits.newest, None, length))
 
     def _note_missing(self) -> None:
         """Count what the file lacks of what was committed, once. What follows goes on behind what there is."""
@@ -164,8 +164,8 @@ class FileGroups:
             return
         size = self._end_line()
         if pending is not None:
-            pending = Pending(size, pending.size)
-        self._note(Commits(self._commits.newest, pending, size))
+            pending = PendingGroup(size, pending.size)
+        self._note(CommittedGroups(self._commits.newest, pending, size))
         self.missing_bytes += missing
         logger.error("output file is shorter than what was committed to it, results are missing from it: "
                      "file=%s bytes=%d", self._path, missing)  # fmt: skip
@@ -180,7 +180,7 @@ class FileGroups:
                     size += file.write(b"\n")
         return size
 
-    def _note(self, commits: Commits) -> None:
+    def _note(self, commits: CommittedGroups) -> None:
         passing = self._commits_path.with_name(f"{self._commits_path.name}.new")
         with passing.open("wb") as file:
             file.write(msgspec.json.encode(commits))
@@ -199,10 +199,10 @@ def _checkpoint(group: GroupId) -> Checkpoint:
     return group.epoch, group.attempt, group.checkpoint
 
 
-def _read(path: Path) -> Commits:
+def _read(path: Path) -> CommittedGroups:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Commits)
+        return msgspec.json.decode(path.read_bytes(), type=CommittedGroups)
     except FileNotFoundError:
-        return Commits()
+        return CommittedGroups()
     except msgspec.MsgspecError as error:
         raise OSError(f"{path} cannot be understood: {error}") from error

@@ -20,13 +20,13 @@ from cep_common.reach.connecting import ReachError, allowed_addresses
 from cep_common.reach.guard import Guard
 from cep_common.security.web import SENT_BY_SINK
 from cep_common.web_client import WebClient
-from cep_worker.failed_events.entries import Failed
+from cep_worker.failed_events.entries import FailedEvents
 from cep_worker.formats.sink_mappers.registry import sink_mapper
 from cep_worker.formats.sink_mappers.template import Row, SinkMapper, Template
 from cep_worker.formats.value_texts import value_text
 from cep_worker.outflows.consumers import FrameId, GroupId
-from cep_worker.sinks.base import Sink, SinkContext
-from cep_worker.sinks.oauth import TokenError, Tokens
+from cep_worker.sinks.base import EventSink, SinkContext
+from cep_worker.sinks.oauth import OAuthTokens, TokenError
 from cep_worker.sinks.threaded import ThreadedSink, WriteError
 from query_plan.connectors.options import options_of
 from query_plan.connectors.reach import refuse_web_url
@@ -49,7 +49,7 @@ _SAFE_IN_URL = "/:@,;~-._"
 
 
 @dataclass(frozen=True, slots=True)
-class _Target:
+class _HttpTarget:
     """Where a request goes, and how."""
 
     method: str
@@ -61,21 +61,21 @@ class _Target:
         return shown_url(self.url)
 
 
-class _Targets:
+class _HttpTargets:
     """Makes the targets of events: one for all, or, where values stand in the options, one for each event."""
 
     def __init__(self, options: HttpSinkOptions, schema: StreamSchema, where: str) -> None:
         headers = read_headers(options.headers)
         texts = (options.method, options.publisher_url, *headers.values())
-        self._fixed: _Target | None = None
+        self._fixed: _HttpTarget | None = None
         if not any(map(attributes_in, texts)):
-            self._fixed = _Target(options.method.upper(), options.publisher_url, tuple(headers.items()))
+            self._fixed = _HttpTarget(options.method.upper(), options.publisher_url, tuple(headers.items()))
         whole = options.publisher_url.strip().startswith("{{")
         self._method = Template(options.method, schema, where, value_text, "method")
         self._url = Template(options.publisher_url, schema, where, value_text if whole else _in_url, "publisher.url")
         self._headers = {name: Template(text, schema, where, _in_header, "headers") for name, text in headers.items()}
 
-    def runs(self, batch: pa.RecordBatch) -> list[tuple[_Target, int, pa.RecordBatch]]:
+    def runs(self, batch: pa.RecordBatch) -> list[tuple[_HttpTarget, int, pa.RecordBatch]]:
         """The events of `batch` in runs that go to one target: the target, the place of the first event, the events.
         All keep their order."""
         if self._fixed is not None:
@@ -87,14 +87,14 @@ class _Targets:
             (targets[start], start, batch.slice(start, end - start)) for start, end in zip(starts, ends, strict=True)
         ]
 
-    def _target(self, row: Row) -> _Target:
+    def _target(self, row: Row) -> _HttpTarget:
         headers = tuple((name, template.fill(row).decode()) for name, template in self._headers.items())
-        return _Target(self._method.fill(row).decode().strip().upper(), self._url.fill(row).decode(), headers)
+        return _HttpTarget(self._method.fill(row).decode().strip().upper(), self._url.fill(row).decode(), headers)
 
 
 class _HttpWriter:
     def __init__(
-        self, options: HttpSinkOptions, targets: _Targets, mapper: SinkMapper, guard: Guard | None, sender: str
+        self, options: HttpSinkOptions, targets: _HttpTargets, mapper: SinkMapper, guard: Guard | None, sender: str
     ) -> None:
         """`sender` names the plan in each request, whatever headers the plan gives it."""
         self._guard = guard
@@ -107,10 +107,10 @@ class _HttpWriter:
         self._log = PacedLog(logger)
         addresses = None if guard is None else partial(allowed_addresses, guard)
         self._client = WebClient(auth=options.credentials(), addresses=addresses)
-        self._tokens = Tokens(options, self._client) if options.consumer_key else None
+        self._tokens = OAuthTokens(options, self._client) if options.consumer_key else None
 
     def write(self, batch: pa.RecordBatch, frame: FrameId | None, stopping: threading.Event) -> None:
-        unwanted: list[Failed] = []
+        unwanted: list[FailedEvents] = []
         for target, first, run in self._targets.runs(batch):
             for start in range(0, run.num_rows, self._options.batch_rows):
                 headers = {} if frame is None else {"Idempotency-Key": idempotency_key(frame, first + start)}
@@ -119,7 +119,7 @@ class _HttpWriter:
                     self._deliver(target, self._mapper.joined(part), headers, stopping)
                     self.steps += 1
                 except WriteError as error:
-                    unwanted.append(Failed(part, error.message))
+                    unwanted.append(FailedEvents(part, error.message))
                     self.problem = ""
         if unwanted:
             raise WriteError(unwanted[-1].reason, unwanted)
@@ -130,7 +130,7 @@ class _HttpWriter:
     def close(self) -> None:
         self._client.close()
 
-    def _deliver(self, target: _Target, payload: bytes, headers: dict[str, str], stopping: threading.Event) -> None:
+    def _deliver(self, target: _HttpTarget, payload: bytes, headers: dict[str, str], stopping: threading.Event) -> None:
         if not is_web_url(target.url):
             raise WriteError("publisher.url: what the event makes of it is no http://… or https://…")
         if self._guard is not None and (reason := refuse_web_url(target.url, self._guard)):
@@ -152,7 +152,7 @@ class _HttpWriter:
                 raise WriteError(f"the sink ended before it was delivered: {problem}")
             tries += 1
 
-    def _try(self, target: _Target, payload: bytes, headers: dict[str, str]) -> str:
+    def _try(self, target: _HttpTarget, payload: bytes, headers: dict[str, str]) -> str:
         """Nothing when `payload` was taken, else why not. WriteError when another try would be in vain."""
         try:
             status = self._status(target, payload, headers)
@@ -173,7 +173,7 @@ class _HttpWriter:
             return f"status {status}"
         raise WriteError(f"refused with status {status} by {target.shown()}")
 
-    def _status(self, target: _Target, payload: bytes, headers: dict[str, str]) -> int:
+    def _status(self, target: _HttpTarget, payload: bytes, headers: dict[str, str]) -> int:
         """What the web hook answers. That counts also when what follows it is too long or does not come to its end."""
         shown = self._tokens.header() if self._tokens is not None else {}
         return self._client.request(
@@ -192,10 +192,10 @@ def _in_header(kind: str, value: Any) -> str:
     return _NOT_HEADER.sub(" ", value_text(kind, value)).strip()
 
 
-def http_sink(context: SinkContext) -> Sink:
+def http_sink(context: SinkContext) -> EventSink:
     """A sink that calls a web hook."""
     options = options_of(HttpSinkOptions, context.connector.options)
-    targets = _Targets(options, context.schema, context.where())
+    targets = _HttpTargets(options, context.schema, context.where())
     mapper = sink_mapper(context.connector, context.schema, default="json")
     sender = f"{context.key.tenant}/{quote(context.key.plan)}"
     return ThreadedSink(context, _HttpWriter(options, targets, mapper, context.guard, sender), options.on_error)

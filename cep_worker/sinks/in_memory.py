@@ -10,16 +10,16 @@ import pyarrow as pa
 
 from cep_common.link_messages import StreamSchema
 from cep_worker.formats import key_values
-from cep_worker.formats.key_values import Picking
+from cep_worker.formats.key_values import KeyValueReader
 from cep_worker.formats.sink_mappers.template import Template, parts_by_text
 from cep_worker.formats.value_texts import value_text
 from cep_worker.outflows.consumers import FrameId, GroupId
-from cep_worker.outflows.receipts import Receipt
+from cep_worker.outflows.receipts import DeliveryReceipt
 from cep_worker.plan_links.in_memory import topic_of
 from cep_worker.plan_links.subscriptions import Topic
-from cep_worker.plan_links.topic_registry import Publisher, Topics
+from cep_worker.plan_links.topic_registry import TopicPublisher, TopicRegistry
 from cep_worker.plans.streams import lasting_name
-from cep_worker.sinks.base import Sink, SinkContext
+from cep_worker.sinks.base import EventSink, SinkContext
 from query_plan.connectors.templates import attributes_in
 from topology.frames import arrow_schema
 
@@ -33,19 +33,19 @@ class InMemorySink:
 
     def __init__(
         self,
-        topics: Topics,
-        publish: Callable[[str], Publisher],
+        topics: TopicRegistry,
+        publish: Callable[[str], TopicPublisher],
         topic: Topic,
         template: Template | None,
         schema: StreamSchema,
-        picking: Picking | None,
+        picking: KeyValueReader | None,
         where: str,
     ) -> None:
         self._topics = topics
         self._publish = publish
         self._topic = topic
         self._template = template
-        self._publishers: dict[str, Publisher] = {} if template is not None else {topic.name: publish(topic.name)}
+        self._publishers: dict[str, TopicPublisher] = {} if template is not None else {topic.name: publish(topic.name)}
         self._picking = picking
         self._where = where
         self._schema = arrow_schema(schema)
@@ -58,7 +58,7 @@ class InMemorySink:
     def has_room(self) -> bool:
         return self._closed or all(publisher.has_room() for publisher in self._publishers.values())
 
-    def offer(self, batch: pa.RecordBatch, body: Any, receipt: Receipt, frame: FrameId | None = None) -> None:
+    def offer(self, batch: pa.RecordBatch, body: Any, receipt: DeliveryReceipt, frame: FrameId | None = None) -> None:
         if self._closed or not batch.schema.equals(self._schema):
             why = "their sink has ended" if self._closed else "the attributes of their stream have changed"
             logger.error("events lost, %s: %s events=%d", why, self._where, batch.num_rows)
@@ -69,14 +69,14 @@ class InMemorySink:
         if not parts:
             receipt.settle()
             return
-        shared = Receipt(len(parts), receipt.settle)
+        shared = DeliveryReceipt(len(parts), receipt.settle)
         for topic, part in parts.items():
             whole = part is batch and self._picking is None
             picked = part if self._picking is None else self._picking.batch(part)
             self._offered += part.num_rows
             self._publishers[topic].offer(picked, body if whole else None, shared, frame)
 
-    def commit(self, group: GroupId, receipt: Receipt) -> None:
+    def commit(self, group: GroupId, receipt: DeliveryReceipt) -> None:
         """Each frame stands by itself."""
         receipt.settle()
 
@@ -95,7 +95,7 @@ class InMemorySink:
     def last_error(self) -> str:
         return next((publisher.stall for publisher in self._publishers.values() if publisher.stall), "")
 
-    def close(self, successor: Sink | None = None) -> None:
+    def close(self, successor: EventSink | None = None) -> None:
         self._closed = True
         for publisher in self._publishers.values():
             self._topics.end_publisher(publisher)
@@ -113,7 +113,7 @@ class InMemorySink:
         return parts
 
 
-def in_memory_sink(context: SinkContext) -> Sink:
+def in_memory_sink(context: SinkContext) -> EventSink:
     """A sink that publishes to a topic. ConfigError for options that cannot be used."""
     topic = topic_of(context.connector, context.key.tenant)
     picking = None
@@ -123,7 +123,7 @@ def in_memory_sink(context: SinkContext) -> Sink:
     form = repr(sorted(context.connector.mapper_options.items()))
     schema = context.schema if picking is None else picking.schema
 
-    def publish(name: str) -> Publisher:
+    def publish(name: str) -> TopicPublisher:
         topic, lasting = Topic("topic", context.key.tenant, name), lasting_name(schema.stream, context.key)
         return context.topics.publish(topic, schema, form=form, lasting=lasting)
 

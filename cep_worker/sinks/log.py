@@ -11,7 +11,7 @@ from cep_common.writable import one_line
 from cep_worker.formats.sink_mappers.registry import sink_mapper
 from cep_worker.formats.sink_mappers.template import SinkMapper
 from cep_worker.outflows.consumers import FrameId, GroupId
-from cep_worker.sinks.base import Sink, SinkContext
+from cep_worker.sinks.base import EventSink, SinkContext
 from cep_worker.sinks.threaded import ThreadedSink
 from query_plan.connectors.options import read_options
 from query_plan.connectors.sinks import LogOptions
@@ -44,7 +44,7 @@ class _LogWriter:
         """A log needs no closing."""
 
 
-def log_sink(context: SinkContext) -> Sink:
+def log_sink(context: SinkContext) -> EventSink:
     """A sink that logs each event."""
     options = read_options(LogOptions, context.connector.options, context.where())
     mapper = sink_mapper(context.connector, context.schema, default="ndjson")

@@ -24,7 +24,7 @@ class TokenError(Exception):
     """No token could be got, for the reason given."""
 
 
-class Tokens:
+class OAuthTokens:
     """The tokens of one sink. A refresh token goes before a user's password, and that before the key alone; what a
     server refuses is not tried before the next token is needed."""
 

@@ -16,9 +16,9 @@ from sqlalchemy import Connection, Engine, exc
 from cep_common.errors import ConfigError
 from cep_common.link_messages import StreamSchema
 from cep_common.paced_log import PacedLog
-from cep_worker.failed_events.entries import Failed
+from cep_worker.failed_events.entries import FailedEvents
 from cep_worker.outflows.consumers import FrameId, GroupId
-from cep_worker.sinks.base import Sink, SinkContext
+from cep_worker.sinks.base import EventSink, SinkContext
 from cep_worker.sinks.rdbms_tables import COMMITS, event_table, note_commit, was_committed
 from cep_worker.sinks.threaded import ThreadedSink, WriteError
 from query_plan.connectors.options import read_options
@@ -37,7 +37,7 @@ REFUSED = "refused by the database"
 
 
 @dataclass(slots=True)
-class _Staged:
+class _StagedRows:
     """The frames up to `last` of a group that is not committed, in a temporary file: (first byte, length) each."""
 
     last: FrameId
@@ -53,7 +53,7 @@ class _Staged:
 
 
 @dataclass(slots=True)
-class _Refused:
+class _RejectedRows:
     """`rows` events from `first` of the batch of that `number`, which the database refused for one `reason`: not the
     events, so that those of a group stay in their file."""
 
@@ -74,7 +74,7 @@ class _RdbmsWriter:
         self._stream = stream.stream
         self._schema = arrow_schema(stream)
         self._options = options
-        self._staged: dict[str, _Staged] = {}
+        self._staged: dict[str, _StagedRows] = {}
         """By log: groups of several may come at the same time."""
 
     def write(self, batch: pa.RecordBatch, frame: FrameId | None, stopping: threading.Event) -> None:
@@ -105,7 +105,7 @@ class _RdbmsWriter:
         staged = self._staged.get(log)
         if staged is None or not frame.follows(staged.last):
             self._forget(log)
-            staged = self._staged[log] = _Staged(frame)
+            staged = self._staged[log] = _StagedRows(frame)
         staged.last = frame
         body = batch.serialize()
         start = sum(staged.frames[-1]) if staged.frames else 0
@@ -129,33 +129,33 @@ class _RdbmsWriter:
         if staged is not None and staged.file is not None:
             staged.file.close()
 
-    def _failed(self, group: GroupId, reason: str) -> Iterator[Failed]:
+    def _failed(self, group: GroupId, reason: str) -> Iterator[FailedEvents]:
         """All events of the group, read from where they wait."""
         staged = self._staged.get(group.log)
         if staged is not None and staged.last.group == group:
             for batch in staged.batches(self._schema):
-                yield Failed(batch, reason)
+                yield FailedEvents(batch, reason)
 
-    def _refused(self, group: GroupId, refused: list[_Refused]) -> Iterator[Failed]:
+    def _refused(self, group: GroupId, refused: list[_RejectedRows]) -> Iterator[FailedEvents]:
         """These events of the group, read from where they wait; it is forgotten then."""
         try:
             yield from _events(self._staged[group.log].batches(self._schema), refused)
         finally:
             self._forget(group.log)
 
-    def _commit(self, connection: Connection, group: GroupId) -> list[_Refused]:
+    def _commit(self, connection: Connection, group: GroupId) -> list[_RejectedRows]:
         if was_committed(connection, self._table.name, self._stream, group):
             return []
-        refused: list[_Refused] = []
+        refused: list[_RejectedRows] = []
         staged = self._staged.get(group.log)
         if staged is not None and staged.last.group == group:
             refused = self._insert(connection, staged.batches(self._schema))
         note_commit(connection, self._table.name, self._stream, group)
         return refused
 
-    def _insert(self, connection: Connection, batches: Iterable[pa.RecordBatch]) -> list[_Refused]:
+    def _insert(self, connection: Connection, batches: Iterable[pa.RecordBatch]) -> list[_RejectedRows]:
         """The events are inserted, but for those that the database refuses: gives which these are."""
-        refused: list[_Refused] = []
+        refused: list[_RejectedRows] = []
         for number, batch in enumerate(batches):
             rows = self._rows(batch)
             try:
@@ -167,16 +167,16 @@ class _RdbmsWriter:
                 refused += self._insert_each(connection, number, rows)
         return refused
 
-    def _insert_each(self, connection: Connection, number: int, rows: list[dict[str, Any]]) -> list[_Refused]:
+    def _insert_each(self, connection: Connection, number: int, rows: list[dict[str, Any]]) -> list[_RejectedRows]:
         """One after the other; gives those of the batch of that `number` that are refused."""
-        refused: list[_Refused] = []
+        refused: list[_RejectedRows] = []
         for place, row in enumerate(rows):
             reason = self._insert_one(connection, row)
             last = refused[-1] if refused else None
             if reason and last is not None and (last.first + last.rows, last.reason) == (place, reason):
                 last.rows += 1
             elif reason:
-                refused.append(_Refused(number, place, 1, reason))
+                refused.append(_RejectedRows(number, place, 1, reason))
         return refused
 
     def _insert_one(self, connection: Connection, row: dict[str, Any]) -> str:
@@ -229,7 +229,7 @@ class _RdbmsWriter:
             self._table.create(self._engine, checkfirst=True)
 
 
-def rdbms_sink(context: SinkContext) -> Sink:
+def rdbms_sink(context: SinkContext) -> EventSink:
     """A sink that inserts into a table. ConfigError when the URL or its driver cannot be used."""
     options = read_options(RdbmsOptions, context.connector.options, context.where())
     if context.connector.mapper not in ("", "passThrough") or context.connector.mapper_options:
@@ -254,11 +254,11 @@ def _write_at(file: IO[bytes], start: int, body: memoryview) -> None:
         body = body[file.write(body) :]
 
 
-def _events(batches: Iterable[pa.RecordBatch], refused: list[_Refused]) -> Iterator[Failed]:
+def _events(batches: Iterable[pa.RecordBatch], refused: list[_RejectedRows]) -> Iterator[FailedEvents]:
     """The events that were refused of `batches`, in order."""
     left = iter(refused)
     one = next(left, None)
     for number, batch in enumerate(batches):
         while one is not None and one.number == number:
-            yield Failed(batch.slice(one.first, one.rows), f"{REFUSED}: {one.reason}")
+            yield FailedEvents(batch.slice(one.first, one.rows), f"{REFUSED}: {one.reason}")
             one = next(left, None)

@@ -13,10 +13,10 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from cep_common.errors import CepError
-from cep_worker.failed_events.entries import Failed, Origin
+from cep_worker.failed_events.entries import FailedEvents, FailureOrigin
 from cep_worker.outflows.consumers import FrameId, GroupId
-from cep_worker.outflows.receipts import Receipt
-from cep_worker.sinks.base import Sink, SinkContext
+from cep_worker.outflows.receipts import DeliveryReceipt
+from cep_worker.sinks.base import EventSink, SinkContext
 from topology.frames import concatenate
 
 logger = logging.getLogger(__name__)
@@ -35,12 +35,12 @@ class WriteError(CepError):
 
     code = "sink-write"
 
-    def __init__(self, message: str, failed: Iterable[Failed] | None = None) -> None:
+    def __init__(self, message: str, failed: Iterable[FailedEvents] | None = None) -> None:
         super().__init__(message)
         self.failed = failed
 
 
-class Writer(Protocol):
+class SinkWriter(Protocol):
     """Delivers batches; lives on the sink's thread."""
 
     @property
@@ -64,11 +64,11 @@ class Writer(Protocol):
         """Nothing more will be written; frames without their commit are forgotten."""
 
 
-class Attempt(Protocol):
+class DeliveryAttempt(Protocol):
     """Whoever waits for events that are tried once more. Called on the sink's thread, where the first may be left
     out."""
 
-    def failed(self, failed: Iterable[Failed]) -> None:
+    def failed(self, failed: Iterable[FailedEvents]) -> None:
         """These of the events could not be delivered."""
 
     def end(self) -> None:
@@ -76,15 +76,15 @@ class Attempt(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class _Work:
+class _QueuedWork:
     """A batch, alone, as a frame of a group or for another `attempt`, or the commit of a group."""
 
     rows: int
-    receipt: Receipt
+    receipt: DeliveryReceipt
     batch: pa.RecordBatch | None = None
     frame: FrameId | None = None
     group: GroupId | None = None
-    attempt: Attempt | None = None
+    attempt: DeliveryAttempt | None = None
 
 
 class ThreadedSink:
@@ -92,7 +92,7 @@ class ThreadedSink:
 
     passes_on = True
 
-    def __init__(self, context: SinkContext, writer: Writer, on_error: str = "LOG") -> None:
+    def __init__(self, context: SinkContext, writer: SinkWriter, on_error: str = "LOG") -> None:
         """Events that `writer` cannot deliver are dropped, or, with `on_error` STORE or STREAM, kept in the error store
         as far as it has room."""
         self._name = context.where()
@@ -102,13 +102,13 @@ class ThreadedSink:
         self._most_rows = context.waiting_rows
         self._room = context.room
         self._post: Callable[[Callable[[], None]], None] = context.reactor.post
-        self._queue: queue.SimpleQueue[_Work | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[_QueuedWork | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._rows = 0
         self._unsettled = 0
         self._ended = False
         self._stopping = threading.Event()
-        self._successor: Sink | None = None
+        self._successor: EventSink | None = None
         self._group_rows: dict[str, tuple[FrameId, int]] = {}
         """By log, of the group that was begun and not committed: its last frame, and the rows that were written."""
         self._error = ""
@@ -130,17 +130,17 @@ class ThreadedSink:
     def has_room(self) -> bool:
         return self._rows < self._most_rows
 
-    def offer(self, batch: pa.RecordBatch, body: Any, receipt: Receipt, frame: FrameId | None = None) -> None:
-        self._put(_Work(batch.num_rows, receipt, batch, frame))
+    def offer(self, batch: pa.RecordBatch, body: Any, receipt: DeliveryReceipt, frame: FrameId | None = None) -> None:
+        self._put(_QueuedWork(batch.num_rows, receipt, batch, frame))
 
-    def commit(self, group: GroupId, receipt: Receipt) -> None:
-        self._put(_Work(0, receipt, group=group))
+    def commit(self, group: GroupId, receipt: DeliveryReceipt) -> None:
+        self._put(_QueuedWork(0, receipt, group=group))
 
-    def replay(self, batch: pa.RecordBatch, attempt: Attempt) -> None:
+    def replay(self, batch: pa.RecordBatch, attempt: DeliveryAttempt) -> None:
         """`batch`, which failed before, is tried once more."""
-        self._put(_Work(batch.num_rows, Receipt(1, _ignore), batch, attempt=attempt))
+        self._put(_QueuedWork(batch.num_rows, DeliveryReceipt(1, _ignore), batch, attempt=attempt))
 
-    def keep_as(self, origin: Origin) -> None:
+    def keep_as(self, origin: FailureOrigin) -> None:
         """Events that go into the error store from now on come from `origin`. Any thread may call."""
         self._origin = origin
 
@@ -166,12 +166,12 @@ class ThreadedSink:
             return self._error or f"{self._name}: {self._writer.problem}"
         return f"{self._name}: it has delivered nothing for more than {BLOCKED_MS // 1_000} s" if self._blocked else ""
 
-    def close(self, successor: Sink | None = None) -> None:
+    def close(self, successor: EventSink | None = None) -> None:
         self._successor = successor
         self._stopping.set()
         self._queue.put(None)
 
-    def _put(self, work: _Work) -> None:
+    def _put(self, work: _QueuedWork) -> None:
         with self._lock:
             self._rows += work.rows
             self._unsettled += 1
@@ -197,14 +197,14 @@ class ThreadedSink:
             if left is not None:
                 self._give_up(left)
 
-    def _done(self, work: _Work) -> None:
+    def _done(self, work: _QueuedWork) -> None:
         self._leave(work)
         lost, self._lost = self._lost, 0
         self._works += 1
         self.delivered_events += max(0, work.rows - lost)
         self._post(partial(work.receipt.settle, lost))
 
-    def _leave(self, work: _Work) -> None:
+    def _leave(self, work: _QueuedWork) -> None:
         with self._lock:
             was_full = self._rows >= self._most_rows
             self._rows -= work.rows
@@ -212,7 +212,7 @@ class ThreadedSink:
         if was_full and self._rows < self._most_rows:
             self._room()
 
-    def _give_up(self, work: _Work) -> None:
+    def _give_up(self, work: _QueuedWork) -> None:
         """On the sink's thread, or, of what comes after its end, on the reactor's: better it waits than events go."""
         if self._passes_on(work):
             self._leave(work)
@@ -224,19 +224,19 @@ class ThreadedSink:
             work.attempt.end()
         self._done(work)
 
-    def _passes_on(self, work: _Work) -> bool:
+    def _passes_on(self, work: _QueuedWork) -> bool:
         """Return whether the sink has a successor that can take `work`."""
         grouped = work.frame is not None or work.group is not None
         return self._successor is not None and work.attempt is None and (not grouped or work.receipt.takes_back)
 
-    def _pass_on(self, work: _Work) -> None:
+    def _pass_on(self, work: _QueuedWork) -> None:
         """On the reactor's thread. Of a group the successor gets all again, for it may not have its beginning."""
         if work.frame is not None or work.group is not None:
             work.receipt.give_back()
         elif self._successor is not None and work.batch is not None:
             self._successor.offer(work.batch, None, work.receipt)
 
-    def _do(self, work: _Work) -> _Work | None:
+    def _do(self, work: _QueuedWork) -> _QueuedWork | None:
         """Writes; what fails for good is lost, a whole group when its commit does. Return what another sink must do
         when this one ends before it is delivered."""
         rows = work.rows if work.group is None else self._group_rows.pop(work.group.log, (None, 0))[1]
@@ -262,7 +262,7 @@ class ThreadedSink:
             work.attempt.end()
         return None
 
-    def _lose(self, work: _Work, failed: Iterable[Failed] | None, rows: int, reason: str) -> None:
+    def _lose(self, work: _QueuedWork, failed: Iterable[FailedEvents] | None, rows: int, reason: str) -> None:
         """The events that `failed` (None: all `rows` of them) are kept where they shall be, or dropped."""
         self._failures += 1
         failures = self._stored_events + self.dropped_events
@@ -271,9 +271,9 @@ class ThreadedSink:
         finally:
             self._lost += self._stored_events + self.dropped_events - failures
 
-    def _deal_with(self, work: _Work, failed: Iterable[Failed] | None, rows: int, reason: str) -> None:
+    def _deal_with(self, work: _QueuedWork, failed: Iterable[FailedEvents] | None, rows: int, reason: str) -> None:
         if failed is None and work.batch is not None:
-            failed = (Failed(work.batch, reason),)
+            failed = (FailedEvents(work.batch, reason),)
         if work.attempt is not None:
             work.attempt.failed(failed or ())
             self._error = f"{self._name}: events were replayed and failed again: {reason}"
@@ -290,7 +290,7 @@ class ThreadedSink:
         elif not handled:
             self._error = self._error or f"{self._name}: {reason}"
 
-    def _keep(self, failed: list[Failed], reason: str) -> None:
+    def _keep(self, failed: list[FailedEvents], reason: str) -> None:
         """In the error store if they shall be and there is room, else they are dropped."""
         if self._store is None:
             self._drop(sum(one.events.num_rows for one in failed), reason)
@@ -311,9 +311,9 @@ class ThreadedSink:
                      self._origin.key.topology(), self._name, rows, reason)  # fmt: skip
 
 
-def _in_turns(failed: Iterable[Failed]) -> Iterator[list[Failed]]:
+def _in_turns(failed: Iterable[FailedEvents]) -> Iterator[list[FailedEvents]]:
     """The same in lists of so many events that they may be in memory together."""
-    turn: list[Failed] = []
+    turn: list[FailedEvents] = []
     rows = 0
     for one in failed:
         turn.append(one)

@@ -14,8 +14,8 @@ from cep_common.link_messages import OpenLink, StreamSchema
 from cep_common.reach.connecting import ReachError, allowed_addresses
 from cep_common.reach.guard import Guard
 from cep_worker.outflows.consumers import FrameId, GroupId
-from cep_worker.outflows.receipts import Receipt
-from cep_worker.sinks.base import Sink, SinkContext
+from cep_worker.outflows.receipts import DeliveryReceipt
+from cep_worker.sinks.base import EventSink, SinkContext
 from cep_worker.sinks.delivery_link import DeliveryLink
 from query_plan.connectors.options import read_options
 from query_plan.connectors.sinks import ZeromqSinkOptions
@@ -37,14 +37,14 @@ class ZeromqSink:
         self._schema = StreamSchema(options.stream or context.event_stream, context.schema.attributes)
         self._links: dict[str, DeliveryLink] = {}
         self._closed = False
-        self._successor: Sink | None = None
+        self._successor: EventSink | None = None
         self.dropped_events = 0
         self._link("")
 
     def has_room(self) -> bool:
         return self.waiting_events() < self._context.waiting_rows
 
-    def offer(self, batch: pa.RecordBatch, body: Any, receipt: Receipt, frame: FrameId | None = None) -> None:
+    def offer(self, batch: pa.RecordBatch, body: Any, receipt: DeliveryReceipt, frame: FrameId | None = None) -> None:
         if self._closed:
             self._pass_on(batch, body, receipt, frame is not None)
         elif frame is None:
@@ -57,7 +57,7 @@ class ZeromqSink:
         """Those that the server has taken over."""
         return sum(link.delivered_rows for link in self._links.values())
 
-    def commit(self, group: GroupId, receipt: Receipt) -> None:
+    def commit(self, group: GroupId, receipt: DeliveryReceipt) -> None:
         """Each frame stands by itself; its position tells whether it came before."""
         receipt.settle()
 
@@ -75,12 +75,12 @@ class ZeromqSink:
         error = next((link.last_error for link in self._links.values() if link.last_error), "")
         return f"{self._context.where()}: {error}" if error else ""
 
-    def close(self, successor: Sink | None = None) -> None:
+    def close(self, successor: EventSink | None = None) -> None:
         self._closed, self._successor = True, successor
         for link in self._links.values():
             link.close(self._pass_on)
 
-    def _pass_on(self, batch: pa.RecordBatch, body: Any, receipt: Receipt, grouped: bool) -> None:
+    def _pass_on(self, batch: pa.RecordBatch, body: Any, receipt: DeliveryReceipt, grouped: bool) -> None:
         """What the sink cannot deliver any more goes to its successor, or back to where its group is kept."""
         if self._successor is not None and not grouped:
             self._successor.offer(batch, body, receipt)
@@ -121,7 +121,7 @@ def _refuse(guard: Guard | None, endpoint: Endpoint) -> str:
     return ""
 
 
-def zeromq_sink(context: SinkContext) -> Sink:
+def zeromq_sink(context: SinkContext) -> EventSink:
     """A sink that sends over ZeroMQ."""
     options = read_options(ZeromqSinkOptions, context.connector.options, context.where())
     if context.connector.mapper not in ("", "passThrough") or context.connector.mapper_options:

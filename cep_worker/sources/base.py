@@ -13,17 +13,17 @@ import zmq
 from cep_common.link_messages import StreamSchema
 from cep_common.reach.guard import Guard
 from cep_common.worker_reports import PartitionReport
-from cep_worker.config import FileSourcesConfig, HttpConfig, IngressConfig
-from cep_worker.failed_events.service import Attempt
-from cep_worker.failed_events.store import ErrorStore
-from cep_worker.http.servers import HttpFronts
+from cep_worker.config import FileSourcesConfig, IngressConfig, WorkerHttpConfig
+from cep_worker.failed_events.service import ReplayAttempt
+from cep_worker.failed_events.store import FailedEventStore
+from cep_worker.http.servers import HttpServers
 from cep_worker.ingest.routing import Route
-from cep_worker.ingest.submissions import Intake
-from cep_worker.plan_links.topic_registry import Topics
-from cep_worker.plans.connectors import Declared
+from cep_worker.ingest.submissions import SubmissionQueue
+from cep_worker.plan_links.topic_registry import TopicRegistry
+from cep_worker.plans.connectors import DeclaredConnector
 from cep_worker.plans.streams import EventStream
-from cep_worker.runtime.event_loop import Reactor
-from cep_worker.storage.group_commit import Upkeep
+from cep_worker.runtime.event_loop import EventLoop
+from cep_worker.storage.group_commit import DiskSync
 
 
 class MakeRoute(Protocol):
@@ -32,7 +32,7 @@ class MakeRoute(Protocol):
     def __call__(self, source: Hashable, offered: StreamSchema, stream: EventStream, /) -> Route: ...
 
 
-class Source(Protocol):
+class EventSource(Protocol):
     """Brings events of one stream. All methods are called on the reactor's thread and none blocks."""
 
     @property
@@ -54,7 +54,7 @@ class Source(Protocol):
     def retry(self, now_ms: int) -> None:
         """There is room again for what waited."""
 
-    def reroute(self, declared: Declared, now_ms: int) -> None:
+    def reroute(self, declared: DeclaredConnector, now_ms: int) -> None:
         """The deployed plans have changed; the source is declared as before, perhaps for other plans."""
 
     def tick(self, now_ms: int) -> None:
@@ -64,7 +64,7 @@ class Source(Protocol):
         """Nothing more is taken."""
 
 
-class Uncounted:
+class UncountedSource:
     """Of a source that does not count its events itself, and reads no topics."""
 
     partitions: tuple[PartitionReport, ...] = ()
@@ -73,32 +73,31 @@ class Uncounted:
 
 
 @runtime_checkable
-class Replays(Protocol):
+class ReplayableSource(Protocol):
     """A source that takes again what it once could not."""
 
-    def replay(self, batch: pa.RecordBatch, attempt: Attempt) -> None:
+    def replay(self, batch: pa.RecordBatch, attempt: ReplayAttempt) -> None:
         """`batch`, as the source gave it to the error store, is tried once more; `attempt` gets what came of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceContext:
-    """What every source gets: its declaration and its surroundings. `submit` as of `Intake`, `now_ms` the time of day;
-    any thread may call both."""
+    """What every source is given. Any thread may call `submit` and `now_ms` (the time of day)."""
 
-    declared: Declared
+    declared: DeclaredConnector
     ingress: IngressConfig
-    http: HttpConfig
+    http: WorkerHttpConfig
     files: FileSourcesConfig
-    reactor: Reactor
-    upkeep: Upkeep
+    reactor: EventLoop
+    upkeep: DiskSync
     zmq_context: zmq.Context[zmq.Socket[bytes]]
-    fronts: HttpFronts
+    fronts: HttpServers
     make_route: MakeRoute
     submit: Callable[[Hashable, EventStream, pa.RecordBatch], Future[None]]
-    intake: Intake
-    errors: ErrorStore
+    intake: SubmissionQueue
+    errors: FailedEventStore
     worker: str
-    topics: Topics
+    topics: TopicRegistry
     now_ms: Callable[[], int]
     guard: Guard | None = None
     """What the source may reach; None where the operator declares it."""

@@ -17,11 +17,11 @@ from pathlib import Path
 import pyarrow as pa
 
 from cep_common.errors import InputError
-from cep_worker.formats.rejections import EventsRefusedError
-from cep_worker.formats.source_mappers.registry import EventReader, LineReader
-from cep_worker.plans.connectors import Declared
-from cep_worker.sources.base import SourceContext, Uncounted
-from cep_worker.sources.file_lines import Cutter, FileLines, Lines, Position
+from cep_worker.formats.rejections import EventsRejectedError
+from cep_worker.formats.source_mappers.registry import BodyReader, LineReader
+from cep_worker.plans.connectors import DeclaredConnector
+from cep_worker.sources.base import SourceContext, UncountedSource
+from cep_worker.sources.file_lines import FileLines, FilePosition, Lines, Splitter
 from cep_worker.sources.read_position import ReadPosition
 from query_plan.connectors.options import path_of
 from query_plan.connectors.sources import FileSourceOptions
@@ -42,7 +42,7 @@ class LineEvents:
     """Events of lines, or of what else `cutter` makes of a file. The first `header` lines hold none. `at_once` says
     that `reader` takes several lines together."""
 
-    def __init__(self, reader: EventReader, header: int, at_once: bool, cutter: Cutter) -> None:
+    def __init__(self, reader: BodyReader, header: int, at_once: bool, cutter: Splitter) -> None:
         self._reader = reader
         self._header = header
         self._at_once = at_once
@@ -56,7 +56,7 @@ class LineEvents:
         if self._at_once and numbered:
             try:
                 batch = self._read(b"\n".join(line for _, line in numbered), now_ms)
-            except EventsRefusedError:
+            except EventsRejectedError:
                 pass  # which lines are to blame shows below
             else:
                 if batch.num_rows == len(numbered):  # otherwise a quote reached over line ends
@@ -65,7 +65,7 @@ class LineEvents:
         for number, line in numbered:
             try:
                 batches.append(self._read(line, now_ms))
-            except EventsRefusedError as error:
+            except EventsRejectedError as error:
                 refused.append((number, "; ".join(_problems(error)) or error.message))
         return pa.concat_batches(batches) if batches else None, refused
 
@@ -79,12 +79,12 @@ class LineEvents:
         return self._reader.read(data, now_ms)
 
 
-def _problems(error: EventsRefusedError) -> Iterator[str]:
+def _problems(error: EventsRejectedError) -> Iterator[str]:
     for misfit in error.details:
         yield f"{misfit.attribute} {misfit.problem}".strip()
 
 
-class FileSource(Uncounted):
+class FileSource(UncountedSource):
     """Reads in a thread of its own, one of the workers that share the folder of positions at a time."""
 
     def __init__(
@@ -116,7 +116,7 @@ class FileSource(Uncounted):
     def retry(self, now_ms: int) -> None:
         """Batches wait in the worker's intake, not here."""
 
-    def reroute(self, declared: Declared, now_ms: int) -> None:
+    def reroute(self, declared: DeclaredConnector, now_ms: int) -> None:
         self._stream = declared.stream
 
     def tick(self, now_ms: int) -> None:
@@ -168,7 +168,7 @@ class FileSource(Uncounted):
         finally:
             lines.close()
 
-    def _keep(self, position: Position, kept: ReadPosition) -> None:
+    def _keep(self, position: FilePosition, kept: ReadPosition) -> None:
         """It is kept how far the file is read; nothing more is read before, or it would come twice without end."""
         while True:
             try:

@@ -13,10 +13,10 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from cep_worker.formats.rejections import EventsRefusedError
+from cep_worker.formats.rejections import EventsRejectedError
 from cep_worker.sources.base import SourceContext
 from cep_worker.sources.file import FileSource, LineEvents
-from cep_worker.sources.file_lines import FileLines, Position, open_regular
+from cep_worker.sources.file_lines import FileLines, FilePosition, open_regular
 from cep_worker.sources.read_position import ReadPosition
 from query_plan.connectors.options import path_of
 from query_plan.connectors.sources import WHOLE_FILES, FileSourceOptions
@@ -81,7 +81,7 @@ class FilesSource(FileSource):
         try:
             ended = self._read_whole(path, position) if whole else self._read_pieces(path, position)
             failed = False
-        except (OSError, ValueError, EventsRefusedError) as error:
+        except (OSError, ValueError, EventsRejectedError) as error:
             self._tell_left_out(f"{path}: {getattr(error, 'strerror', None) or error}")
             ended = failed = True
         if not ended or before is None:
@@ -125,11 +125,11 @@ class FilesSource(FileSource):
                 return True
             data = file.read(self._most_bytes + 1)
         if len(data) > self._most_bytes:
-            raise EventsRefusedError("too-large", f"it is larger than http.body_bytes ({self._most_bytes})")
+            raise EventsRejectedError("too-large", f"it is larger than http.body_bytes ({self._most_bytes})")
         batch = self._events.read_whole(data, self._now_ms())
         if not self._accepted(batch):
             return False
-        self._keep(Position(status.st_dev, status.st_ino, len(data)), position)
+        self._keep(FilePosition(status.st_dev, status.st_ino, len(data)), position)
         return True
 
 

@@ -22,7 +22,7 @@ _HEAD_BYTES = 256
 """By so many bytes at its beginning a file is known again: numbers of files are given to others."""
 
 
-class Position(msgspec.Struct, frozen=True):
+class FilePosition(msgspec.Struct, frozen=True):
     """What of which file is read: bytes, and the lines that end in them. `head` is the digest of its first bytes, as
     many as are read, up to 256. `overlong` says that it stands within a line that is too long to be taken."""
 
@@ -40,11 +40,11 @@ class Lines(msgspec.Struct, frozen=True):
 
     data: bytes
     first: int
-    behind: Position
+    behind: FilePosition
     too_long: bool = False
 
 
-class Cutter(Protocol):
+class Splitter(Protocol):
     """How a file is cut into pieces, of which each may be an event. What is said here of lines holds for pieces."""
 
     def whole(self, data: bytes) -> int:
@@ -54,7 +54,7 @@ class Cutter(Protocol):
         """The pieces of `data`, of which the last one may lack its end where a file ends."""
 
 
-class LineCutter:
+class LineSplitter:
     """A piece is a line."""
 
     def whole(self, data: bytes) -> int:
@@ -73,10 +73,15 @@ class FileLines:
     """
 
     def __init__(
-        self, path: Path, position: Position | None, tailing: bool, patience: int = 1, cutter: Cutter | None = None
+        self,
+        path: Path,
+        position: FilePosition | None,
+        tailing: bool,
+        patience: int = 1,
+        cutter: Splitter | None = None,
     ) -> None:
         self._path = path
-        self._cutter = cutter or LineCutter()
+        self._cutter = cutter or LineSplitter()
         self._position = position
         self._tailing = tailing
         self._patience = patience
@@ -128,21 +133,21 @@ class FileLines:
                         return other
         return None
 
-    def _begun(self, file: BinaryIO) -> Position:
+    def _begun(self, file: BinaryIO) -> FilePosition:
         """Where to read on: at the beginning of a file that is another one, or was cut."""
         if self._position is None or not _is_continued(file, self._position):
             status = os.fstat(file.fileno())
-            self._position = Position(status.st_dev, status.st_ino)
+            self._position = FilePosition(status.st_dev, status.st_ino)
         return self._position
 
-    def _taken(self, data: bytes, file: BinaryIO, position: Position) -> Lines:
+    def _taken(self, data: bytes, file: BinaryIO, position: FilePosition) -> Lines:
         self._in_vain = 0
         behind = self._moved(file, position, len(data), len(self._cutter.pieces(data)))
         if not position.overlong:
             return Lines(data, position.lines + 1, behind)
         return Lines(data.partition(b"\n")[2], position.lines + 2, behind)  # the first is the end of the one before
 
-    def _last(self, data: bytes, file: BinaryIO, position: Position) -> Lines | None:
+    def _last(self, data: bytes, file: BinaryIO, position: FilePosition) -> Lines | None:
         """What stands at the end without a line end counts as a line if nobody will end it."""
         if self._tailing:
             self._in_vain = self._in_vain + 1 if self._is_replaced(position) else 0
@@ -158,11 +163,13 @@ class FileLines:
         self.close()
         return lines
 
-    def _is_replaced(self, position: Position) -> bool:
+    def _is_replaced(self, position: FilePosition) -> bool:
         """Whether another file has the name now; one that was renamed may be followed by none for a while."""
         return self._path.exists() and not _has_number(self._path, position)
 
-    def _moved(self, file: BinaryIO, position: Position, size: int, lines: int, overlong: bool = False) -> Position:
+    def _moved(
+        self, file: BinaryIO, position: FilePosition, size: int, lines: int, overlong: bool = False
+    ) -> FilePosition:
         offset = position.offset + size
         head = position.head if position.offset >= _HEAD_BYTES else _head(file, offset)
         self._position = msgspec.structs.replace(
@@ -180,7 +187,7 @@ def open_regular(path: Path) -> BinaryIO:
     return file
 
 
-def _has_number(path: Path, position: Position) -> bool:
+def _has_number(path: Path, position: FilePosition) -> bool:
     """Whether the file at `path` has the number of that of `position`."""
     try:
         status = path.stat()
@@ -189,7 +196,7 @@ def _has_number(path: Path, position: Position) -> bool:
     return (status.st_dev, status.st_ino) == (position.device, position.inode)
 
 
-def _is_continued(file: BinaryIO, position: Position) -> bool:
+def _is_continued(file: BinaryIO, position: FilePosition) -> bool:
     """Whether `file` is that of `position`, and begins with what was read of it."""
     status = os.fstat(file.fileno())
     same = (status.st_dev, status.st_ino) == (position.device, position.inode) and status.st_size >= position.offset

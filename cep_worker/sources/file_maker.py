@@ -11,8 +11,8 @@ from cep_worker.formats.source_mappers.registry import LineReader, source_format
 from cep_worker.sources.base import SourceContext
 from cep_worker.sources.file import FileSource, LineEvents
 from cep_worker.sources.file_folder import FilesSource
-from cep_worker.sources.file_lines import LineCutter
-from cep_worker.sources.file_regex import RegexCutter
+from cep_worker.sources.file_lines import LineSplitter
+from cep_worker.sources.file_regex import RegexSplitter
 from cep_worker.sources.read_position import ReadPosition
 from query_plan.connectors.options import path_of, read_options
 from query_plan.connectors.sources import WHOLE_FILES, FileSourceOptions
@@ -32,7 +32,7 @@ def file_source(context: SourceContext) -> FileSource:
     except InputError as error:
         raise ConfigError(f"{where}: timestamp: {error.message}") from error
     by_expression = options.mode == "REGEX" and (options.begin_regex or options.end_regex)
-    cutter = RegexCutter(options.begin_regex, options.end_regex) if by_expression else LineCutter()
+    cutter = RegexSplitter(options.begin_regex, options.end_regex) if by_expression else LineSplitter()
     at_once = not by_expression and (isinstance(form, CsvFormat) or isinstance(reader, LineReader))
     events = LineEvents(reader, header, at_once, cutter)
     names = (str(declared.tenant()), declared.key.identity if declared.key else "", declared.stream.lasting_name())

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 
-class RegexCutter:
+class RegexSplitter:
     """Cuts by one or two expressions."""
 
     def __init__(self, begin: str, end: str) -> None:

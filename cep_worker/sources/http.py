@@ -9,9 +9,9 @@ from cep_common.errors import CepError, ConfigError, InputError
 from cep_worker.formats.source_mappers.registry import source_format
 from cep_worker.formats.transport_properties import split_attributes
 from cep_worker.http.app import HttpSource
-from cep_worker.http.servers import Address, HttpFronts
-from cep_worker.plans.connectors import Declared
-from cep_worker.sources.base import SourceContext, Uncounted
+from cep_worker.http.servers import Address, HttpServers
+from cep_worker.plans.connectors import DeclaredConnector
+from cep_worker.sources.base import SourceContext, UncountedSource
 from query_plan.connectors.http_paths import default_path, refuse_path
 from query_plan.connectors.options import read_options
 from query_plan.connectors.sources import HttpSourceOptions
@@ -21,12 +21,12 @@ _HERE = {"localhost": "127.0.0.1"}
 """One address, one server, whichever name it has."""
 
 
-class HttpPathSource(Uncounted):
+class HttpPathSource(UncountedSource):
     """A path of one of the worker's HTTP servers."""
 
     error = ""
 
-    def __init__(self, fronts: HttpFronts, address: Address, path: str, source: HttpSource) -> None:
+    def __init__(self, fronts: HttpServers, address: Address, path: str, source: HttpSource) -> None:
         self._fronts = fronts
         self._address = address
         self._path = path
@@ -36,7 +36,7 @@ class HttpPathSource(Uncounted):
     def retry(self, now_ms: int) -> None:
         """Requests wait in the worker's intake, not here."""
 
-    def reroute(self, declared: Declared, now_ms: int) -> None:
+    def reroute(self, declared: DeclaredConnector, now_ms: int) -> None:
         self._source = replace(self._source, stream=declared.stream)
         self._fronts.replace(self._address, self._path, self._source)
 
@@ -93,5 +93,5 @@ def _receiver(url: str, context: SourceContext) -> tuple[Address, str]:
     return built_in if same else address, parts.path
 
 
-def _default_path(declared: Declared) -> str:
+def _default_path(declared: DeclaredConnector) -> str:
     return default_path(declared.plan(), declared.stream.members[0].binding.stream)

@@ -5,24 +5,24 @@ from __future__ import annotations
 from cep_worker.formats import key_values
 from cep_worker.plan_links.in_memory import BY_POSITION, topic_of
 from cep_worker.plan_links.subscriptions import Subscription
-from cep_worker.plan_links.topic_registry import Topics
-from cep_worker.plans.connectors import Declared
-from cep_worker.sources.base import SourceContext, Uncounted
+from cep_worker.plan_links.topic_registry import TopicRegistry
+from cep_worker.plans.connectors import DeclaredConnector
+from cep_worker.sources.base import SourceContext, UncountedSource
 
 
-class InMemorySource(Uncounted):
+class InMemorySource(UncountedSource):
     """A subscription to a topic."""
 
     error = ""
 
-    def __init__(self, topics: Topics, subscription: Subscription) -> None:
+    def __init__(self, topics: TopicRegistry, subscription: Subscription) -> None:
         self._topics = topics
         self._subscription = subscription
 
     def retry(self, now_ms: int) -> None:
         """The topics try for all."""
 
-    def reroute(self, declared: Declared, now_ms: int) -> None:
+    def reroute(self, declared: DeclaredConnector, now_ms: int) -> None:
         self._subscription.stream = declared.stream
 
     def tick(self, now_ms: int) -> None:

@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from cep_worker.sources.file_lines import Position
+from cep_worker.sources.file_lines import FilePosition
 
 
 class ReadPosition:
@@ -40,18 +40,18 @@ class ReadPosition:
             self._lock.close()
             self._lock = None
 
-    def load(self) -> Position | None:
+    def load(self) -> FilePosition | None:
         """What was kept last, None when nothing was. ValueError when it is damaged."""
         try:
             data = self.path.read_bytes()
         except FileNotFoundError:
             return None
         try:
-            return msgspec.json.decode(data, type=Position)
+            return msgspec.json.decode(data, type=FilePosition)
         except msgspec.DecodeError as error:
             raise ValueError(f"{self.path} is damaged; without it the file is read from its beginning") from error
 
-    def save(self, position: Position) -> None:
+    def save(self, position: FilePosition) -> None:
         """It is kept, whatever becomes of this process or its machine. OSError when it cannot be."""
         new = self.path.with_suffix(".new")
         with new.open("wb") as file:

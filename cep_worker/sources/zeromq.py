@@ -5,14 +5,14 @@ from __future__ import annotations
 from cep_common.errors import ConfigError
 from cep_common.ids import parse_endpoint
 from cep_worker.ingest.link_ingress import LinkIngress
-from cep_worker.plans.connectors import Declared
+from cep_worker.plans.connectors import DeclaredConnector
 from cep_worker.plans.streams import EventStream, StreamDirectory
-from cep_worker.sources.base import SourceContext, Uncounted
+from cep_worker.sources.base import SourceContext, UncountedSource
 from query_plan.connectors.options import read_options
 from query_plan.connectors.sources import ZeromqSourceOptions
 
 
-class ZeromqSource(Uncounted):
+class ZeromqSource(UncountedSource):
     """A link server for one stream."""
 
     error = ""
@@ -29,7 +29,7 @@ class ZeromqSource(Uncounted):
     def retry(self, now_ms: int) -> None:
         self._ingress.retry(now_ms)
 
-    def reroute(self, declared: Declared, now_ms: int) -> None:
+    def reroute(self, declared: DeclaredConnector, now_ms: int) -> None:
         self._streams = StreamDirectory(declared.stream.members)
         self._ingress.reroute(now_ms)
 

@@ -22,7 +22,7 @@ _SEAL = b"\n#"
 Kind = TypeVar("Kind", bound=msgspec.Struct)
 
 
-def read_sealed(path: Path, kind: type[Kind]) -> Kind | None:
+def read_checked(path: Path, kind: type[Kind]) -> Kind | None:
     """Return what the file, or else its copy, says; None when neither can be read. A copy takes the place of a damaged
     file with the next write."""
     found, damaged = _read(path, kind)
@@ -35,7 +35,7 @@ def read_sealed(path: Path, kind: type[Kind]) -> Kind | None:
     return copied
 
 
-def write_sealed(path: Path, value: msgspec.Struct, *, copied: bool = True) -> None:
+def write_checked(path: Path, value: msgspec.Struct, *, copied: bool = True) -> None:
     """The file, and its copy if it is to be `copied`, hold `value`, whole and on the disk. Raises OSError."""
     make_private(path.parent)
     data = msgspec.json.encode(value)

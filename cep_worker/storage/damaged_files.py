@@ -11,7 +11,7 @@ LOOK_MS = 5_000
 """How often it is looked whether somebody has removed them."""
 
 
-class SetAside:
+class DamagedFiles:
     """The files of a folder that were set aside."""
 
     def __init__(self, folder: Path, pattern: str = f"*{SUFFIX}") -> None:

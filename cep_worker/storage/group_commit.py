@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Protocol
 
 from cep_common.paced_log import PacedLog
-from cep_worker.config import SpoolConfig
+from cep_worker.config import WalConfig
 
 logger = logging.getLogger(__name__)
 paced_logger = PacedLog(logger)
 
 
-class Synchronised(Protocol):
+class Syncable(Protocol):
     """A log, as far as upkeep goes."""
 
     unsynced: bool
@@ -27,19 +27,19 @@ class Synchronised(Protocol):
         """A duplicate of that of the file that is written."""
 
 
-class Upkeep:
+class DiskSync:
     """The simplest way: the system writes when it likes, and everything else is done at once."""
 
     def start(self) -> None:
         """Before anything else."""
 
-    def opened(self, log: Synchronised) -> None:
+    def opened(self, log: Syncable) -> None:
         """There is another log."""
 
-    def closed(self, log: Synchronised) -> None:
+    def closed(self, log: Syncable) -> None:
         """The log will be written no more; what it holds is on the disk where the policy asks for it."""
 
-    def appended(self, log: Synchronised) -> None:
+    def appended(self, log: Syncable) -> None:
         """The log was in step with the disk, and has been written to."""
 
     def created(self, folder: Path) -> None:
@@ -61,13 +61,13 @@ class Upkeep:
         """Nothing is left to be done."""
 
 
-class BackgroundUpkeep(Upkeep):
+class BackgroundSync(DiskSync):
     """`fsync: interval`: a thread of its own brings everything onto the disk every so often. With None it never does,
     and only closes and deletes files, which would hold up events otherwise."""
 
     def __init__(self, interval_ms: int | None) -> None:
         self._interval_ms = interval_ms
-        self._logs: set[Synchronised] = set()
+        self._logs: set[Syncable] = set()
         self._folders: set[Path] = set()
         self._tasks: deque[Callable[[], None]] = deque()
         self._changing = threading.Lock()
@@ -78,11 +78,11 @@ class BackgroundUpkeep(Upkeep):
     def start(self) -> None:
         self._thread.start()
 
-    def opened(self, log: Synchronised) -> None:
+    def opened(self, log: Syncable) -> None:
         with self._changing:
             self._logs.add(log)
 
-    def closed(self, log: Synchronised) -> None:
+    def closed(self, log: Syncable) -> None:
         with self._changing:
             self._logs.discard(log)
 
@@ -142,7 +142,7 @@ class BackgroundUpkeep(Upkeep):
             paced_logger.problem("disk", "the spool's disk fails: reason=%s", error, level=logging.ERROR)
 
 
-class GroupCommit(BackgroundUpkeep):
+class GroupCommit(BackgroundSync):
     """`fsync: always`: all that was appended in one turn of the reactor reaches the disk together at its end, and only
     then whoever sent it is told. A disk that fails fails the worker, which cannot keep its word."""
 
@@ -150,15 +150,15 @@ class GroupCommit(BackgroundUpkeep):
         """`defer` has something done at the end of the turn."""
         super().__init__(None)
         self._defer = defer
-        self._unsynced: dict[Synchronised, None] = {}
+        self._unsynced: dict[Syncable, None] = {}
         self._calls: list[Callable[[], None]] = []
 
-    def closed(self, log: Synchronised) -> None:
+    def closed(self, log: Syncable) -> None:
         super().closed(log)
         if log in self._unsynced:
             self._commit(0)
 
-    def appended(self, log: Synchronised) -> None:
+    def appended(self, log: Syncable) -> None:
         self._unsynced[log] = None
 
     def created(self, folder: Path) -> None:
@@ -189,14 +189,14 @@ class GroupCommit(BackgroundUpkeep):
             call()
 
 
-def open_upkeep(config: SpoolConfig, defer: Callable[[Callable[[int], None]], None]) -> Upkeep:
+def open_disk_sync(config: WalConfig, defer: Callable[[Callable[[int], None]], None]) -> DiskSync:
     """What the policy `config.fsync` asks for; `defer` has something done at the end of the reactor's turn."""
     if config.fsync == "always":
         return GroupCommit(defer)
-    return BackgroundUpkeep(config.fsync_interval_ms if config.fsync == "interval" else None)
+    return BackgroundSync(config.fsync_interval_ms if config.fsync == "interval" else None)
 
 
-def synchronise(log: Synchronised) -> None:
+def synchronise(log: Syncable) -> None:
     """All that `log` held when this was called is on the disk. Raises OSError."""
     log.unsynced = False
     descriptor = log.descriptor()

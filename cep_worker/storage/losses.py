@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from cep_worker.storage.checked_json import read_sealed, write_sealed
+from cep_worker.storage.checked_json import read_checked, write_checked
 from cep_worker.storage.damaged_files import LOOK_MS
 
 LOST_FILE = "lost.json"
@@ -23,7 +23,7 @@ MOST_POSITIONS = 256
 as known."""
 
 
-class Lost(msgspec.Struct, frozen=True):
+class LossRecord(msgspec.Struct, frozen=True):
     """So many `rows` are lost. `places` tells of the newest where they should have been, and how many at each;
     `records` of files in which single records are damaged, and at which positions."""
 
@@ -61,7 +61,7 @@ class Losses:
         if rows <= known:
             return
         newest = (*places.items(), (place, rows))[-MOST_PLACES:]
-        self._noted(Lost(self._lost.rows + rows - known, dict(newest), self._lost.records))
+        self._noted(LossRecord(self._lost.rows + rows - known, dict(newest), self._lost.records))
 
     def note_record(self, rows: int, place: str, position: int) -> None:
         """As `note`, of a damaged record of a file, which `place` names: the one at `position`, or right before it."""
@@ -74,7 +74,7 @@ class Losses:
         if full:  # the first and the last one stay
             del positions[1 if position == positions[-1] else -2]
         newest = (*records.items(), (place, positions))[-MOST_PLACES:]
-        self._noted(Lost(self._lost.rows + rows, self._lost.places, dict(newest)))
+        self._noted(LossRecord(self._lost.rows + rows, self._lost.places, dict(newest)))
 
     def tick(self, now_ms: int) -> None:
         """The time is `now_ms`: that the file was removed is noticed after a while, and counting begins anew."""
@@ -85,14 +85,14 @@ class Losses:
             return
         self._looked_ms = now_ms
         if not (self._folder / LOST_FILE).exists():
-            self._lost, self._kept = Lost(0, self._lost.places, self._lost.records), False
+            self._lost, self._kept = LossRecord(0, self._lost.places, self._lost.records), False
 
     def close(self) -> None:
         """All is told that was noted."""
         if self._owes:
             self._write()
 
-    def _noted(self, lost: Lost) -> None:
+    def _noted(self, lost: LossRecord) -> None:
         self._lost = lost
         if self._wrote:
             self._owes = True
@@ -109,11 +109,11 @@ class Losses:
                            self._folder, self._lost.rows, error.strerror)  # fmt: skip
 
 
-def read_lost(folder: Path) -> Lost:
+def read_lost(folder: Path) -> LossRecord:
     """What is lost of the files in `folder`, as far as that was noted."""
-    return read_sealed(folder / LOST_FILE, Lost) or Lost()
+    return read_checked(folder / LOST_FILE, LossRecord) or LossRecord()
 
 
-def write_lost(folder: Path, lost: Lost) -> None:
+def write_lost(folder: Path, lost: LossRecord) -> None:
     """Write `lost` to `folder`, without a copy, since a person removes the file when they have seen it."""
-    write_sealed(folder / LOST_FILE, lost, copied=False)
+    write_checked(folder / LOST_FILE, lost, copied=False)

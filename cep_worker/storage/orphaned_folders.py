@@ -22,7 +22,7 @@ import msgspec
 
 from cep_common.ids import PlanKey
 from cep_common.private_folders import make_private
-from cep_common.worker_reports import AsideReport
+from cep_common.worker_reports import OrphanReport
 from cep_worker.storage.group_commit import sync_folders
 
 logger = logging.getLogger(__name__)
@@ -36,7 +36,7 @@ LOOK_MS = 60_000
 Kind = Literal["log", "results"]
 
 
-class Aside(msgspec.Struct, frozen=True):
+class OrphanedFolder(msgspec.Struct, frozen=True):
     """What was set aside at the time of day `since_ms`, of the plan of `tenant` that was deployed first at
     `deployed_ms`; `events` of it are not processed, or not delivered."""
 
@@ -57,7 +57,7 @@ class Aside(msgspec.Struct, frozen=True):
         return PlanKey(self.tenant, self.plan, self.plan_id)
 
 
-class AsideFolders:
+class OrphanedFolders:
     """What is set aside in the folder of a worker. Any thread may use it."""
 
     def __init__(self, folder: Path, kind: Kind, keep_ms: int, now_ms: Callable[[], int]) -> None:
@@ -69,37 +69,39 @@ class AsideFolders:
         self._now_ms = now_ms
         self._lock = threading.RLock()
         self._looked_ms = 0
-        self._entries: dict[str, Aside] = {}
+        self._entries: dict[str, OrphanedFolder] = {}
         if self._folder.is_dir():
             self._read()
 
-    def entries(self) -> tuple[Aside, ...]:
+    def entries(self) -> tuple[OrphanedFolder, ...]:
         """Return all of it, oldest first."""
         with self._lock:
             return tuple(sorted(self._entries.values(), key=lambda one: (one.since_ms, one.id)))
 
-    def find(self, id_: str) -> Aside | None:
+    def find(self, id_: str) -> OrphanedFolder | None:
         """Return the one of that id."""
         with self._lock:
             return self._entries.get(id_)
 
-    def path(self, one: Aside) -> Path:
+    def path(self, one: OrphanedFolder) -> Path:
         """Return where its files are."""
         return self._folder / one.id
 
-    def reports(self) -> tuple[AsideReport, ...]:
+    def reports(self) -> tuple[OrphanReport, ...]:
         """Return what managers are told."""
         return tuple(
-            AsideReport(
+            OrphanReport(
                 one.id, one.kind, one.tenant, one.plan, one.events, one.since_ms, one.since_ms + self._keep_ms,
                 one.stream,
             )
             for one in self.entries()
         )  # fmt: skip
 
-    def put(self, place: Path, key: PlanKey, deployed_ms: int, events: int, reason: str, stream: str = "") -> Aside:
+    def put(
+        self, place: Path, key: PlanKey, deployed_ms: int, events: int, reason: str, stream: str = ""
+    ) -> OrphanedFolder:
         """Set the folder at `place` aside. Raises OSError, and it is where it was."""
-        one = Aside(
+        one = OrphanedFolder(
             secrets.token_hex(4),
             self._kind,
             key.tenant,
@@ -143,7 +145,7 @@ class AsideFolders:
                        one.id, self._kind, key.topology(), one.events)  # fmt: skip
         return True
 
-    def delete(self, one: Aside, reason: str) -> None:
+    def delete(self, one: OrphanedFolder, reason: str) -> None:
         """Delete it. Raises OSError."""
         with self._lock:
             if self._entries.pop(one.id, None) is None:
@@ -155,7 +157,7 @@ class AsideFolders:
         say("what was set aside is deleted: id=%s kind=%s plan=%s events=%d reason=%s",
             one.id, self._kind, one.key.topology(), one.events, reason)  # fmt: skip
 
-    def note_events(self, one: Aside, events: int) -> None:
+    def note_events(self, one: OrphanedFolder, events: int) -> None:
         """So many events of it are left. Raises OSError."""
         with self._lock:
             if one.id in self._entries:
@@ -171,7 +173,7 @@ class AsideFolders:
         for one in self.entries():
             if now_ms - one.since_ms >= self._keep_ms:
                 try:
-                    self.delete(one, f"it was set aside for {self._keep_ms} ms (spool.set_aside_ms)")
+                    self.delete(one, f"it was set aside for {self._keep_ms} ms (spool.orphan_retention_ms)")
                 except OSError as error:
                     logger.error("what was set aside cannot be deleted: id=%s reason=%s", one.id, error.strerror)  # noqa: TRY400 - the text says it all
 
@@ -181,7 +183,7 @@ class AsideFolders:
                 shutil.rmtree(path, ignore_errors=True)
                 continue
             try:
-                note = msgspec.json.decode((path / NOTE).read_bytes(), type=Aside)
+                note = msgspec.json.decode((path / NOTE).read_bytes(), type=OrphanedFolder)
             except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
                 # Nothing is deleted of which nobody knows what it is: a person must look at it.
                 logger.error("what was set aside cannot be told, it stays: folder=%s reason=%s", path, error)  # noqa: TRY400 - the text says it all

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from cep_worker.storage.checked_json import read_sealed, write_sealed
+from cep_worker.storage.checked_json import read_checked, write_checked
 
 logger = logging.getLogger(__name__)
 
@@ -40,17 +40,17 @@ class Ownership:
         self._folder = folder
         self._lock = threading.Lock()
         inode = lock.stat().st_ino
-        found = read_sealed(folder / WORKER_FILE, WorkerIdentity)
+        found = read_checked(folder / WORKER_FILE, WorkerIdentity)
         if found is None or found.inode != inode:
             copy_of = found.identity if found is not None else ""
             if copy_of:
                 logger.warning("the folder was copied or restored, the worker has a new identity: folder=%s", folder)
             found = WorkerIdentity(uuid.uuid4().hex, inode, copy_of)
-            write_sealed(folder / WORKER_FILE, found)
+            write_checked(folder / WORKER_FILE, found)
         self.worker = found
         self.instance = uuid.uuid4().hex
         """That of this process."""
-        served = read_sealed(folder / SYSTEM_FILE, ServedSystem)
+        served = read_checked(folder / SYSTEM_FILE, ServedSystem)
         self._system = served.system if served is not None else ""
         self._refused = ""
 
@@ -80,7 +80,7 @@ class Ownership:
     def adopt(self, system: str) -> None:
         """Serve `system` from now on. Raises OSError."""
         with self._lock:
-            write_sealed(self._folder / SYSTEM_FILE, ServedSystem(system))
+            write_checked(self._folder / SYSTEM_FILE, ServedSystem(system))
             if self._system and self._system != system:
                 logger.warning("another system is served from now on: system=%s before=%s", system, self._system)
             self._system, self._refused = system, ""

@@ -56,7 +56,7 @@ class SegmentHeader:
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class BatchOrigin:
     """Which batch it is of those that come from one source (`SOURCE_BYTES`) and may come again: numbers rise."""
 
     source: bytes
@@ -73,7 +73,7 @@ class Record:
     body: memoryview
     start: int
     end: int
-    origins: tuple[Origin, ...] = ()
+    origins: tuple[BatchOrigin, ...] = ()
     """Where the batch came from, if it may come again; at `NOWHERE`, of what came before."""
 
 
@@ -82,7 +82,7 @@ NOWHERE = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Damage:
+class DamagedRecord:
     """Bytes from `start` to `end` that are no record; at least `rows` rows are lost with them."""
 
     start: int
@@ -91,7 +91,7 @@ class Damage:
 
 
 @dataclass(frozen=True, slots=True)
-class _Header:
+class _RecordHeader:
     length: int
     rows: int
     position: int
@@ -125,7 +125,7 @@ def record_parts(
     position: int,
     watermark_ms: int,
     seed: int = 0,
-    origins: Sequence[Origin] = (),
+    origins: Sequence[BatchOrigin] = (),
 ) -> tuple[bytes, Any, bytes]:
     """What is written for a record, one behind the other: `body` has `length` bytes and is not copied."""
     behind = b"".join(_ORIGIN.pack(origin.source, origin.number) for origin in origins)
@@ -140,7 +140,7 @@ def record_bytes(length: int, origins: int = 0) -> int:
     return RECORD_HEADER_BYTES + whole + -whole % ALIGNMENT
 
 
-def scan(data: memoryview, offset: int = 0, seed: int = 0) -> Iterator[Record | Damage]:
+def scan(data: memoryview, offset: int = 0, seed: int = 0) -> Iterator[Record | DamagedRecord]:
     """The records of `data` from `offset` on, and what is between them. What comes behind the last record is not told:
     a torn tail, zeros, what a recycled file held, or a record that goes on beyond `data`."""
     while True:
@@ -149,7 +149,7 @@ def scan(data: memoryview, offset: int = 0, seed: int = 0) -> Iterator[Record | 
             following = _next_record(data, _behind(data, offset, seed), seed)
             if following is None:
                 return
-            yield Damage(offset, following.start, _rows_at(data, offset, following, seed))
+            yield DamagedRecord(offset, following.start, _rows_at(data, offset, following, seed))
             found = following
         yield found
         offset = found.end
@@ -165,10 +165,10 @@ def record_at(data: memoryview, offset: int, seed: int = 0) -> Record | None:
     if len(body) < header.length or crc32(body) != header.body_checksum:
         return None
     end = offset + record_bytes(header.length)
-    origins: tuple[Origin, ...] = ()
+    origins: tuple[BatchOrigin, ...] = ()
     if header.origin_bytes:
         place = header.length - header.origin_bytes
-        origins = tuple(Origin(*found) for found in _ORIGIN.iter_unpack(body[place:]))
+        origins = tuple(BatchOrigin(*found) for found in _ORIGIN.iter_unpack(body[place:]))
         body = body[:place]
     return Record(header.position, header.rows, header.watermark_ms, body, offset, end, origins)
 
@@ -196,13 +196,13 @@ def _checksum(checked: bytes, version: int) -> int:
     return crc32(checked, version - NEW)
 
 
-def _header_at(data: memoryview, offset: int, seed: int) -> _Header | None:
+def _header_at(data: memoryview, offset: int, seed: int) -> _RecordHeader | None:
     if len(data) - offset < RECORD_HEADER_BYTES:
         return None
     magic, checksum = _HEAD.unpack_from(data, offset)
     if magic != RECORD_MAGIC or checksum != crc32(data[offset + _HEAD.size : offset + RECORD_HEADER_BYTES], seed):
         return None
-    found = _Header(*_FIELDS.unpack_from(data, offset + _HEAD.size))
+    found = _RecordHeader(*_FIELDS.unpack_from(data, offset + _HEAD.size))
     whole = found.origin_bytes % _ORIGIN_BYTES == 0 and found.origin_bytes <= found.length
     return found if whole else None
 

@@ -10,11 +10,11 @@ from cep_common.error_records import ErrorRecord
 from cep_common.task_messages import RegisterTask
 from cep_common.worker_reports import (
     ConnectorReport,
-    HeldReport,
     ListenerReport,
     PartitionReport,
+    PreparedResultsReport,
     PublisherReport,
-    SpoolReport,
+    WalReport,
 )
 
 NOW_MS = 1_767_225_665_000
@@ -75,10 +75,10 @@ def ailing_world() -> World:
             ),
             links=(PublisherReport("EventPublisher#0", 1_200, 65_536, waits=True),),
             spools=(
-                SpoolReport("Arrivals", 1_048_576, 4_294_967_296, 2, 9_200),
-                SpoolReport("Departures", 4_294_967_296, 4_294_967_296, 256, 41_000, 7, "spool.maximum_bytes", 65_536),
+                WalReport("Arrivals", 1_048_576, 4_294_967_296, 2, 9_200),
+                WalReport("Departures", 4_294_967_296, 4_294_967_296, 256, 41_000, 7, "spool.maximum_bytes", 65_536),
             ),
-            held=HeldReport(420, 96_000, 4_100, lost_events=3, set_aside_bytes=2_048),
+            held=PreparedResultsReport(420, 96_000, 4_100, lost_events=3, damaged_file_bytes=2_048),
             errors=(SINK,),
         )
         beat = msgspec.structs.replace(

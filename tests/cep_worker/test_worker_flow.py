@@ -182,7 +182,7 @@ def test_a_publisher_of_another_epoch_plan_or_schema_is_refused(world: World) ->
 
 
 def test_a_stalled_receiver_stops_the_client_and_bounds_what_waits(make_world: Callable[..., World]) -> None:
-    world = make_world(inflow=InflowConfig(waiting_rows=100, batch_rows=50, frames_under_way=2))
+    world = make_world(inflow=InflowConfig(waiting_rows=100, batch_rows=50, max_in_flight_frames=2))
     world.start(PLAN)
     receiver = world.connected_receiver(window_rows=50)
     receiver.acknowledge = False
@@ -437,7 +437,7 @@ def test_two_plans_that_export_an_event_stream_reach_one_listener(world: World) 
 
 
 def test_a_receiver_that_holds_frames_until_later_watermarks_gets_them(make_world: Callable[..., World]) -> None:
-    world = make_world(inflow=InflowConfig(frames_under_way=2))
+    world = make_world(inflow=InflowConfig(max_in_flight_frames=2))
     world.start(PLAYBACK)
     receiver = world.connected_receiver()
     receiver.acknowledge = False

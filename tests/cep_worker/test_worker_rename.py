@@ -151,7 +151,9 @@ def test_failed_events_are_listed_and_replayed_under_the_new_name(world: World) 
     gone = requests.get(world.url("/errors?plan=KnockOnDelays"), timeout=5)
     assert (gone.status_code, gone.json()["code"]) == (404, "unknown-plan")
     assert gone.json()["message"] == "plan KnockOnDelays was renamed to KnockOns"
-    assert 'cep_kept_errors{plan="KnockOns",tenant="-1234"} 1.0' in requests.get(world.url("/metrics"), timeout=5).text
+    assert (
+        'cep_failed_events{plan="KnockOns",tenant="-1234"} 1.0' in requests.get(world.url("/metrics"), timeout=5).text
+    )
     replayed = requests.post(world.url("/errors/replay"), json={"plan": "KnockOns", "all": True}, timeout=15).json()
     assert replayed["replayed"] == 1
     until(receiver.rows, receiver)

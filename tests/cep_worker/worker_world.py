@@ -42,7 +42,6 @@ from cep_worker.config import (
     EgressConfig,
     ErrorsConfig,
     FoldersConfig,
-    HttpConfig,
     InflowConfig,
     IngressConfig,
     OutflowConfig,
@@ -50,18 +49,19 @@ from cep_worker.config import (
     ResultsConfig,
     SinkConfig,
     SourcesConfig,
-    SpoolConfig,
+    WalConfig,
     WorkerConfig,
+    WorkerHttpConfig,
 )
-from cep_worker.failed_events.store import ErrorStore
+from cep_worker.failed_events.store import FailedEventStore
 from cep_worker.ingest.event_sender import EventSender
 from cep_worker.ingest.routing import Route
 from cep_worker.ingest.tenant_limits import RateLimit
 from cep_worker.main import Worker
-from cep_worker.plan_links.topic_registry import Topics
-from cep_worker.runtime.event_loop import Reactor
+from cep_worker.plan_links.topic_registry import TopicRegistry
+from cep_worker.runtime.event_loop import EventLoop
 from cep_worker.sinks.base import SinkContext
-from cep_worker.storage.group_commit import Upkeep
+from cep_worker.storage.group_commit import DiskSync
 from topology.event_listener import EventListener
 from topology.frames import arrow_schema, encode_batch
 from topology.link_sender import LinkSender, LinkState
@@ -88,21 +88,21 @@ def now_ms() -> int:
     return time.monotonic_ns() // 1_000_000
 
 
-def lonely_topics() -> Topics:
+def lonely_topics() -> TopicRegistry:
     """Topics whose subscribers have no inflows."""
 
     def route(source: Any, offered: StreamSchema, _: Any) -> Route:
         return Route(source, offered.attributes, (), RateLimit())
 
-    return Topics(route, Upkeep(), now_ms, lambda *_: 0)
+    return TopicRegistry(route, DiskSync(), now_ms, lambda *_: 0)
 
 
 def sink_context(
-    connector: Connector, reactor: Reactor, context: zmq.Context[Any], errors: ErrorStore | None = None
+    connector: Connector, reactor: EventLoop, context: zmq.Context[Any], errors: FailedEventStore | None = None
 ) -> SinkContext:
     """What a sink of the stream `Alerts` gets that has no worker around it; without `errors` it can keep nothing."""
     if errors is None:
-        errors = ErrorStore(ErrorsConfig(), "worker-1", lambda: 0)
+        errors = FailedEventStore(ErrorsConfig(), "worker-1", lambda: 0)
         errors.close()
     return SinkContext(
         connector=connector,
@@ -349,8 +349,8 @@ class World:
             outflow=OutflowConfig(first_port=first_port, last_port=last_port),
             ingress=IngressConfig(port=free_port()),
             egress=EgressConfig(port=free_port()),
-            http=HttpConfig(port=free_port(), wait_ms=100, body_bytes=100_000),
-            spool=SpoolConfig(path=str(folder / "spool")),
+            http=WorkerHttpConfig(port=free_port(), wait_ms=100, body_bytes=100_000),
+            spool=WalConfig(path=str(folder / "spool")),
             results=ResultsConfig(path=str(folder / "results")),
             errors=ErrorsConfig(path=str(folder / "errors")),
             sinks=OPEN_SINKS,

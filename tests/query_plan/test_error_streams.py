@@ -10,7 +10,7 @@ import pytest
 from cep_common.ids import PlanKey
 from cep_manager.authoring.compiler import compiled_plan
 from cep_worker.connector_runtime.sink_types import OF_COMPILER
-from cep_worker.sinks.failed_events import ERROR_COLUMN, ErrorStoreOptions
+from cep_worker.sinks.failed_events import ERROR_COLUMN, FailedEventSinkOptions
 from query_plan.error_streams import SINK_TYPE, STREAM_OPTION
 from query_plan.examination import Compiled, examine
 from query_plan.members import Member, members
@@ -53,7 +53,7 @@ def test_the_stage_gives_failed_events_to_the_publisher_and_the_plan_has_a_sink_
 
 def test_what_the_compiler_writes_and_what_workers_read_are_the_same_words() -> None:
     assert SINK_TYPE in OF_COMPILER
-    assert ErrorStoreOptions.__struct_fields__ == (STREAM_OPTION,)
+    assert FailedEventSinkOptions.__struct_fields__ == (STREAM_OPTION,)
     assert ERROR_COLUMN == FAULT_ATTRIBUTE
 
 

@@ -17,7 +17,14 @@ from cep_common.reach import connecting
 from cep_common.reach.connecting import ReachError, allowed_addresses
 from cep_common.reach.files import APPLICATION_ID
 from cep_common.reach.guard import Guard, Reach
-from cep_worker.config import FileSourcesConfig, FoldersConfig, HttpConfig, SinkConfig, SourcesConfig, WorkerConfig
+from cep_worker.config import (
+    FileSourcesConfig,
+    FoldersConfig,
+    SinkConfig,
+    SourcesConfig,
+    WorkerConfig,
+    WorkerHttpConfig,
+)
 from cep_worker.connector_runtime.reach import worker_guard
 from cep_worker.sinks import zeromq
 from query_plan.checks.reach import Reaches
@@ -272,7 +279,7 @@ def test_a_worker_that_listens_everywhere_is_not_called_at_its_hosts_other_addre
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     everywhere = "0.0.0.0"  # noqa: S104 - what a worker on several networks has
-    config = WorkerConfig(http=HttpConfig(host=everywhere), sinks=SinkConfig(urls=("*",)))
+    config = WorkerConfig(http=WorkerHttpConfig(host=everywhere), sinks=SinkConfig(urls=("*",)))
     found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("10.9.8.7", 0))]
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
     guard = worker_guard(config)

@@ -13,7 +13,7 @@ from cep_common.messages import CheckpointSpan
 from cep_manager.control.assignment import Candidate, Choice, choose
 from cep_manager.control.registry import Registry
 from cep_manager.election.election import Election, Role
-from cep_worker.outflows.transactional_log.commit_decisions import Attempt, Verdict, verdict
+from cep_worker.outflows.transactional_log.commit_decisions import Attempt, CommitDecision, commit_decision
 from topology.alignment import Aligner, Step
 from topology.bundle import Bundle
 from topology.checkpoint.archive import Archive, Opened
@@ -126,9 +126,9 @@ def _takes_again() -> Iterator[None]:
         yield
 
 
-def _releases_at_once(attempt: Attempt, checkpoint: int | None, spans: Sequence[CheckpointSpan]) -> Verdict:
-    found = verdict(attempt, checkpoint, spans)
-    return Verdict.RELEASE if found is Verdict.WAIT and checkpoint is not None else found
+def _releases_at_once(attempt: Attempt, checkpoint: int | None, spans: Sequence[CheckpointSpan]) -> CommitDecision:
+    found = commit_decision(attempt, checkpoint, spans)
+    return CommitDecision.RELEASE if found is CommitDecision.WAIT and checkpoint is not None else found
 
 
 @contextmanager

@@ -23,15 +23,15 @@ from cep_common.messages import (
     RequestEndpoint,
     WorkerRegistered,
 )
-from cep_worker.config import InflowConfig, OutflowConfig, ResultsConfig, SpoolConfig, WorkerConfig
-from cep_worker.inflows.wal.store import Spool
+from cep_worker.config import InflowConfig, OutflowConfig, ResultsConfig, WalConfig, WorkerConfig
+from cep_worker.inflows.wal.store import WalStore
 from cep_worker.outflows.consumers import FrameId, GroupId, Tap
-from cep_worker.outflows.receipts import Receipt
-from cep_worker.outflows.transactional_log.store import HeldStore
+from cep_worker.outflows.receipts import DeliveryReceipt
+from cep_worker.outflows.transactional_log.store import TransactionalLogStore
 from cep_worker.runtime.event_loop import Handler
-from cep_worker.serving.context import Surroundings
+from cep_worker.serving.context import PlanContext
 from cep_worker.serving.plan_flow import PlanFlow
-from cep_worker.storage.group_commit import Upkeep
+from cep_worker.storage.group_commit import DiskSync
 from topology.link import NO_WATERMARK
 
 STREAM, RESULTS = "In", "Out"
@@ -43,7 +43,7 @@ Ask = Callable[[Process, Message, Callable[[Any], None]], None]
 
 
 class FakeReactor:
-    """As `cep_worker.runtime.event_loop.Reactor`, with turns that the process takes."""
+    """As `cep_worker.runtime.event_loop.EventLoop`, with turns that the process takes."""
 
     def __init__(self, process: Process) -> None:
         self._process = process
@@ -134,7 +134,7 @@ class SinkSession:
     def has_room(self) -> bool:
         return True
 
-    def offer(self, batch: Any, body: Any, receipt: Receipt, frame: FrameId | None = None) -> None:
+    def offer(self, batch: Any, body: Any, receipt: DeliveryReceipt, frame: FrameId | None = None) -> None:
         ids = ids_of(batch)
         if frame is not None:
             self._staged.setdefault(frame.group, []).extend(ids)
@@ -147,7 +147,7 @@ class SinkSession:
 
         self._process.soon(self._process.world.chance.randrange(1, 60), deliver)
 
-    def commit(self, group: GroupId, receipt: Receipt) -> None:
+    def commit(self, group: GroupId, receipt: DeliveryReceipt) -> None:
         ids = self._staged.pop(group, [])
         world = self._process.world
 
@@ -170,20 +170,20 @@ class SimulatedWorker(Process):
         self._session: Tap = sink.session(self)
         self.config = WorkerConfig(
             name=name,
-            inflow=InflowConfig(waiting_rows=8, batch_rows=4, frames_under_way=3),
+            inflow=InflowConfig(waiting_rows=8, batch_rows=4, max_in_flight_frames=3),
             outflow=OutflowConfig(HOST, 20_000 + 100 * number, 20_099 + 100 * number, window_rows=6),
-            spool=SpoolConfig(str(folder / "spool"), "none", 1_000, 65_536, 4_096),
+            spool=WalConfig(str(folder / "spool"), "none", 1_000, 65_536, 4_096),
             results=ResultsConfig(str(folder / "results"), 65_536),
         )
-        self._spool = Spool(self.config.spool, name)
-        self._held = HeldStore(self.config.results, name, self._reactor)
-        self._around = Surroundings(
+        self._spool = WalStore(self.config.spool, name)
+        self._held = TransactionalLogStore(self.config.results, name, self._reactor)
+        self._around = PlanContext(
             name,
             self.config,
             self._reactor,
             self.context,
             self._spool,
-            Upkeep(),
+            DiskSync(),
             self._held,
             self._changed,
             self.wake,

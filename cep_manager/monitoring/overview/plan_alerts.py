@@ -211,8 +211,8 @@ def _storage(case: Case) -> Iterator[Finding]:
             what = f"{report.held.lost_events} results that {name} held turned out to be unreadable"
             advice = f"{DAMAGED} in the folder of the plan's results."
             yield _finding(record.key, Severity.WARNING, "held-lost", what, advice)
-        aside = sum(spool.set_aside_bytes for spool in report.spools)
-        aside += report.held.set_aside_bytes if report.held is not None else 0
+        aside = sum(spool.damaged_file_bytes for spool in report.spools)
+        aside += report.held.damaged_file_bytes if report.held is not None else 0
         if aside:
             what = f"{aside} bytes of damaged files were set aside by {name}"
             advice = "Look at the files *.unreadable in its data folder, whose names its log tells; then remove them."
@@ -225,7 +225,7 @@ def _storage(case: Case) -> Iterator[Finding]:
             since_ms = picture.now_ms - held.oldest_ms
             advice = (
                 "Its sinks take results more slowly than they come: speed them up, give the plan fewer results, or "
-                "raise results.undelivered_bytes at the worker."
+                "raise results.max_undelivered_bytes at the worker."
                 if sinks
                 else "They are delivered when a checkpoint is complete: see the plan's checkpoints."
             )
@@ -258,7 +258,7 @@ def _sink_advice(case: Case) -> str:
     if any(report.held is not None and report.held.full for _, report in case.reports):
         return (
             f"{advice} Until then senders wait, and are refused (429, 503) when the logs of the plan's sources are "
-            "full, too; checkpoints go on. Or raise results.undelivered_bytes at the worker, or let the sink give "
+            "full, too; checkpoints go on. Or raise results.max_undelivered_bytes at the worker, or let the sink give "
             "events up (on.error='STORE' keeps them: cep errors)."
         )
     return f"{advice} Results wait on the worker's disk, and checkpoints go on."

@@ -19,7 +19,7 @@ from cep_common.errors import InputError
 from cep_common.link_messages import StreamSchema
 from cep_worker.formats.event_times import USUAL_TIMESTAMP, timestamp_among
 from cep_worker.formats.files.table_files import read_csv, read_parquet
-from cep_worker.formats.rejections import EventsRefusedError
+from cep_worker.formats.rejections import EventsRejectedError
 from cep_worker.formats.source_mappers.json_mapper import JsonEvents
 
 CHUNK_BYTES = 1_048_576
@@ -105,7 +105,7 @@ def _numbered(reader: JsonEvents, text: bytes, now_ms: int, first_line: int) -> 
     """The events of `text`, or an InputError that counts all lines, also empty ones."""
     try:
         return reader.read_lines(text, now_ms)
-    except EventsRefusedError as error:
+    except EventsRejectedError as error:
         if not error.details:
             raise
         misfit = error.details[0]
@@ -138,7 +138,7 @@ def _read_json(file: Path, schema: StreamSchema, now_ms: Now, timestamp_field: s
     reader = JsonEvents(schema, timestamp_field or _usual_timestamp(text, schema))
     try:
         yield reader.read(text, now_ms())
-    except EventsRefusedError as error:
+    except EventsRejectedError as error:
         if not error.details:
             raise InputError(error.reason_code, f"{file}: {error.message}") from error
         misfit = error.details[0]

@@ -26,7 +26,7 @@ def csv_mapper(given: Mapping[str, str], schema: StreamSchema, where: str) -> Si
     payload, others = split_options(given, "payload")
     options = read_options(CsvSinkOptions, others, where)
     order = _order(payload, [name for name, _ in schema.attributes], where)
-    writer = _Writer(schema, csv_delimiter(options.delimiter, where), order)
+    writer = _CsvWriter(schema, csv_delimiter(options.delimiter, where), order)
     if options.header == "false":
         return SinkMapper(writer.content_type, writer.events, join_lines)
     header = writer.line([schema.attributes[place][0] for place in order])
@@ -47,7 +47,7 @@ def _order(payload: Mapping[str, str], names: list[str], where: str) -> list[int
     return [places[column] for column in range(len(places))]
 
 
-class _Writer:
+class _CsvWriter:
     content_type = "text/csv; charset=utf-8"
 
     def __init__(self, schema: StreamSchema, delimiter: str, order: list[int]) -> None:

@@ -28,13 +28,13 @@ def text_mapper(given: Mapping[str, str], schema: StreamSchema, where: str) -> S
     end = "\r\n" if "r" in options.new_line_character.replace("\r", "r") else "\n"
     join = f"{end}{options.delimiter}{end}".encode().join
     if not options.payload:
-        return SinkMapper(_CONTENT_TYPE, _Writer(schema, end), join)
+        return SinkMapper(_CONTENT_TYPE, _TextWriter(schema, end), join)
     template = Template(options.payload, schema, where, value_text)
     grouped = options.event_grouping_enabled == "true"
     return SinkMapper(_CONTENT_TYPE, by_row(template.fill, timed=True), join if grouped else join_lines)
 
 
-class _Writer:
+class _TextWriter:
     """Writes a line for each attribute."""
 
     def __init__(self, schema: StreamSchema, end: str) -> None:

@@ -14,7 +14,7 @@ from lxml import etree
 
 from cep_common.errors import ConfigError
 from cep_common.link_messages import StreamSchema
-from cep_worker.formats.rejections import EventsRefusedError
+from cep_worker.formats.rejections import EventsRejectedError
 from cep_worker.formats.sink_mappers.template import SinkMapper, Template, by_row
 from cep_worker.formats.source_mappers.xml_mapper import parsed
 from cep_worker.formats.value_texts import text_rows, value_text
@@ -42,7 +42,7 @@ def xml_mapper(given: Mapping[str, str], schema: StreamSchema, where: str) -> Si
             _check(start + template.fill(dict.fromkeys(["_timestamp", *dict(schema.attributes)])) + end, where)
         write = by_row(template.fill, timed=True)
     else:
-        write = _Writer(schema, where)
+        write = _XmlWriter(schema, where)
 
     def join(events: list[bytes]) -> bytes:
         return start + b"".join(events) + end
@@ -60,7 +60,7 @@ def _tags(written: str, where: str) -> tuple[bytes, bytes]:
     start, end = found[0].encode(), f"</{found[1]}>".encode()
     try:
         parsed(start + end)
-    except EventsRefusedError as error:
+    except EventsRejectedError as error:
         raise ConfigError(f"{where}: enclosing.element: {written!r}: {error.message}") from error
     return start, end
 
@@ -68,7 +68,7 @@ def _tags(written: str, where: str) -> tuple[bytes, bytes]:
 def _check(document: bytes, where: str) -> None:
     try:
         parsed(document)
-    except EventsRefusedError as error:
+    except EventsRejectedError as error:
         problem = error.message.replace("the body", "what the template makes")
         raise ConfigError(f"{where}: payload: {problem}") from error
 
@@ -77,7 +77,7 @@ def _escaped(kind: str, value: Any) -> str:
     return value_text(kind, value).translate(_IN_TEMPLATE)
 
 
-class _Writer:
+class _XmlWriter:
     """Writes an element for each attribute."""
 
     def __init__(self, schema: StreamSchema, where: str) -> None:

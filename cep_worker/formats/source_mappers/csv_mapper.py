@@ -19,7 +19,7 @@ import pyarrow.csv
 
 from cep_common.errors import ConfigError
 from cep_common.link_messages import StreamSchema
-from cep_worker.formats.rejections import MOST_DETAILS, EventsRefusedError, Misfit, events_refused
+from cep_worker.formats.rejections import MOST_DETAILS, EventsRejectedError, InvalidEvent, events_rejected
 from cep_worker.formats.text_columns import TextColumns
 from query_plan.connectors.attribute_paths import by_attribute, refuse_transport, split_paths
 from query_plan.connectors.mappers import CsvSourceOptions
@@ -98,7 +98,7 @@ class CsvEvents:
             columns = [column[1:] for column in columns]
         return self._columns.batch(columns, now_ms, self._numbered(misfits))
 
-    def _rows(self, text: str) -> tuple[pa.Table, list[Misfit]]:
+    def _rows(self, text: str) -> tuple[pa.Table, list[InvalidEvent]]:
         """The fields of all lines, null where they are empty, and the lines that have more or fewer than they should:
         these have a row of nulls."""
         width = self._width(text)
@@ -121,15 +121,15 @@ class CsvEvents:
         misfits = [self._misfit(row, width) for row in wrong if found[row.number - 1] < 0]
         return pa.concat_tables([table, mended]).take(pa.array(found, mask=found < 0)), misfits
 
-    def _numbered(self, misfits: list[Misfit]) -> list[Misfit]:
+    def _numbered(self, misfits: list[InvalidEvent]) -> list[InvalidEvent]:
         """By event, where they were numbered by line; nothing is wrong with a header."""
         if not self._form.header:
             return misfits
-        return [Misfit(one.index - 1, one.attribute, one.problem) for one in misfits if one.index]
+        return [InvalidEvent(one.index - 1, one.attribute, one.problem) for one in misfits if one.index]
 
-    def _misfit(self, row: pyarrow.csv.InvalidRow, width: int) -> Misfit:
+    def _misfit(self, row: pyarrow.csv.InvalidRow, width: int) -> InvalidEvent:
         problem = f"has {row.actual_columns} values where {width} are expected"
-        return Misfit(row.number - 1, "", problem)
+        return InvalidEvent(row.number - 1, "", problem)
 
     def _width(self, text: str) -> int:
         """How many fields a line has: one for each attribute, or as many as the first line."""
@@ -173,7 +173,7 @@ class CsvEvents:
                 raise _too_short() from None
             if len(wrong) > MOST_DETAILS:  # nobody wants to read more of it
                 details = [self._misfit(row, width) for row in wrong]
-                raise events_refused(self._stream, self._numbered(details), text.rstrip().count("\n") + 1) from None
+                raise events_rejected(self._stream, self._numbered(details), text.rstrip().count("\n") + 1) from None
             raise _broken(f"is not CSV: {error}") from error
         last = table.num_rows - 1
         if last < 0 or any(column[last].as_py() != _END for column in table.columns):
@@ -181,9 +181,9 @@ class CsvEvents:
         return table.slice(0, last), wrong
 
 
-def _broken(problem: str) -> EventsRefusedError:
-    return EventsRefusedError("broken-csv", f"the body {problem}")
+def _broken(problem: str) -> EventsRejectedError:
+    return EventsRejectedError("broken-csv", f"the body {problem}")
 
 
-def _too_short() -> EventsRefusedError:
-    return EventsRefusedError("bad-events", "too many values are missing in the lines; send fewer at once")
+def _too_short() -> EventsRejectedError:
+    return EventsRejectedError("bad-events", "too many values are missing in the lines; send fewer at once")

@@ -21,7 +21,7 @@ from cep_common.errors import InputError
 from cep_common.link_messages import StreamSchema
 from cep_worker.formats.event_times import WRONG_TIME, strange_times, usual_timestamp
 from cep_worker.formats.object_values import WRONG_OBJECT, unreadable_object
-from cep_worker.formats.rejections import MOST_DETAILS, EventsRefusedError, Misfit, events_refused
+from cep_worker.formats.rejections import MOST_DETAILS, EventsRejectedError, InvalidEvent, events_rejected
 from siddhi.column_names import TIMESTAMP
 from topology.frames import CURRENT, arrow_schema
 
@@ -95,7 +95,7 @@ class JsonEvents:
         except msgspec.ValidationError:
             events = self._explain(_unpacked(decoded(body)), first_index=0)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise EventsRefusedError("broken-json", f"the body is not JSON: {error}") from error
+            raise EventsRejectedError("broken-json", f"the body is not JSON: {error}") from error
         return self._batch(events, now_ms)
 
     def read_lines(self, body: bytes, now_ms: int, first_index: int = 0) -> pa.RecordBatch:
@@ -149,16 +149,16 @@ class JsonEvents:
                 ),
             ]
         except (pa.ArrowException, UnicodeEncodeError) as error:
-            raise EventsRefusedError("wrong-value", f"a value cannot be kept: {error}") from error
+            raise EventsRejectedError("wrong-value", f"a value cannot be kept: {error}") from error
         batch = pa.RecordBatch.from_arrays(arrays, schema=self._arrow_schema)
         if strange := strange_times(arrays[0], MOST_DETAILS):
             told = self._time_key or self._time_attribute or TIMESTAMP
-            misfits = [Misfit(first_index + row, told, WRONG_TIME) for row in strange]
-            raise events_refused(self._schema.stream, misfits, len(events))
+            misfits = [InvalidEvent(first_index + row, told, WRONG_TIME) for row in strange]
+            raise events_rejected(self._schema.stream, misfits, len(events))
         unreadable = unreadable_object(batch)
         if unreadable is not None:
-            misfit = Misfit(first_index + unreadable[0], unreadable[1], WRONG_OBJECT)
-            raise events_refused(self._schema.stream, [misfit], len(events))
+            misfit = InvalidEvent(first_index + unreadable[0], unreadable[1], WRONG_OBJECT)
+            raise events_rejected(self._schema.stream, [misfit], len(events))
         return batch
 
     def _times(
@@ -178,24 +178,24 @@ class JsonEvents:
     def _refuse_null_times(self, times: list[int | None], attribute: str, first_index: int) -> None:
         if None in times:
             index = times.index(None)
-            misfit = Misfit(first_index + index, attribute, "is the event's timestamp and may not be null")
-            raise events_refused(self._schema.stream, [misfit], len(times))
+            misfit = InvalidEvent(first_index + index, attribute, "is the event's timestamp and may not be null")
+            raise events_rejected(self._schema.stream, [misfit], len(times))
 
     def _explain(self, events: list[Any], first_index: int) -> list[Any]:
         """The events, when they fit after all (such as a list of bare and enveloped ones, or values that are no texts
         for strings and objects); else what is wrong."""
         events = [self._as_texts(event) for event in events]
-        misfits: list[Misfit] = []
+        misfits: list[InvalidEvent] = []
         for index, event in enumerate(events, first_index):
             misfits += self._misfits(index, event)
             if len(misfits) >= MOST_DETAILS:
                 break
         if misfits:
-            raise events_refused(self._schema.stream, misfits, len(events))
+            raise events_rejected(self._schema.stream, misfits, len(events))
         try:
             return [msgspec.convert(event, self._event_class) for event in events]
         except msgspec.ValidationError as error:
-            raise EventsRefusedError("bad-events", f"an event does not fit {self._schema.stream}: {error}") from error
+            raise EventsRejectedError("bad-events", f"an event does not fit {self._schema.stream}: {error}") from error
 
     def _as_texts(self, event: Any) -> Any:
         """The event with texts for strings and objects: any JSON value can be one."""
@@ -203,27 +203,27 @@ class JsonEvents:
             return event
         return {name: text_of(self._types.get(name, ""), value) for name, value in event.items()}
 
-    def _misfits(self, index: int, event: Any) -> Iterable[Misfit]:
+    def _misfits(self, index: int, event: Any) -> Iterable[InvalidEvent]:
         if not isinstance(event, dict):
-            yield Misfit(index, "", f"must be an object, not {_json_name(event)}")
+            yield InvalidEvent(index, "", f"must be an object, not {_json_name(event)}")
             return
         for name, kind in self._schema.attributes:
             if name in event:
                 problem = _value_problem(kind, event[name])
                 if problem:
-                    yield Misfit(index, name, problem)
+                    yield InvalidEvent(index, name, problem)
             elif not self._lenient:
-                yield Misfit(index, name, f"is missing ({kind})")
+                yield InvalidEvent(index, name, f"is missing ({kind})")
         time_key = self._time_key
         if time_key is not None and (time_key in event or time_key != TIMESTAMP):
             problem = _value_problem("long", event[time_key]) if time_key in event else "is missing (milliseconds)"
             if event.get(time_key, 0) is None:
                 problem = "is the event's timestamp and may not be null"
             if problem:
-                yield Misfit(index, time_key, problem)
+                yield InvalidEvent(index, time_key, problem)
         for name in event:
             if name not in self._types and name != time_key:
-                yield Misfit(index, str(name)[:100], "is not an attribute of the stream")
+                yield InvalidEvent(index, str(name)[:100], "is not an attribute of the stream")
 
 
 def text_of(kind: str, value: Any) -> Any:
@@ -260,7 +260,7 @@ def decoded(body: bytes) -> Any:
     try:
         return msgspec.json.decode(body.removeprefix(BYTE_ORDER_MARK))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise EventsRefusedError("broken-json", f"the body is not JSON: {error}") from error
+        raise EventsRejectedError("broken-json", f"the body is not JSON: {error}") from error
 
 
 def decoded_lines(body: bytes, first_index: int) -> list[Any]:
@@ -274,8 +274,8 @@ def _decoded_line(line: bytes, index: int) -> Any:
     try:
         return msgspec.json.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        misfit = Misfit(index, "", f"is not JSON: {error}")
-        raise EventsRefusedError("broken-json", f"line {index + 1} is not JSON: {error}", [misfit]) from error
+        misfit = InvalidEvent(index, "", f"is not JSON: {error}")
+        raise EventsRejectedError("broken-json", f"line {index + 1} is not JSON: {error}", [misfit]) from error
 
 
 def _unpacked(value: Any) -> list[Any]:

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from cep_common.errors import ConfigError, InputError
 from cep_common.link_messages import StreamSchema
-from cep_worker.formats.rejections import EventsRefusedError, Misfit
+from cep_worker.formats.rejections import EventsRejectedError, InvalidEvent
 from cep_worker.formats.source_mappers.json_mapper import JSON_TYPES, JsonEvents, decoded, decoded_lines, text_of
 from query_plan.connectors.attribute_paths import by_attribute, refuse_transport, split_paths
 from query_plan.connectors.mappers import JsonSourceOptions
@@ -108,11 +108,11 @@ class JsonPathEvents:
     def _found(self, document: Any, index: int) -> list[Any]:
         """The events of a document, the first of which is number `index`, as JsonEvents expects them."""
         if nests_too_deeply(document):
-            raise EventsRefusedError("broken-json", f"in the body {TOO_DEEP}", [Misfit(index, "", TOO_DEEP)])
+            raise EventsRejectedError("broken-json", f"in the body {TOO_DEEP}", [InvalidEvent(index, "", TOO_DEEP)])
         enclosed: Any = self._enclosing.read(document)
         if enclosed is MISSING or enclosed is None:
             problem = f"has nothing at {self._mapping.enclosing}"
-            raise EventsRefusedError("bad-events", f"the body {problem}", [Misfit(index, "", problem)])
+            raise EventsRejectedError("bad-events", f"the body {problem}", [InvalidEvent(index, "", problem)])
         events = enclosed if isinstance(enclosed, list) else [enclosed]
         return [self._mapped(event) for event in events] if self._paths else events
 

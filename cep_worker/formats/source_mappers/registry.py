@@ -22,7 +22,7 @@ from cep_worker.formats.source_mappers.xml_mapper import xml_format
 DEFAULT = "json"
 
 
-class EventReader(Protocol):
+class BodyReader(Protocol):
     """Reads bodies of one format for one stream. Any thread may call it."""
 
     def read(self, body: bytes, now_ms: int) -> pa.RecordBatch:
@@ -31,7 +31,7 @@ class EventReader(Protocol):
 
 
 @runtime_checkable
-class LineReader(EventReader, Protocol):
+class LineReader(BodyReader, Protocol):
     """Reads also bodies of which each line stands for itself, in pieces."""
 
     def read_lines(self, body: bytes, now_ms: int, first_index: int = 0) -> pa.RecordBatch:
@@ -41,7 +41,7 @@ class LineReader(EventReader, Protocol):
 class SourceFormat(Protocol):
     """How the bodies of a source are written: plain data, which is hashable and compares by value."""
 
-    def reader(self, schema: StreamSchema, timestamp: str | None) -> EventReader:
+    def reader(self, schema: StreamSchema, timestamp: str | None) -> BodyReader:
         """What reads the events of `schema`, with the time in `timestamp`. InputError when that cannot hold it."""
 
     def __hash__(self) -> int: ...

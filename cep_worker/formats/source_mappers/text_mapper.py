@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from cep_common.errors import ConfigError
 from cep_common.link_messages import StreamSchema
-from cep_worker.formats.rejections import MOST_DETAILS, EventsRefusedError, Misfit, events_refused
+from cep_worker.formats.rejections import MOST_DETAILS, EventsRejectedError, InvalidEvent, events_rejected
 from cep_worker.formats.text_columns import TextColumns
 from query_plan.connectors.attribute_paths import by_attribute, refuse_transport, split_options, split_paths
 from query_plan.connectors.mappers import TextSourceOptions
@@ -131,7 +131,7 @@ class TextEvents:
 
     def read(self, body: bytes, now_ms: int) -> pa.RecordBatch:
         """The events of `body`. Raises EventsRefusedError."""
-        misfits: list[Misfit] = []
+        misfits: list[InvalidEvent] = []
         columns: list[list[str | None]] = [[] for _ in self._attributes]
         events = split_events(body, self._form.delimiter)
         for index, event in enumerate(events):
@@ -140,9 +140,9 @@ class TextEvents:
                 text, problem = self._value(kind, told.get(name))
                 column.append(text)
                 if problem:
-                    misfits.append(Misfit(index, name, problem))
+                    misfits.append(InvalidEvent(index, name, problem))
             if len(misfits) >= MOST_DETAILS:  # nobody wants to read more
-                raise events_refused(self._stream, misfits, len(events))
+                raise events_rejected(self._stream, misfits, len(events))
         return self._columns.batch([pa.array(column, pa.string()) for column in columns], now_ms, misfits)
 
     def _value(self, kind: str, text: str | None) -> tuple[str | None, str]:
@@ -173,7 +173,7 @@ class MatchedEvents:
         """The events of `body`. Raises EventsRefusedError."""
         events = pa.array(split_events(body, self._form.delimiter), pa.string())
         matches = [pc.extract_regex(events, pattern) for pattern in self._form.patterns]
-        misfits: list[Misfit] = []
+        misfits: list[InvalidEvent] = []
         columns = []
         for (name, kind), (pattern, group) in zip(self._attributes, self._form.groups, strict=True):
             texts = pc.struct_field(matches[pattern], [f"g{group}"])
@@ -181,7 +181,9 @@ class MatchedEvents:
                 texts = pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
                 texts = texts if kind in ("bool", "object") else pc.replace_substring(texts, ",", "")
             if not self._form.lenient:
-                misfits += [Misfit(row, name, f"is not found ({kind})") for row in _null_rows(texts)[:MOST_DETAILS]]
+                misfits += [
+                    InvalidEvent(row, name, f"is not found ({kind})") for row in _null_rows(texts)[:MOST_DETAILS]
+                ]
             columns.append(texts)
         return self._columns.batch(columns, now_ms, misfits)
 
@@ -202,7 +204,7 @@ def split_events(body: bytes, delimiter: str) -> list[str]:
         text = body.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         problem = f"is not UTF-8: {error.reason} at byte {error.start}"
-        raise EventsRefusedError("broken-text", f"the body {problem}") from error
+        raise EventsRejectedError("broken-text", f"the body {problem}") from error
     parts = re.split(rf"(?m)^{re.escape(delimiter)}[ \t]*$", text) if delimiter else [text]
     return [part.strip("\n") for part in parts if part.strip()]
 

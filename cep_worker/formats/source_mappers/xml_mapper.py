@@ -20,7 +20,7 @@ from lxml import etree
 
 from cep_common.errors import ConfigError
 from cep_common.link_messages import StreamSchema
-from cep_worker.formats.rejections import MOST_DETAILS, EventsRefusedError, Misfit, events_refused
+from cep_worker.formats.rejections import MOST_DETAILS, EventsRejectedError, InvalidEvent, events_rejected
 from cep_worker.formats.text_columns import TextColumns
 from query_plan.connectors.attribute_paths import by_attribute, refuse_transport, split_paths
 from query_plan.connectors.mappers import XmlSourceOptions
@@ -93,7 +93,7 @@ class XmlEvents:
     elements do not matter."""
 
     def __init__(self, form: XmlFormat, schema: StreamSchema, timestamp: str | None) -> None:
-        self._values = _Values(schema, form.lenient, timestamp)
+        self._values = _XmlValues(schema, form.lenient, timestamp)
         self._names = [name for name, _ in schema.attributes]
 
     def read(self, body: bytes, now_ms: int) -> pa.RecordBatch:
@@ -101,9 +101,9 @@ class XmlEvents:
         root = parsed(body)
         if _local_name(root) != "events":
             problem = f"must be <events> with an <event> for each event, not <{_local_name(root)}>"
-            raise EventsRefusedError("bad-events", f"the outermost element {problem}", [Misfit(0, "", problem)])
+            raise EventsRejectedError("bad-events", f"the outermost element {problem}", [InvalidEvent(0, "", problem)])
         others = [(index, _local_name(event)) for index, event in enumerate(root) if _local_name(event) != "event"]
-        misfits = [Misfit(index, "", f"must be <event>, not <{name}>") for index, name in others[:MOST_DETAILS]]
+        misfits = [InvalidEvent(index, "", f"must be <event>, not <{name}>") for index, name in others[:MOST_DETAILS]]
         return self._values.batch(map(self._found, root), len(root), now_ms, misfits)
 
     def _found(self, event: etree._Element) -> list[Any]:
@@ -117,7 +117,7 @@ class XPathEvents:
     def __init__(self, form: XmlFormat, schema: StreamSchema, timestamp: str | None) -> None:
         namespaces = dict(form.namespaces)
         self._form = form
-        self._values = _Values(schema, form.lenient, timestamp)
+        self._values = _XmlValues(schema, form.lenient, timestamp)
         self._enclosing = _compiled(form.enclosing, namespaces) if form.enclosing else None
         self._paths = [_compiled(path, namespaces) for path in form.paths]
 
@@ -129,7 +129,7 @@ class XPathEvents:
             found = ([_first(path(event)) for path in self._paths] for event in events)
             return self._values.batch(found, len(events), now_ms)
         except etree.XPathError as error:
-            raise EventsRefusedError("bad-events", f"the paths of @attributes lead nowhere: {error}") from error
+            raise EventsRejectedError("bad-events", f"the paths of @attributes lead nowhere: {error}") from error
 
     def _events(self, root: etree._Element) -> list[etree._Element]:
         if self._enclosing is None:
@@ -138,11 +138,11 @@ class XPathEvents:
         elements = [one for one in found if isinstance(one, etree._Element)] if isinstance(found, list) else []
         if not elements:
             problem = f"has nothing at {self._form.enclosing}"
-            raise EventsRefusedError("bad-events", f"the body {problem}", [Misfit(0, "", problem)])
+            raise EventsRejectedError("bad-events", f"the body {problem}", [InvalidEvent(0, "", problem)])
         return elements if self._form.as_event else [child for element in elements for child in element]
 
 
-class _Values:
+class _XmlValues:
     """What elements and attributes of XML tell, as record batches."""
 
     def __init__(self, schema: StreamSchema, lenient: bool, timestamp: str | None) -> None:
@@ -152,7 +152,7 @@ class _Values:
         self._lenient = lenient
 
     def batch(
-        self, events: Iterable[list[Any]], count: int, now_ms: int, others: Sequence[Misfit] = ()
+        self, events: Iterable[list[Any]], count: int, now_ms: int, others: Sequence[InvalidEvent] = ()
     ) -> pa.RecordBatch:
         """Each of the `count` events is a list with an element or a text (None: nothing) for each attribute; `others`
         are no events. Raises EventsRefusedError."""
@@ -164,9 +164,9 @@ class _Values:
                 text, problem = self._told(kind, node)
                 column.append(text)
                 if problem and index not in told:
-                    misfits.append(Misfit(index, name, problem))
+                    misfits.append(InvalidEvent(index, name, problem))
             if len(misfits) >= MOST_DETAILS:  # nobody wants to read more
-                raise events_refused(self._stream, sorted(misfits, key=attrgetter("index")), count)
+                raise events_rejected(self._stream, sorted(misfits, key=attrgetter("index")), count)
         return self._columns.batch([pa.array(column, pa.string()) for column in columns], now_ms, misfits)
 
     def _told(self, kind: str, node: Any) -> tuple[str | None, str]:
@@ -196,9 +196,9 @@ def parsed(body: bytes) -> etree._Element:
     try:
         root = etree.fromstring(body, parser)
     except etree.XMLSyntaxError as error:
-        raise EventsRefusedError("broken-xml", f"the body is not XML: {error.msg}") from error
+        raise EventsRejectedError("broken-xml", f"the body is not XML: {error.msg}") from error
     if root.getroottree().docinfo.internalDTD is not None:
-        raise EventsRefusedError("broken-xml", "the body has a document type; leave the DOCTYPE out")
+        raise EventsRejectedError("broken-xml", "the body has a document type; leave the DOCTYPE out")
     return root
 
 

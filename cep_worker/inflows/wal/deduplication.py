@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from cep_worker.storage.records import Origin
+from cep_worker.storage.records import BatchOrigin
 
 MOST_SOURCES = 4_096
 """So many sources are known, those of which something came last; what comes again of others counts twice. Each run of
 a plan that feeds this one has some, and does not come again once it is over."""
 
 
-class Origins:
+class SeenOrigins:
     """Belongs to the log's thread."""
 
     def __init__(self) -> None:
@@ -24,7 +24,7 @@ class Origins:
     def __bool__(self) -> bool:
         return bool(self._newest)
 
-    def has(self, origin: Origin) -> bool:
+    def has(self, origin: BatchOrigin) -> bool:
         """The log has taken the batch, or a later one of its source."""
         newest = self._newest.get(origin.source)
         return newest is not None and origin.number <= newest
@@ -33,18 +33,18 @@ class Origins:
         """Return the number of the newest batch of the source; None when nothing of it is known."""
         return self._newest.get(source)
 
-    def note(self, origin: Origin) -> None:
+    def note(self, origin: BatchOrigin) -> None:
         """The log has taken the batch, which is newer than all of its source."""
         self._newest.pop(origin.source, None)
         self._newest[origin.source] = origin.number
         if len(self._newest) > MOST_SOURCES:
             del self._newest[next(iter(self._newest))]
 
-    def note_all(self, origins: Iterable[Origin]) -> None:
+    def note_all(self, origins: Iterable[BatchOrigin]) -> None:
         """As `note`, one after the other."""
         for origin in origins:
             self.note(origin)
 
-    def newest(self) -> tuple[Origin, ...]:
+    def newest(self) -> tuple[BatchOrigin, ...]:
         """The newest batch of each source, of which something came last at the end."""
-        return tuple(Origin(source, number) for source, number in self._newest.items())
+        return tuple(BatchOrigin(source, number) for source, number in self._newest.items())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from cep_common.errors import CepError, InputError
 
 
-class SpoolFullError(CepError):
+class WalFullError(CepError):
     """Nothing more can be stored now: the bound is reached, or the disk is full. Sources must wait."""
 
     code = "spool-full"

@@ -10,7 +10,7 @@ import msgspec
 
 from cep_common.ids import PlanKey
 from cep_common.messages import StreamBinding
-from cep_worker.storage.checked_json import read_sealed, write_sealed
+from cep_worker.storage.checked_json import read_checked, write_checked
 
 IDENTITY_FILE = "log.json"
 FORMER_FILE = "receiver.json"
@@ -19,14 +19,14 @@ FAILED_FILE = "failed.json"
 GIVEN_UP_FILE = "given_up.json"
 
 
-class Earlier(msgspec.Struct, frozen=True):
+class EarlierSchema(msgspec.Struct, frozen=True):
     """Events up to position `last` that are not of an earlier part have these `attributes`."""
 
     last: int
     attributes: tuple[tuple[str, str], ...]
 
 
-class Identity(msgspec.Struct, frozen=True):
+class LogIdentity(msgspec.Struct, frozen=True):
     """`log` is drawn by chance when the log is made; `attributes` are those of its newest events, as (name, type), and
     `earlier` tells of those that came before the plan gave its stream others, oldest first. `plan` is the name that the
     plan had then, `plan_id` what tells it from others (see `PlanKey`), `deployed_ms` when it was deployed first, 0: not
@@ -38,7 +38,7 @@ class Identity(msgspec.Struct, frozen=True):
     stream: str
     attributes: tuple[tuple[str, str], ...]
     format: int = 1
-    earlier: tuple[Earlier, ...] = ()
+    earlier: tuple[EarlierSchema, ...] = ()
     plan_id: str = ""
     deployed_ms: int = 0
 
@@ -51,88 +51,88 @@ class Identity(msgspec.Struct, frozen=True):
         return next((one.attributes for one in self.earlier if position <= one.last), self.attributes)
 
 
-class Former(msgspec.Struct, frozen=True):
+class LastReceiver(msgspec.Struct, frozen=True):
     """The receiver instance to which the worker was linked last, in `epoch`: it alone knows all that it was sent."""
 
     epoch: int
     receiver: str
 
 
-class Begun(msgspec.Struct, frozen=True):
+class LogStart(msgspec.Struct, frozen=True):
     """Positions from `position` on may have been given out."""
 
     position: int
 
 
-class Failed(msgspec.Struct, frozen=True):
+class FailedMark(msgspec.Struct, frozen=True):
     """Events up to `position` that cannot be converted are with the failed events."""
 
     position: int
 
 
-class GivenUp(msgspec.Struct, frozen=True):
+class SkippedRecords(msgspec.Struct, frozen=True):
     """Records at these `positions` are not sent any more: they are with the failed events, or stand again behind."""
 
     positions: tuple[int, ...]
 
 
-def new_identity(key: PlanKey, binding: StreamBinding, deployed_ms: int = 0, log: str = "") -> Identity:
+def new_identity(key: PlanKey, binding: StreamBinding, deployed_ms: int = 0, log: str = "") -> LogIdentity:
     """Return that of a log that begins now, or whose files are of `log` and say nothing else any more."""
-    return Identity(
+    return LogIdentity(
         log or uuid.uuid4().hex, key.tenant, key.plan, binding.stream, binding.attributes, plan_id=key.id,
         deployed_ms=deployed_ms,
     )  # fmt: skip
 
 
-def read_identity(folder: Path) -> Identity | None:
+def read_identity(folder: Path) -> LogIdentity | None:
     """The identity of the log in `folder`; None when there is none that can be read."""
-    return read_sealed(folder / IDENTITY_FILE, Identity)
+    return read_checked(folder / IDENTITY_FILE, LogIdentity)
 
 
-def write_identity(folder: Path, identity: Identity) -> None:
+def write_identity(folder: Path, identity: LogIdentity) -> None:
     """The folder is there and holds `identity`, whole and on the disk. Raises OSError."""
-    write_sealed(folder / IDENTITY_FILE, identity)
+    write_checked(folder / IDENTITY_FILE, identity)
 
 
 def read_former(folder: Path, epoch: int) -> str:
     """The receiver instance to which the worker was linked last in `epoch`; empty when it was to none."""
-    former = read_sealed(folder / FORMER_FILE, Former)
+    former = read_checked(folder / FORMER_FILE, LastReceiver)
     return former.receiver if former is not None and former.epoch == epoch else ""
 
 
-def write_former(folder: Path, former: Former) -> None:
+def write_former(folder: Path, former: LastReceiver) -> None:
     """As `write_identity`, for `former`."""
-    write_sealed(folder / FORMER_FILE, former)
+    write_checked(folder / FORMER_FILE, former)
 
 
 def read_begun(folder: Path) -> int:
     """Where the log began when it was opened last; 0 when it never was."""
-    begun = read_sealed(folder / BEGUN_FILE, Begun)
+    begun = read_checked(folder / BEGUN_FILE, LogStart)
     return begun.position if begun is not None else 0
 
 
 def write_begun(folder: Path, position: int) -> None:
     """As `write_identity`, for the position at which the log begins now."""
-    write_sealed(folder / BEGUN_FILE, Begun(position))
+    write_checked(folder / BEGUN_FILE, LogStart(position))
 
 
 def read_failed(folder: Path) -> int:
     """Up to where events that cannot be converted are with the failed events; 0 when none is."""
-    failed = read_sealed(folder / FAILED_FILE, Failed)
+    failed = read_checked(folder / FAILED_FILE, FailedMark)
     return failed.position if failed is not None else 0
 
 
 def write_failed(folder: Path, position: int) -> None:
     """As `write_identity`, for the position up to which events that cannot be converted were dealt with."""
-    write_sealed(folder / FAILED_FILE, Failed(position))
+    write_checked(folder / FAILED_FILE, FailedMark(position))
 
 
 def read_given_up(folder: Path) -> frozenset[int]:
     """The positions of records that are not sent any more, since they ended their topology."""
-    found = read_sealed(folder / GIVEN_UP_FILE, GivenUp)
+    found = read_checked(folder / GIVEN_UP_FILE, SkippedRecords)
     return frozenset(found.positions) if found is not None else frozenset()
 
 
 def write_given_up(folder: Path, positions: Collection[int]) -> None:
     """As `write_identity`, for the positions of records that are not sent any more."""
-    write_sealed(folder / GIVEN_UP_FILE, GivenUp(tuple(sorted(positions))))
+    write_checked(folder / GIVEN_UP_FILE, SkippedRecords(tuple(sorted(positions))))

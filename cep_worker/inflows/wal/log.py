@@ -18,12 +18,12 @@ from typing import Any
 import msgspec
 
 from cep_common.ids import PlanKey
-from cep_worker.inflows.wal.deduplication import Origins
-from cep_worker.inflows.wal.errors import BatchTooLargeError, SpoolFullError
+from cep_worker.inflows.wal.deduplication import SeenOrigins
+from cep_worker.inflows.wal.errors import BatchTooLargeError, WalFullError
 from cep_worker.inflows.wal.identity import (
-    Earlier,
-    Former,
-    Identity,
+    EarlierSchema,
+    LastReceiver,
+    LogIdentity,
     read_begun,
     read_failed,
     read_former,
@@ -38,16 +38,16 @@ from cep_worker.inflows.wal.identity import (
 from cep_worker.inflows.wal.reader import LogReader
 from cep_worker.inflows.wal.recovery import find_segments
 from cep_worker.inflows.wal.recycled_segments import SUFFIX as SPARE_SUFFIX
-from cep_worker.inflows.wal.recycled_segments import Spares, renamed
-from cep_worker.inflows.wal.row_counts import Tally
-from cep_worker.inflows.wal.segment import Recovered, Segment, SegmentWriter, recover, segment_path
-from cep_worker.storage.damaged_files import SetAside
-from cep_worker.storage.group_commit import Upkeep
+from cep_worker.inflows.wal.recycled_segments import RecycledSegments, renamed
+from cep_worker.inflows.wal.row_counts import RowCounts
+from cep_worker.inflows.wal.segment import RecoveredSegment, Segment, SegmentWriter, recover, segment_path
+from cep_worker.storage.damaged_files import DamagedFiles
+from cep_worker.storage.group_commit import DiskSync
 from cep_worker.storage.losses import Losses
 from cep_worker.storage.records import (
     NOWHERE,
     SEGMENT_HEADER_BYTES,
-    Origin,
+    BatchOrigin,
     Record,
     SegmentHeader,
     record_bytes,
@@ -72,10 +72,10 @@ class LogLimits:
     segment_bytes: int
 
 
-class Log:
+class StreamLog:
     """Belongs to one thread, but for `descriptor`. Nothing is written before the first `reserve`."""
 
-    def __init__(self, folder: Path, identity: Identity, limits: LogLimits, upkeep: Upkeep) -> None:
+    def __init__(self, folder: Path, identity: LogIdentity, limits: LogLimits, upkeep: DiskSync) -> None:
         """Opens what is in `folder`. Raises OSError when that cannot be read."""
         self.folder = folder
         self.identity = identity
@@ -92,21 +92,21 @@ class Log:
         self.unsynced = False
         """Something was written that may not be on the disk yet; whoever sees to that takes it back first."""
         self._losses = Losses(folder)
-        self._origins = Origins()
+        self._origins = SeenOrigins()
         self._limits = limits
         self._upkeep = upkeep
         self._segments: list[Segment] = []
         self._sealed_bytes = 0
-        self._spares = Spares(limits.maximum_bytes, limits.segment_bytes, upkeep.deleted)
+        self._spares = RecycledSegments(limits.maximum_bytes, limits.segment_bytes, upkeep.deleted)
         self._writer: SegmentWriter | None = None
         self._next_position = 1
         self._begun = True
         """What reopening must know of the positions that are about to be given out is on the disk."""
-        self._tally = Tally(folder)
+        self._tally = RowCounts(folder)
         self._lock = threading.Lock()
         if folder.is_dir():
             self._recover()
-        self._aside = SetAside(folder)
+        self._aside = DamagedFiles(folder)
         upkeep.opened(self)
         if self._writer is not None:  # a killed process may have left what has not got to the disk
             self.unsynced = True
@@ -133,7 +133,7 @@ class Log:
         return self._spares.size_bytes
 
     @property
-    def set_aside_bytes(self) -> int:
+    def damaged_file_bytes(self) -> int:
         """What damaged files take that were set aside."""
         return self._aside.size_bytes
 
@@ -161,7 +161,7 @@ class Log:
             return
         earlier = tuple(one for one in before.earlier if one.last > self.unneeded)
         if self.last_position > self.unneeded:
-            earlier += (Earlier(self.last_position, before.attributes),)
+            earlier += (EarlierSchema(self.last_position, before.attributes),)
         self.identity = msgspec.structs.replace(before, attributes=attributes, earlier=earlier)
         if self._segments:  # else it is written with the first segment
             write_identity(self.folder, self.identity)
@@ -188,8 +188,8 @@ class Log:
         except OSError as error:  # a full disk: the next process of the worker finds out again
             logger.warning("not noted which events are given up: folder=%s reason=%s", self.folder, error.strerror)
 
-    def reserve(self, length: int, origin: Origin | None = None) -> None:
-        """A body of `length` bytes, and its `origin`, can be appended for certain. Raises SpoolFullError when not now;
+    def reserve(self, length: int, origin: BatchOrigin | None = None) -> None:
+        """A body of `length` bytes, and its `origin`, can be appended for certain. Raises WalFullError when not now;
         the reason stays as `problem` until `look_again` or `secure`. Raises BatchTooLargeError when it never can."""
         needed = record_bytes(length, origin is not None)
         if SEGMENT_HEADER_BYTES + needed >= self._limits.maximum_bytes:
@@ -199,14 +199,14 @@ class Log:
             )
         try:
             self._reserve(needed)
-        except SpoolFullError as error:
+        except WalFullError as error:
             if not self.problem:
                 logger.warning("sources must wait: %s", error.message)
             self.problem = error.message
             self._spares.clear()  # where the disk is full, space is worth more than speed
             raise
 
-    def has_taken(self, origin: Origin) -> bool:
+    def has_taken(self, origin: BatchOrigin) -> bool:
         """The batch was appended, or a later one of its source, by this process or a former one."""
         return self._origins.has(origin)
 
@@ -214,7 +214,7 @@ class Log:
         """Return the number of the newest batch of the source that was appended, by this process or a former one."""
         return self._origins.newest_of(source)
 
-    def append(self, body: Any, length: int, rows: int, watermark_ms: int, origin: Origin | None = None) -> int:
+    def append(self, body: Any, length: int, rows: int, watermark_ms: int, origin: BatchOrigin | None = None) -> int:
         """`body`, for whose `length` bytes there is room, is stored and outlives this process; gives its position. One
         that may come again has an `origin`, which is newer than any of its source."""
         assert self._writer is not None  # noqa: S101 - made by reserve
@@ -301,7 +301,7 @@ class Log:
         """The receiver instance to which the worker was linked last in `epoch`, or nothing."""
         return read_former(self.folder, epoch)
 
-    def keep_former(self, former: Former) -> None:
+    def keep_former(self, former: LastReceiver) -> None:
         """The next process of the worker will know it, too. Raises OSError."""
         if read_identity(self.folder) is None:
             write_identity(self.folder, self.identity)
@@ -319,7 +319,7 @@ class Log:
         if self._is_full():
             aside = self._aside.size_bytes
             damaged = f", and {aside} of damaged files (remove {self.folder / '*.unreadable'})" if aside else ""
-            raise SpoolFullError(
+            raise WalFullError(
                 f"stream {self.identity.stream} of plan {self.identity.plan}: {self.size_bytes} bytes of accepted "
                 f"events are kept on disk already{damaged}, spool.maximum_bytes is {self._limits.maximum_bytes}"
             )
@@ -335,17 +335,17 @@ class Log:
         return self.size_bytes + self._aside.size_bytes >= self._limits.maximum_bytes
 
     def _note_begun(self) -> None:
-        """Not when the log is opened: where the disk is full, it must still be read. Raises SpoolFullError."""
+        """Not when the log is opened: where the disk is full, it must still be read. Raises WalFullError."""
         try:
             write_begun(self.folder, self._next_position)
         except OSError as error:
-            raise SpoolFullError(f"{self.folder} cannot be written: {error.strerror}") from error
+            raise WalFullError(f"{self.folder} cannot be written: {error.strerror}") from error
         self._begun = True
 
     # ---- files ------------------------------------------------------------------------------------------------------
 
     def _begin_segment(self) -> SegmentWriter:
-        """A new segment follows the others. Raises SpoolFullError."""
+        """A new segment follows the others. Raises WalFullError."""
         self._seal()
         spare = self._spares.take()
         try:
@@ -358,7 +358,7 @@ class Log:
         except OSError as error:
             if spare is not None:
                 self._upkeep.deleted(spare)
-            raise SpoolFullError(f"{self.folder} cannot be written: {error.strerror}") from error
+            raise WalFullError(f"{self.folder} cannot be written: {error.strerror}") from error
         self._tell_origins(writer)
         with self._lock:
             self._writer = writer
@@ -367,7 +367,7 @@ class Log:
         return writer
 
     def _tell_origins(self, writer: SegmentWriter) -> None:
-        """The new segment begins with what the log has taken, as former ones may be freed. Raises SpoolFullError, and
+        """The new segment begins with what the log has taken, as former ones may be freed. Raises WalFullError, and
         there is no such segment then."""
         origins = self._origins.newest()
         if not origins:
@@ -375,7 +375,7 @@ class Log:
         length = record_bytes(0, len(origins))
         try:
             writer.reserve(length)
-        except SpoolFullError:
+        except WalFullError:
             os.close(writer.descriptor)
             writer.segment.path.unlink()
             raise
@@ -387,7 +387,7 @@ class Log:
         if self._origins:
             try:
                 self._begin_segment()
-            except SpoolFullError as error:
+            except WalFullError as error:
                 logger.warning("not noted which results have come already: reason=%s", error.message)
         if len(self._segments) == 1:
             self._seal()
@@ -434,7 +434,7 @@ class Log:
         self._sealed_bytes = sum(segment.size for segment in self._segments[:-1])
         self._writer = SegmentWriter.reopen(self._segments[-1])
 
-    def _note_missing(self, found: Recovered | None, damaged: list[Path]) -> None:
+    def _note_missing(self, found: RecoveredSegment | None, damaged: list[Path]) -> None:
         """Count what was accepted and is in no segment; what is missing within segments, or between two, is missed when
         they are read."""
         missing = self._tally.missing(self._segments, found)
@@ -462,7 +462,7 @@ class Log:
             logger.error("accepted events lost, their file is damaged: file=%s events=%d", aside, rows)
             self.note_lost(rows, aside.name)
 
-    def _recover_last(self) -> Recovered:
+    def _recover_last(self) -> RecoveredSegment:
         last = self._segments[-1]
         found = recover(last.path.read_bytes(), last.header, self.secured)
         if found.torn_bytes:

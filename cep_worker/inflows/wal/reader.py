@@ -7,7 +7,14 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 
 from cep_worker.inflows.wal.segment import Segment
-from cep_worker.storage.records import RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES, Damage, Record, missing_bytes, scan
+from cep_worker.storage.records import (
+    RECORD_HEADER_BYTES,
+    SEGMENT_HEADER_BYTES,
+    DamagedRecord,
+    Record,
+    missing_bytes,
+    scan,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -151,7 +158,7 @@ class LogReader:
         for found in scan(memoryview(os.pread(self._descriptor, length, begin)), seed=self._seed):
             self._offset = begin + found.end
             self._rows += found.rows
-            if isinstance(found, Damage):
+            if isinstance(found, DamagedRecord):
                 lost = found.rows
                 logger.error("spool segment damaged: file=%s offset=%d bytes=%d",
                              self._segment.path if self._segment else "", begin + found.start,

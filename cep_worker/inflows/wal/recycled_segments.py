@@ -20,7 +20,7 @@ IDLE_MS = 300_000
 """Files for which there was no use in all this time are deleted."""
 
 
-class Spares:
+class RecycledSegments:
     """The spare files of one log. It makes new files only when there is no spare one, so both together never take more
     than the log may hold. Belongs to the log's thread."""
 

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from zlib import crc32
 
 from cep_common.paced_log import PacedLog
-from cep_worker.inflows.wal.segment import Recovered, Segment
+from cep_worker.inflows.wal.segment import RecoveredSegment, Segment
 
 paced_logger = PacedLog(logging.getLogger(__name__))
 
@@ -34,18 +34,18 @@ _FORMER = struct.Struct("<qI")
 UNKNOWN = -1
 
 
-class Count(NamedTuple):
+class PositionCount(NamedTuple):
     """Up to `position` there are so many `rows`, `UNKNOWN` where an earlier version noted the position alone."""
 
     position: int = 0
     rows: int = UNKNOWN
 
 
-class Counts(NamedTuple):
+class StoredCounts(NamedTuple):
     """What is accepted, what of it is secured, and up to which position nothing need be kept."""
 
-    accepted: Count = Count()
-    secured: Count = Count()
+    accepted: PositionCount = PositionCount()
+    secured: PositionCount = PositionCount()
     unneeded: int = 0
 
 
@@ -57,19 +57,23 @@ class CountFile:
         self._path = path
         self._descriptor: int | None = None
 
-    def read(self) -> Counts:
+    def read(self) -> StoredCounts:
         """Return what was noted last, as far as it can be read. Raises OSError."""
         data = self._path.read_bytes() if self._path.exists() else b""
         for offset in range(0, len(data) - _NOTE.size + 1, _NOTE.size):
             *noted, unneeded, checksum = _NOTE.unpack_from(data, offset)
             if checksum == crc32(data[offset : offset + _CHECKED.size]):
-                return Counts(Count(*noted[:2]), Count(*noted[2:]), unneeded)
+                return StoredCounts(PositionCount(*noted[:2]), PositionCount(*noted[2:]), unneeded)
         if len(data) == _FORMER.size:
             position, checksum = _FORMER.unpack(data)
-            return Counts(secured=Count(position), unneeded=position) if checksum == crc32(data[:8]) else Counts()
-        return Counts()
+            return (
+                StoredCounts(secured=PositionCount(position), unneeded=position)
+                if checksum == crc32(data[:8])
+                else StoredCounts()
+            )
+        return StoredCounts()
 
-    def note(self, counts: Counts) -> None:
+    def note(self, counts: StoredCounts) -> None:
         """Note them. A disk that fails is told of: later processes know less then."""
         checked = _CHECKED.pack(*counts.accepted, *counts.secured, counts.unneeded)
         one = checked + crc32(checked).to_bytes(4, "little")
@@ -89,7 +93,7 @@ class CountFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
+class MissingRows:
     """Rows that were accepted, are not secured, and are in none of the segments: before the first one, and behind what
     the last one holds."""
 
@@ -97,14 +101,14 @@ class Missing:
     behind: int = 0
 
 
-class Tally:
+class RowCounts:
     """Both files have both counts, so that one of them may be lost. Belongs to the log's thread."""
 
     def __init__(self, folder: Path) -> None:
         self._accepted_file = CountFile(folder / ACCEPTED_FILE)
         self._secured_file = CountFile(folder / SECURED_FILE)
-        self.accepted = Count()
-        self.secured = Count()
+        self.accepted = PositionCount()
+        self.secured = PositionCount()
         self.unneeded = 0
         self._marks: deque[tuple[int, int]] = deque()
         """Positions, and how many rows there are up to each."""
@@ -118,9 +122,9 @@ class Tally:
     def taken(self, position: int, rows: int) -> None:
         """The log has taken so many `rows`, the last ones at `position`."""
         if not self.accepted.position and not self.secured.position:  # it begins now
-            self.secured = Count(0, 0)
-        self.accepted = Count(position, rows)
-        self._accepted_file.note(Counts(self.accepted, self.secured, self.unneeded))
+            self.secured = PositionCount(0, 0)
+        self.accepted = PositionCount(position, rows)
+        self._accepted_file.note(StoredCounts(self.accepted, self.secured, self.unneeded))
         self._mark(position, rows)
 
     def secure(self, position: int, unneeded: int, at_least: int) -> None:
@@ -131,22 +135,22 @@ class Tally:
             rows = max(rows, self._marks.popleft()[1])
         self._note_secured(position, rows)
 
-    def missing(self, segments: Sequence[Segment], last: Recovered | None) -> Missing | None:
+    def missing(self, segments: Sequence[Segment], last: RecoveredSegment | None) -> MissingRows | None:
         """Return what is not in the `segments`, of which the `last` one holds that; None when too little is known."""
         accepted, secured = self.accepted, self.secured
         if UNKNOWN in (accepted.rows, secured.rows):
             return None
         if secured.position >= accepted.position:
-            return Missing()
+            return MissingRows()
         kept = secured.rows
         if not segments or last is None:
-            return Missing(behind=max(0, accepted.rows - kept))
+            return MissingRows(behind=max(0, accepted.rows - kept))
         first, end = segments[0].header, segments[-1].header
         before = max(0, first.rows_before - kept)
         behind = accepted.rows - max(kept, end.rows_before + last.rows - last.rows_after) - last.rows_after
-        return Missing(before, max(0, behind))
+        return MissingRows(before, max(0, behind))
 
-    def begin(self, segments: Sequence[Segment], last: Recovered | None, secured: int, rows: int) -> None:
+    def begin(self, segments: Sequence[Segment], last: RecoveredSegment | None, secured: int, rows: int) -> None:
         """The log begins with what is in `segments`, secured up to that position; it counts on from `rows`."""
         self._marks.clear()
         kept = rows
@@ -165,7 +169,7 @@ class Tally:
             for position, before in last.positions:
                 self._mark(position, end.rows_before + before)
         position = max(self.accepted.position, last.last_position if last is not None else 0, secured)
-        self.accepted = Count(position, rows)
+        self.accepted = PositionCount(position, rows)
         self._note_secured(secured, kept)
 
     def close(self) -> None:
@@ -174,8 +178,8 @@ class Tally:
         self._secured_file.close()
 
     def _note_secured(self, position: int, rows: int) -> None:
-        self.secured = Count(position, rows)
-        counts = Counts(self.accepted, self.secured, self.unneeded)
+        self.secured = PositionCount(position, rows)
+        counts = StoredCounts(self.accepted, self.secured, self.unneeded)
         self._secured_file.note(counts)
         self._accepted_file.note(counts)
 

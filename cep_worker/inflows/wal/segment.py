@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cep_worker.inflows.wal.errors import SpoolFullError
+from cep_worker.inflows.wal.errors import WalFullError
 from cep_worker.storage.records import (
     SEGMENT_HEADER_BYTES,
-    Origin,
+    BatchOrigin,
     Record,
     SegmentHeader,
     encode_segment_header,
@@ -38,7 +38,7 @@ class Segment:
 
 
 @dataclass(frozen=True, slots=True)
-class Recovered:
+class RecoveredSegment:
     """What was found in the last segment of a log: its last position, its rows, where its last record ends, how many
     bytes follow of one that is not whole, how many bytes between records are damaged, and where batches came from that
     may come again, there and before. `rows_after` of its rows are behind what is secured; `positions` tell how many
@@ -49,7 +49,7 @@ class Recovered:
     size: int
     torn_bytes: int
     damaged_bytes: int
-    origins: tuple[Origin, ...]
+    origins: tuple[BatchOrigin, ...]
     rows_after: int = 0
     positions: tuple[tuple[int, int], ...] = ()
 
@@ -59,12 +59,12 @@ def segment_path(folder: Path, first_position: int) -> Path:
     return folder / f"{first_position:020d}{SUFFIX}"
 
 
-def recover(data: bytes, header: SegmentHeader, secured: int = 0) -> Recovered:
+def recover(data: bytes, header: SegmentHeader, secured: int = 0) -> RecoveredSegment:
     """What there is in a segment file that may not have been closed in order, of a log that is `secured` so far."""
     last_position = header.first_position - 1
     rows = damaged = kept = 0
     positions: list[tuple[int, int]] = []
-    origins: list[Origin] = []
+    origins: list[BatchOrigin] = []
     size = SEGMENT_HEADER_BYTES
     view = memoryview(data)
     seed = header.seed()
@@ -80,7 +80,7 @@ def recover(data: bytes, header: SegmentHeader, secured: int = 0) -> Recovered:
         else:
             damaged += found.end - found.start
     torn = unfinished_bytes(view, size, seed) if header.recycled else len(data[size:].rstrip(b"\0"))
-    return Recovered(last_position, rows, size, torn, damaged, tuple(origins), rows - kept, tuple(positions))
+    return RecoveredSegment(last_position, rows, size, torn, damaged, tuple(origins), rows - kept, tuple(positions))
 
 
 class SegmentWriter:
@@ -94,7 +94,7 @@ class SegmentWriter:
 
     @classmethod
     def create(cls, segment: Segment) -> SegmentWriter:
-        """A new file, which must not exist yet. Raises SpoolFullError when the disk is full."""
+        """A new file, which must not exist yet. Raises WalFullError when the disk is full."""
         descriptor = os.open(segment.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         writer = cls(segment, descriptor, 0)
         try:
@@ -128,7 +128,7 @@ class SegmentWriter:
         return cls(segment, descriptor, segment.size)
 
     def reserve(self, length: int) -> None:
-        """Another `length` bytes can be written for certain. Raises SpoolFullError when the disk is full."""
+        """Another `length` bytes can be written for certain. Raises WalFullError when the disk is full."""
         end = self.segment.size + length
         if end <= self._reserved:
             return
@@ -140,7 +140,7 @@ class SegmentWriter:
                 raise
             with contextlib.suppress(OSError):
                 os.ftruncate(self.descriptor, self._reserved)
-            raise SpoolFullError(
+            raise WalFullError(
                 f"no space for accepted events at {self.segment.path.parent}: {error.strerror}"
             ) from error
         self._reserved = wanted

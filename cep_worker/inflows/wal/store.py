@@ -23,13 +23,13 @@ from cep_common.ids import SUPER_TENANT, PlanKey, parse_tenant
 from cep_common.link_messages import StreamSchema
 from cep_common.messages import RemovedPlan, StreamBinding
 from cep_common.private_folders import make_private
-from cep_worker.config import SpoolConfig
-from cep_worker.inflows.wal.identity import Identity, new_identity, read_identity, write_identity
-from cep_worker.inflows.wal.log import Log, LogLimits
+from cep_worker.config import WalConfig
+from cep_worker.inflows.wal.identity import LogIdentity, new_identity, read_identity, write_identity
+from cep_worker.inflows.wal.log import LogLimits, StreamLog
 from cep_worker.inflows.wal.recovery import log_of_segments
 from cep_worker.inflows.wal.segment import SUFFIX as SEGMENT_SUFFIX
-from cep_worker.storage.group_commit import Upkeep
-from cep_worker.storage.orphaned_folders import Aside, AsideFolders
+from cep_worker.storage.group_commit import DiskSync
+from cep_worker.storage.orphaned_folders import OrphanedFolder, OrphanedFolders
 from cep_worker.storage.ownership import Ownership
 from topology.frames import arrow_schema, decode_batch
 
@@ -44,11 +44,11 @@ KeepFailed = Callable[[PlanKey, str, pa.RecordBatch, str], int]
 """Keeps events of a plan's stream, for that reason, where people find them; gives how many could not be kept."""
 
 
-class Spool:
+class WalStore:
     """The folder of one worker, locked until `close`. `name` is the worker's name: the one that was configured, or one
     that is kept in `spool.path`."""
 
-    def __init__(self, config: SpoolConfig, name: str, clock: Clock | None = None) -> None:
+    def __init__(self, config: WalConfig, name: str, clock: Clock | None = None) -> None:
         """Raises ConfigError when the folder cannot be used, or another worker uses it."""
         path = Path(config.path)
         self._limits = LogLimits(config.maximum_bytes, config.segment_bytes)
@@ -59,7 +59,9 @@ class Spool:
             self._folder.mkdir(exist_ok=True, mode=0o700)
             self._lock = _lock(self._folder / LOCK_FILE, self.name)
             self.ownership = Ownership(self._folder, self._folder / LOCK_FILE)
-            self.aside = AsideFolders(self._folder, "log", config.set_aside_ms, (clock or SystemClock()).now_ms)
+            self.aside = OrphanedFolders(
+                self._folder, "log", config.orphan_retention_ms, (clock or SystemClock()).now_ms
+            )
             """Logs of plans that are missing."""
             self._unfinished = list(self._folder.glob(f"{REMOVED}*"))
             """Folders that a former process was about to delete."""
@@ -71,7 +73,7 @@ class Spool:
         """People have undeployed these plans: what they had may be deleted."""
         self._removed = frozenset(plans)
 
-    def open_log(self, key: PlanKey, binding: StreamBinding, upkeep: Upkeep, deployed_ms: int = 0) -> Log:
+    def open_log(self, key: PlanKey, binding: StreamBinding, upkeep: DiskSync, deployed_ms: int = 0) -> StreamLog:
         """Open the log of an imported stream of the plan that was deployed first at `deployed_ms` (0: not known), with
         what it held before, also when the stream had other attributes then. Raises ConfigError when it cannot be
         read."""
@@ -79,7 +81,7 @@ class Spool:
         try:
             self._settle_place(folder, key, binding.stream, deployed_ms, upkeep)
             identity = self._identity_in(folder, key, binding, deployed_ms)
-            log = Log(folder, identity, self._limits, upkeep)
+            log = StreamLog(folder, identity, self._limits, upkeep)
             with contextlib.ExitStack() as opened:
                 opened.callback(log.close)
                 log.rename(key)
@@ -92,14 +94,14 @@ class Spool:
     def has_waiting(self, key: PlanKey, stream: str, deployed_ms: int = 0) -> bool:
         """Return whether there is a log of the plan's stream that holds events which may not have been processed."""
         folder = self._folder_of(key, stream)
-        self._settle_place(folder, key, stream, deployed_ms, Upkeep())
+        self._settle_place(folder, key, stream, deployed_ms, DiskSync())
         identity = read_identity(folder)
         return identity is not None and _rows_waiting(folder, identity, self._limits) > 0
 
     def keep_only(
         self,
         wanted: Iterable[tuple[PlanKey, str]],
-        upkeep: Upkeep,
+        upkeep: DiskSync,
         whole: Collection[PlanKey] = (),
         failed: KeepFailed | None = None,
         served: Mapping[PlanKey, int] = MappingProxyType({}),
@@ -120,11 +122,11 @@ class Spool:
         while self._unfinished:
             upkeep.deleted(self._unfinished.pop())
 
-    def open_aside(self, one: Aside) -> Log | None:
+    def open_aside(self, one: OrphanedFolder) -> StreamLog | None:
         """Open a log that is set aside; None when nobody can read what it is. Raises OSError."""
         folder = self.aside.path(one)
         identity = read_identity(folder)
-        return Log(folder, identity, self._limits, Upkeep()) if identity is not None else None
+        return StreamLog(folder, identity, self._limits, DiskSync()) if identity is not None else None
 
     def close(self) -> None:
         """Another process may use the folder."""
@@ -136,7 +138,7 @@ class Spool:
     def _plan_folder(self, key: PlanKey) -> Path:
         return self._folder / str(key.tenant) / safe_component(key.identity)
 
-    def _settle_place(self, folder: Path, key: PlanKey, stream: str, deployed_ms: int, upkeep: Upkeep) -> None:
+    def _settle_place(self, folder: Path, key: PlanKey, stream: str, deployed_ms: int, upkeep: DiskSync) -> None:
         """The log at `folder` is one of the plan, or there is none: that of another plan of the name goes, and one that
         was set aside while the plan was missing comes back. Raises OSError."""
         identity = read_identity(folder)
@@ -147,7 +149,7 @@ class Spool:
         if not folder.exists():
             self.aside.take_back(key, deployed_ms, folder, stream)
 
-    def _identity_in(self, folder: Path, key: PlanKey, binding: StreamBinding, deployed_ms: int) -> Identity:
+    def _identity_in(self, folder: Path, key: PlanKey, binding: StreamBinding, deployed_ms: int) -> LogIdentity:
         """The identity of the log in `folder`: where its file is gone or damaged its segments tell it. Raises
         OSError."""
         identity = read_identity(folder)
@@ -164,7 +166,7 @@ class Spool:
             write_identity(folder, identity)
         return identity
 
-    def _clear(self, folder: Path, served_ms: int | None, upkeep: Upkeep, failed: KeepFailed | None) -> None:
+    def _clear(self, folder: Path, served_ms: int | None, upkeep: DiskSync, failed: KeepFailed | None) -> None:
         """No stream wants the log. `served_ms` says when the plan of its name that is served was deployed."""
         identity = read_identity(folder)
         if identity is None:
@@ -189,18 +191,18 @@ class Spool:
         else:
             self._set_aside(folder, identity, waiting, "its plan is missing, and nobody has undeployed it")
 
-    def _set_aside(self, folder: Path, identity: Identity | None, waiting: int, reason: str) -> None:
+    def _set_aside(self, folder: Path, identity: LogIdentity | None, waiting: int, reason: str) -> None:
         if identity is None:
             key, stream, deployed_ms = PlanKey(_tenant_of(folder), unquote(folder.parts[-2])), folder.name, 0
         else:
             key, stream, deployed_ms = identity.key(), identity.stream, identity.deployed_ms
         self.aside.put(folder, key, deployed_ms, waiting, reason, stream)
 
-    def _fail(self, folder: Path, identity: Identity, failed: KeepFailed) -> int:
+    def _fail(self, folder: Path, identity: LogIdentity, failed: KeepFailed) -> int:
         """Keep what waits in the log of a stream that is gone among the failed events of its plan; give how many could
         not be kept."""
         key, reason = identity.key(), f"{identity.plan} does not import {identity.stream} now"
-        log = Log(folder, identity, self._limits, Upkeep())
+        log = StreamLog(folder, identity, self._limits, DiskSync())
         reader = log.reader(log.secured)
         lost = 0
         try:
@@ -217,7 +219,7 @@ class Spool:
             log.close()
         return lost
 
-    def _delete(self, folder: Path, upkeep: Upkeep) -> None:
+    def _delete(self, folder: Path, upkeep: DiskSync) -> None:
         if folder.is_dir():
             removed = self._folder / f"{REMOVED}{secrets.token_hex(8)}"
             folder.rename(removed)
@@ -242,8 +244,8 @@ def _tenant_of(folder: Path) -> int:
         return SUPER_TENANT
 
 
-def _rows_waiting(folder: Path, identity: Identity, limits: LogLimits) -> int:
-    log = Log(folder, identity, limits, Upkeep())
+def _rows_waiting(folder: Path, identity: LogIdentity, limits: LogLimits) -> int:
+    log = StreamLog(folder, identity, limits, DiskSync())
     try:
         return log.rows_waiting()
     finally:

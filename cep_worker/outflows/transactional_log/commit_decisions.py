@@ -19,7 +19,7 @@ Attempt = tuple[int, int]
 """(epoch, attempt): which run of a plan's topology."""
 
 
-class Verdict(Enum):
+class CommitDecision(Enum):
     """What becomes of the results of a group."""
 
     WAIT = "wait"
@@ -27,7 +27,7 @@ class Verdict(Enum):
     DISCARD = "discard"
 
 
-def verdict(attempt: Attempt, checkpoint: int | None, spans: Sequence[CheckpointSpan]) -> Verdict:
+def commit_decision(attempt: Attempt, checkpoint: int | None, spans: Sequence[CheckpointSpan]) -> CommitDecision:
     """What becomes of results that a run of `attempt` gave before its marker of `checkpoint` (None: it has given no
     marker behind them), when `spans` say what stands.
 
@@ -36,10 +36,10 @@ def verdict(attempt: Attempt, checkpoint: int | None, spans: Sequence[Checkpoint
     """
     last = max((span.last for span in spans if (span.epoch, span.attempt) == attempt), default=0)
     if checkpoint is not None and checkpoint <= last:
-        return Verdict.RELEASE
+        return CommitDecision.RELEASE
     if any((span.epoch, span.attempt) > attempt for span in spans):
-        return Verdict.DISCARD
-    return Verdict.WAIT
+        return CommitDecision.DISCARD
+    return CommitDecision.WAIT
 
 
 def new_rows(rows: int, position: int, held: int) -> int:

@@ -16,11 +16,11 @@ from functools import partial
 
 from cep_common.paced_log import PacedLog
 from cep_worker.outflows.consumers import Consumers, Tap
-from cep_worker.outflows.transactional_log.commit_decisions import Verdict
-from cep_worker.outflows.transactional_log.group_file import Group
-from cep_worker.outflows.transactional_log.progress import Place, Progress, write_progress
+from cep_worker.outflows.transactional_log.commit_decisions import CommitDecision
+from cep_worker.outflows.transactional_log.group_file import ResultGroup
+from cep_worker.outflows.transactional_log.progress import DeliveryPosition, DeliveryProgress, write_progress
 from cep_worker.outflows.transactional_log.publisher_log import PublisherLog, place_of
-from cep_worker.outflows.transactional_log.release import Offered, Release
+from cep_worker.outflows.transactional_log.release import GroupDelivery, UnloggedDelivery
 from cep_worker.plans.stream_counts import StreamCounts
 from cep_worker.storage.losses import Losses
 from topology.frames import arrow_schema
@@ -34,16 +34,16 @@ Who = tuple[str, str]
 
 
 @dataclass(slots=True, eq=False)
-class _Delivery:
+class _ConsumerDelivery:
     """A consumer, which has all up to the file of number `done`, and `frames` of the next one."""
 
     stream: str
     tap: Tap
     done: int
     frames: int = 0
-    release: Release | Offered | None = None
+    release: GroupDelivery | UnloggedDelivery | None = None
 
-    def rows_in(self, group: Group) -> int:
+    def rows_in(self, group: ResultGroup) -> int:
         """How many of the group's rows of its stream it has settled."""
         if self.done >= group.ordinal:
             return group.stream_rows[self.stream]
@@ -51,14 +51,14 @@ class _Delivery:
 
 
 @dataclass(slots=True)
-class _Told:
+class _ReportedRows:
     """Of a group and stream: how many delivered rows were counted, and how many each consumer lost."""
 
     rows: int = 0
     lost: dict[str, int] = field(default_factory=dict)
 
 
-class Deliveries:
+class ConsumerDeliveries:
     """The deliveries of one publisher's log. Belongs to the reactor's thread."""
 
     def __init__(
@@ -68,7 +68,7 @@ class Deliveries:
         counts: StreamCounts,
         losses: Losses,
         changed: Callable[[], None],
-        undone: Callable[[Group], None],
+        undone: Callable[[ResultGroup], None],
     ) -> None:
         """`undone` is told of what is dropped since it does not stand; `changed` is called when `pump` has something to
         do again."""
@@ -78,21 +78,21 @@ class Deliveries:
         self._losses = losses
         self._changed = changed
         self._undone = undone
-        self._deliveries: dict[Who, _Delivery] = {}
+        self._deliveries: dict[Who, _ConsumerDelivery] = {}
         self._known = {(one.stream, one.name): one for one in (log.progress.consumers if log.progress else ())}
         """Consumers of which an earlier process told how far they are, and that have not come yet."""
-        self._told: dict[tuple[int, str], _Told] = {}
+        self._told: dict[tuple[int, str], _ReportedRows] = {}
         self._counted_before: set[int] = set()
         """Files whose rows somebody else counts as delivered."""
         self._nowhere: set[str] = set()
         self._exported: Mapping[str, Attributes] = {}
         self._standing_rows = log.progress.rows if log.progress is not None else 0
-        self._kept: Progress | None = None
+        self._kept: DeliveryProgress | None = None
         self._damaged: set[int] = set()
         self._closed = False
 
     def pump(
-        self, now_ms: int, exported: Mapping[str, Attributes], verdict: Callable[[Group], Verdict]
+        self, now_ms: int, exported: Mapping[str, Attributes], verdict: Callable[[ResultGroup], CommitDecision]
     ) -> Iterator[OSError]:
         """Offer each consumer what stands and what it has room for, and delete what all have. Gives what goes wrong: it
         is to be tried again."""
@@ -107,7 +107,7 @@ class Deliveries:
                 yield error
         yield from self._drop(verdict, now_ms)
 
-    def offered(self, group: Group, waiting: Mapping[Who, int]) -> None:
+    def offered(self, group: ResultGroup, waiting: Mapping[Who, int]) -> None:
         """The consumers in `waiting` have so many frames of `group`, which is complete, and have not delivered them
         yet; others have delivered them. Whoever offered them counts them."""
         self._counted_before.add(group.ordinal)
@@ -116,22 +116,22 @@ class Deliveries:
                 who = (stream, tap.name)
                 one = self._deliveries.get(who)
                 if one is None:
-                    one = self._deliveries[who] = _Delivery(stream, tap, 0)
+                    one = self._deliveries[who] = _ConsumerDelivery(stream, tap, 0)
                 self._known.pop(who, None)
                 one.done, one.frames = group.ordinal, 0
         for (stream, name), frames in waiting.items():
             one = self._deliveries.get((stream, name))
             if one is not None and frames:
                 one.done = group.ordinal - 1
-                one.release = Offered(group, frames, partial(self._finished, one, group))
+                one.release = UnloggedDelivery(group, frames, partial(self._finished, one, group))
 
-    def settle(self, who: Who, group: Group) -> None:
+    def settle(self, who: Who, group: ResultGroup) -> None:
         """A consumer has delivered one more frame of a group that it was `offered`."""
         one = self._deliveries.get(who)
-        if one is not None and isinstance(one.release, Offered) and one.release.group is group:
+        if one is not None and isinstance(one.release, UnloggedDelivery) and one.release.group is group:
             one.release.settle()
 
-    def waiting_rows(self, released: Iterable[Group]) -> dict[Who, int]:
+    def waiting_rows(self, released: Iterable[ResultGroup]) -> dict[Who, int]:
         """How many rows of the `released` groups each consumer has not delivered."""
         groups = list(released)
         return {
@@ -147,16 +147,18 @@ class Deliveries:
             self._keep()
 
     def _keep(self) -> None:
-        before = self._kept or self._log.progress or Progress("")
+        before = self._kept or self._log.progress or DeliveryProgress("")
         oldest = self._log.groups[0].ordinal
         there = {
-            who: Place(*who, one.tap.form, one.done, one.release.settled_frames if one.release else one.frames)
+            who: DeliveryPosition(
+                *who, one.tap.form, one.done, one.release.settled_frames if one.release else one.frames
+            )
             for who, one in self._deliveries.items()
             if one.tap.lasting
         }
         known = {who: place for who, place in self._known.items() if place.done >= oldest or place.frames}
         ahead = tuple(place for place in {**known, **there}.values() if place.done >= oldest or place.frames)
-        now = Progress(
+        now = DeliveryProgress(
             self._log.groups[-1].header.log,
             max(self._standing_rows, self._log.dropped_rows),
             self._log.dropped,
@@ -182,7 +184,7 @@ class Deliveries:
             if one.release is not None:
                 one.release.close()
 
-    def _meet(self, verdict: Callable[[Group], Verdict]) -> None:
+    def _meet(self, verdict: Callable[[ResultGroup], CommitDecision]) -> None:
         """Know the consumers that there are now, and forget others. One that is new gets what is there; a listener
         what is released from now on."""
         streams = {one.stream for group in self._log.groups for one in group.header.streams}
@@ -196,18 +198,18 @@ class Deliveries:
             if one is not None:
                 one.tap = tap
                 release = one.release
-                if isinstance(release, Release) and (release.group.header.at_once or not release.offered):
+                if isinstance(release, GroupDelivery) and (release.group.header.at_once or not release.offered):
                     release.tap = tap
             elif tap.lasting:
                 place = self._place(stream, tap, taps)
-                self._deliveries[stream, name] = _Delivery(stream, tap, place.done, place.frames)
+                self._deliveries[stream, name] = _ConsumerDelivery(stream, tap, place.done, place.frames)
             else:
-                self._deliveries[stream, name] = _Delivery(stream, tap, self._released_to(verdict))
+                self._deliveries[stream, name] = _ConsumerDelivery(stream, tap, self._released_to(verdict))
 
-    def _place(self, stream: str, tap: Tap, taps: Mapping[Who, Tap]) -> Place:
+    def _place(self, stream: str, tap: Tap, taps: Mapping[Who, Tap]) -> DeliveryPosition:
         """How far the consumer got in an earlier process."""
         if not self._known:
-            return Place(stream, tap.name, tap.form, 0)
+            return DeliveryPosition(stream, tap.name, tap.form, 0)
         alike = [who for who, place in self._known.items() if (place.stream, place.form) == (stream, tap.form)]
         who = (stream, tap.name)
         if who not in alike:
@@ -215,35 +217,35 @@ class Deliveries:
             others = {other.form for (of, _), other in taps.items() if of == stream}
             who = alike[0] if alike else who
             if not alike and former is not None and former.form in others:
-                return Place(stream, tap.name, tap.form, 0)
-        return self._known.pop(who, Place(stream, tap.name, tap.form, 0))
+                return DeliveryPosition(stream, tap.name, tap.form, 0)
+        return self._known.pop(who, DeliveryPosition(stream, tap.name, tap.form, 0))
 
-    def _released_to(self, verdict: Callable[[Group], Verdict]) -> int:
+    def _released_to(self, verdict: Callable[[ResultGroup], CommitDecision]) -> int:
         """The number of the newest file that is released as a whole."""
         newest = 0
         for group in self._log.groups:
-            if verdict(group) is not Verdict.RELEASE or self._log.is_written(group):
+            if verdict(group) is not CommitDecision.RELEASE or self._log.is_written(group):
                 break
             newest = group.ordinal
         return newest
 
-    def _advance(self, one: _Delivery, verdict: Callable[[Group], Verdict], now_ms: int) -> None:
+    def _advance(self, one: _ConsumerDelivery, verdict: Callable[[ResultGroup], CommitDecision], now_ms: int) -> None:
         while one.release is None:
             group = self._following(one)
             if group is None or not group.frames:
                 return
             found, written = verdict(group), self._log.is_written(group)
-            if found is Verdict.DISCARD or (
-                found is Verdict.RELEASE and not written and not group.stream_rows[one.stream]
+            if found is CommitDecision.DISCARD or (
+                found is CommitDecision.RELEASE and not written and not group.stream_rows[one.stream]
             ):
                 one.done, one.frames = group.ordinal, 0
-            elif found is not Verdict.RELEASE or (written and not group.header.at_once):
+            elif found is not CommitDecision.RELEASE or (written and not group.header.at_once):
                 return
             else:
                 self._begin(one, group)
         one.release.pump(now_ms, written=self._log.is_written(one.release.group))
 
-    def _following(self, one: _Delivery) -> Group | None:
+    def _following(self, one: _ConsumerDelivery) -> ResultGroup | None:
         """The oldest file of which the consumer has not all."""
         found = None
         for group in reversed(self._log.groups):
@@ -252,20 +254,20 @@ class Deliveries:
             found = group
         return found
 
-    def _begin(self, one: _Delivery, group: Group) -> None:
+    def _begin(self, one: _ConsumerDelivery, group: ResultGroup) -> None:
         self._note_lost(group)
         schema = next((arrow_schema(stream) for stream in group.header.streams if stream.stream == one.stream), None)
         if schema is None:  # none of its frames can be of the stream
             one.done, one.frames = group.ordinal, 0
             return
-        one.release = Release(
+        one.release = GroupDelivery(
             self._log.group_id(group), group, one.stream, schema, one.tap, one.frames,
             moved=partial(self._moved, group, one.stream),
             finished=partial(self._finished, one, group),
             again=partial(self._again, one),
         )  # fmt: skip
 
-    def _finished(self, one: _Delivery, group: Group) -> None:
+    def _finished(self, one: _ConsumerDelivery, group: ResultGroup) -> None:
         """The consumer has the whole group."""
         release = one.release
         if self._closed or release is None or one not in self._deliveries.values():
@@ -282,21 +284,21 @@ class Deliveries:
         self._count(group, one.stream)
         self._changed()
 
-    def _moved(self, group: Group, stream: str) -> None:
+    def _moved(self, group: ResultGroup, stream: str) -> None:
         self._count(group, stream)
         if group.header.at_once and not self._closed:
             self._changed()  # all may have all of it
 
-    def _again(self, one: _Delivery) -> None:
+    def _again(self, one: _ConsumerDelivery) -> None:
         """The consumer ended before it had the group: the one of its name that there is now gets it."""
         if not self._closed:
             one.release, one.frames = None, 0
             self._changed()
 
-    def _told_of(self, group: Group, stream: str) -> _Told:
-        return self._told.setdefault((group.ordinal, stream), _Told())
+    def _told_of(self, group: ResultGroup, stream: str) -> _ReportedRows:
+        return self._told.setdefault((group.ordinal, stream), _ReportedRows())
 
-    def _count(self, group: Group, stream: str) -> None:
+    def _count(self, group: ResultGroup, stream: str) -> None:
         """Count what all consumers of the stream have by now."""
         if group.ordinal in self._counted_before:
             return
@@ -311,18 +313,18 @@ class Deliveries:
             self._counts.delivered(stream, delivered - told.rows)
             told.rows = delivered
 
-    def _drop(self, verdict: Callable[[Group], Verdict], now_ms: int) -> Iterator[OSError]:
+    def _drop(self, verdict: Callable[[ResultGroup], CommitDecision], now_ms: int) -> Iterator[OSError]:
         """Delete the oldest files while nobody needs them."""
         log = self._log
         while log.groups and log.groups[0].frames:
             group = log.groups[0]
             found = verdict(group)
             try:
-                if found is Verdict.DISCARD:
+                if found is CommitDecision.DISCARD:
                     if log.is_written(group):
                         log.cut()
                     self._undone(group)
-                elif found is not Verdict.RELEASE or not self._is_done(group, now_ms):
+                elif found is not CommitDecision.RELEASE or not self._is_done(group, now_ms):
                     return
                 else:
                     self._note_lost(group)
@@ -339,7 +341,7 @@ class Deliveries:
                 self._told.pop((group.ordinal, stream), None)
             self._counted_before.discard(group.ordinal)
 
-    def _is_done(self, group: Group, now_ms: int) -> bool:
+    def _is_done(self, group: ResultGroup, now_ms: int) -> bool:
         """Return whether every consumer of the group has all of it. Of one that is written, it is completed then."""
         needed = [one for one in self._deliveries.values() if one.stream in group.stream_rows]
         if not self._log.is_written(group):
@@ -354,12 +356,12 @@ class Deliveries:
                 one.release.pump(now_ms, written=False)
         return all(one.done >= group.ordinal for one in needed)
 
-    def _note_nowhere(self, group: Group) -> None:
+    def _note_nowhere(self, group: ResultGroup) -> None:
         for stream in group.stream_rows.keys() - {one.stream for one in self._deliveries.values()} - self._nowhere:
             if stream not in self._exported:
                 self._nowhere.add(stream)
                 logger.error("held results have nowhere to go, the plan has changed: file=%s stream=%s",
                              group.path, stream)  # fmt: skip
 
-    def _note_lost(self, group: Group) -> None:
+    def _note_lost(self, group: ResultGroup) -> None:
         self._losses.note(group.lost_rows + group.missing_rows, place_of(group.path))

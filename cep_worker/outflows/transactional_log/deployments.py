@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from operator import itemgetter
 
 
-class Deployments:
+class DeploymentEpochs:
     """The deployments of one name, oldest first, each known by the time at which its plan was deployed first. Epochs
     are counted on from one to the next: one that a database gives out which counts anew must wait, see `least_epoch`.
     """

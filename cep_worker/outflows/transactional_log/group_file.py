@@ -36,7 +36,7 @@ SUFFIX = ".results"
 _LENGTH = struct.Struct("<I")
 
 
-class Told(msgspec.Struct, frozen=True):
+class ReceivedRows(msgspec.Struct, frozen=True):
     """The file of number `ordinal` ends with the mark of `checkpoint`; the publisher had come to `position` then."""
 
     ordinal: int
@@ -44,7 +44,7 @@ class Told(msgspec.Struct, frozen=True):
     position: int
 
 
-class Header(msgspec.Struct, frozen=True, tag="header"):
+class GroupHeader(msgspec.Struct, frozen=True, tag="header"):
     """Whose results these are: `log` is the identity of this store, `position` how far the publisher had come in this
     run before this file. Frames are numbered from `first_number`. The plan was deployed first at `deployed_ms`; 0: an
     earlier version wrote this. The file before this one ends with the mark of checkpoint `after`; 0: it is of another
@@ -63,7 +63,7 @@ class Header(msgspec.Struct, frozen=True, tag="header"):
     position: int
     deployed_ms: int = 0
     after: int | None = None
-    former: Told | None = None
+    former: ReceivedRows | None = None
     run_log: str = ""
     at_once: bool = False
     rows_before: int | None = None
@@ -77,7 +77,7 @@ class Header(msgspec.Struct, frozen=True, tag="header"):
         return self.run() == (opening.epoch, opening.attempt) and (not known or self.run_log == opening.log)
 
 
-class Frame(msgspec.Struct, frozen=True, tag="frame"):
+class GroupFrame(msgspec.Struct, frozen=True, tag="frame"):
     """An Arrow batch of `stream` follows; its last event stands at `position` of what the publisher has sent in this
     run."""
 
@@ -85,7 +85,7 @@ class Frame(msgspec.Struct, frozen=True, tag="frame"):
     position: int
 
 
-class Mark(msgspec.Struct, frozen=True, tag="mark"):
+class CheckpointMark(msgspec.Struct, frozen=True, tag="mark"):
     """Everything before belongs to `checkpoint`. The publisher had come to `position`, though some of that may be lost;
     0: no further than the frames tell."""
 
@@ -93,17 +93,17 @@ class Mark(msgspec.Struct, frozen=True, tag="mark"):
     position: int = 0
 
 
-Entry = Header | Frame | Mark
+Entry = GroupHeader | GroupFrame | CheckpointMark
 _ENTRIES = msgspec.msgpack.Decoder(Entry)
 _encode = msgspec.msgpack.Encoder().encode
 
 
 @dataclass(slots=True)
-class Group:
+class ResultGroup:
     """A file and what it holds up to `size_bytes`."""
 
     path: Path
-    header: Header
+    header: GroupHeader
     frames: int = 0
     rows: int = 0
     position: int = 0
@@ -158,15 +158,15 @@ def ordinal_of(path: Path) -> int:
 class GroupWriter:
     """Appends to a group's file. After an OSError the file is as before, and the call may be repeated."""
 
-    def __init__(self, group: Group, descriptor: int) -> None:
+    def __init__(self, group: ResultGroup, descriptor: int) -> None:
         self.group = group
         self.descriptor = descriptor
 
     @classmethod
-    def create(cls, path: Path, header: Header) -> GroupWriter:
+    def create(cls, path: Path, header: GroupHeader) -> GroupWriter:
         """A new file, which must not exist yet. Raises OSError."""
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        writer = cls(Group(path, header, position=header.position), descriptor)
+        writer = cls(ResultGroup(path, header, position=header.position), descriptor)
         try:
             writer._append(header, b"", 0, header.first_number)
         except OSError:
@@ -176,13 +176,13 @@ class GroupWriter:
         return writer
 
     @classmethod
-    def reopen(cls, group: Group) -> GroupWriter:
+    def reopen(cls, group: ResultGroup) -> GroupWriter:
         """The file goes on behind what `group` says that it holds. Raises OSError."""
         descriptor = os.open(group.path, os.O_RDWR | os.O_CLOEXEC)
         os.ftruncate(descriptor, group.size_bytes)
         return cls(group, descriptor)
 
-    def append(self, frame: Frame, body: Any, rows: int) -> None:
+    def append(self, frame: GroupFrame, body: Any, rows: int) -> None:
         """The frame stands behind the others and outlives this process. Raises OSError."""
         self._append(frame, body, rows, self.group.next_number)
         self.group.frames += 1
@@ -193,7 +193,7 @@ class GroupWriter:
     def mark(self, checkpoint: int, position: int = 0) -> None:
         """The group is complete; the publisher had come to `position`, if that is further than its frames. Raises
         OSError."""
-        self._append(Mark(checkpoint, position), b"", 0, self.group.next_number)
+        self._append(CheckpointMark(checkpoint, position), b"", 0, self.group.next_number)
         self.group.checkpoint, self.group.position = checkpoint, max(self.group.position, position)
 
     def pass_over(self, numbers: int) -> None:
@@ -224,7 +224,7 @@ class GroupReader:
     """Gives a group's frames, in order, each once; damaged ones are left out. What is appended meanwhile is given,
     too."""
 
-    def __init__(self, group: Group) -> None:
+    def __init__(self, group: ResultGroup) -> None:
         self._group = group
         self._offset = 0
         self._descriptor = os.open(group.path, os.O_RDONLY | os.O_CLOEXEC)
@@ -237,7 +237,7 @@ class GroupReader:
             if found is None:
                 raise DamagedError(f"damaged at byte {self._offset}")
             self._offset = found.end
-            if isinstance(found.entry, Frame):
+            if isinstance(found.entry, GroupFrame):
                 return StoredFrame(found.number, found.entry.stream, found.rows, found.body)
         return None
 
@@ -246,30 +246,30 @@ class GroupReader:
 
 
 @dataclass(frozen=True, slots=True)
-class Recovered:
+class RecoveredGroup:
     """A group as it was found, how many bytes behind it are none of its records, and how many of damaged ones there
     are within it."""
 
-    group: Group
+    group: ResultGroup
     torn_bytes: int
     damaged_bytes: int = 0
 
 
-def recover(path: Path) -> Recovered | None:
+def recover(path: Path) -> RecoveredGroup | None:
     """What the file holds, up to the last record that is whole; None when its header is not. Raises OSError when it
     cannot be read."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         found = _read(descriptor, 0)
-        if found is None or not isinstance(found[1], Header):
+        if found is None or not isinstance(found[1], GroupHeader):
             return None
-        group = Group(path, found[1], position=found[1].position, size_bytes=found[0].end)
+        group = ResultGroup(path, found[1], position=found[1].position, size_bytes=found[0].end)
         damaged = 0
         while group.checkpoint is None and (entry := _next(descriptor, group.size_bytes)) is not None:
             damaged += entry.damaged_bytes
             group.lost_rows += _lost_rows(group, entry)
             _note(group, entry)
-        return Recovered(group, _bytes_behind(descriptor, group.size_bytes), damaged)
+        return RecoveredGroup(group, _bytes_behind(descriptor, group.size_bytes), damaged)
     finally:
         os.close(descriptor)
 
@@ -280,7 +280,7 @@ def rows_in(path: Path) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _ScannedGroup:
     """An entry, which ends at `end`, and what is damaged before it."""
 
     entry: Entry
@@ -292,19 +292,19 @@ class _Found:
     damaged_rows: int = 0
 
 
-def _next(descriptor: int, offset: int) -> _Found | None:
+def _next(descriptor: int, offset: int) -> _ScannedGroup | None:
     """The first sound entry from `offset` on; None when there is none."""
     sound = _read(descriptor, offset)
     if sound is not None:
         record, entry, body = sound
-        return _Found(entry, record.position, record.rows, body, offset + record.end)
+        return _ScannedGroup(entry, record.position, record.rows, body, offset + record.end)
     rest = os.pread(descriptor, _bytes_behind(descriptor, offset), offset)
     rows = 0
     for found in scan(memoryview(rest)):
         sound = _read(descriptor, offset + found.start) if isinstance(found, Record) else None
         if sound is not None:
             record, entry, body = sound
-            return _Found(entry, record.position, record.rows, body, offset + found.end, found.start, rows)
+            return _ScannedGroup(entry, record.position, record.rows, body, offset + found.end, found.start, rows)
         rows += found.rows
     return None
 
@@ -314,27 +314,27 @@ def _bytes_behind(descriptor: int, offset: int) -> int:
     return max(0, os.fstat(descriptor).st_size - offset)
 
 
-def _lost_rows(group: Group, found: _Found) -> int:
+def _lost_rows(group: ResultGroup, found: _ScannedGroup) -> int:
     """Rows that are lost between what `group` holds and `found`: where the publisher tells positions, these do."""
-    if not found.damaged_bytes and not isinstance(found.entry, Mark):
+    if not found.damaged_bytes and not isinstance(found.entry, CheckpointMark):
         return 0
-    position = 0 if isinstance(found.entry, Header) else found.entry.position
+    position = 0 if isinstance(found.entry, GroupHeader) else found.entry.position
     return max(found.damaged_rows, position - found.rows - group.position)
 
 
-def _note(group: Group, found: _Found) -> None:
+def _note(group: ResultGroup, found: _ScannedGroup) -> None:
     group.size_bytes = found.end
     between = found.number - group.next_number  # frames that are lost, but where the header stands again
-    if isinstance(found.entry, Header):
+    if isinstance(found.entry, GroupHeader):
         group.passed_over += between
         return
     group.frames += between
-    if isinstance(found.entry, Frame):
+    if isinstance(found.entry, GroupFrame):
         group.frames += 1
         group.rows += found.rows
         group.stream_rows[found.entry.stream] += found.rows
         group.position = max(group.position, found.entry.position)
-    elif isinstance(found.entry, Mark):
+    elif isinstance(found.entry, CheckpointMark):
         # Damaged rows are counted: the next file's position tells of the others only.
         group.position = max(group.position + found.damaged_rows, found.entry.position)
         group.checkpoint = found.entry.checkpoint

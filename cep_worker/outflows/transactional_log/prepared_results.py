@@ -18,18 +18,18 @@ from cep_common.paced_log import PacedLog
 from cep_common.private_folders import make_private
 from cep_worker.inflows.wal.store import safe_component
 from cep_worker.outflows.consumers import Consumers
-from cep_worker.outflows.transactional_log.commit_decisions import Attempt, Verdict, verdict
-from cep_worker.outflows.transactional_log.deliveries import Deliveries, Who
-from cep_worker.outflows.transactional_log.deployments import Deployments
+from cep_worker.outflows.transactional_log.commit_decisions import Attempt, CommitDecision, commit_decision
+from cep_worker.outflows.transactional_log.deliveries import ConsumerDeliveries, Who
+from cep_worker.outflows.transactional_log.deployments import DeploymentEpochs
 from cep_worker.outflows.transactional_log.file_sync import FileSync
-from cep_worker.outflows.transactional_log.group_file import Group
+from cep_worker.outflows.transactional_log.group_file import ResultGroup
 from cep_worker.outflows.transactional_log.publisher_log import PublisherLog
-from cep_worker.outflows.transactional_log.unlogged_frames import KeptOffered, OfferedFrame
+from cep_worker.outflows.transactional_log.unlogged_frames import LoggedFrames, UnloggedFrame
 from cep_worker.plans.stream_counts import StreamCounts
-from cep_worker.runtime.event_loop import Reactor
-from cep_worker.runtime.worker_metrics import HeldFigures
+from cep_worker.runtime.event_loop import EventLoop
+from cep_worker.runtime.worker_metrics import PreparedResultsMetrics
 from cep_worker.storage.damaged_files import SUFFIX as ASIDE
-from cep_worker.storage.damaged_files import SetAside
+from cep_worker.storage.damaged_files import DamagedFiles
 from cep_worker.storage.losses import Losses
 
 logger = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ LAST_CHECKPOINT = 2**63 - 1
 """What a topology that is gone for good gave behind its last marker belongs to this."""
 
 
-class HeldResults:
+class PreparedResults:
     """Takes what publishers send, and gives it to consumers when it is known to stand, in the order of each publisher.
     Belongs to the reactor's thread.
 
@@ -58,7 +58,7 @@ class HeldResults:
         self,
         folder: Path,
         plan: DeployedPlan,
-        reactor: Reactor,
+        reactor: EventLoop,
         sync: FileSync,
         consumers: Consumers,
         most_bytes: int,
@@ -84,7 +84,7 @@ class HeldResults:
         self._gone = 0
         """So many of the first deployments are gone for good."""
         self._logs: dict[tuple[int, str], PublisherLog] = {}
-        self._deliveries: dict[PublisherLog, Deliveries] = {}
+        self._deliveries: dict[PublisherLog, ConsumerDeliveries] = {}
         self._standing_bytes = 0
         self._first_epoch = 0
         self.needs_epoch = 0
@@ -93,12 +93,14 @@ class HeldResults:
         self.problem = ""
         """Why some of them are not delivered now, or nothing."""
         self._closed = False
-        self._figures = HeldFigures()
+        self._figures = PreparedResultsMetrics()
         make_private(folder)
         self._recover(plan.epoch)
-        self._aside = SetAside(folder, f"*/*/*{ASIDE}")
+        self._aside = DamagedFiles(folder, f"*/*/*{ASIDE}")
         found = {group.header for log in self._logs.values() for group in log.groups}
-        self._deployments = Deployments({(one.epoch, one.deployed_ms) for one in found}, plan.epoch, plan.deployed_ms)
+        self._deployments = DeploymentEpochs(
+            {(one.epoch, one.deployed_ms) for one in found}, plan.epoch, plan.deployed_ms
+        )
         self.update(plan)
 
     def update(self, plan: DeployedPlan) -> None:
@@ -160,9 +162,9 @@ class HeldResults:
     def keep_offered(
         self,
         opening: OpenLink,
-        frames: Sequence[OfferedFrame],
+        frames: Sequence[UnloggedFrame],
         durable: Callable[[], None],
-    ) -> KeptOffered:
+    ) -> LoggedFrames:
         """Keep `frames` of a publisher that has nothing here until consumers, who have them already, have delivered
         them. `durable` is called when they are on the disk. Raises OSError: some may then be delivered twice."""
         log = self._log(opening, at_once=True)
@@ -175,7 +177,7 @@ class HeldResults:
         deliveries = self._deliveries[log]
         deliveries.offered(group, waiting)
         self._pump_later()
-        return KeptOffered(deliveries, group)
+        return LoggedFrames(deliveries, group)
 
     def mark(self, opening: OpenLink, checkpoint: int, durable: Callable[[], None]) -> None:
         """What the publisher has sent so far belongs to `checkpoint` or earlier ones; `durable` is called when it is
@@ -239,12 +241,12 @@ class HeldResults:
         rows, size = sum(log.held_rows() for log in logs), sum(log.held_bytes() for log in logs)
         self._aside.tick(now_ms)
         self._losses.tick(now_ms)
-        self._figures = HeldFigures(
+        self._figures = PreparedResultsMetrics(
             events=rows,
             size_bytes=size if rows else 0,
             oldest_ms=now_ms - since_ms,
             lost_events=self._losses.rows,
-            set_aside_bytes=self._aside.size_bytes,
+            damaged_file_bytes=self._aside.size_bytes,
             released_events=sum(
                 group.rows for log in logs for group in log.groups if self._is_released(log, group)
             ),
@@ -252,7 +254,7 @@ class HeldResults:
             full=self.is_full(),
         )  # fmt: skip
 
-    def figures(self) -> HeldFigures:
+    def figures(self) -> PreparedResultsMetrics:
         """How much is held, as of the last tick."""
         return self._figures
 
@@ -287,7 +289,7 @@ class HeldResults:
         return log
 
     def _found(self, log: PublisherLog) -> PublisherLog:
-        self._deliveries[log] = Deliveries(
+        self._deliveries[log] = ConsumerDeliveries(
             log, self._consumers, self._counts, self._losses, self._pump_later, self._note_undone
         )
         return log
@@ -369,7 +371,7 @@ class HeldResults:
         if was_full and not self.is_full():
             paced_logger.over("full", "results are worked out again: plan=%s", self._key.topology())
         elif self.is_full() and not was_full:
-            text = "log of undelivered results is full, sources wait: plan=%s bytes=%d results.undelivered_bytes=%d"
+            text = "log of undelivered results is full, sources wait: plan=%s bytes=%d results.max_undelivered_bytes=%d"
             paced_logger.problem("full", text, self._key.topology(), self._standing_bytes, self._most_bytes)
 
     def _mark_last(self, log: PublisherLog) -> None:
@@ -382,17 +384,17 @@ class HeldResults:
         ):
             log.mark(LAST_CHECKPOINT, lambda: None)
 
-    def _is_released(self, log: PublisherLog, group: Group) -> bool:
+    def _is_released(self, log: PublisherLog, group: ResultGroup) -> bool:
         """Return whether the group waits for consumers alone."""
-        return self._verdict(group) is Verdict.RELEASE and (group.header.at_once or not log.is_written(group))
+        return self._verdict(group) is CommitDecision.RELEASE and (group.header.at_once or not log.is_written(group))
 
-    def _verdict(self, group: Group) -> Verdict:
+    def _verdict(self, group: ResultGroup) -> CommitDecision:
         if group.header.at_once:
-            return Verdict.RELEASE
+            return CommitDecision.RELEASE
         run = group.header.run()
-        return verdict(run, group.checkpoint, self._standing[self._deployments.of(run[0])])
+        return commit_decision(run, group.checkpoint, self._standing[self._deployments.of(run[0])])
 
-    def _note_undone(self, group: Group) -> None:
+    def _note_undone(self, group: ResultGroup) -> None:
         run = group.header.run()
         known = any((span.epoch, span.attempt) == run for span in self._spans)
         level = logging.INFO if known or group.checkpoint is None else logging.WARNING

@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 FILE = "progress.json"
 
 
-class Place(msgspec.Struct, frozen=True):
+class DeliveryPosition(msgspec.Struct, frozen=True):
     """A consumer (see `Tap`) has all up to the file of number `done`, and `frames` frames of the next one."""
 
     stream: str
@@ -26,7 +26,7 @@ class Place(msgspec.Struct, frozen=True):
     frames: int = 0
 
 
-class Progress(msgspec.Struct, frozen=True):
+class DeliveryProgress(msgspec.Struct, frozen=True):
     """`log` is the identity of the publisher's log. Its files were given `rows` rows that are to be delivered; those up
     to number `dropped`, with `dropped_rows` rows, were, and are deleted."""
 
@@ -34,14 +34,14 @@ class Progress(msgspec.Struct, frozen=True):
     rows: int = 0
     dropped: int = 0
     dropped_rows: int = 0
-    consumers: tuple[Place, ...] = ()
+    consumers: tuple[DeliveryPosition, ...] = ()
 
 
-def read_progress(folder: Path) -> Progress | None:
+def read_progress(folder: Path) -> DeliveryProgress | None:
     """Return what is known; None when nothing is. Raises OSError."""
     path = folder / FILE
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Progress)
+        return msgspec.json.decode(path.read_bytes(), type=DeliveryProgress)
     except FileNotFoundError:
         return None
     except msgspec.MsgspecError as error:
@@ -50,7 +50,7 @@ def read_progress(folder: Path) -> Progress | None:
         return None
 
 
-def write_progress(folder: Path, progress: Progress) -> None:
+def write_progress(folder: Path, progress: DeliveryProgress) -> None:
     """Keep `progress`, which outlives this process. Raises OSError."""
     passing = folder / f"{FILE}.new"
     passing.write_bytes(msgspec.json.encode(progress))

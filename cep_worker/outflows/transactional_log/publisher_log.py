@@ -22,12 +22,12 @@ from cep_worker.outflows.transactional_log.commit_decisions import Attempt, new_
 from cep_worker.outflows.transactional_log.file_sync import FileSync
 from cep_worker.outflows.transactional_log.group_file import (
     SUFFIX,
-    Frame,
-    Group,
+    GroupFrame,
+    GroupHeader,
     GroupWriter,
-    Header,
-    Recovered,
-    Told,
+    ReceivedRows,
+    RecoveredGroup,
+    ResultGroup,
     group_path,
     ordinal_of,
     recover,
@@ -52,7 +52,7 @@ class PublisherLog:
     def __init__(self, folder: Path, key: PlanKey, sync: FileSync) -> None:
         """Opens what is in `folder`, which is made when missing. Raises OSError."""
         self.folder = folder
-        self.groups: deque[Group] = deque()
+        self.groups: deque[ResultGroup] = deque()
         """What is held, oldest first; the last one may still be written."""
         self.lost: dict[str, int] = {}
         """Of files that were found and are gone, or set aside, as many rows are lost. What files lack that are held
@@ -91,7 +91,7 @@ class PublisherLog:
         """Events that its files hold."""
         return sum(group.rows for group in self.groups)
 
-    def group_id(self, group: Group) -> GroupId:
+    def group_id(self, group: ResultGroup) -> GroupId:
         """By what a complete group is known to consumers."""
         header = group.header
         return GroupId(self._key, header.publisher, header.epoch, header.attempt, group.checkpoint or 0, header.log)
@@ -113,7 +113,7 @@ class PublisherLog:
             former = _newest_mark(writer.group)
         else:
             return
-        header = Header(
+        header = GroupHeader(
             log, opening.sender, *run, opening.streams, number, 0, deployed_ms,
             after=0, former=former, run_log=opening.log, at_once=at_once,
         )  # fmt: skip
@@ -129,7 +129,7 @@ class PublisherLog:
             return 0
         if rows < message.rows:
             body = encode_batch(batch.slice(message.rows - rows))
-        self._writer.append(Frame(message.stream, message.position), body, rows)
+        self._writer.append(GroupFrame(message.stream, message.position), body, rows)
         return rows
 
     def mark(self, checkpoint: int, durable: Callable[[], None]) -> None:
@@ -144,12 +144,12 @@ class PublisherLog:
         self._marked = max(self._marked, checkpoint)
         self._sync.when_done(durable)
 
-    def begun(self) -> Group:
+    def begun(self) -> ResultGroup:
         """The group to which frames are appended now."""
         assert self._writer is not None  # noqa: S101 - a link has begun
         return self._writer.group
 
-    def is_written(self, group: Group) -> bool:
+    def is_written(self, group: ResultGroup) -> bool:
         """True for the group to which frames are appended now."""
         return self._writer is not None and self._writer.group is group
 
@@ -182,7 +182,7 @@ class PublisherLog:
             shutil.rmtree(self.folder)
         self.close()
 
-    def _begin_group(self, header: Header) -> None:
+    def _begin_group(self, header: GroupHeader) -> None:
         """Another file is written from now on; an empty one before it is deleted, any other one gets to the disk."""
         rows_before = self.groups[-1].all_rows if self.groups else self.dropped_rows
         header = msgspec.structs.replace(header, rows_before=rows_before)
@@ -242,7 +242,7 @@ class PublisherLog:
         if unread_bytes:  # consumers may have had frames that were there: their numbers must not come again
             self._writer.pass_over(1 + unread_bytes // RECORD_HEADER_BYTES)
 
-    def _note_damage(self, found: Recovered) -> None:
+    def _note_damage(self, found: RecoveredGroup) -> None:
         """It is known what the group lacks; and the one before it at its end, if that is told how far it went."""
         before, group = self.groups[-1] if self.groups else None, found.group
         if found.damaged_bytes:
@@ -254,12 +254,12 @@ class PublisherLog:
             before.lost_rows += missing
             logger.error("held results are damaged, their file ends too early: file=%s events=%d", before.path, missing)
 
-    def _was_dropped(self, group: Group) -> bool:
+    def _was_dropped(self, group: ResultGroup) -> bool:
         """All consumers have had the group; the process ended before its file was deleted."""
         told = self.progress
         return told is not None and told.log == group.header.log and group.ordinal <= told.dropped
 
-    def _note_missing(self, group: Group, given_up_rows: int) -> None:
+    def _note_missing(self, group: ResultGroup, given_up_rows: int) -> None:
         """Files between the group and the one before it are gone, or the one before it ends too early, if the group was
         told of more rows; `given_up_rows` of these are known of."""
         before, told = (self.groups[-1] if self.groups else None), self.progress
@@ -294,7 +294,7 @@ class PublisherLog:
                          self.folder, missing)  # fmt: skip
             self._note_lost(self.folder / f"behind {self._ordinal}", missing)
 
-    def _mend_mark(self, group: Group) -> None:
+    def _mend_mark(self, group: ResultGroup) -> None:
         """The group before `group` has the mark that it has lost; one of which nobody knows that any more is set aside,
         so that it does not hold back what is behind it."""
         before = self.groups[-1] if self.groups else None
@@ -319,7 +319,7 @@ class PublisherLog:
         if rows:
             self.lost[place_of(path)] = self.lost.get(place_of(path), 0) + rows
 
-    def _give_up_unmarked(self, group: Group) -> None:
+    def _give_up_unmarked(self, group: ResultGroup) -> None:
         """What was written last is of another run with the epoch and attempt of the one that begins now, for whose
         checkpoints it would wait. Raises OSError."""
         if group.frames and group.checkpoint is None and group in self.groups and not group.header.at_once:
@@ -355,29 +355,29 @@ def place_of(path: Path) -> str:
     return "/".join(path.parts[-3:])
 
 
-def _following(group: Group) -> Header:
+def _following(group: ResultGroup) -> GroupHeader:
     """The header of the group that follows `group` in the same run."""
     return msgspec.structs.replace(
         group.header, first_number=group.next_number, position=group.position, after=group.checkpoint or 0
     )
 
 
-def _newest_mark(group: Group) -> Told | None:
+def _newest_mark(group: ResultGroup) -> ReceivedRows | None:
     """The newest mark of the run that ends with `group`, if no file will tell of it when another run begins."""
     header = group.header
     if group.checkpoint is not None:  # the next file could not be made
-        return Told(ordinal_of(group.path), group.checkpoint, group.position)
+        return ReceivedRows(ordinal_of(group.path), group.checkpoint, group.position)
     if group.frames:
         return None
     # It has nothing but what it tells, and will be deleted.
-    return Told(ordinal_of(group.path) - 1, header.after, header.position) if header.after else header.former
+    return ReceivedRows(ordinal_of(group.path) - 1, header.after, header.position) if header.after else header.former
 
 
-def _told_by(group: Group, before: Group) -> Told | None:
+def _told_by(group: ResultGroup, before: ResultGroup) -> ReceivedRows | None:
     """What `group` tells of how `before` ends, the one before it of those that are there; of checkpoint 0: that is not
     known, or none."""
     header, ordinal = group.header, ordinal_of(before.path)
     if header.former is not None and header.former.ordinal == ordinal:
         return header.former
     follows = before.header.run() == header.run() and ordinal + 1 == ordinal_of(group.path)
-    return Told(ordinal, header.after or 0, header.position) if follows else None
+    return ReceivedRows(ordinal, header.after or 0, header.position) if follows else None

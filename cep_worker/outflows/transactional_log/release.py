@@ -8,15 +8,15 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from cep_worker.outflows.consumers import FrameId, GroupId, Tap
-from cep_worker.outflows.receipts import InOrder, Receipt
-from cep_worker.outflows.transactional_log.group_file import DamagedError, Group, GroupReader, StoredFrame
+from cep_worker.outflows.receipts import DeliveryReceipt, OrderedAcks
+from cep_worker.outflows.transactional_log.group_file import DamagedError, GroupReader, ResultGroup, StoredFrame
 from topology.frames import decode_batch
 
 UNREADABLE_MS = 10_000
 """A part of a file that the disk cannot read for so long counts as lost."""
 
 
-class Release:
+class GroupDelivery:
     """Offers the frames of `stream` in a group to a consumer as it has room, then has it commit the group. Frames of a
     group that is delivered `at_once` are offered one by one, without a commit, also while the group is written.
     Belongs to the reactor's thread.
@@ -28,7 +28,7 @@ class Release:
     def __init__(
         self,
         group_id: GroupId,
-        group: Group,
+        group: ResultGroup,
         stream: str,
         schema: pa.Schema,
         tap: Tap,
@@ -61,7 +61,7 @@ class Release:
         self._came_back = False
         self._read_rows = 0
         self._frames = 0
-        self._under_way = InOrder()
+        self._under_way = OrderedAcks()
         self._failing_since_ms: int | None = None
         self._at_end = self._ended = False
         self._reader: GroupReader | None = self._open()
@@ -144,7 +144,7 @@ class Release:
             self._moved()
             self._settled()
 
-        receipt = Receipt(1, delivered, self._returned)
+        receipt = DeliveryReceipt(1, delivered, self._returned)
         known_as = FrameId(self._id, frame.number) if self._known_by_frame else None
         batch = decode_batch(frame.body, self._schema, frame.rows)
         self.tap.offer(batch, frame.body, receipt, known_as)
@@ -155,7 +155,7 @@ class Release:
         self.unreadable_rows = max(0, self.group.stream_rows[self._stream] - self._read_rows)
         if self._known_by_frame:
             self._unsettled += 1
-            self.tap.commit(self._id, Receipt(1, self._settled, self._returned))
+            self.tap.commit(self._id, DeliveryReceipt(1, self._settled, self._returned))
         self._settled()
 
     def _returned(self) -> None:
@@ -168,14 +168,14 @@ class Release:
             (self._again if self._came_back else self._finished)()
 
 
-class Offered:
+class UnloggedDelivery:
     """Frames of a group that a consumer has already; `finished` is called when it has settled all of them. It has the
-    methods of a `Release`."""
+    methods of a `GroupDelivery`."""
 
     settled_rows = settled_frames = lost_rows = unreadable_rows = 0
     problem = ""
 
-    def __init__(self, group: Group, frames: int, finished: Callable[[], None]) -> None:
+    def __init__(self, group: ResultGroup, frames: int, finished: Callable[[], None]) -> None:
         self.group = group
         self._unsettled = frames
         self._finished = finished

@@ -19,17 +19,17 @@ from cep_common.ids import SUPER_TENANT, PlanKey, parse_tenant
 from cep_common.messages import DeployedPlan, RemovedPlan
 from cep_common.paced_log import PacedLog
 from cep_common.private_folders import make_private
-from cep_common.worker_reports import AsideReport
-from cep_worker.config import ResultsConfig, SpoolConfig
+from cep_common.worker_reports import OrphanReport
+from cep_worker.config import ResultsConfig, WalConfig
 from cep_worker.inflows.wal.store import safe_component
 from cep_worker.outflows.consumers import Consumers
 from cep_worker.outflows.transactional_log.file_sync import FileSync
-from cep_worker.outflows.transactional_log.prepared_results import HeldResults
+from cep_worker.outflows.transactional_log.prepared_results import PreparedResults
 from cep_worker.outflows.transactional_log.publisher_log import held_rows
 from cep_worker.plans.stream_counts import StreamCounts
-from cep_worker.runtime.event_loop import Reactor
-from cep_worker.storage.checked_json import read_sealed, write_sealed
-from cep_worker.storage.orphaned_folders import AsideFolders
+from cep_worker.runtime.event_loop import EventLoop
+from cep_worker.storage.checked_json import read_checked, write_checked
+from cep_worker.storage.orphaned_folders import OrphanedFolders
 
 logger = logging.getLogger(__name__)
 paced_logger = PacedLog(logger)
@@ -38,7 +38,7 @@ LOCK_FILE = "lock"
 OWNER_FILE = "plan.json"
 
 
-class Owner(msgspec.Struct, frozen=True):
+class LogOwner(msgspec.Struct, frozen=True):
     """Whose results are in a folder: those of the plan that was deployed first at `deployed_ms`."""
 
     tenant: int
@@ -51,21 +51,21 @@ class Owner(msgspec.Struct, frozen=True):
         return PlanKey(self.tenant, self.plan, self.plan_id)
 
 
-class HeldStore:
+class TransactionalLogStore:
     """Opens the held results of plans. Belongs to the reactor's thread."""
 
     def __init__(
         self,
         config: ResultsConfig,
         worker: str,
-        reactor: Reactor,
-        keep_ms: int = SpoolConfig().set_aside_ms,
+        reactor: EventLoop,
+        keep_ms: int = WalConfig().orphan_retention_ms,
         clock: Clock | None = None,
     ) -> None:
         """Results of plans that are missing are kept for `keep_ms`."""
         self._keep_ms = keep_ms
         self._now_ms = (clock or SystemClock()).now_ms
-        self._aside: AsideFolders | None = None
+        self._aside: OrphanedFolders | None = None
         self._config = config
         self._folder = Path(config.path) / safe_component(worker)
         self._reactor = reactor
@@ -80,19 +80,19 @@ class HeldStore:
             raise ConfigError(f"results.path: {self._folder} cannot be used: {error.strerror or error}") from error
         return plan.delivery == "exactly-once" or self._folder_of(plan.key).is_dir()
 
-    def open(self, plan: DeployedPlan, consumers: Consumers, counts: StreamCounts | None = None) -> HeldResults:
+    def open(self, plan: DeployedPlan, consumers: Consumers, counts: StreamCounts | None = None) -> PreparedResults:
         """What is held of the plan's results. Raises ConfigError when the folder cannot be used, or another process
         uses it."""
         try:
             self._take_lock()
             if self._sync is None:
                 self._sync = FileSync(self._reactor.post)
-            most_bytes = self._config.undelivered_bytes
+            most_bytes = self._config.max_undelivered_bytes
             folder = self._folder_of(plan.key)
-            owner = Owner(plan.key.tenant, plan.key.plan, plan.deployed_ms, plan.key.id)
-            if plan.deployed_ms and read_sealed(folder / OWNER_FILE, Owner) != owner:
-                write_sealed(folder / OWNER_FILE, owner)
-            return HeldResults(folder, plan, self._reactor, self._sync, consumers, most_bytes, counts)
+            owner = LogOwner(plan.key.tenant, plan.key.plan, plan.deployed_ms, plan.key.id)
+            if plan.deployed_ms and read_checked(folder / OWNER_FILE, LogOwner) != owner:
+                write_checked(folder / OWNER_FILE, owner)
+            return PreparedResults(folder, plan, self._reactor, self._sync, consumers, most_bytes, counts)
         except OSError as error:
             raise ConfigError(f"results.path: {self._folder} cannot be used: {error.strerror or error}") from error
 
@@ -118,13 +118,13 @@ class HeldStore:
             paced_logger.problem("aside", "what is set aside cannot be read: folder=%s reason=%s",
                                  self._folder, error.strerror, level=logging.ERROR)  # fmt: skip
 
-    def set_aside(self) -> AsideFolders:
+    def set_aside(self) -> OrphanedFolders:
         """Return what is set aside. Raises OSError."""
         if self._aside is None:
-            self._aside = AsideFolders(self._folder, "results", self._keep_ms, self._now_ms)
+            self._aside = OrphanedFolders(self._folder, "results", self._keep_ms, self._now_ms)
         return self._aside
 
-    def aside_reports(self) -> tuple[AsideReport, ...]:
+    def orphan_reports(self) -> tuple[OrphanReport, ...]:
         """Return what managers are told of what is set aside."""
         return self._aside.reports() if self._aside is not None else ()
 
@@ -142,7 +142,7 @@ class HeldStore:
 
     def _clear(self, folder: Path, removed: Collection[RemovedPlan]) -> None:
         """No plan that is deployed has the results in `folder`. Raises OSError."""
-        owner = read_sealed(folder / OWNER_FILE, Owner)
+        owner = read_checked(folder / OWNER_FILE, LogOwner)
         rows = held_rows(folder)
         if owner is not None and RemovedPlan(owner.key(), owner.deployed_ms) in removed:
             shutil.rmtree(folder)

@@ -8,12 +8,12 @@ from typing import Any
 import pyarrow as pa
 
 from cep_common.link_messages import Data
-from cep_worker.outflows.transactional_log.deliveries import Deliveries
-from cep_worker.outflows.transactional_log.group_file import Group
+from cep_worker.outflows.transactional_log.deliveries import ConsumerDeliveries
+from cep_worker.outflows.transactional_log.group_file import ResultGroup
 
 
 @dataclass(frozen=True, slots=True)
-class OfferedFrame:
+class UnloggedFrame:
     """A frame that consumers have; those called by the names in `waiting` have not delivered it yet."""
 
     message: Data
@@ -23,11 +23,11 @@ class OfferedFrame:
 
 
 @dataclass(frozen=True, slots=True)
-class KeptOffered:
+class LoggedFrames:
     """Frames that are kept until consumers, who have them already, have delivered them."""
 
-    deliveries: Deliveries
-    group: Group
+    deliveries: ConsumerDeliveries
+    group: ResultGroup
 
     def settle(self, stream: str, name: str) -> None:
         """A consumer has delivered one more of them."""

@@ -20,7 +20,7 @@ ERROR = {
 }  # fmt: skip
 WORKER = {
     "worker": "worker-1", "state": "live", "host": "10.0.0.3", "process_id": 300, "events_in_per_s": 1_000.4,
-    "events_out_per_s": 10.0, "waiting_events": 3, "spool_bytes": 1_048_576, "held_events": 0,
+    "events_out_per_s": 10.0, "waiting_events": 3, "wal_bytes": 1_048_576, "prepared_results": 0,
     "memory_bytes": 104_857_600, "errors": 14,
     "plans": [{
         "plan": "Storms", "inflow": [{"connected": True}, {"connected": False}], "publishers": [{}],

@@ -34,7 +34,7 @@ from cep_common.messages import (
     WorkerRegistered,
 )
 from cep_common.task_messages import HandOver, TaskRegistered
-from cep_common.worker_reports import HeldReport
+from cep_common.worker_reports import PreparedResultsReport
 from cep_manager.authoring.compiler import compile_plan
 from cep_manager.commands.plan_commands import FROM_CHECKPOINT
 from cep_manager.config import AccountsConfig, ControlConfig, DatabaseConfig, HttpConfig, ManagerConfig, QuotasConfig
@@ -488,7 +488,7 @@ def test_a_name_of_which_savepoints_are_left_is_refused_since_nobody_could_reach
 
 RESULTS = pytest.mark.parametrize(
     "left",
-    [{"held": HeldReport(420, 96_000, 0)}, {"outflow": (OutflowReport("Late", waiting_events=420),)}],
+    [{"held": PreparedResultsReport(420, 96_000, 0)}, {"outflow": (OutflowReport("Late", waiting_events=420),)}],
     ids=["on-disk", "in-memory"],
 )
 

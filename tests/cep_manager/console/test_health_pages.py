@@ -285,7 +285,7 @@ def test_a_worker_over_rest_tells_rates_and_use(client: FlaskClient, view: FakeV
     assert told["state"] == "live"
     assert told["cpu"] == pytest.approx(0.25, rel=0.5)
     assert told["events_in_per_s"] > 0
-    assert (told["plans"][0]["spools"][1]["lost_events"], told["errors"], told["held_events"]) == (7, 14, 420)
+    assert (told["plans"][0]["spools"][1]["lost_events"], told["errors"], told["prepared_results"]) == (7, 14, 420)
     assert isinstance(view.world.snapshot().workers[0].latest, RegisterWorker)
     listed = client.get("/api/v1/workers").get_json()["workers"]
     assert [one["worker"] for one in listed] == ["worker-1"]

@@ -6,7 +6,7 @@ from alert_world import found, picture
 from manager_world import KEY, LEASE_MS, World, serves, worker
 
 from cep_common.messages import ListPlans, PlansListed, RegisterWorker, Rejected, RemovedPlan, WorkerRegistered
-from cep_common.worker_reports import AsideReport
+from cep_common.worker_reports import OrphanReport
 from cep_manager.control.control_plane import ControlPlane
 
 
@@ -114,7 +114,7 @@ def test_plans_that_people_undeploy_are_named_to_workers(world: World) -> None:
 
 
 def test_what_workers_have_set_aside_is_told_of(world: World) -> None:
-    aside = AsideReport("4f2a", "log", -1234, "Gone", 12, since_ms=1_000, until_ms=86_401_000, stream="Departures")
+    aside = OrphanReport("4f2a", "log", -1234, "Gone", 12, since_ms=1_000, until_ms=86_401_000, stream="Departures")
     world.hear(of("a", aside=(aside,)))
     told = found(picture(world))["set-aside"]
     assert "12 accepted events of Departures of the plan Gone (tenant -1234) are set aside" in told.what

@@ -21,7 +21,7 @@ from cep_common.worker_reports import PartitionReport
 from cep_manager.control.members import LOST_SHOWN_MS
 from cep_manager.web.app import create_app as manager_app
 from cep_worker.runtime.prometheus import worker_metrics
-from cep_worker.runtime.worker_metrics import ConnectorFigures, HeldFigures, SpoolFigures, WorkerFigures
+from cep_worker.runtime.worker_metrics import ConnectorMetrics, PreparedResultsMetrics, WalMetrics, WorkerMetrics
 from tools.write_dashboard import TARGET, text
 from topology.checkpoint.runs import HISTORY
 from topology.spark.driver_side.config import DriverConfig
@@ -37,15 +37,15 @@ NAME = re.compile(r"(?<![\w$.])[a-z_][a-z0-9_]*(?!\w|\s*\()")
 
 
 DRIVER = DriverFigures(4, 1, 2, registered=True, topologies=(TopologyReport(KEY, 1, "running"),))
-WORKER = WorkerFigures(
+WORKER = WorkerMetrics(
     plans=(WorkerPlanReport(KEY, 1, (InflowReport("In", connected=True),), (OutflowReport("Out"),), ("p#0",)),),
-    spools=((KEY, SpoolFigures("In", 1_000, 0, full=True)),),
-    held=((KEY, HeldFigures(5, 1_000, 1_500)),),
+    spools=((KEY, WalMetrics("In", 1_000, 0, full=True)),),
+    held=((KEY, PreparedResultsMetrics(5, 1_000, 1_500)),),
     connectors=(
-        ConnectorFigures(
+        ConnectorMetrics(
             "source", "kafka", KEY.tenant, "Storms", "In", "", 0, 0, partitions=(PartitionReport("t", 0, 5, 5, 9),)
         ),
-        ConnectorFigures("sink", "http", KEY.tenant, "Storms", "Out", "", 3, 1),
+        ConnectorMetrics("sink", "http", KEY.tenant, "Storms", "Out", "", 3, 1),
     ),
     taken=((KEY.tenant, 1),),
     leaving=False,

@@ -25,7 +25,7 @@ from cep_common.error_records import ErrorRecord
 from cep_common.ids import SUPER_TENANT, Endpoint, PlanKey
 from cep_common.messages import InflowReport, WorkerPlanReport
 from cep_common.task_messages import StreamCount
-from cep_common.worker_reports import ConnectorReport, HeldReport, PublisherReport, SpoolReport
+from cep_common.worker_reports import ConnectorReport, PreparedResultsReport, PublisherReport, WalReport
 from cep_manager.election.election import LeaderChange
 from cep_manager.log_line import LogLine
 from cep_manager.monitoring.cluster_model import ElectionView
@@ -169,14 +169,14 @@ def _full(world: World) -> dict[str, object]:
         (
             "log-problem",
             Severity.CRITICAL,
-            lambda _: {"spools": (SpoolReport("Arrivals", 1, 9, 1, problem="disk full"),)},
+            lambda _: {"spools": (WalReport("Arrivals", 1, 9, 1, problem="disk full"),)},
         ),
-        ("log-full", Severity.WARNING, lambda _: {"spools": (SpoolReport("Arrivals", 85, 100, 1),)}),
-        ("log-lost", Severity.WARNING, lambda _: {"spools": (SpoolReport("Arrivals", 1, 100, 1, lost_events=3),)}),
-        ("files-set-aside", Severity.WARNING, lambda _: {"spools": (SpoolReport("A", 1, 100, 1, set_aside_bytes=3),)}),
-        ("files-set-aside", Severity.WARNING, lambda _: {"held": HeldReport(0, 0, 0, set_aside_bytes=3)}),
-        ("held-lost", Severity.WARNING, lambda _: {"held": HeldReport(0, 0, 0, lost_events=3)}),
-        ("results-held", Severity.WARNING, lambda _: {"held": HeldReport(5, 100, oldest_ms=61_000)}),
+        ("log-full", Severity.WARNING, lambda _: {"spools": (WalReport("Arrivals", 85, 100, 1),)}),
+        ("log-lost", Severity.WARNING, lambda _: {"spools": (WalReport("Arrivals", 1, 100, 1, lost_events=3),)}),
+        ("files-set-aside", Severity.WARNING, lambda _: {"spools": (WalReport("A", 1, 100, 1, damaged_file_bytes=3),)}),
+        ("files-set-aside", Severity.WARNING, lambda _: {"held": PreparedResultsReport(0, 0, 0, damaged_file_bytes=3)}),
+        ("held-lost", Severity.WARNING, lambda _: {"held": PreparedResultsReport(0, 0, 0, lost_events=3)}),
+        ("results-held", Severity.WARNING, lambda _: {"held": PreparedResultsReport(5, 100, oldest_ms=61_000)}),
         ("errors", Severity.WARNING, lambda _: {"errors": (ErrorRecord("sink", "refused", 1, NOW_MS - 1_000, 4),)}),
     ],
 )
@@ -271,7 +271,7 @@ def hear_sinks(world: World, report: WorkerPlanReport, *sinks: ConnectorReport, 
 
 def test_a_dead_sink_is_one_finding_whatever_follows_from_it(world: World) -> None:
     """Neither waiting publishers nor held results nor a checkpoint that did not get through is another cause."""
-    held = HeldReport(1_234, 70_000, 95_000, released_events=1_234, maximum_bytes=65_536, full=True)
+    held = PreparedResultsReport(1_234, 70_000, 95_000, released_events=1_234, maximum_bytes=65_536, full=True)
     report = msgspec.structs.replace(
         serves(), held=held, links=(PublisherReport("EventPublisher#0", 9, 9, waits=True),)
     )
@@ -284,9 +284,9 @@ def test_a_dead_sink_is_one_finding_whatever_follows_from_it(world: World) -> No
     assert (one.severity, one.since_ms) == (Severity.CRITICAL, NOW_MS - 90_000)
     assert one.what == (
         "The http sink of KnockOns at worker-1 fails: status 503; the log of undelivered results is full "
-        "(results.undelivered_bytes: 65,536), and sources wait; 1,234 results wait for it"
+        "(results.max_undelivered_bytes: 65,536), and sources wait; 1,234 results wait for it"
     )
-    assert "raise results.undelivered_bytes" in one.advice
+    assert "raise results.max_undelivered_bytes" in one.advice
     assert "checkpoints go on" in one.advice
     assert "store" not in one.what + one.advice
     assert plan_status(world.snapshot(), KEY).topology.state is PlanState.DEGRADED

@@ -1,4 +1,4 @@
-"""Replays as the error store's desk makes them, with streams and sinks that the test plays."""
+"""ReplayableSource as the error store's desk makes them, with streams and sinks that the test plays."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from cep_common.ids import PlanKey
 from cep_common.messages import StreamBinding
 from cep_worker.config import ErrorsConfig
 from cep_worker.failed_events import service as desks
-from cep_worker.failed_events.entries import Failed, Origin
-from cep_worker.failed_events.service import Attempt, Choice, ErrorDesk
-from cep_worker.failed_events.store import ErrorStore
+from cep_worker.failed_events.entries import FailedEvents, FailureOrigin
+from cep_worker.failed_events.service import EntrySelection, FailedEventService, ReplayAttempt
+from cep_worker.failed_events.store import FailedEventStore
 from cep_worker.plans.streams import EventStream, PlanStream, StreamDirectory
 
-ALL = Choice(KEY.plan, all=True)
+ALL = EntrySelection(KEY.plan, all=True)
 
 
 class FakeOffers:
@@ -29,7 +29,7 @@ class FakeOffers:
 
     def __init__(self) -> None:
         self.submitted: list[tuple[Future[None], pa.RecordBatch]] = []
-        self.attempts: list[Attempt] = []
+        self.attempts: list[ReplayAttempt] = []
         self.takes = True
         self.bound = StreamBinding("Alerts", "Alerts:1.0.0", ALERTS)
 
@@ -43,7 +43,9 @@ class FakeOffers:
         self.submitted.append((taken, batch))
         return taken
 
-    def replay_to_sink(self, key: PlanKey, stream: str, sink: str, batch: pa.RecordBatch, attempt: Attempt) -> None:
+    def replay_to_sink(
+        self, key: PlanKey, stream: str, sink: str, batch: pa.RecordBatch, attempt: ReplayAttempt
+    ) -> None:
         self.attempts.append(attempt)
 
 
@@ -53,26 +55,26 @@ def offers() -> FakeOffers:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[ErrorStore]:
-    made = ErrorStore(ErrorsConfig(str(tmp_path)), "worker-1", lambda: 0)
+def store(tmp_path: Path) -> Iterator[FailedEventStore]:
+    made = FailedEventStore(ErrorsConfig(str(tmp_path)), "worker-1", lambda: 0)
     yield made
     made.close()
 
 
 @pytest.fixture
-def desk(store: ErrorStore, offers: FakeOffers, monkeypatch: pytest.MonkeyPatch) -> ErrorDesk:
+def desk(store: FailedEventStore, offers: FakeOffers, monkeypatch: pytest.MonkeyPatch) -> FailedEventService:
     monkeypatch.setattr(desks, "REPLAY_S", 0.05)
-    return ErrorDesk(store, offers)
+    return FailedEventService(store, offers)
 
 
-def keep(store: ErrorStore, kind: str, *late: int) -> str:
-    origin = Origin(KEY, "Alerts", "sink", "http") if kind == "sink" else Origin(KEY, "Alerts", "stream")
-    store.keep(origin, [Failed(alerts(*[(number, "UA", number) for number in late]), "no")])
+def keep(store: FailedEventStore, kind: str, *late: int) -> str:
+    origin = FailureOrigin(KEY, "Alerts", "sink", "http") if kind == "sink" else FailureOrigin(KEY, "Alerts", "stream")
+    store.keep(origin, [FailedEvents(alerts(*[(number, "UA", number) for number in late]), "no")])
     return store.entries(KEY, None, 100)[-1].id
 
 
 def test_a_stream_without_room_keeps_the_entry_and_the_events_do_not_come_later(
-    desk: ErrorDesk, store: ErrorStore, offers: FakeOffers
+    desk: FailedEventService, store: FailedEventStore, offers: FakeOffers
 ) -> None:
     id_ = keep(store, "stream", 1)
     offers.takes = False
@@ -82,7 +84,9 @@ def test_a_stream_without_room_keeps_the_entry_and_the_events_do_not_come_later(
     assert store.counts() == {KEY: 1}
 
 
-def test_what_there_is_no_time_for_is_left(desk: ErrorDesk, store: ErrorStore, offers: FakeOffers) -> None:
+def test_what_there_is_no_time_for_is_left(
+    desk: FailedEventService, store: FailedEventStore, offers: FakeOffers
+) -> None:
     for number in range(3):
         keep(store, "stream", number)
     offers.takes = False
@@ -91,7 +95,7 @@ def test_what_there_is_no_time_for_is_left(desk: ErrorDesk, store: ErrorStore, o
 
 
 def test_an_entry_whose_sink_still_tries_is_not_offered_again_and_goes_when_it_is_delivered(
-    desk: ErrorDesk, store: ErrorStore, offers: FakeOffers
+    desk: FailedEventService, store: FailedEventStore, offers: FakeOffers
 ) -> None:
     keep(store, "sink", 1, 2)
     assert desk.replay(KEY, ALL).under_way == 1
@@ -103,11 +107,11 @@ def test_an_entry_whose_sink_still_tries_is_not_offered_again_and_goes_when_it_i
 
 
 def test_of_an_attempt_what_failed_again_stays_and_may_be_tried_once_more(
-    desk: ErrorDesk, store: ErrorStore, offers: FakeOffers
+    desk: FailedEventService, store: FailedEventStore, offers: FakeOffers
 ) -> None:
     id_ = keep(store, "sink", 1, 2)
     desk.replay(KEY, ALL)
-    offers.attempts[0].failed([Failed(alerts((2, "UA", 2)), "still not")])
+    offers.attempts[0].failed([FailedEvents(alerts((2, "UA", 2)), "still not")])
     offers.attempts[0].end()
     (entry,) = store.entries(KEY, None, 10)
     assert (entry.id, entry.failed.reason, entry.failed.events.num_rows) == (id_, "still not", 1)
@@ -119,7 +123,7 @@ def test_of_an_attempt_what_failed_again_stays_and_may_be_tried_once_more(
 
 
 def test_a_sink_that_does_not_try_leaves_the_entry_as_it_was(
-    desk: ErrorDesk, store: ErrorStore, offers: FakeOffers
+    desk: FailedEventService, store: FailedEventStore, offers: FakeOffers
 ) -> None:
     id_ = keep(store, "sink", 1)
     desk.replay(KEY, ALL)
@@ -127,7 +131,9 @@ def test_a_sink_that_does_not_try_leaves_the_entry_as_it_was(
     assert [one.id for one in store.entries(KEY, None, 10)] == [id_]
 
 
-def test_two_who_replay_at_once_give_the_events_once(desk: ErrorDesk, store: ErrorStore, offers: FakeOffers) -> None:
+def test_two_who_replay_at_once_give_the_events_once(
+    desk: FailedEventService, store: FailedEventStore, offers: FakeOffers
+) -> None:
     for number in range(20):
         keep(store, "stream", number)
     told: list[int] = []
@@ -148,7 +154,7 @@ def test_two_who_replay_at_once_give_the_events_once(desk: ErrorDesk, store: Err
 
 
 def test_a_stream_that_is_called_so_outside_only_is_not_meant(
-    desk: ErrorDesk, store: ErrorStore, offers: FakeOffers
+    desk: FailedEventService, store: FailedEventStore, offers: FakeOffers
 ) -> None:
     keep(store, "stream", 1)
     offers.bound = StreamBinding("Inner", "Alerts:1.0.0", ALERTS)

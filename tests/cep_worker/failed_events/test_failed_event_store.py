@@ -13,21 +13,21 @@ from cep_common.errors import InputError
 from cep_common.ids import PlanKey
 from cep_common.messages import RemovedPlan
 from cep_worker.config import ErrorsConfig
-from cep_worker.failed_events.entries import Failed, Origin
-from cep_worker.failed_events.store import ErrorStore
+from cep_worker.failed_events.entries import FailedEvents, FailureOrigin
+from cep_worker.failed_events.store import FailedEventStore
 
-SINK = Origin(KEY, "Alerts", "sink", "http")
-OTHER = Origin(PlanKey(7, KEY.plan), "Alerts", "sink", "http")
+SINK = FailureOrigin(KEY, "Alerts", "sink", "http")
+OTHER = FailureOrigin(PlanKey(7, KEY.plan), "Alerts", "sink", "http")
 
 
-def opened(path: Path, most_entries: int = 5, entry_bytes: int = 1_024) -> ErrorStore:
-    store = ErrorStore(ErrorsConfig(str(path), most_entries, entry_bytes), "worker-1", lambda: 1_234)
+def opened(path: Path, max_entries: int = 5, max_entry_bytes: int = 1_024) -> FailedEventStore:
+    store = FailedEventStore(ErrorsConfig(str(path), max_entries, max_entry_bytes), "worker-1", lambda: 1_234)
     store.open_existing()
     return store
 
 
-def failed(*late: int, reason: str = "no") -> Failed:
-    return Failed(alerts(*[(number, "UA", number) for number in late]), reason)
+def failed(*late: int, reason: str = "no") -> FailedEvents:
+    return FailedEvents(alerts(*[(number, "UA", number) for number in late]), reason)
 
 
 def test_entries_outlive_the_process_with_all_that_is_known_of_them(tmp_path: Path) -> None:
@@ -81,10 +81,10 @@ def test_events_that_fail_alike_one_after_the_other_are_one_entry(tmp_path: Path
 
 
 def test_a_full_store_keeps_what_came_first_and_says_why_it_takes_no_more_until_there_is_room(tmp_path: Path) -> None:
-    store = opened(tmp_path, most_entries=2)
+    store = opened(tmp_path, max_entries=2)
     kept = store.keep(SINK, [failed(1), failed(2, 3, reason="b"), failed(4, 5, reason="c")])
     assert (kept.events, kept.lost) == (3, 2)
-    assert "errors.most_entries" in kept.problem
+    assert "errors.max_entries" in kept.problem
     assert store.keep(SINK, [failed(6)]).lost == 1
     assert store.keep(OTHER, [failed(6)]).events == 1, "each plan has room of its own"
     first, _ = store.entries(KEY, None, 10)
@@ -95,17 +95,17 @@ def test_a_full_store_keeps_what_came_first_and_says_why_it_takes_no_more_until_
 
 
 def test_many_events_make_several_entries_and_one_that_is_too_large_is_not_kept(tmp_path: Path) -> None:
-    store = opened(tmp_path, most_entries=100)
+    store = opened(tmp_path, max_entries=100)
     many = store.keep(SINK, [failed(*range(200))])
     assert many.events == 200
     found = store.entries(KEY, None, 100)
     assert len(found) > 1
     assert all(one.failed.events.nbytes <= 1_024 for one in found)
     assert [row[0] for one in found for row in values(one.failed.events)] == list(range(200))
-    large = Failed(alerts((1, "x" * 2_000, 1)), "no")
+    large = FailedEvents(alerts((1, "x" * 2_000, 1)), "no")
     kept = store.keep(SINK, [large, failed(5)])
     assert (kept.events, kept.lost) == (1, 1)
-    assert "errors.entry_bytes" in kept.problem
+    assert "errors.max_entry_bytes" in kept.problem
     store.close()
 
 
@@ -120,7 +120,7 @@ def test_nobody_sees_or_discards_entries_of_another_plan(tmp_path: Path) -> None
 
 
 def test_what_failed_again_takes_the_place_of_its_entry_even_in_a_full_store(tmp_path: Path) -> None:
-    store = opened(tmp_path, most_entries=1)
+    store = opened(tmp_path, max_entries=1)
     store.keep(SINK, [failed(1, 2)])
     (entry,) = store.entries(KEY, None, 10)
     store.replace(entry, [failed(2, reason="still no")])
@@ -146,7 +146,7 @@ def test_entries_go_with_their_plan_when_people_undeploy_it(tmp_path: Path) -> N
 
 def test_entries_of_a_plan_that_is_missing_stay_for_some_days(tmp_path: Path) -> None:
     now_ms = [1_000]
-    store = ErrorStore(ErrorsConfig(path=str(tmp_path)), "worker-1", lambda: now_ms[0], missing_ms=100)
+    store = FailedEventStore(ErrorsConfig(path=str(tmp_path)), "worker-1", lambda: now_ms[0], missing_ms=100)
     store.keep(SINK, [failed(1)])
     store.keep_only([KEY], {KEY: 5})
     until(lambda: store.owners() == {KEY: (5, 0)})
@@ -160,7 +160,7 @@ def test_entries_of_a_plan_that_is_missing_stay_for_some_days(tmp_path: Path) ->
     assert len(store.entries(KEY, None, 10)) == 1
     store.close()
     now_ms[0] = 1_150
-    store = ErrorStore(ErrorsConfig(path=str(tmp_path)), "worker-1", lambda: now_ms[0], missing_ms=100)
+    store = FailedEventStore(ErrorsConfig(path=str(tmp_path)), "worker-1", lambda: now_ms[0], missing_ms=100)
     store.open_existing()
     store.keep_only([])
     until(lambda: store.counts() == {})

@@ -9,7 +9,7 @@ from pathlib import Path
 from worker_world import KEY
 
 from cep_worker.config import ErrorsConfig
-from cep_worker.failed_events.store import ErrorStore
+from cep_worker.failed_events.store import FailedEventStore
 
 KEEPS = """
 import sys
@@ -19,8 +19,8 @@ sys.path.insert(0, {tests!r})
 from worker_world import KEY, alerts
 from cep_worker.config import ErrorsConfig
 from cep_worker.failed_events.entries import Failed, Origin
-from cep_worker.failed_events.store import ErrorStore
-store = ErrorStore(ErrorsConfig({folder!r}), "worker-1", lambda: 0)
+from cep_worker.failed_events.store import FailedEventStore
+store = FailedEventStore(ErrorsConfig({folder!r}), "worker-1", lambda: 0)
 for number in range(10_000):
     store.keep(Origin(KEY, "Alerts", "stream"), [Failed(alerts((number, "UA", number)), str(number))])
     print(number, flush=True)
@@ -35,7 +35,7 @@ def test_every_entry_that_was_taken_is_there_after_a_kill(tmp_path: Path) -> Non
         taken = [int(process.stdout.readline()) for _ in range(20)]
         process.kill()
         taken += [int(line) for line in process.stdout.read().split("\n")[:-1]]
-    store = ErrorStore(ErrorsConfig(str(tmp_path)), "worker-1", lambda: 0)
+    store = FailedEventStore(ErrorsConfig(str(tmp_path)), "worker-1", lambda: 0)
     store.open_existing()
     kept = [int(entry.failed.reason) for entry in store.entries(KEY, None, 20_000)]
     assert kept[: len(taken)] == taken

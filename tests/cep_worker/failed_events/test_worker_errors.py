@@ -19,7 +19,7 @@ from worker_world import ALERTS, KEY, PLAN, World, alerts, until
 from cep_common.ids import PlanKey
 from cep_common.messages import Connector, DeployedPlan, StreamBinding
 from cep_worker.config import ArtefactConfig, ErrorsConfig
-from cep_worker.failed_events.store import ErrorStore
+from cep_worker.failed_events.store import FailedEventStore
 from cep_worker.main import Worker
 
 TWO = alerts((5, "UA", 3), (6, "AA", 4))
@@ -67,7 +67,7 @@ def test_what_a_web_hook_refuses_is_kept_with_the_reason_and_delivered_by_a_repl
     ]  # fmt: skip
     assert all(not plan["last_error"] or "2 events kept" in plan["last_error"] for plan in world.health()["plans"])
     metrics = requests.get(world.url("/metrics"), timeout=5).text
-    assert re.search(r"^cep_kept_errors\{[^}]*\} 1.0$", metrics, re.MULTILINE)
+    assert re.search(r"^cep_failed_events\{[^}]*\} 1.0$", metrics, re.MULTILINE)
     hook.bodies.clear()
     told = act(world, "replay", all=True)
     assert told["replayed"] == 0
@@ -128,7 +128,7 @@ def test_what_a_leaving_worker_gives_up_is_not_kept_for_it_comes_again(world: Wo
     assert world.worker is not None
     world.worker.stop()
     world.worker = None
-    store = ErrorStore(world.config.errors, "worker-1", lambda: 0)
+    store = FailedEventStore(world.config.errors, "worker-1", lambda: 0)
     store.open_existing()
     assert store.counts() == {}
     store.close()
@@ -143,7 +143,7 @@ def test_without_store_nothing_is_kept(world: World, hook: Hook) -> None:
 
 
 def test_a_full_store_drops_counts_and_says_so(make_world: Callable[..., World], hook: Hook, tmp_path: Path) -> None:
-    world = make_world(errors=ErrorsConfig(str(tmp_path / "small"), most_entries=1))
+    world = make_world(errors=ErrorsConfig(str(tmp_path / "small"), max_entries=1))
     hook.status = 400
     world.start(with_sink("http", {"publisher.url": hook.url, "on.error": "STORE"}))
     publisher = world.publisher().open()
@@ -151,7 +151,7 @@ def test_a_full_store_drops_counts_and_says_so(make_world: Callable[..., World],
     until(lambda: listed(world)["found"] == 1, publisher)
     publisher.send("Alerts", TWO)
     until(lambda: "2 events dropped" in world.health()["plans"][0]["last_error"], publisher)
-    assert "errors.most_entries" in world.health()["plans"][0]["last_error"]
+    assert "errors.max_entries" in world.health()["plans"][0]["last_error"]
     assert listed(world)["found"] == 1
 
 

@@ -10,7 +10,7 @@ from worker_world import values
 from cep_common.errors import ConfigError
 from cep_common.link_messages import StreamSchema
 from cep_common.messages import Connector
-from cep_worker.formats.rejections import EventsRefusedError
+from cep_worker.formats.rejections import EventsRejectedError
 from cep_worker.formats.source_mappers.registry import source_format
 
 STOCKS = StreamSchema("Stocks", (("symbol", "string"), ("price", "float"), ("volume", "long")))
@@ -35,9 +35,9 @@ def read(
     return values(form.reader(schema, timestamp).read(body, now_ms=9))
 
 
-def refused(kind: str, body: bytes, options: Options | None = None, **more: Any) -> EventsRefusedError:
+def refused(kind: str, body: bytes, options: Options | None = None, **more: Any) -> EventsRejectedError:
     """The refusal of a body."""
-    with pytest.raises(EventsRefusedError) as error:
+    with pytest.raises(EventsRejectedError) as error:
         read(kind, body, options, **more)
     return error.value
 

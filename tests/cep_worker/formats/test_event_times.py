@@ -13,7 +13,7 @@ from cep_common.errors import InputError
 from cep_common.link_messages import StreamSchema
 from cep_worker.formats.event_times import EARLIEST_MS, LATEST_MS, strange_times
 from cep_worker.formats.files.table_files import read_csv, read_parquet
-from cep_worker.formats.rejections import EventsRefusedError
+from cep_worker.formats.rejections import EventsRejectedError
 from cep_worker.formats.source_mappers.json_mapper import JsonEvents
 from cep_worker.formats.text_columns import TextColumns
 from cep_worker.ingest.link_ingress import _problem
@@ -34,7 +34,7 @@ def test_json_names_each_event_of_a_strange_time(time: int) -> None:
         (JsonEvents(StreamSchema("S", (("at", "long"), ("n", "int"))), "at").read,
          json.dumps([{"at": event[TIMESTAMP], "n": event["n"]} for event in events])),
     ):  # fmt: skip
-        with pytest.raises(EventsRefusedError) as refused:
+        with pytest.raises(EventsRejectedError) as refused:
             reader(body.encode(), 1_000)
         assert [one.index for one in refused.value.details] == [1, 2]
         assert TOLD in refused.value.details[0].problem
@@ -43,7 +43,7 @@ def test_json_names_each_event_of_a_strange_time(time: int) -> None:
 @pytest.mark.parametrize("time", STRANGE)
 def test_texts_and_tables_name_the_row(time: int, tmp_path: Path) -> None:
     columns = [pa.array(["1", str(time)]), pa.array(["1", "2"])]
-    with pytest.raises(EventsRefusedError) as refused:
+    with pytest.raises(EventsRejectedError) as refused:
         TextColumns(STREAM, "at").batch(columns, 1_000)
     assert [(one.index, one.attribute) for one in refused.value.details] == [(1, "at")]
     pq.write_table(pa.table({"at": pa.array([1, time], pa.int64()), "n": [1, 2]}), tmp_path / "a.parquet")

@@ -15,7 +15,7 @@ from worker_world import values
 from cep_common.errors import InputError
 from cep_common.link_messages import StreamSchema
 from cep_worker.formats.object_values import WRONG_OBJECT
-from cep_worker.formats.rejections import EventsRefusedError, Misfit
+from cep_worker.formats.rejections import EventsRejectedError, InvalidEvent
 from cep_worker.formats.source_mappers.json_mapper import JsonEvents
 
 SCHEMA = StreamSchema(
@@ -33,8 +33,8 @@ def read(body: bytes, schema: StreamSchema = SCHEMA, **options: Any) -> list[tup
     return values(JsonEvents(schema, **options).read(body, now_ms=9))
 
 
-def refused(body: bytes, schema: StreamSchema = SMALL, **options: Any) -> EventsRefusedError:
-    with pytest.raises(EventsRefusedError) as error:
+def refused(body: bytes, schema: StreamSchema = SMALL, **options: Any) -> EventsRejectedError:
+    with pytest.raises(EventsRejectedError) as error:
         read(body, schema, **options)
     return error.value
 
@@ -85,32 +85,35 @@ def test_a_long_attribute_called_timestamp_is_also_the_time(
 ) -> None:
     schema = StreamSchema("Stamped", (("_timestamp", kind),))
     assert read(b'{"_timestamp":' + value + b"}", schema, timestamp_key=key) == [row]
-    assert refused(b"{}", schema, timestamp_key=key).details == (Misfit(0, "_timestamp", f"is missing ({kind})"),)
+    assert refused(b"{}", schema, timestamp_key=key).details == (InvalidEvent(0, "_timestamp", f"is missing ({kind})"),)
     assert read(b"{}", schema, lenient=True, timestamp_key=key)[0] == (9, None)
 
 
 @pytest.mark.parametrize(
     ("body", "misfit"),
     [
-        (b'{"n":1}', Misfit(0, "t", "is missing (long)")),
-        (b'{"n":1,"t":2,"z":3}', Misfit(0, "z", "is not an attribute of the stream")),
-        (b'{"n":"1","t":2}', Misfit(0, "n", "must be int, not text")),
-        (b'{"n":true,"t":2}', Misfit(0, "n", "must be int, not true or false")),
-        (b'{"n":1.5,"t":2}', Misfit(0, "n", "must be int, not a number with a fraction")),
-        (b'{"n":2147483648,"t":2}', Misfit(0, "n", "is out of the range of int")),
-        (b'{"n":1,"t":9223372036854775808}', Misfit(0, "t", "is out of the range of long")),
-        (b'{"n":[],"t":2}', Misfit(0, "n", "must be int, not a list")),
-        (b'{"n":{},"t":2}', Misfit(0, "n", "must be int, not an object")),
-        (b"[1]", Misfit(0, "", "must be an object, not a number")),
-        (b'"x"', Misfit(0, "", "must be an object, not text")),
-        (b"null", Misfit(0, "", "must be an object, not null")),
-        (b'{"n":1,"t":2,"_timestamp":"x"}', Misfit(0, "_timestamp", "must be long, not text")),
-        (b'{"n":1,"t":2,"_timestamp":null}', Misfit(0, "_timestamp", "is the event's timestamp and may not be null")),
-        (b'[{"n":1,"t":2},{"n":null,"t":"2"}]', Misfit(1, "t", "must be long, not text")),
-        (b'{"event":{"n":1}}', Misfit(0, "t", "is missing (long)")),
+        (b'{"n":1}', InvalidEvent(0, "t", "is missing (long)")),
+        (b'{"n":1,"t":2,"z":3}', InvalidEvent(0, "z", "is not an attribute of the stream")),
+        (b'{"n":"1","t":2}', InvalidEvent(0, "n", "must be int, not text")),
+        (b'{"n":true,"t":2}', InvalidEvent(0, "n", "must be int, not true or false")),
+        (b'{"n":1.5,"t":2}', InvalidEvent(0, "n", "must be int, not a number with a fraction")),
+        (b'{"n":2147483648,"t":2}', InvalidEvent(0, "n", "is out of the range of int")),
+        (b'{"n":1,"t":9223372036854775808}', InvalidEvent(0, "t", "is out of the range of long")),
+        (b'{"n":[],"t":2}', InvalidEvent(0, "n", "must be int, not a list")),
+        (b'{"n":{},"t":2}', InvalidEvent(0, "n", "must be int, not an object")),
+        (b"[1]", InvalidEvent(0, "", "must be an object, not a number")),
+        (b'"x"', InvalidEvent(0, "", "must be an object, not text")),
+        (b"null", InvalidEvent(0, "", "must be an object, not null")),
+        (b'{"n":1,"t":2,"_timestamp":"x"}', InvalidEvent(0, "_timestamp", "must be long, not text")),
+        (
+            b'{"n":1,"t":2,"_timestamp":null}',
+            InvalidEvent(0, "_timestamp", "is the event's timestamp and may not be null"),
+        ),
+        (b'[{"n":1,"t":2},{"n":null,"t":"2"}]', InvalidEvent(1, "t", "must be long, not text")),
+        (b'{"event":{"n":1}}', InvalidEvent(0, "t", "is missing (long)")),
     ],
 )
-def test_a_misfit_is_named_by_event_and_attribute(body: bytes, misfit: Misfit) -> None:
+def test_a_misfit_is_named_by_event_and_attribute(body: bytes, misfit: InvalidEvent) -> None:
     error = refused(body)
     assert error.reason_code == "bad-events"
     assert error.details == (misfit,)
@@ -168,9 +171,11 @@ def test_all_misfits_are_listed_up_to_a_hundred() -> None:
 
 
 def test_a_timestamp_key_must_be_there_and_be_a_number() -> None:
-    assert refused(b'{"n":1,"t":2}', timestamp_key="ts").details == (Misfit(0, "ts", "is missing (milliseconds)"),)
+    assert refused(b'{"n":1,"t":2}', timestamp_key="ts").details == (
+        InvalidEvent(0, "ts", "is missing (milliseconds)"),
+    )
     null = refused(b'[{"n":1,"t":2},{"n":1,"t":null}]', timestamp_key="t")
-    assert null.details == (Misfit(1, "t", "is the event's timestamp and may not be null"),)
+    assert null.details == (InvalidEvent(1, "t", "is the event's timestamp and may not be null"),)
     with pytest.raises(InputError, match="s is string"):
         JsonEvents(SCHEMA, "s")
 
@@ -183,10 +188,10 @@ def test_ndjson_is_read_line_by_line_and_problems_are_numbered() -> None:
     reader = JsonEvents(SMALL)
     batch = reader.read_lines(b'{"n":1,"t":2}\r\n\n  {"event":{"n":3,"t":4}}\n', 9)
     assert values(batch) == [(9, 1, 2), (9, 3, 4)]
-    with pytest.raises(EventsRefusedError) as wrong:
+    with pytest.raises(EventsRejectedError) as wrong:
         reader.read_lines(b'{"n":1,"t":2}\n{"n":1}\n', 9, first_index=10)
-    assert wrong.value.details == (Misfit(11, "t", "is missing (long)"),)
-    with pytest.raises(EventsRefusedError) as broken:
+    assert wrong.value.details == (InvalidEvent(11, "t", "is missing (long)"),)
+    with pytest.raises(EventsRejectedError) as broken:
         reader.read_lines(b'{"n":1,"t":2}\n{"n":', 9)
     assert (broken.value.reason_code, broken.value.details[0].index) == ("broken-json", 1)
 
@@ -213,5 +218,5 @@ def test_what_json_says_is_what_the_batch_holds(rows: list[tuple[int | None, int
 @given(st.binary(max_size=60))
 def test_any_bytes_give_events_or_a_refusal(body: bytes) -> None:
     for method in (JsonEvents(SMALL).read, JsonEvents(SMALL).read_lines):
-        with suppress(EventsRefusedError):
+        with suppress(EventsRejectedError):
             method(body, 9)

@@ -10,7 +10,7 @@ from worker_world import values
 
 from cep_common.errors import ConfigError
 from cep_common.link_messages import StreamSchema
-from cep_worker.formats.rejections import EventsRefusedError
+from cep_worker.formats.rejections import EventsRejectedError
 from cep_worker.formats.source_mappers.json_path_mapper import JsonMapping, JsonPathEvents, json_mapping
 from query_plan.connectors.attribute_paths import split_paths
 
@@ -50,10 +50,10 @@ def test_lines_are_a_body_each() -> None:
     lines = ONE + b"\n\n" + LIST.replace(b"\n", b"") + b"\n"
     nested = reader("$..stock", (("symbol", "company.symbol"), ("price", "price"), ("volume", "volume")))
     assert [row[1] for row in values(nested.read_lines(lines, now_ms=9))] == ["wso2", "wso2", "7"]
-    with pytest.raises(EventsRefusedError) as error:
+    with pytest.raises(EventsRejectedError) as error:
         reader().read_lines(ONE + b"\n{", now_ms=9, first_index=5)
     assert error.value.details[0].index == 6
-    with pytest.raises(EventsRefusedError) as error:
+    with pytest.raises(EventsRejectedError) as error:
         reader("$.stock", ()).read_lines(b'{"stock": []}\n{}', now_ms=9, first_index=5)
     assert (error.value.details[0].index, error.value.details[0].problem) == (5, "has nothing at $.stock")
 
@@ -91,7 +91,7 @@ def test_the_time_may_stand_in_an_attribute() -> None:
 def test_a_body_with_an_event_that_does_not_fit_is_refused_as_a_whole(
     body: bytes, enclosing: str, problem: str
 ) -> None:
-    with pytest.raises(EventsRefusedError) as error:
+    with pytest.raises(EventsRejectedError) as error:
         read(body, enclosing)
     told = [error.value.message, *(f"{one.attribute} {one.problem}" for one in error.value.details)]
     assert problem in " ".join(told)
@@ -100,7 +100,7 @@ def test_a_body_with_an_event_that_does_not_fit_is_refused_as_a_whole(
 def test_with_leniency_what_no_path_leads_to_is_null() -> None:
     assert read(b'{"stock": {"volume": 1}}', lenient=True) == [(9, None, None, 1)]
     for body in (b"3", b'"x"', b"[{}, null]", b"[true]"):
-        with pytest.raises(EventsRefusedError) as error:
+        with pytest.raises(EventsRejectedError) as error:
             read(body, lenient=True)
         assert error.value.details[0].problem.startswith("must be an object")
 

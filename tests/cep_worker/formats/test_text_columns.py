@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cep_common.errors import InputError
 from cep_common.link_messages import StreamSchema
-from cep_worker.formats.rejections import MOST_DETAILS, EventsRefusedError
+from cep_worker.formats.rejections import MOST_DETAILS, EventsRejectedError
 from cep_worker.formats.text_columns import TextColumns, read_column
 
 
@@ -86,10 +86,10 @@ def test_the_time_stands_in_the_attribute_that_is_named_and_may_not_be_null() ->
     schema = StreamSchema("S", (("n", "int"), ("t", "long")))
     batch = TextColumns(schema, "t").batch(columns(["1", "2"], ["70", "80"]), now_ms=9)
     assert batch.column("_timestamp").to_pylist() == [70, 80]
-    with pytest.raises(EventsRefusedError) as error:
+    with pytest.raises(EventsRejectedError) as error:
         TextColumns(schema, "t").batch(columns(["1", "x"], [None, "80"]), now_ms=9)
     assert [(one.index, one.attribute) for one in error.value.details] == [(0, "t"), (1, "n")]
-    with pytest.raises(EventsRefusedError) as error:
+    with pytest.raises(EventsRejectedError) as error:
         TextColumns(schema, "t").batch(columns(["1"], ["soon"]), now_ms=9)
     assert [one.problem for one in error.value.details] == ["must be long, not 'soon'"]
 
@@ -106,7 +106,7 @@ def test_only_an_attribute_of_whole_numbers_holds_the_time(name: str, why: str) 
 
 
 def test_a_refusal_names_at_most_a_hundred_problems() -> None:
-    with pytest.raises(EventsRefusedError) as error:
+    with pytest.raises(EventsRejectedError) as error:
         TextColumns(StreamSchema("S", (("n", "int"),))).batch(columns(["x"] * 150), now_ms=9)
     assert error.value.message == "100 of 150 events do not fit stream S; none was accepted"
     assert len(error.value.details) == MOST_DETAILS

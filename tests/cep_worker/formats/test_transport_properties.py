@@ -8,7 +8,7 @@ import pytest
 from cep_common.errors import ConfigError
 from cep_common.link_messages import StreamSchema
 from cep_common.messages import Connector
-from cep_worker.formats.rejections import EventsRefusedError
+from cep_worker.formats.rejections import EventsRejectedError
 from cep_worker.formats.transport_properties import split_attributes, with_properties
 from topology.frames import arrow_schema
 
@@ -81,7 +81,7 @@ def test_what_is_not_there_is_null() -> None:
 
 
 def test_what_does_not_fit_is_told_with_its_name() -> None:
-    with pytest.raises(EventsRefusedError) as refused:
+    with pytest.raises(EventsRejectedError) as refused:
         with_properties(body_of(2), SCHEMA, PROPERTIES, {"X-Hops": "many"}.get)
     assert [(one.index, one.attribute, one.problem) for one in refused.value.details] == [
         (0, "hops", "(trp:X-Hops) must be int, not 'many'")

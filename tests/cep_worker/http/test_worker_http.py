@@ -17,7 +17,7 @@ from worker_world import DEPARTURES, EVENT, PLAN, World, departures, until
 from cep_common.ids import Endpoint, PlanKey
 from cep_common.link_messages import StreamSchema
 from cep_common.messages import StreamBinding
-from cep_worker.config import HttpConfig, InflowConfig
+from cep_worker.config import InflowConfig, WorkerHttpConfig
 from cep_worker.ingest.event_sender import EventSender
 
 BARE = {key: value for key, value in EVENT.items() if key != "_timestamp"}
@@ -112,7 +112,7 @@ def test_an_empty_list_is_accepted_as_nothing(world: World) -> None:
 
 def test_long_ndjson_is_read_in_pieces_and_taken_as_a_whole(make_world: Callable[..., World]) -> None:
     world = make_world()
-    world.config = msgspec.structs.replace(world.config, http=HttpConfig(port=world.config.http.port))
+    world.config = msgspec.structs.replace(world.config, http=WorkerHttpConfig(port=world.config.http.port))
     world.start(PLAN)
     receiver = world.connected_receiver()
 

@@ -10,15 +10,15 @@ from worker_world import DEPARTURES, departures, values
 
 from cep_common.link_messages import StreamSchema
 from cep_worker.inflows import batching
-from cep_worker.inflows.batching import ReadyFrame, WaitingBatch, WaitingQueue
+from cep_worker.inflows.batching import BatchingQueue, QueuedBatch, ReadyFrame
 from topology.frames import arrow_schema, decode_batch, encode_batch
 
 SCHEMA = arrow_schema(StreamSchema("Departures", DEPARTURES))
 
 
-def batch(first: int, rows: int) -> WaitingBatch:
+def batch(first: int, rows: int) -> QueuedBatch:
     made = departures(*[(number, "UA", number, None) for number in range(first, first + rows)])
-    return WaitingBatch(made, bytes(encode_batch(made)), watermark_ms=first + rows)
+    return QueuedBatch(made, bytes(encode_batch(made)), watermark_ms=first + rows)
 
 
 def times(frame: ReadyFrame) -> list[int]:
@@ -26,7 +26,7 @@ def times(frame: ReadyFrame) -> list[int]:
 
 
 def test_a_lone_batch_keeps_the_very_body_it_came_with() -> None:
-    queue = WaitingQueue()
+    queue = BatchingQueue()
     lone = batch(0, 3)
     queue.append(lone)
     frame = queue.take(most_rows=2)
@@ -36,7 +36,7 @@ def test_a_lone_batch_keeps_the_very_body_it_came_with() -> None:
 
 
 def test_small_batches_are_joined_up_to_the_limit_and_keep_the_last_watermark() -> None:
-    queue = WaitingQueue()
+    queue = BatchingQueue()
     for first in range(0, 10, 2):
         queue.append(batch(first, 2))
     frame = queue.take(most_rows=5)
@@ -45,7 +45,7 @@ def test_small_batches_are_joined_up_to_the_limit_and_keep_the_last_watermark() 
 
 
 def test_a_batch_beyond_the_limit_is_neither_split_nor_joined() -> None:
-    queue = WaitingQueue()
+    queue = BatchingQueue()
     large = batch(0, 9)
     queue.append(large)
     queue.append(batch(9, 1))
@@ -54,7 +54,7 @@ def test_a_batch_beyond_the_limit_is_neither_split_nor_joined() -> None:
 
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=20), st.integers(1, 8))
 def test_no_event_is_lost_or_reordered_however_batches_are_joined(sizes: list[int], most_rows: int) -> None:
-    queue = WaitingQueue()
+    queue = BatchingQueue()
     first = 0
     for size in sizes:
         queue.append(batch(first, size))
@@ -71,9 +71,9 @@ def test_no_event_is_lost_or_reordered_however_batches_are_joined(sizes: list[in
 
 def test_batches_that_are_too_large_together_are_not_joined(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batching, "JOINED_BYTES", 1_000)
-    queue = WaitingQueue()
+    queue = BatchingQueue()
     for size in (400, 400, 400, 5_000, 10):
-        queue.append(WaitingBatch(pa.RecordBatch.from_pydict({"text": ["x" * size]})))
+        queue.append(QueuedBatch(pa.RecordBatch.from_pydict({"text": ["x" * size]})))
     frames = []
     while queue:
         frames.append(queue.take(100).rows)

@@ -16,13 +16,13 @@ from worker_world import DEPARTURES, departures, values
 from cep_common.ids import PlanKey
 from cep_common.link_messages import Data, StreamSchema
 from cep_common.messages import StreamBinding
-from cep_worker.inflows.batching import ReadyFrame, WaitingBatch
+from cep_worker.inflows.batching import QueuedBatch, ReadyFrame
 from cep_worker.inflows.logged_backlog import LoggedBacklog
-from cep_worker.inflows.wal.errors import SpoolFullError
+from cep_worker.inflows.wal.errors import WalFullError
 from cep_worker.inflows.wal.identity import new_identity, read_identity
-from cep_worker.inflows.wal.log import Log, LogLimits
-from cep_worker.inflows.wal.row_counts import ACCEPTED_FILE, SECURED_FILE, UNKNOWN, Count, Tally
-from cep_worker.storage.group_commit import Upkeep
+from cep_worker.inflows.wal.log import LogLimits, StreamLog
+from cep_worker.inflows.wal.row_counts import ACCEPTED_FILE, SECURED_FILE, UNKNOWN, PositionCount, RowCounts
+from cep_worker.storage.group_commit import DiskSync
 from topology.conversion import Attributes
 from topology.frames import arrow_schema, decode_batch
 from topology.link import PendingFrame
@@ -47,7 +47,7 @@ class Desk:
         self.open()
 
     def open(self) -> None:
-        self.log = Log(self.folder, IDENTITY, self.limits, Upkeep())
+        self.log = StreamLog(self.folder, IDENTITY, self.limits, DiskSync())
         self.backlog = LoggedBacklog(self.log, MOST_ROWS, self.fail)
         self.break_link()
 
@@ -62,7 +62,7 @@ class Desk:
         first = len(self.accepted)
         batch = departures(*[(number, "UA", number, None) for number in range(first, first + rows)])
         body = self.backlog.prepare(batch, None)
-        self.backlog.append(WaitingBatch(batch, body, first + rows))
+        self.backlog.append(QueuedBatch(batch, body, first + rows))
         self.accepted += range(first, first + rows)
         self.ends[self.log.last_position] = len(self.accepted)
         return True
@@ -232,7 +232,7 @@ def test_a_full_log_is_told_before_a_batch_is_accepted(tmp_path: Path) -> None:
     while desk.log.size_bytes < 4_000:
         desk.offer(1)
     accepted = len(desk.accepted)
-    with pytest.raises(SpoolFullError):
+    with pytest.raises(WalFullError):
         desk.offer(1)
     assert not desk.offer(1)
     assert "spool.maximum_bytes is 4000" in desk.backlog.problem
@@ -251,7 +251,7 @@ def test_a_full_log_is_told_before_a_batch_is_accepted(tmp_path: Path) -> None:
 def edited(desk: Desk, attributes: Attributes) -> None:
     """The plan gives its stream other attributes, and the worker opens the log again."""
     desk.backlog.close()
-    desk.log = Log(desk.folder, read_identity(desk.folder) or IDENTITY, desk.limits, Upkeep())
+    desk.log = StreamLog(desk.folder, read_identity(desk.folder) or IDENTITY, desk.limits, DiskSync())
     desk.log.define(attributes)
     desk.backlog = LoggedBacklog(desk.log, MOST_ROWS, desk.fail)
 
@@ -361,21 +361,21 @@ def test_a_mark_of_an_earlier_version_is_read(tmp_path: Path) -> None:
     (tmp_path / SECURED_FILE).write_bytes(
         (7).to_bytes(8, "little") + crc32((7).to_bytes(8, "little")).to_bytes(4, "little")
     )
-    tally = Tally(tmp_path)
+    tally = RowCounts(tmp_path)
     tally.read()
     assert (tally.secured, tally.unneeded) == ((7, UNKNOWN), 7)
-    tally.accepted = Count(12, 30)
+    tally.accepted = PositionCount(12, 30)
     tally.secure(9, unneeded=4, at_least=20)
     tally.close()
     data = (tmp_path / SECURED_FILE).read_bytes()
     (tmp_path / ACCEPTED_FILE).unlink()
     for place in range(len(data)):
         (tmp_path / SECURED_FILE).write_bytes(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
-        again = Tally(tmp_path)
+        again = RowCounts(tmp_path)
         again.read()
         assert (again.accepted, again.secured, again.unneeded) == ((12, 30), (9, 20), 4), "it is there twice"
     (tmp_path / SECURED_FILE).write_bytes(bytes(byte ^ 1 for byte in data))
-    again = Tally(tmp_path)
+    again = RowCounts(tmp_path)
     again.read()
     assert again.secured == (0, UNKNOWN), "damaged: read again from the segments"
 

@@ -15,7 +15,7 @@ from cep_common.messages import EndpointAssigned
 from cep_worker.config import WorkerConfig
 from cep_worker.inflows import receiver_link
 from cep_worker.inflows.inflow import Inflow
-from cep_worker.runtime.event_loop import Reactor
+from cep_worker.runtime.event_loop import EventLoop
 from topology.link import Outbox, PendingFrame
 from topology.link_sender import LinkState
 
@@ -44,7 +44,7 @@ class FakeLink:
 def inflow(monkeypatch: pytest.MonkeyPatch) -> Iterator[Inflow]:
     """Linked to the receiver of attempt 1."""
     monkeypatch.setattr(receiver_link, "LinkSender", FakeLink)
-    reactor, now_ms = Reactor(), SystemClock().monotonic_ms()
+    reactor, now_ms = EventLoop(), SystemClock().monotonic_ms()
     made = Inflow(
         reactor,
         Any,

@@ -22,10 +22,10 @@ from cep_common.messages import (
     StreamBinding,
     TenantLimit,
 )
-from cep_worker.config import ArtefactConfig, InflowConfig, SpoolConfig
+from cep_worker.config import ArtefactConfig, InflowConfig, WalConfig
 from cep_worker.main import Worker
-from cep_worker.outflows.receipts import Receipt
-from cep_worker.plan_links.shared_streams import FINISHING_MS, PlanFeeds
+from cep_worker.outflows.receipts import DeliveryReceipt
+from cep_worker.plan_links.shared_streams import FINISHING_MS, SharedStreams
 
 NEXT = DeployedPlan(
     key=PlanKey(KEY.tenant, "Escalation"),
@@ -168,7 +168,7 @@ def test_a_plan_that_waits_for_another_says_for_which(
     make_world: Callable[..., World], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("cep_worker.plan_links.subscriptions.STALLED_MS", 50)
-    world = make_world(inflow=InflowConfig(waiting_rows=5, frames_under_way=1, idle_ms=300))
+    world = make_world(inflow=InflowConfig(waiting_rows=5, max_in_flight_frames=1, idle_ms=300))
     world.start(PLAN, msgspec.structs.replace(NEXT, delivery="at-most-once"))
     publisher = world.publisher().open()
     for number in range(4):
@@ -185,7 +185,7 @@ def test_the_way_of_a_former_definition_ends_when_nothing_can_come_of_it_any_mor
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     topics = lonely_topics()
-    feeds = PlanFeeds(topics)
+    feeds = SharedStreams(topics)
     more = StreamBinding("Alerts", "Alerts:1.0.0", (("carrier", "int"), ("late", "long")))
     feeds.apply([PLAN], [NEXT], 0)
     feeds.apply([msgspec.structs.replace(PLAN, exported=(more,))], [NEXT], 1_000)
@@ -194,7 +194,7 @@ def test_the_way_of_a_former_definition_ends_when_nothing_can_come_of_it_any_mor
     def give() -> str:
         caplog.clear()
         (tap,) = feeds.taps(KEY, "Alerts")
-        tap.offer(alerts((1, "UA", 10)), None, Receipt(1, lambda: settled.append(1)))
+        tap.offer(alerts((1, "UA", 10)), None, DeliveryReceipt(1, lambda: settled.append(1)))
         return caplog.text
 
     feeds.tick(1_000 + FINISHING_MS - 1)
@@ -254,7 +254,7 @@ def test_attributes_that_do_not_fit_are_the_last_error_of_the_plan_that_wants_th
 
 
 def test_a_plan_that_cannot_take_more_slows_the_one_that_feeds_it(make_world: Callable[..., World]) -> None:
-    world = make_world(inflow=InflowConfig(waiting_rows=10, frames_under_way=1, idle_ms=300))
+    world = make_world(inflow=InflowConfig(waiting_rows=10, max_in_flight_frames=1, idle_ms=300))
     world.start(PLAN, msgspec.structs.replace(NEXT, delivery="at-most-once"))
     publisher = world.publisher().open()
     for number in range(6):
@@ -413,7 +413,7 @@ def test_a_sink_that_names_no_topic_is_refused(world: World, sink: Connector, pr
 
 
 def test_a_full_disk_holds_events_back_until_there_is_room(make_world: Callable[..., World], tmp_path: Path) -> None:
-    spool = SpoolConfig(path=str(tmp_path / "small"), maximum_bytes=65_536, segment_bytes=16_384)
+    spool = WalConfig(path=str(tmp_path / "small"), maximum_bytes=65_536, segment_bytes=16_384)
     world = make_world(spool=spool)
     world.start(PLAN, NEXT)
     publisher = world.publisher().open()

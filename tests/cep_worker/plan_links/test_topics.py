@@ -15,13 +15,13 @@ from cep_common.ids import PlanKey
 from cep_common.link_messages import StreamSchema
 from cep_common.messages import StreamBinding
 from cep_worker.formats.key_values import Keys
-from cep_worker.inflows.wal.errors import BatchTooLargeError, SpoolFullError
-from cep_worker.outflows.receipts import Receipt
+from cep_worker.inflows.wal.errors import BatchTooLargeError, WalFullError
+from cep_worker.outflows.receipts import DeliveryReceipt
 from cep_worker.plan_links.subscriptions import Topic
-from cep_worker.plan_links.topic_registry import Publisher, Topics
+from cep_worker.plan_links.topic_registry import TopicPublisher, TopicRegistry
 from cep_worker.plans.streams import EventStream, PlanStream
-from cep_worker.storage.group_commit import Upkeep
-from cep_worker.storage.records import Origin
+from cep_worker.storage.group_commit import DiskSync
+from cep_worker.storage.records import BatchOrigin
 
 TOPIC = Topic("topic", KEY.tenant, "late")
 OFFERED = StreamSchema("Late/Alerts", ALERTS)
@@ -47,7 +47,7 @@ class FakeRoute:
         self.told.append("leave")
 
     def offer(
-        self, batch: pa.RecordBatch, body: Any, promised_ms: int, now_ms: int, origin: Origin | None = None
+        self, batch: pa.RecordBatch, body: Any, promised_ms: int, now_ms: int, origin: BatchOrigin | None = None
     ) -> None:
         if self.refusal is not None:
             raise self.refusal
@@ -61,8 +61,8 @@ class Desk:
         self.route: FakeRoute | None = FakeRoute()
         self.delivered = 0
         self.failed: list[tuple[PlanKey, str, int, str]] = []
-        self.topics = Topics(self._make, Upkeep(), lambda: 5, self._fail)
-        self.publisher: Publisher = self.topics.publish(TOPIC, OFFERED)
+        self.topics = TopicRegistry(self._make, DiskSync(), lambda: 5, self._fail)
+        self.publisher: TopicPublisher = self.topics.publish(TOPIC, OFFERED)
         binding = StreamBinding("In", "In", ALERTS)
         stream = EventStream(StreamSchema("Next/In", ALERTS), (PlanStream(KEY, binding),))
         self.subscription = self.topics.subscribe(TOPIC, stream)
@@ -74,7 +74,7 @@ class Desk:
 
     def give(self, rows: int = 1) -> None:
         batch = alerts(*[(number, "UA", number) for number in range(rows)])
-        self.publisher.offer(batch, None, Receipt(1, self._deliver))
+        self.publisher.offer(batch, None, DeliveryReceipt(1, self._deliver))
 
     def _make(self, source: Any, offered: StreamSchema, stream: EventStream) -> Any:
         if self.route is None:
@@ -93,7 +93,7 @@ def desk() -> Desk:
 def test_what_finds_no_room_on_the_disk_waits_in_order_and_is_delivered_when_there_is(desk: Desk) -> None:
     route = desk.route
     assert route is not None
-    route.refusal = SpoolFullError("full")
+    route.refusal = WalFullError("full")
     desk.give(2)
     desk.give(3)
     assert (desk.delivered, desk.publisher.waiting_events(), desk.publisher.has_room()) == (0, 5, False)
@@ -138,7 +138,7 @@ def test_a_route_to_other_inflows_is_joined_and_the_former_one_left(desk: Desk) 
 def test_what_waits_for_a_stream_that_is_defined_anew_goes_to_the_new_one(desk: Desk) -> None:
     route = desk.route
     assert route is not None
-    route.refusal = SpoolFullError("full")
+    route.refusal = WalFullError("full")
     desk.give(2)
     desk.topics.end_subscription(desk.subscription)
     desk.topics.subscribe(TOPIC, desk.subscription.stream)
@@ -162,7 +162,7 @@ def test_a_problem_is_over_when_events_go_their_way_again(desk: Desk) -> None:
 def test_whoever_ends_leaves_and_what_waited_is_kept_as_failed(desk: Desk, end: str) -> None:
     route = desk.route
     assert route is not None
-    route.refusal = SpoolFullError("full")
+    route.refusal = WalFullError("full")
     desk.give()
     if end == "publisher":
         desk.topics.end_publisher(desk.publisher)

@@ -12,7 +12,7 @@ from worker_world import PLAN, World, alerts, until
 from cep_common.errors import ConfigError
 from cep_common.messages import Connector
 from cep_worker.config import WorkerConfig
-from cep_worker.plans.extensions import Extension, Extensions
+from cep_worker.plans.extensions import ConnectorExtension, ConnectorExtensions
 
 CONFIGURED = """[
 {"ref": {"name": "outgoing", "type": "http", "properties": {"publisher.url": "http://a", "batch.rows": 5}}},
@@ -23,8 +23,8 @@ CONFIGURED = """[
 
 
 def completed(connector: Connector) -> Connector:
-    entries = msgspec.json.decode(CONFIGURED, type=tuple[Extension, ...])
-    return Extensions(entries).completed("sink", connector)[0]
+    entries = msgspec.json.decode(CONFIGURED, type=tuple[ConnectorExtension, ...])
+    return ConnectorExtensions(entries).completed("sink", connector)[0]
 
 
 def test_a_ref_gives_type_and_options_and_the_plan_wins() -> None:
@@ -56,7 +56,8 @@ def test_an_entry_is_either_of_both() -> None:
 def test_sinks_run_as_the_configuration_says(make_world: Callable[..., World], tmp_path: Path) -> None:
     file = tmp_path / "out.csv"
     entries = msgspec.convert(
-        [{"ref": {"name": "outgoing", "type": "file", "properties": {"file.uri": str(file)}}}], tuple[Extension, ...]
+        [{"ref": {"name": "outgoing", "type": "file", "properties": {"file.uri": str(file)}}}],
+        tuple[ConnectorExtension, ...],
     )
     world = make_world(extensions=entries)
     sinks = (

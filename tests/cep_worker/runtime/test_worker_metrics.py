@@ -12,9 +12,9 @@ from worker_world import EVENT, KEY, PLAN, World, alerts, until
 
 from cep_common.messages import Connector, InflowReport, OutflowReport, WorkerPlanReport
 from cep_common.metric_families import Metrics
-from cep_common.worker_reports import AsideReport, PartitionReport
+from cep_common.worker_reports import OrphanReport, PartitionReport
 from cep_worker.runtime.prometheus import worker_metrics
-from cep_worker.runtime.worker_metrics import ConnectorFigures, HeldFigures, SpoolFigures, WorkerFigures
+from cep_worker.runtime.worker_metrics import ConnectorMetrics, PreparedResultsMetrics, WalMetrics, WorkerMetrics
 
 TWO = alerts((5, "UA", 3), (6, "AA", 4))
 Values = dict[str, dict[tuple[str, ...], float]]
@@ -67,10 +67,10 @@ def test_a_worker_tells_what_came_in_what_waits_and_what_went_out(world: World, 
     assert told["process_resident_memory_bytes"][()] > 1_000_000
 
 
-def connector(direction: str, stream: str = "Alerts", failing: bool = False, dropped: int = 0) -> ConnectorFigures:
+def connector(direction: str, stream: str = "Alerts", failing: bool = False, dropped: int = 0) -> ConnectorMetrics:
     error = "it does not answer" if failing else ""
     partitions = (PartitionReport("t", 0, 5, 4, 9),) if direction == "source" else ()
-    return ConnectorFigures(
+    return ConnectorMetrics(
         direction="source" if direction == "source" else "sink",
         type="http",
         tenant=-1234,
@@ -85,7 +85,7 @@ def connector(direction: str, stream: str = "Alerts", failing: bool = False, dro
 
 def test_connectors_of_one_type_on_one_stream_are_told_together() -> None:
     connectors = (connector("sink", failing=True, dropped=5), connector("sink", dropped=1), connector("source"))
-    figures = WorkerFigures((), (), (), connectors, (), leaving=True)
+    figures = WorkerMetrics((), (), (), connectors, (), leaving=True)
     text, _ = Metrics(lambda: worker_metrics(figures)).scrape("")
     told = read(text.decode())
     place = ("Plan", "Alerts", "-1234", "http")
@@ -95,17 +95,17 @@ def test_connectors_of_one_type_on_one_stream_are_told_together() -> None:
     assert told["cep_sink_waiting_events"] == {place: 6}
     assert told["cep_sources"] == {place: 1}
     assert told["cep_kafka_source_lag"] == {("0", "Plan", "Alerts", "-1234", "t"): 4}
-    assert told["cep_leaving"] == {(): 1}
+    assert told["cep_stopping"] == {(): 1}
 
 
 def test_names_and_labels_follow_prometheus_and_are_not_those_of_the_manager() -> None:
     report = WorkerPlanReport(KEY, 1, (InflowReport("In", connected=True),), (OutflowReport("Out"),), ("p#0",))
-    held = ((KEY, HeldFigures(5, 1_000, 1_500)),)
-    spools = ((KEY, SpoolFigures("In", 1_000, 0, full=True)),)
+    held = ((KEY, PreparedResultsMetrics(5, 1_000, 1_500)),)
+    spools = ((KEY, WalMetrics("In", 1_000, 0, full=True)),)
     connectors = (connector("sink"), connector("source"))
-    aside = (AsideReport("4f2a", "log", -1234, "Gone", 12, 1_000, 2_000, "In"),)
+    aside = (OrphanReport("4f2a", "log", -1234, "Gone", 12, 1_000, 2_000, "In"),)
     taken = ((-1234, 1),)
-    figures = WorkerFigures((report,), spools, held, connectors, taken, leaving=False, kept=((KEY, 3),), aside=aside)
+    figures = WorkerMetrics((report,), spools, held, connectors, taken, leaving=False, kept=((KEY, 3),), aside=aside)
     for family in worker_metrics(figures):
         assert family.documentation
         assert re.fullmatch(r"cep_(?!worker_)[a-z]+(_[a-z]+)*", family.name), family.name

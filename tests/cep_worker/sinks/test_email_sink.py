@@ -23,9 +23,9 @@ from cep_common.errors import ConfigError
 from cep_common.messages import Connector
 from cep_worker.connector_runtime.sink_types import make_sink
 from cep_worker.outflows.consumers import FrameId, GroupId
-from cep_worker.outflows.receipts import Receipt
-from cep_worker.runtime.event_loop import Reactor
-from cep_worker.sinks.base import Sink
+from cep_worker.outflows.receipts import DeliveryReceipt
+from cep_worker.runtime.event_loop import EventLoop
+from cep_worker.sinks.base import EventSink
 
 Mail = tuple[list[str], Message]
 
@@ -70,12 +70,12 @@ class Desk:
 
     def __init__(self, port: int, context: zmq.Context[Any]) -> None:
         self.port = port
-        self._reactor = Reactor()
+        self._reactor = EventLoop()
         self._context = context
-        self._sinks: list[Sink] = []
+        self._sinks: list[EventSink] = []
         self.delivered = 0
 
-    def sink(self, mapper: str = "", mapped: dict[str, str] | None = None, **options: str) -> Sink:
+    def sink(self, mapper: str = "", mapped: dict[str, str] | None = None, **options: str) -> EventSink:
         """A sink with these options besides the usual ones, which an empty text leaves out; `_` stands for `.`."""
         given = {
             "address": "alerts@example.com", "to": "ops@example.com", "subject": "Late", "host": "127.0.0.1",
@@ -87,11 +87,11 @@ class Desk:
         self._sinks.append(make_sink(sink_context(connector, self._reactor, self._context)))
         return self._sinks[-1]
 
-    def offer(self, sink: Sink, *rows: tuple[Any, int], frame: FrameId | None = None) -> None:
+    def offer(self, sink: EventSink, *rows: tuple[Any, int], frame: FrameId | None = None) -> None:
         batch = alerts(*[(0, carrier, late) for carrier, late in rows])
-        sink.offer(batch, None, Receipt(1, self._count), frame)
+        sink.offer(batch, None, DeliveryReceipt(1, self._count), frame)
 
-    def send(self, sink: Sink, *rows: tuple[Any, int], frame: FrameId | None = None) -> None:
+    def send(self, sink: EventSink, *rows: tuple[Any, int], frame: FrameId | None = None) -> None:
         """The events are delivered, or given up."""
         self.offer(sink, *rows, frame=frame)
         self.until(sink.drained)

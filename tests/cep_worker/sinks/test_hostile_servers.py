@@ -14,9 +14,9 @@ from worker_world import alerts, now_ms, sink_context, until
 
 from cep_common.messages import Connector
 from cep_worker.connector_runtime.sink_types import make_sink
-from cep_worker.outflows.receipts import Receipt
-from cep_worker.runtime.event_loop import Reactor
-from cep_worker.sinks.base import Sink
+from cep_worker.outflows.receipts import DeliveryReceipt
+from cep_worker.runtime.event_loop import EventLoop
+from cep_worker.sinks.base import EventSink
 
 LARGE = 8 * 2**20
 KEY = {"consumer.key": "k", "consumer.secret": "s"}
@@ -40,19 +40,19 @@ class Desk:
     """Makes sinks, gives them work and counts what they have done with."""
 
     def __init__(self, context: zmq.Context[Any]) -> None:
-        self._reactor = Reactor()
+        self._reactor = EventLoop()
         self._context = context
-        self._sinks: list[Sink] = []
+        self._sinks: list[EventSink] = []
         self.settled = 0
 
-    def sink(self, kind: str, **options: str) -> Sink:
+    def sink(self, kind: str, **options: str) -> EventSink:
         given = {name.replace("_", "."): value for name, value in options.items()}
         connector = Connector("Alerts", kind, given, "", {})
         self._sinks.append(make_sink(sink_context(connector, self._reactor, self._context)))
         return self._sinks[-1]
 
-    def offer(self, sink: Sink) -> None:
-        sink.offer(alerts((1, "UA", 1)), None, Receipt(1, self._count))
+    def offer(self, sink: EventSink) -> None:
+        sink.offer(alerts((1, "UA", 1)), None, DeliveryReceipt(1, self._count))
 
     def pump(self) -> None:
         self._reactor.turn(5, now_ms)

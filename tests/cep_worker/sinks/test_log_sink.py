@@ -11,21 +11,21 @@ from worker_world import alerts, sink_context, until
 
 from cep_common.messages import Connector
 from cep_worker.connector_runtime.sink_types import make_sink
-from cep_worker.outflows.receipts import Receipt
-from cep_worker.runtime.event_loop import Reactor
+from cep_worker.outflows.receipts import DeliveryReceipt
+from cep_worker.runtime.event_loop import EventLoop
 
 
 @pytest.mark.parametrize(("mapper", "mapped"), [("text", {"payload": "{{carrier}}"}), ("json", {}), ("xml", {})])
 def test_no_event_makes_a_line_of_its_own(
     caplog: pytest.LogCaptureFixture, mapper: str, mapped: dict[str, str]
 ) -> None:
-    reactor, done = Reactor(), []
+    reactor, done = EventLoop(), []
     context: zmq.Context[Any] = zmq.Context()
     connector = Connector("Alerts", "log", {"prefix": "a\nb"}, mapper, mapped if mapper == "text" else {})
     sink = make_sink(sink_context(connector, reactor, context))
     with caplog.at_level(logging.INFO):
         forged = "x\n2026-01-01 00:00:00,000 ERROR root it burns\r\x1b[2K\u2028"
-        sink.offer(alerts((1, forged, 1)), None, Receipt(1, lambda: done.append(1)))
+        sink.offer(alerts((1, forged, 1)), None, DeliveryReceipt(1, lambda: done.append(1)))
 
         class Pumped:
             def pump(self) -> None:

@@ -18,12 +18,12 @@ from cep_common.ids import PlanKey
 from cep_common.messages import Connector
 from cep_worker.config import ErrorsConfig
 from cep_worker.connector_runtime.sink_types import make_sink
-from cep_worker.failed_events.entries import Failed
-from cep_worker.failed_events.store import ErrorStore
+from cep_worker.failed_events.entries import FailedEvents
+from cep_worker.failed_events.store import FailedEventStore
 from cep_worker.outflows.consumers import FrameId, GroupId
-from cep_worker.outflows.receipts import Receipt
-from cep_worker.runtime.event_loop import Reactor
-from cep_worker.sinks.base import Sink
+from cep_worker.outflows.receipts import DeliveryReceipt
+from cep_worker.runtime.event_loop import EventLoop
+from cep_worker.sinks.base import EventSink
 from cep_worker.sinks.rdbms_tables import note_commit
 
 FIRST = GroupId(KEY, "publisher#0", 7, 0, 3, "log")
@@ -36,31 +36,31 @@ class Desk:
     """Gives work to sinks of one database, and looks into that."""
 
     def __init__(self, path: Path, context: zmq.Context[Any]) -> None:
-        self.errors = ErrorStore(ErrorsConfig(str(path.parent / "errors")), "worker-1", lambda: 0)
+        self.errors = FailedEventStore(ErrorsConfig(str(path.parent / "errors")), "worker-1", lambda: 0)
         self.url = f"sqlite:///{path}"
         self._engine = sqlalchemy.create_engine(self.url, connect_args={"timeout": 0.05})
-        self._reactor = Reactor()
+        self._reactor = EventLoop()
         self._context = context
-        self._sinks: list[Sink] = []
+        self._sinks: list[EventSink] = []
         self.delivered = 0
 
-    def sink(self, **options: str) -> Sink:
+    def sink(self, **options: str) -> EventSink:
         connector = Connector("Alerts", "rdbms", {"url": self.url, "table.name": "alerts", **options}, "", {})
         self._sinks.append(make_sink(sink_context(connector, self._reactor, self._context, self.errors)))
         return self._sinks[-1]
 
-    def offer(self, sink: Sink, *late: int, frame: FrameId | None = None) -> None:
+    def offer(self, sink: EventSink, *late: int, frame: FrameId | None = None) -> None:
         sink.offer(alerts(*[(number, "UA", number) for number in late]), None, self.receipt(), frame)
 
-    def give(self, sink: Sink, group: GroupId, *frames: list[int]) -> None:
+    def give(self, sink: EventSink, group: GroupId, *frames: list[int]) -> None:
         """The whole group, until it is delivered."""
         for number, frame in enumerate(frames, 1):
             self.offer(sink, *frame, frame=FrameId(group, number))
         sink.commit(group, self.receipt())
         self.until_settled(len(frames) + 1)
 
-    def receipt(self) -> Receipt:
-        return Receipt(1, self._count)
+    def receipt(self) -> DeliveryReceipt:
+        return DeliveryReceipt(1, self._count)
 
     def until_settled(self, receipts: int) -> None:
         until(lambda: self.delivered == receipts, self)
@@ -237,7 +237,7 @@ def test_events_that_are_refused_in_a_group_are_not_held_in_memory(desk: Desk, m
     held: list[int] = []
 
     def look(*arguments: Any) -> None:
-        held.append(sum(isinstance(one, Failed) for one in gc.get_objects()))
+        held.append(sum(isinstance(one, FailedEvents) for one in gc.get_objects()))
         note_commit(*arguments)
 
     monkeypatch.setattr("cep_worker.sinks.rdbms.note_commit", look)

@@ -15,10 +15,10 @@ from worker_world import KEY, alerts, sink_context, until
 from cep_common.ids import PlanKey
 from cep_common.messages import Connector
 from cep_worker.config import ErrorsConfig
-from cep_worker.failed_events.store import ErrorStore
+from cep_worker.failed_events.store import FailedEventStore
 from cep_worker.outflows.consumers import FrameId, GroupId
-from cep_worker.outflows.receipts import Receipt
-from cep_worker.runtime.event_loop import Reactor
+from cep_worker.outflows.receipts import DeliveryReceipt
+from cep_worker.runtime.event_loop import EventLoop
 from cep_worker.sinks.threaded import ThreadedSink, WriteError
 
 FIRST = GroupId(KEY, "publisher#0", 7, 0, 3, "log")
@@ -50,9 +50,9 @@ class Refusing:
 class Desk:
     """A sink and what is needed to give it work."""
 
-    def __init__(self, context: zmq.Context[Any], errors: ErrorStore | None = None) -> None:
+    def __init__(self, context: zmq.Context[Any], errors: FailedEventStore | None = None) -> None:
         self.writer = Refusing()
-        self._reactor = Reactor()
+        self._reactor = EventLoop()
         self._unsettled = 0
         connector = Connector("Alerts", "file", {}, "", {})
         surroundings = sink_context(connector, self._reactor, context, errors)
@@ -81,9 +81,9 @@ class Desk:
                 assert not thread.is_alive()
         self._reactor.close()
 
-    def _receipt(self) -> Receipt:
+    def _receipt(self) -> DeliveryReceipt:
         self._unsettled += 1
-        return Receipt(1, self._settled)
+        return DeliveryReceipt(1, self._settled)
 
     def _settled(self) -> None:
         self._unsettled -= 1
@@ -133,10 +133,10 @@ def test_events_of_a_group_that_comes_anew_before_its_commit_are_dropped_once(de
 def test_what_a_sink_is_given_after_its_end_is_kept_where_it_asked_for_that(
     context: zmq.Context[Any], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    errors = ErrorStore(ErrorsConfig(str(tmp_path)), "worker-1", lambda: 0)
+    errors = FailedEventStore(ErrorsConfig(str(tmp_path)), "worker-1", lambda: 0)
     desk = Desk(context, errors)
     desk.close()
-    desk.sink.offer(alerts((1, "UA", 5)), None, Receipt(1, lambda: None))
+    desk.sink.offer(alerts((1, "UA", 5)), None, DeliveryReceipt(1, lambda: None))
     (entry,) = errors.entries(PlanKey(KEY.tenant, "Plan"), None, 10)
     assert (entry.failed.reason, entry.failed.events.num_rows) == ("the sink has ended", 1)
     assert desk.sink.dropped_events == 0
@@ -148,7 +148,7 @@ def test_what_a_sink_is_given_after_its_end_is_kept_where_it_asked_for_that(
 def test_events_that_can_be_neither_read_nor_kept_are_counted_as_dropped(
     context: zmq.Context[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    errors = ErrorStore(ErrorsConfig(str(tmp_path)), "worker-1", lambda: 0)
+    errors = FailedEventStore(ErrorsConfig(str(tmp_path)), "worker-1", lambda: 0)
     desk = Desk(context, errors)
 
     def refuse(*_: Any) -> None:

@@ -13,7 +13,7 @@ from worker_world import PLAN, World, until
 
 from cep_common.messages import Connector, DeployedPlan
 from cep_worker.config import FileSourcesConfig
-from cep_worker.sources.file_regex import RegexCutter
+from cep_worker.sources.file_regex import RegexSplitter
 
 LINE = '{"_timestamp": %d, "carrier": "UA", "dep_delay": 5, "price": 1.5}\n'
 
@@ -120,7 +120,7 @@ def test_expressions_part_a_file_that_grows(world: World, folder: Path) -> None:
     ],
 )
 def test_pieces_lie_between_one_or_two_expressions(begin: str, end: str, whole: int, pieces: list[str]) -> None:
-    cutter = RegexCutter(begin, end)
+    cutter = RegexSplitter(begin, end)
     data = b"<a>1</a><a>2</a>xx <a>3"
     assert cutter.whole(data) == whole
     assert [one.decode() for one in cutter.pieces(data)] == pieces

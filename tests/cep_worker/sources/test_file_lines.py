@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cep_worker.sources.file_lines import CHUNK_BYTES, FileLines, Position
+from cep_worker.sources.file_lines import CHUNK_BYTES, FileLines, FilePosition
 from cep_worker.sources.read_position import ReadPosition
 
 
@@ -16,7 +16,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "events.log"
 
 
-def follow(path: Path, position: Position | None = None, tailing: bool = True, patience: int = 1) -> FileLines:
+def follow(path: Path, position: FilePosition | None = None, tailing: bool = True, patience: int = 1) -> FileLines:
     return FileLines(path, position, tailing, patience)
 
 
@@ -158,10 +158,10 @@ def test_one_of_those_who_share_a_position_has_it_at_a_time(tmp_path: Path) -> N
     assert one.take()
     assert not other.take()
     assert one.load() is None
-    one.save(Position(1, 2, 3, 4))
+    one.save(FilePosition(1, 2, 3, 4))
     one.release()
     assert other.take()
-    assert other.load() == Position(1, 2, 3, 4)
+    assert other.load() == FilePosition(1, 2, 3, 4)
     other.release()
     elsewhere = ReadPosition(tmp_path / "positions", "-1234", "Plan", "T", "/x")
     assert elsewhere.take()
@@ -171,7 +171,7 @@ def test_one_of_those_who_share_a_position_has_it_at_a_time(tmp_path: Path) -> N
 
 def test_a_damaged_position_is_told(tmp_path: Path) -> None:
     position = ReadPosition(tmp_path, "x")
-    position.save(Position(1, 2))
+    position.save(FilePosition(1, 2))
     (kept,) = tmp_path.glob("*.json")
     kept.write_bytes(b"{")
     with pytest.raises(ValueError, match="is damaged"):

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cep_common.messages import CheckpointSpan
-from cep_worker.outflows.transactional_log.commit_decisions import Verdict, new_rows, verdict
+from cep_worker.outflows.transactional_log.commit_decisions import CommitDecision, commit_decision, new_rows
 
 
 @dataclass
@@ -48,31 +48,31 @@ def spans(runs: list[Run]) -> tuple[CheckpointSpan, ...]:
 def test_results_stand_if_their_checkpoint_does_and_no_verdict_is_ever_taken_back(
     seen: list[list[Run]], data: st.DataObject
 ) -> None:
-    told: dict[tuple[tuple[int, int], int | None], Verdict] = {}
+    told: dict[tuple[tuple[int, int], int | None], CommitDecision] = {}
     for runs in seen:
         if data.draw(st.booleans(), label="the worker hears of it"):
             known = spans(runs)
             for run in seen[-1]:
                 for checkpoint in [*run.marked, None]:
-                    found = verdict(run.run, checkpoint, known)
-                    before = told.setdefault((run.run, checkpoint), Verdict.WAIT)
-                    assert before in (Verdict.WAIT, found)
+                    found = commit_decision(run.run, checkpoint, known)
+                    before = told.setdefault((run.run, checkpoint), CommitDecision.WAIT)
+                    assert before in (CommitDecision.WAIT, found)
                     told[run.run, checkpoint] = found
     final = seen[-1] if seen else []
     for run in final:
         for checkpoint in run.marked:
             stands = checkpoint <= run.last
             newest = run is final[-1]
-            expected = Verdict.RELEASE if stands else Verdict.WAIT if newest else Verdict.DISCARD
-            assert verdict(run.run, checkpoint, spans(final)) is expected
+            expected = CommitDecision.RELEASE if stands else CommitDecision.WAIT if newest else CommitDecision.DISCARD
+            assert commit_decision(run.run, checkpoint, spans(final)) is expected
 
 
 def test_results_of_an_attempt_that_nobody_has_told_of_yet_wait() -> None:
     known = (CheckpointSpan(3, 0, 5),)
-    assert verdict((3, 1), 6, known) is Verdict.WAIT
-    assert verdict((4, 0), 6, known) is Verdict.WAIT
-    assert verdict((3, 1), 6, ()) is Verdict.WAIT
-    assert verdict((3, 0), None, known) is Verdict.WAIT
+    assert commit_decision((3, 1), 6, known) is CommitDecision.WAIT
+    assert commit_decision((4, 0), 6, known) is CommitDecision.WAIT
+    assert commit_decision((3, 1), 6, ()) is CommitDecision.WAIT
+    assert commit_decision((3, 0), None, known) is CommitDecision.WAIT
 
 
 @given(st.integers(0, 40), st.data())

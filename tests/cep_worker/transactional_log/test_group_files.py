@@ -14,19 +14,19 @@ from worker_world import ALERTS, KEY, alerts
 
 from cep_common.link_messages import Data, OpenLink, StreamSchema
 from cep_worker.outflows.transactional_log.file_sync import FileSync
-from cep_worker.outflows.transactional_log.group_file import Frame, GroupReader, GroupWriter, Header, recover
+from cep_worker.outflows.transactional_log.group_file import GroupFrame, GroupHeader, GroupReader, GroupWriter, recover
 from cep_worker.outflows.transactional_log.publisher_log import PublisherLog
 from topology.frames import encode_batch
 
 STREAMS = (StreamSchema("Alerts", ALERTS),)
-HEADER = Header("log", "publisher#0", 7, 0, STREAMS, 5, 0)
+HEADER = GroupHeader("log", "publisher#0", 7, 0, STREAMS, 5, 0)
 BODIES = [b"first", b"", b"the third" * 100]
 
 
 def write(path: Path, bodies: list[bytes], checkpoint: int | None = None) -> GroupWriter:
     writer = GroupWriter.create(path, HEADER)
     for number, body in enumerate(bodies, 1):
-        writer.append(Frame("Alerts", number * 10), body, 10)
+        writer.append(GroupFrame("Alerts", number * 10), body, 10)
     if checkpoint is not None:
         writer.mark(checkpoint)
     return writer
@@ -87,7 +87,7 @@ def test_what_is_torn_ends_the_group_what_is_damaged_is_left_out_and_it_can_be_w
         assert found.group.lost_rows == 30 - 10 * len(before), "it is told how many events are missing"
     if found.group.checkpoint is None:
         writer = GroupWriter.reopen(found.group)
-        writer.append(Frame("Alerts", 99), b"next", 1)
+        writer.append(GroupFrame("Alerts", 99), b"next", 1)
         os.close(writer.descriptor)
         assert read(path) == [*before, (before[-1][0] + 1 if before else 5, b"next")]
 

@@ -19,14 +19,14 @@ from worker_world import ALERTS, KEY, PLAN, alerts
 from cep_common.link_messages import Data, OpenLink, StreamSchema
 from cep_common.messages import CheckpointSpan, Delivery, DeployedPlan, StreamBinding
 from cep_worker.outflows.consumers import FrameId, GroupId
-from cep_worker.outflows.receipts import Receipt
+from cep_worker.outflows.receipts import DeliveryReceipt
 from cep_worker.outflows.transactional_log import release
 from cep_worker.outflows.transactional_log.file_sync import FileSync
 from cep_worker.outflows.transactional_log.group_file import GroupReader
-from cep_worker.outflows.transactional_log.prepared_results import CUT_BYTES, HeldResults
-from cep_worker.outflows.transactional_log.unlogged_frames import OfferedFrame
+from cep_worker.outflows.transactional_log.prepared_results import CUT_BYTES, PreparedResults
+from cep_worker.outflows.transactional_log.unlogged_frames import UnloggedFrame
 from cep_worker.plans.stream_counts import StreamCounts
-from cep_worker.runtime.event_loop import Reactor
+from cep_worker.runtime.event_loop import EventLoop
 from topology.frames import encode_batch
 
 EVERY_BYTES = 1 if os.environ.get("CEP_ACCEPTANCE") == "1" else 61
@@ -51,18 +51,18 @@ class Tap:
         self.committed: list[int] = []
         self.groups: list[GroupId] = []
         self._staged: list[int] = []
-        self._receipts: list[Receipt] = []
+        self._receipts: list[DeliveryReceipt] = []
 
     def has_room(self) -> bool:
         return self.open
 
-    def offer(self, batch: pa.RecordBatch, body: Any, receipt: Receipt, frame: FrameId | None = None) -> None:
+    def offer(self, batch: pa.RecordBatch, body: Any, receipt: DeliveryReceipt, frame: FrameId | None = None) -> None:
         events = batch.column("late").to_pylist()
         self.got += events
         self._staged += events if frame is not None else []
         self._settle(receipt)
 
-    def commit(self, group: GroupId, receipt: Receipt) -> None:
+    def commit(self, group: GroupId, receipt: DeliveryReceipt) -> None:
         if group not in self.groups:
             self.groups.append(group)
             self.committed += self._staged
@@ -75,7 +75,7 @@ class Tap:
         for receipt in receipts:
             receipt.settle()
 
-    def _settle(self, receipt: Receipt) -> None:
+    def _settle(self, receipt: DeliveryReceipt) -> None:
         if self.hangs:
             self._receipts.append(receipt)
         else:
@@ -93,7 +93,7 @@ class Desk:
         self.now_ms = 0
         self.counts = StreamCounts()
         self.opening = OpenLink("publisher#0", STREAMS, KEY, plan.epoch, attempt=0)
-        self._reactor = Reactor()
+        self._reactor = EventLoop()
         self._sync = FileSync(lambda call: call())
         self._next = self._marked = 0
         self.held = self._open()
@@ -147,8 +147,8 @@ class Desk:
         self._sync.close()
         self._reactor.close()
 
-    def _open(self) -> HeldResults:
-        return HeldResults(
+    def _open(self) -> PreparedResults:
+        return PreparedResults(
             self.folder, self.plan, self._reactor, self._sync, lambda stream: self.taps.get(stream, []), 10**9,
             self.counts,
         )  # fmt: skip
@@ -246,7 +246,7 @@ def test_offered_frames_that_some_have_delivered_go_to_the_others_alone_after_a_
     dead, sound = Tap("http"), Tap("file")
     desk = make(LEAST, dead, sound)
     batch = alerts((0, "UA", 100))
-    frame = OfferedFrame(Data("Alerts", 1, 1, 0, 7, 0), batch, encode_batch(batch), frozenset({"http"}))
+    frame = UnloggedFrame(Data("Alerts", 1, 1, 0, 7, 0), batch, encode_batch(batch), frozenset({"http"}))
     kept = desk.held.keep_offered(desk.opening, [frame], lambda: None)
     dead.open = False
     desk.send(2)
@@ -264,7 +264,7 @@ def test_offered_frames_are_deleted_when_the_last_consumer_has_delivered_them(ma
     dead, sound = Tap("http"), Tap("file")
     desk = make(LEAST, dead, sound)
     batch = alerts((0, "UA", 100))
-    frame = OfferedFrame(Data("Alerts", 1, 1, 0, 7, 0), batch, encode_batch(batch), frozenset({"http"}))
+    frame = UnloggedFrame(Data("Alerts", 1, 1, 0, 7, 0), batch, encode_batch(batch), frozenset({"http"}))
     kept = desk.held.keep_offered(desk.opening, [frame, frame], lambda: None)
     desk.turn()
     assert not desk.held.is_empty()

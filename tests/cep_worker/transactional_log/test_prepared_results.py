@@ -21,11 +21,11 @@ from cep_common.link_messages import Data, OpenLink, StreamSchema
 from cep_common.messages import CheckpointSpan, PlanCheckpoints, RemovedPlan
 from cep_worker.config import ResultsConfig
 from cep_worker.outflows.consumers import FrameId, GroupId
-from cep_worker.outflows.receipts import Receipt
+from cep_worker.outflows.receipts import DeliveryReceipt
 from cep_worker.outflows.transactional_log.file_sync import FileSync
-from cep_worker.outflows.transactional_log.prepared_results import TRY_AGAIN_MS, HeldResults
-from cep_worker.outflows.transactional_log.store import HeldStore
-from cep_worker.runtime.event_loop import Reactor
+from cep_worker.outflows.transactional_log.prepared_results import TRY_AGAIN_MS, PreparedResults
+from cep_worker.outflows.transactional_log.store import TransactionalLogStore
+from cep_worker.runtime.event_loop import EventLoop
 from topology.frames import encode_batch
 
 ONCE = msgspec.structs.replace(PLAN, delivery="exactly-once")
@@ -45,12 +45,12 @@ class Sink:
         self.known: set[GroupId] = set()
         self.frames: dict[FrameId, list[int]] = {}
         self.staged: list[int] = []
-        self.unsettled: list[Receipt] = []
+        self.unsettled: list[DeliveryReceipt] = []
 
     def has_room(self) -> bool:
         return self.room > 0
 
-    def offer(self, batch: pa.RecordBatch, body: Any, receipt: Receipt, frame: FrameId | None = None) -> None:
+    def offer(self, batch: pa.RecordBatch, body: Any, receipt: DeliveryReceipt, frame: FrameId | None = None) -> None:
         assert frame is not None
         events = batch.column("late").to_pylist()
         assert self.frames.setdefault(frame, events) == events, "a frame that comes again is the same"
@@ -58,7 +58,7 @@ class Sink:
         self.staged += events
         self.unsettled.append(receipt)
 
-    def commit(self, group: GroupId, receipt: Receipt) -> None:
+    def commit(self, group: GroupId, receipt: DeliveryReceipt) -> None:
         if group not in self.known:
             self.known.add(group)
             self.got += self.staged
@@ -81,7 +81,7 @@ class Histories(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.folder = Path(tempfile.mkdtemp())
-        self.reactor = Reactor()
+        self.reactor = EventLoop()
         self.sync = FileSync(lambda call: call())
         self.sink = Sink()
         self.held = self.open()
@@ -93,8 +93,8 @@ class Histories(RuleBasedStateMachine):
         self.marks: dict[int, int] = {}  # checkpoint: place in the input
         self.complete = 0
 
-    def open(self) -> HeldResults:
-        return HeldResults(self.folder, ONCE, self.reactor, self.sync, lambda _stream: [self.sink], 10**9)
+    def open(self) -> PreparedResults:
+        return PreparedResults(self.folder, ONCE, self.reactor, self.sync, lambda _stream: [self.sink], 10**9)
 
     def opening(self) -> OpenLink:
         epoch, attempt, _ = self.runs[-1]
@@ -186,9 +186,9 @@ TestHistories.settings = settings(max_examples=50, stateful_step_count=25, deadl
 
 
 def test_while_sinks_are_behind_there_is_no_room_until_they_have_caught_up(tmp_path: Path) -> None:
-    reactor, sink = Reactor(), Sink()
+    reactor, sink = EventLoop(), Sink()
     sync = FileSync(lambda call: call())
-    held = HeldResults(tmp_path, ONCE, reactor, sync, lambda _stream: [sink], 1_000)
+    held = PreparedResults(tmp_path, ONCE, reactor, sync, lambda _stream: [sink], 1_000)
     batch = alerts(*[(number, "UA", number) for number in range(100)])
     opening = OpenLink("publisher#0", STREAMS, KEY, 7)
     held.append(opening, Data("Alerts", 1, 100, 0, 7), batch, encode_batch(batch))
@@ -213,8 +213,8 @@ def test_while_sinks_are_behind_there_is_no_room_until_they_have_caught_up(tmp_p
 
 
 def test_a_plan_that_is_gone_leaves_nothing(tmp_path: Path) -> None:
-    reactor = Reactor()
-    store = HeldStore(ResultsConfig(path=str(tmp_path)), "worker-1", reactor)
+    reactor = EventLoop()
+    store = TransactionalLogStore(ResultsConfig(path=str(tmp_path)), "worker-1", reactor)
     held = store.open(ONCE, lambda _stream: [])
     batch = alerts((1, "UA", 1))
     held.append(OpenLink("publisher#0", STREAMS, KEY, 7), Data("Alerts", 1, 1, 0, 7), batch, encode_batch(batch))
@@ -231,38 +231,38 @@ def test_a_plan_that_is_gone_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_results_of_a_plan_that_is_missing_are_set_aside_and_come_back_with_it(tmp_path: Path) -> None:
-    reactor = Reactor()
-    store = HeldStore(ResultsConfig(path=str(tmp_path)), "worker-1", reactor)
+    reactor = EventLoop()
+    store = TransactionalLogStore(ResultsConfig(path=str(tmp_path)), "worker-1", reactor)
     plan = msgspec.structs.replace(ONCE, deployed_ms=5)
     held = store.open(plan, lambda _stream: [])
     batch = alerts((1, "UA", 1))
     held.append(OpenLink("publisher#0", STREAMS, KEY, 7), Data("Alerts", 1, 1, 0, 7), batch, encode_batch(batch))
     held.close()
     store.keep_only([], {RemovedPlan(KEY, 4)})
-    (aside,) = store.aside_reports()
+    (aside,) = store.orphan_reports()
     assert (aside.kind, aside.plan, aside.events) == ("results", KEY.plan, 1)
     store.close()
-    store = HeldStore(ResultsConfig(path=str(tmp_path)), "worker-1", reactor)
+    store = TransactionalLogStore(ResultsConfig(path=str(tmp_path)), "worker-1", reactor)
     store.tick()
-    assert len(store.aside_reports()) == 1
+    assert len(store.orphan_reports()) == 1
     assert not store.wanted(msgspec.structs.replace(PLAN, deployed_ms=6)), "they are of another plan"
     assert store.wanted(msgspec.structs.replace(PLAN, deployed_ms=5))
     held = store.open(plan, lambda _stream: [])
     held.tick(0)
     assert held.figures().events == 1
-    assert store.aside_reports() == ()
+    assert store.orphan_reports() == ()
     held.close()
     store.keep_only([], {RemovedPlan(KEY, 5)})
-    assert store.aside_reports() == (), "it was undeployed while no worker was there"
+    assert store.orphan_reports() == (), "it was undeployed while no worker was there"
     assert not store.wanted(msgspec.structs.replace(PLAN, deployed_ms=5))
     store.close()
     reactor.close()
 
 
 def test_a_former_epoch_leaves_nothing_once_its_results_are_delivered(tmp_path: Path) -> None:
-    reactor, sink = Reactor(), Sink()
+    reactor, sink = EventLoop(), Sink()
     sync = FileSync(lambda call: call())
-    held = HeldResults(tmp_path, ONCE, reactor, sync, lambda _stream: [sink], 10**9)
+    held = PreparedResults(tmp_path, ONCE, reactor, sync, lambda _stream: [sink], 10**9)
     batch = alerts((1, "UA", 1))
     for epoch in (7, 8):
         opening = OpenLink("publisher#0", STREAMS, KEY, epoch)
@@ -283,9 +283,9 @@ def test_a_former_epoch_leaves_nothing_once_its_results_are_delivered(tmp_path: 
 def test_what_a_former_epoch_left_is_deleted_later_when_it_cannot_be_now(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reactor = Reactor()
+    reactor = EventLoop()
     sync = FileSync(lambda call: call())
-    held = HeldResults(tmp_path, ONCE, reactor, sync, lambda _stream: [], 10**9)
+    held = PreparedResults(tmp_path, ONCE, reactor, sync, lambda _stream: [], 10**9)
     batch = alerts((1, "UA", 1))
     opening = OpenLink("publisher#0", STREAMS, KEY, 7)
     held.append(opening, Data("Alerts", 1, 1, 0, 7), batch, encode_batch(batch))
@@ -309,8 +309,8 @@ def _refuse(folder: Path) -> None:
 
 
 def test_two_workers_of_one_name_do_not_share_a_folder(tmp_path: Path) -> None:
-    reactor = Reactor()
-    first, second = (HeldStore(ResultsConfig(path=str(tmp_path)), "worker-1", reactor) for _ in range(2))
+    reactor = EventLoop()
+    first, second = (TransactionalLogStore(ResultsConfig(path=str(tmp_path)), "worker-1", reactor) for _ in range(2))
     held = first.open(ONCE, lambda _stream: [])
     with pytest.raises(ConfigError, match="is in use by another worker"):
         second.open(ONCE, lambda _stream: [])
@@ -323,10 +323,10 @@ def test_two_workers_of_one_name_do_not_share_a_folder(tmp_path: Path) -> None:
 
 def test_what_a_former_plan_of_the_name_left_on_the_disk_stands_when_it_is_told_what_was_undone(tmp_path: Path) -> None:
     """The worker was away while its plan was undeployed and deployed anew."""
-    reactor, sink = Reactor(), Sink()
+    reactor, sink = EventLoop(), Sink()
     sync = FileSync(lambda call: call())
     first = msgspec.structs.replace(ONCE, deployed_ms=1_000)
-    held = HeldResults(tmp_path, first, reactor, sync, lambda _stream: [sink], 10**9)
+    held = PreparedResults(tmp_path, first, reactor, sync, lambda _stream: [sink], 10**9)
     for attempt, number in ((0, 1), (0, 2), (1, 3)):
         opening = OpenLink("publisher#0", STREAMS, KEY, 7, attempt=attempt)
         batch = alerts((number, "UA", number))
@@ -335,7 +335,7 @@ def test_what_a_former_plan_of_the_name_left_on_the_disk_stands_when_it_is_told_
     held.close()
 
     second = msgspec.structs.replace(ONCE, epoch=8, deployed_ms=2_000)
-    held = HeldResults(tmp_path, second, reactor, sync, lambda _stream: [sink], 10**9)
+    held = PreparedResults(tmp_path, second, reactor, sync, lambda _stream: [sink], 10**9)
     held.close_before(8)
     for _ in range(3):
         reactor.turn(0, lambda: 0)
@@ -353,9 +353,9 @@ def test_what_a_former_plan_of_the_name_left_on_the_disk_stands_when_it_is_told_
 
 
 def test_what_is_damaged_of_held_results_is_told_and_the_rest_is_delivered(tmp_path: Path) -> None:
-    reactor, sink = Reactor(), Sink()
+    reactor, sink = EventLoop(), Sink()
     sync = FileSync(lambda call: call())
-    held = HeldResults(tmp_path, ONCE, reactor, sync, lambda _stream: [sink], 10**9)
+    held = PreparedResults(tmp_path, ONCE, reactor, sync, lambda _stream: [sink], 10**9)
     opening = OpenLink("publisher#0", STREAMS, KEY, 7)
     for number in (1, 2, 3):
         batch = alerts((number, "UA", number))
@@ -369,7 +369,7 @@ def test_what_is_damaged_of_held_results_is_told_and_the_rest_is_delivered(tmp_p
     first.write_bytes(content)
     second.write_bytes(b"?" + second.read_bytes()[1:])
 
-    held = HeldResults(tmp_path, ONCE, reactor, sync, lambda _stream: [sink], 10**9)
+    held = PreparedResults(tmp_path, ONCE, reactor, sync, lambda _stream: [sink], 10**9)
     held.judge((CheckpointSpan(7, 0, 3),))
     for _ in range(4):
         reactor.turn(0, lambda: 0)
@@ -377,9 +377,9 @@ def test_what_is_damaged_of_held_results_is_told_and_the_rest_is_delivered(tmp_p
     held.tick(0)
     assert sink.got == [1], "the mark behind what is damaged is found"
     assert (held.figures().lost_events, held.is_empty()) == (2, True)
-    assert held.figures().set_aside_bytes > 100
+    assert held.figures().damaged_file_bytes > 100
     held.close()
-    held = HeldResults(tmp_path, ONCE, reactor, sync, lambda _stream: [sink], 10**9)
+    held = PreparedResults(tmp_path, ONCE, reactor, sync, lambda _stream: [sink], 10**9)
     held.tick(0)
     assert held.figures().lost_events == 2, "also when nothing of it is there any more"
     held.close()
@@ -391,9 +391,9 @@ def test_what_is_damaged_of_held_results_is_told_and_the_rest_is_delivered(tmp_p
 def test_what_is_missing_is_lost_if_its_checkpoint_stands_and_not_if_it_was_undone(
     tmp_path: Path, stands: bool
 ) -> None:
-    reactor, sink = Reactor(), Sink()
+    reactor, sink = EventLoop(), Sink()
     sync = FileSync(lambda call: call())
-    held = HeldResults(tmp_path, ONCE, reactor, sync, lambda _stream: [sink], 10**9)
+    held = PreparedResults(tmp_path, ONCE, reactor, sync, lambda _stream: [sink], 10**9)
     opening = OpenLink("publisher#0", STREAMS, KEY, 7)
     for number in (1, 2, 3):
         batch = alerts((number, "UA", number))
@@ -405,13 +405,13 @@ def test_what_is_missing_is_lost_if_its_checkpoint_stands_and_not_if_it_was_undo
     os.truncate(first, first.stat().st_size - 400)  # the mark, and the end of the last frame
 
     for _ in range(2):
-        held = HeldResults(tmp_path, ONCE, reactor, sync, lambda _stream: [sink], 10**9)
+        held = PreparedResults(tmp_path, ONCE, reactor, sync, lambda _stream: [sink], 10**9)
         held.tick(0)
         assert (held.figures().events, held.figures().lost_events) == (2, 0), "nobody knows yet"
         assert held.held_to(opening) < 3
         assert held.held_to(msgspec.structs.replace(opening, attempt=1)) == 0
         held.close()
-    held = HeldResults(tmp_path, ONCE, reactor, sync, lambda _stream: [sink], 10**9)
+    held = PreparedResults(tmp_path, ONCE, reactor, sync, lambda _stream: [sink], 10**9)
     held.judge((CheckpointSpan(7, 0, 1),) if stands else (CheckpointSpan(7, 1, 0),))
     for _ in range(4):
         reactor.turn(0, lambda: 0)
@@ -427,9 +427,9 @@ def test_what_is_missing_is_lost_if_its_checkpoint_stands_and_not_if_it_was_undo
 def test_results_whose_mark_is_damaged_are_delivered_once_and_hold_nothing_back(
     tmp_path: Path, committed: bool
 ) -> None:
-    reactor, sink = Reactor(), Sink()
+    reactor, sink = EventLoop(), Sink()
     sync = FileSync(lambda call: call())
-    held = HeldResults(tmp_path, ONCE, reactor, sync, lambda _stream: [sink], 10**9)
+    held = PreparedResults(tmp_path, ONCE, reactor, sync, lambda _stream: [sink], 10**9)
     opening = OpenLink("publisher#0", STREAMS, KEY, 7)
     for number in (1, 2, 3, 4):
         batch = alerts((number, "UA", number))
@@ -447,7 +447,7 @@ def test_results_whose_mark_is_damaged_are_delivered_once_and_hold_nothing_back(
     content[-16] ^= 1  # within the mark
     damaged.write_bytes(content)
 
-    held = HeldResults(tmp_path, ONCE, reactor, sync, lambda _stream: [sink], 10**9)
+    held = PreparedResults(tmp_path, ONCE, reactor, sync, lambda _stream: [sink], 10**9)
     held.judge((CheckpointSpan(7, 0, 4),))
     for _ in range(6):
         reactor.turn(0, lambda: 0)
@@ -462,9 +462,9 @@ def test_results_whose_mark_is_damaged_are_delivered_once_and_hold_nothing_back(
 
 def test_what_a_plan_of_a_replaced_database_tells_undoes_nothing_of_another_one(tmp_path: Path) -> None:
     """The driver is still ending that one's topology, of a later epoch."""
-    reactor, sync, sink = Reactor(), FileSync(lambda call: call()), Sink()
+    reactor, sync, sink = EventLoop(), FileSync(lambda call: call()), Sink()
     plan = msgspec.structs.replace(ONCE, epoch=1, deployed_ms=2_000)
-    held = HeldResults(tmp_path, plan, reactor, sync, lambda _stream: [sink], 10**9)
+    held = PreparedResults(tmp_path, plan, reactor, sync, lambda _stream: [sink], 10**9)
     batch = alerts(*[(number, "UA", number) for number in range(1, 11)])
     opening = OpenLink("publisher#0", STREAMS, KEY, 1)
     held.append(opening, Data("Alerts", 1, 10, 0, 1, 10), batch, encode_batch(batch))
@@ -488,9 +488,9 @@ def test_a_run_that_was_given_the_epoch_of_an_earlier_one_is_not_taken_for_that(
     tmp_path: Path, restarted: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The database was replaced by an older copy, and nobody was there to tell the manager."""
-    reactor, sync, sink = Reactor(), FileSync(lambda call: call()), Sink()
+    reactor, sync, sink = EventLoop(), FileSync(lambda call: call()), Sink()
 
-    def give(held: HeldResults, log: str, checkpoint: int, *numbers: int) -> int:
+    def give(held: PreparedResults, log: str, checkpoint: int, *numbers: int) -> int:
         batch = alerts(*[(number, "UA", number) for number in numbers])
         opening = OpenLink("publisher#0", STREAMS, KEY, 7, log=log)
         rows = held.append(opening, Data("Alerts", 1, len(numbers), 0, 7, len(numbers)), batch, encode_batch(batch))
@@ -498,14 +498,14 @@ def test_a_run_that_was_given_the_epoch_of_an_earlier_one_is_not_taken_for_that(
             held.mark(opening, checkpoint, lambda: None)
         return rows
 
-    held = HeldResults(tmp_path, ONCE, reactor, sync, lambda _stream: [sink], 10**9)
+    held = PreparedResults(tmp_path, ONCE, reactor, sync, lambda _stream: [sink], 10**9)
     assert give(held, "first", 1, 1, 2, 3) == 3
     opening = OpenLink("publisher#0", STREAMS, KEY, 7, log="first")
     batch = alerts((4, "UA", 4))
     held.append(opening, Data("Alerts", 1, 1, 0, 7, 4), batch, encode_batch(batch))
     if restarted:
         held.close()
-        held = HeldResults(tmp_path, ONCE, reactor, sync, lambda _stream: [sink], 10**9)
+        held = PreparedResults(tmp_path, ONCE, reactor, sync, lambda _stream: [sink], 10**9)
     assert held.held_to(opening) == 4
     assert held.held_to(msgspec.structs.replace(opening, log="second")) == 0
     assert give(held, "second", 2, 10, 11, 12) == 3
@@ -517,7 +517,7 @@ def test_a_run_that_was_given_the_epoch_of_an_earlier_one_is_not_taken_for_that(
     assert sink.got == [1, 2, 3, 10, 11, 12]
     held.tick(0)
     assert (held.figures().events, held.figures().lost_events) == (0, 1)
-    assert held.figures().set_aside_bytes > 0
+    assert held.figures().damaged_file_bytes > 0
     assert "events=1" in caplog.text
     held.close()
     sync.close()

@@ -20,7 +20,7 @@ from cep_common.messages import CheckpointSpan, Connector, DeployedPlan, PlanChe
 from cep_worker.config import OutflowConfig, ResultsConfig
 from cep_worker.connector_runtime import running_sinks
 from cep_worker.outflows import in_flight
-from cep_worker.outflows.transactional_log.prepared_results import HeldResults
+from cep_worker.outflows.transactional_log.prepared_results import PreparedResults
 from cep_worker.sinks import threaded
 
 ROWS = 100
@@ -216,7 +216,7 @@ def sinks_waiting(world: World) -> dict[str, int]:
 def test_while_the_disk_log_is_full_sources_wait_and_markers_pass(make_world: Callable[..., World], hook: Hook) -> None:
     hook.status = 503
     ports = make_world().config
-    results = ResultsConfig(path=ports.results.path, undelivered_bytes=65_536)
+    results = ResultsConfig(path=ports.results.path, max_undelivered_bytes=65_536)
     world = make_world(results=results, sinks=msgspec.structs.replace(OPEN_SINKS, waiting_rows=200))
     world.start(hooked(hook.url))
     receiver, publisher = world.receiver("Departures"), world.publisher().open()
@@ -247,7 +247,7 @@ def test_a_full_disk_log_makes_publishers_wait_and_says_so(make_world: Callable[
     outflow_config = OutflowConfig(
         first_port=ports.outflow.first_port, last_port=ports.outflow.last_port, window_rows=500
     )
-    results = ResultsConfig(path=ports.results.path, undelivered_bytes=65_536)
+    results = ResultsConfig(path=ports.results.path, max_undelivered_bytes=65_536)
     world = make_world(
         outflow=outflow_config, results=results, sinks=msgspec.structs.replace(OPEN_SINKS, waiting_rows=200)
     )
@@ -296,17 +296,17 @@ def test_a_disk_that_failed_once_is_not_reported_when_results_are_kept_again(
     world: World, hook: Hook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hook.status = 503
-    keep = HeldResults.keep_offered
+    keep = PreparedResults.keep_offered
 
     def full(*_: Any) -> Any:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(HeldResults, "keep_offered", full)
+    monkeypatch.setattr(PreparedResults, "keep_offered", full)
     world.start(hooked(hook.url))
     publisher = world.publisher().open()
     send(publisher, 0, 1)
     until(lambda: "No space left" in world.reports()[0].last_error, publisher)
-    monkeypatch.setattr(HeldResults, "keep_offered", keep)
+    monkeypatch.setattr(PreparedResults, "keep_offered", keep)
     until(lambda: not publisher.link.unacknowledged(), publisher)
     until(lambda: "No space left" not in world.reports()[0].last_error, publisher)
 

@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 
 from cep_common.ids import PlanKey
 from cep_common.messages import StreamBinding
-from cep_worker.inflows.wal.deduplication import MOST_SOURCES, Origins
-from cep_worker.inflows.wal.errors import SpoolFullError
+from cep_worker.inflows.wal.deduplication import MOST_SOURCES, SeenOrigins
+from cep_worker.inflows.wal.errors import WalFullError
 from cep_worker.inflows.wal.identity import new_identity
-from cep_worker.inflows.wal.log import Log, LogLimits
+from cep_worker.inflows.wal.log import LogLimits, StreamLog
 from cep_worker.inflows.wal.segment import SUFFIX
-from cep_worker.storage.group_commit import GroupCommit, Upkeep
-from cep_worker.storage.records import Origin
+from cep_worker.storage.group_commit import DiskSync, GroupCommit
+from cep_worker.storage.records import BatchOrigin
 
 IDENTITY = new_identity(PlanKey(-1234, "Relayed"), StreamBinding("Passed", "Passed:1.0.0", (("a", "int"),)))
 SMALL = LogLimits(maximum_bytes=3_000, segment_bytes=400)
@@ -31,11 +31,11 @@ SOURCES = tuple(bytes([number]) * 16 for number in range(3))
 BODY = 40
 
 
-def opened(folder: Path, limits: LogLimits = SMALL) -> Log:
-    return Log(folder, IDENTITY, limits, Upkeep())
+def opened(folder: Path, limits: LogLimits = SMALL) -> StreamLog:
+    return StreamLog(folder, IDENTITY, limits, DiskSync())
 
 
-def append(log: Log, origin: Origin | None) -> int:
+def append(log: StreamLog, origin: BatchOrigin | None) -> int:
     log.reserve(BODY, origin)
     return log.append(bytes(BODY), BODY, 1, 0, origin)
 
@@ -62,7 +62,7 @@ def test_what_was_taken_is_known_in_every_later_process_and_nothing_else(
             match step, argument:
                 case "append", int(source) if room:
                     newest[SOURCES[source]] += 2
-                    append(log, Origin(SOURCES[source], newest[SOURCES[source]]))
+                    append(log, BatchOrigin(SOURCES[source], newest[SOURCES[source]]))
                 case "append others", int(count) if room:
                     for _ in range(count):
                         append(log, None)
@@ -78,42 +78,42 @@ def test_what_was_taken_is_known_in_every_later_process_and_nothing_else(
                     log.close()
                     log = opened(log.folder)
             for known, number in newest.items():
-                assert not number or log.has_taken(Origin(known, number))
-                assert not log.has_taken(Origin(known, number + 1))
+                assert not number or log.has_taken(BatchOrigin(known, number))
+                assert not log.has_taken(BatchOrigin(known, number + 1))
         log.close()
 
 
 def test_a_batch_whose_record_did_not_get_to_the_disk_may_come_again(tmp_path: Path) -> None:
     log = opened(tmp_path)
-    append(log, Origin(SOURCES[0], 1))
+    append(log, BatchOrigin(SOURCES[0], 1))
     size = log._segments[-1].size
-    append(log, Origin(SOURCES[0], 2))
+    append(log, BatchOrigin(SOURCES[0], 2))
     (file,) = tmp_path.glob(f"*{SUFFIX}")
     os.truncate(file, size + 10)
     again = opened(tmp_path)
-    assert again.has_taken(Origin(SOURCES[0], 1))
-    assert not again.has_taken(Origin(SOURCES[0], 2))
+    assert again.has_taken(BatchOrigin(SOURCES[0], 1))
+    assert not again.has_taken(BatchOrigin(SOURCES[0], 2))
 
 
 def test_a_log_of_which_the_last_file_is_lost_takes_again_what_was_in_it(tmp_path: Path) -> None:
     log = opened(tmp_path)
-    append(log, Origin(SOURCES[0], 1))
+    append(log, BatchOrigin(SOURCES[0], 1))
     while len(log._segments) < 3:
         append(log, None)
-    append(log, Origin(SOURCES[0], 2))
+    append(log, BatchOrigin(SOURCES[0], 2))
     sorted(tmp_path.glob(f"*{SUFFIX}"))[-1].unlink()
     again = opened(tmp_path)
-    assert again.has_taken(Origin(SOURCES[0], 1))
-    assert not again.has_taken(Origin(SOURCES[0], 2))
+    assert again.has_taken(BatchOrigin(SOURCES[0], 1))
+    assert not again.has_taken(BatchOrigin(SOURCES[0], 2))
 
 
-def filled_up(folder: Path, limits: LogLimits) -> Log:
+def filled_up(folder: Path, limits: LogLimits) -> StreamLog:
     """Full, and its first batch is one that may come again."""
     log = opened(folder, limits)
-    append(log, Origin(SOURCES[0], 1))
+    append(log, BatchOrigin(SOURCES[0], 1))
     while log.size_bytes < limits.maximum_bytes:
         append(log, None)
-    with pytest.raises(SpoolFullError):
+    with pytest.raises(WalFullError):
         log.reserve(BODY)
     return log
 
@@ -124,7 +124,7 @@ def test_what_is_not_needed_any_more_is_freed_and_nothing_of_it_is_read(tmp_path
     log.secure(log.last_position)
     assert log.size_bytes < limits.maximum_bytes / 2
     for each in (log, opened(tmp_path, limits), opened(tmp_path, limits)):
-        assert each.has_taken(Origin(SOURCES[0], 1))
+        assert each.has_taken(BatchOrigin(SOURCES[0], 1))
         assert each.reader(0).read() == []
         assert each.segments == 1
     again = opened(tmp_path, limits)
@@ -150,13 +150,13 @@ def test_on_a_full_disk_files_are_freed_though_origins_are_forgotten_and_that_is
 def test_what_a_killed_process_may_not_have_got_to_the_disk_is_brought_there_before_anything_counts_as_safe(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    append(opened(tmp_path), Origin(SOURCES[0], 1))
+    append(opened(tmp_path), BatchOrigin(SOURCES[0], 1))
     deferred: list[Callable[[int], None]] = []
     synced, safe = [], []
     upkeep = GroupCommit(deferred.append)
-    log = Log(tmp_path, IDENTITY, SMALL, upkeep)
+    log = StreamLog(tmp_path, IDENTITY, SMALL, upkeep)
     monkeypatch.setattr(os, "fdatasync", lambda _: synced.append("synced"))
-    assert log.has_taken(Origin(SOURCES[0], 1))
+    assert log.has_taken(BatchOrigin(SOURCES[0], 1))
     upkeep.when_safe(lambda: safe.append(list(synced)))
     assert safe == []
     for call in deferred:
@@ -166,12 +166,12 @@ def test_what_a_killed_process_may_not_have_got_to_the_disk_is_brought_there_bef
 
 
 def test_of_very_many_sources_those_that_came_last_are_known() -> None:
-    origins = Origins()
+    origins = SeenOrigins()
     sources = [number.to_bytes(16, "big") for number in range(MOST_SOURCES + 1)]
     for source in sources[:-1]:
-        origins.note(Origin(source, 1))
-    origins.note(Origin(sources[0], 2))
-    origins.note(Origin(sources[-1], 1))
-    assert origins.has(Origin(sources[0], 2))
-    assert not origins.has(Origin(sources[1], 1))
-    assert origins.has(Origin(sources[2], 1))
+        origins.note(BatchOrigin(source, 1))
+    origins.note(BatchOrigin(sources[0], 2))
+    origins.note(BatchOrigin(sources[-1], 1))
+    assert origins.has(BatchOrigin(sources[0], 2))
+    assert not origins.has(BatchOrigin(sources[1], 1))
+    assert origins.has(BatchOrigin(sources[2], 1))

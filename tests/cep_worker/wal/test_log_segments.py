@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 
 from cep_common.ids import PlanKey
 from cep_common.messages import StreamBinding
-from cep_worker.inflows.wal.errors import BatchTooLargeError, SpoolFullError
-from cep_worker.inflows.wal.identity import Identity, new_identity, read_identity
-from cep_worker.inflows.wal.log import RESTART_GAP, Log, LogLimits
+from cep_worker.inflows.wal.errors import BatchTooLargeError, WalFullError
+from cep_worker.inflows.wal.identity import LogIdentity, new_identity, read_identity
+from cep_worker.inflows.wal.log import RESTART_GAP, LogLimits, StreamLog
 from cep_worker.inflows.wal.reader import CHUNK_BYTES
 from cep_worker.inflows.wal.segment import SUFFIX, segment_path
-from cep_worker.storage.group_commit import Upkeep
+from cep_worker.storage.group_commit import DiskSync
 from cep_worker.storage.records import (
     ALIGNMENT,
     RECORD_HEADER_BYTES,
@@ -41,7 +41,7 @@ class Model:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.log = Log(folder, IDENTITY, LIMITS, Upkeep())
+        self.log = StreamLog(folder, IDENTITY, LIMITS, DiskSync())
         self.kept: list[tuple[int, int, int, bytes]] = []
 
     def append(self, length: int, rows: int = 1) -> int:
@@ -68,7 +68,7 @@ class Model:
         self.reopen()
 
     def reopen(self) -> None:
-        self.log = Log(self.folder, IDENTITY, LIMITS, Upkeep())
+        self.log = StreamLog(self.folder, IDENTITY, LIMITS, DiskSync())
 
     def last_file(self) -> Path | None:
         return next(iter(sorted(self.folder.glob(f"*{SUFFIX}"), reverse=True)), None) if self.log._writer else None
@@ -83,7 +83,7 @@ def found(record: Record) -> tuple[int, int, int, bytes]:
     return record.position, record.rows, record.watermark_ms, bytes(record.body)
 
 
-def everything(log: Log, after: int = 0) -> Iterator[Record]:
+def everything(log: StreamLog, after: int = 0) -> Iterator[Record]:
     reader = log.reader(after)
     while records := reader.read():
         yield from records
@@ -220,7 +220,7 @@ def test_what_was_lost_is_told_by_later_processes_too_and_each_event_is_counted_
 
 def test_hundreds_of_damaged_records_of_a_file_are_counted_once_by_three_processes(tmp_path: Path) -> None:
     limits = LogLimits(maximum_bytes=10**6, segment_bytes=10**5)
-    log = Log(tmp_path / "log", IDENTITY, limits, Upkeep())
+    log = StreamLog(tmp_path / "log", IDENTITY, limits, DiskSync())
     for _ in range(602):
         log.reserve(8)
         log.append(bytes(8), 8, 1, 0)
@@ -229,7 +229,7 @@ def test_hundreds_of_damaged_records_of_a_file_are_counted_once_by_three_process
     for number in range(0, 600, 2):
         flip(path, SEGMENT_HEADER_BYTES + number * record_bytes(8) + RECORD_HEADER_BYTES)
     for _ in range(3):
-        log = Log(log.folder, IDENTITY, limits, Upkeep())
+        log = StreamLog(log.folder, IDENTITY, limits, DiskSync())
         assert len(list(everything(log))) == 302
         assert log.lost_rows == 300
         log.close()
@@ -267,7 +267,7 @@ def test_a_file_of_another_log_is_set_aside(tmp_path: Path, caplog: pytest.LogCa
 
 def test_damaged_files_that_were_set_aside_are_told_and_count_until_they_are_removed(tmp_path: Path) -> None:
     limits = LogLimits(maximum_bytes=1_600, segment_bytes=300)
-    log = Log(tmp_path / "log", IDENTITY, limits, Upkeep())
+    log = StreamLog(tmp_path / "log", IDENTITY, limits, DiskSync())
     for _ in range(5):
         log.reserve(200)
         log.append(bytes(200), 200, 2, 0)
@@ -275,24 +275,24 @@ def test_damaged_files_that_were_set_aside_are_told_and_count_until_they_are_rem
     first, *_, last = sorted(log.folder.glob(f"*{SUFFIX}"))
     for path in (first, last):
         flip(path, 20)
-    log = Log(log.folder, IDENTITY, limits, Upkeep())
+    log = StreamLog(log.folder, IDENTITY, limits, DiskSync())
     assert len(list(everything(log))) == 3
     assert log.lost_rows == 4
-    assert log.set_aside_bytes == 2 * log.size_bytes // 3
+    assert log.damaged_file_bytes == 2 * log.size_bytes // 3
     while not log.problem:
         try:
             log.reserve(200)
             log.append(bytes(200), 200, 2, 0)
-        except SpoolFullError as full:
+        except WalFullError as full:
             assert f"damaged files (remove {log.folder}/*.unreadable)" in full.message  # noqa: PT017
-    assert log.size_bytes + log.set_aside_bytes < 1_600 + 300
+    assert log.size_bytes + log.damaged_file_bytes < 1_600 + 300
     log.secure(log.last_position)
     assert log.problem == "", "nobody needs what is in it"
     log.reserve(200)
     for aside in log.folder.glob("*.unreadable"):
         aside.unlink()
     log.tick(5_000)
-    assert log.set_aside_bytes == 0
+    assert log.damaged_file_bytes == 0
     log.close()
 
 
@@ -323,11 +323,11 @@ def test_a_log_of_which_everything_is_secured_is_empty_when_it_is_opened_again(t
 
 
 def test_a_log_at_its_bound_takes_nothing_until_something_is_secured(tmp_path: Path) -> None:
-    log = Log(tmp_path / "log", IDENTITY, LogLimits(maximum_bytes=1_000, segment_bytes=300), Upkeep())
+    log = StreamLog(tmp_path / "log", IDENTITY, LogLimits(maximum_bytes=1_000, segment_bytes=300), DiskSync())
     while log.size_bytes < 1_000:
         log.reserve(100)
         log.append(bytes(100), 100, 1, 0)
-    with pytest.raises(SpoolFullError, match=r"spool\.maximum_bytes is 1000"):
+    with pytest.raises(WalFullError, match=r"spool\.maximum_bytes is 1000"):
         log.reserve(100)
     assert "stream Departures of plan Delays" in log.problem
     assert 1_000 <= log.size_bytes < 1_300
@@ -338,7 +338,7 @@ def test_a_log_at_its_bound_takes_nothing_until_something_is_secured(tmp_path: P
 
 
 def test_what_would_fill_the_whole_log_is_refused_and_the_log_goes_on(tmp_path: Path) -> None:
-    log = Log(tmp_path / "log", IDENTITY, LogLimits(maximum_bytes=1_000, segment_bytes=250), Upkeep())
+    log = StreamLog(tmp_path / "log", IDENTITY, LogLimits(maximum_bytes=1_000, segment_bytes=250), DiskSync())
     most = (1_000 - SEGMENT_HEADER_BYTES - RECORD_HEADER_BYTES) // ALIGNMENT * ALIGNMENT - ALIGNMENT
     for _ in range(3):
         with pytest.raises(BatchTooLargeError, match=r"spool\.maximum_bytes is 1000; send fewer at once"):
@@ -361,7 +361,7 @@ def test_a_full_disk_is_told_before_anything_is_accepted_and_nothing_is_lost(
 
     with monkeypatch.context() as disk:
         disk.setattr(os, "posix_fallocate", full)
-        with pytest.raises(SpoolFullError, match="No space left on device"):
+        with pytest.raises(WalFullError, match="No space left on device"):
             model.append(2_000_000)
         assert "No space left on device" in model.log.problem
         model.check()
@@ -383,7 +383,7 @@ def test_the_identity_outlives_the_process_and_damage_to_its_file(tmp_path: Path
     assert read_identity(model.folder) == IDENTITY
     (model.folder / "log.json.copy").write_bytes(b'{"log":')
     assert read_identity(model.folder) is None
-    assert isinstance(IDENTITY, Identity)
+    assert isinstance(IDENTITY, LogIdentity)
 
 
 def flip(path: Path, offset: int) -> None:
@@ -396,7 +396,7 @@ def test_bytes_in_a_long_record_that_look_like_a_record_are_none(tmp_path: Path)
     """Senders choose what is in bodies; a reader takes in less than such a body at first."""
     forged = b"".join(bytes(part) for part in record_parts(b"forged..", 8, 1, 10**9, 0))
     model = Model(tmp_path / "log")
-    model.log = Log(model.folder, IDENTITY, LogLimits(2**22, 2**21), Upkeep())
+    model.log = StreamLog(model.folder, IDENTITY, LogLimits(2**22, 2**21), DiskSync())
     body = bytes(ALIGNMENT) + forged + bytes(2 * CHUNK_BYTES)
     model.log.reserve(len(body))
     model.log.append(body, len(body), 5, 0)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from cep_worker.storage.damaged_files import LOOK_MS
-from cep_worker.storage.losses import MOST_PLACES, MOST_POSITIONS, Losses, Lost, write_lost
+from cep_worker.storage.losses import MOST_PLACES, MOST_POSITIONS, Losses, LossRecord, write_lost
 
 
 def test_a_place_counts_what_more_was_found_lost_there(tmp_path: Path) -> None:
@@ -56,7 +56,7 @@ def test_of_many_places_in_one_turn_the_first_is_on_the_disk_at_once_and_the_oth
 ) -> None:
     written: list[int] = []
 
-    def write(folder: Path, lost: Lost) -> None:
+    def write(folder: Path, lost: LossRecord) -> None:
         written.append(lost.rows)
         write_lost(folder, lost)
 

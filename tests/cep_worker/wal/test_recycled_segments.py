@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 from cep_common.ids import PlanKey
 from cep_common.messages import StreamBinding
-from cep_worker.inflows.wal.errors import SpoolFullError
+from cep_worker.inflows.wal.errors import WalFullError
 from cep_worker.inflows.wal.identity import new_identity
-from cep_worker.inflows.wal.log import Log, LogLimits
+from cep_worker.inflows.wal.log import LogLimits, StreamLog
 from cep_worker.inflows.wal.recycled_segments import IDLE_MS, SUFFIX
 from cep_worker.inflows.wal.segment import SUFFIX as SEGMENT_SUFFIX
 from cep_worker.inflows.wal.segment import recover
-from cep_worker.storage.group_commit import Upkeep
+from cep_worker.storage.group_commit import DiskSync
 from cep_worker.storage.records import (
     RECORD_HEADER_BYTES,
     SEGMENT_HEADER_BYTES,
@@ -103,17 +103,17 @@ def test_a_record_of_a_file_that_was_not_written_over_reads_as_ever() -> None:
 # ---- the log that uses them -----------------------------------------------------------------------------------------
 
 
-def opened(folder: Path) -> Log:
-    return Log(folder, IDENTITY, LIMITS, Upkeep())
+def opened(folder: Path) -> StreamLog:
+    return StreamLog(folder, IDENTITY, LIMITS, DiskSync())
 
 
-def append(log: Log, times: int) -> None:
+def append(log: StreamLog, times: int) -> None:
     for _ in range(times):
         log.reserve(100)
         log.append(os.urandom(100), 100, 1, 0)
 
 
-def read(log: Log) -> list[tuple[int, bytes]]:
+def read(log: StreamLog) -> list[tuple[int, bytes]]:
     reader = log.reader(0)
     records = [(one.position, bytes(one.body)) for part in iter(reader.read, []) for one in part]
     reader.close()
@@ -125,7 +125,7 @@ def files(folder: Path, suffix: str) -> list[Path]:
 
 
 @pytest.fixture
-def log(tmp_path: Path) -> Log:
+def log(tmp_path: Path) -> StreamLog:
     """A log that has three spare files, and two records in its only segment."""
     log = opened(tmp_path / "log")
     append(log, 14)
@@ -135,7 +135,7 @@ def log(tmp_path: Path) -> Log:
 
 
 def test_a_new_segment_is_written_over_a_spare_file_even_when_the_disk_is_full(
-    log: Log, monkeypatch: pytest.MonkeyPatch
+    log: StreamLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spare = {path.stat().st_ino for path in files(log.folder, SUFFIX)}
 
@@ -152,19 +152,19 @@ def test_a_new_segment_is_written_over_a_spare_file_even_when_the_disk_is_full(
 
 
 def test_spare_files_give_their_space_up_when_the_disk_is_full_and_they_are_no_use(
-    log: Log, monkeypatch: pytest.MonkeyPatch
+    log: StreamLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "posix_fallocate", full)
-    with pytest.raises(SpoolFullError):
+    with pytest.raises(WalFullError):
         log.reserve(2 * SEGMENT_BYTES)
     assert (log.spare_bytes, files(log.folder, SUFFIX)) == (0, [])
 
 
 def test_a_log_is_opened_and_read_while_the_disk_is_full_and_takes_more_once_it_is_not(
-    log: Log, monkeypatch: pytest.MonkeyPatch
+    log: StreamLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = read(log)
     log.close()
@@ -176,21 +176,21 @@ def test_a_log_is_opened_and_read_while_the_disk_is_full_and_takes_more_once_it_
         disk.setattr(os, "fsync", full)
         again = opened(log.folder)
         assert read(again) == expected
-        with pytest.raises(SpoolFullError):
+        with pytest.raises(WalFullError):
             again.reserve(8)
     append(again, 1)
     assert read(again)[:-1] == expected
 
 
 def test_a_file_that_is_deleted_later_has_a_name_that_no_later_log_uses(tmp_path: Path) -> None:
-    class Later(Upkeep):
+    class Later(DiskSync):
         paths: list[Path] = []  # noqa: RUF012 - of this one
 
         def deleted(self, path: Path) -> None:
             self.paths.append(path)
 
     upkeep = Later()
-    log = Log(tmp_path / "log", IDENTITY, LIMITS, upkeep)
+    log = StreamLog(tmp_path / "log", IDENTITY, LIMITS, upkeep)
     log.reserve(2 * SEGMENT_BYTES)
     log.append(bytes(2 * SEGMENT_BYTES), 2 * SEGMENT_BYTES, 1, 0)  # too long to be written over
     append(log, 1)
@@ -202,7 +202,7 @@ def test_a_file_that_is_deleted_later_has_a_name_that_no_later_log_uses(tmp_path
 
 
 def test_a_process_that_is_killed_behind_a_spare_file_loses_nothing_and_tells_nothing(
-    log: Log, caplog: pytest.LogCaptureFixture
+    log: StreamLog, caplog: pytest.LogCaptureFixture
 ) -> None:
     append(log, 3)
     expected = read(log)
@@ -217,7 +217,7 @@ def test_a_process_that_is_killed_behind_a_spare_file_loses_nothing_and_tells_no
 
 @pytest.mark.parametrize("instant", ["before the header", "before the name", "after the name"])
 def test_a_kill_while_a_spare_file_becomes_a_segment_loses_nothing(
-    log: Log, monkeypatch: pytest.MonkeyPatch, instant: str
+    log: StreamLog, monkeypatch: pytest.MonkeyPatch, instant: str
 ) -> None:
     append(log, 2)
     expected = read(log)
@@ -245,7 +245,7 @@ def test_a_kill_while_a_spare_file_becomes_a_segment_loses_nothing(
 
 
 def test_a_file_that_got_its_new_name_but_not_its_new_header_is_void(
-    log: Log, caplog: pytest.LogCaptureFixture
+    log: StreamLog, caplog: pytest.LogCaptureFixture
 ) -> None:
     append(log, 2)
     expected = read(log)
@@ -261,7 +261,7 @@ def test_a_file_that_got_its_new_name_but_not_its_new_header_is_void(
 
 
 def test_a_file_that_got_its_new_header_but_kept_its_name_is_set_aside(
-    log: Log, caplog: pytest.LogCaptureFixture
+    log: StreamLog, caplog: pytest.LogCaptureFixture
 ) -> None:
     append(log, 2)
     expected = read(log)
@@ -276,7 +276,7 @@ def test_a_file_that_got_its_new_header_but_kept_its_name_is_set_aside(
 
 
 def test_a_segment_that_was_not_cut_off_before_the_machine_went_down_is_not_told_as_damaged(
-    log: Log, caplog: pytest.LogCaptureFixture
+    log: StreamLog, caplog: pytest.LogCaptureFixture
 ) -> None:
     append(log, 2 + 4)
     log.reserve(200)
@@ -293,7 +293,7 @@ def test_a_segment_that_was_not_cut_off_before_the_machine_went_down_is_not_told
     assert (again.lost_rows, caplog.text) == (0, "")
 
 
-def test_a_reader_sees_nothing_of_what_is_written_over_files_of_which_it_holds_one(log: Log) -> None:
+def test_a_reader_sees_nothing_of_what_is_written_over_files_of_which_it_holds_one(log: StreamLog) -> None:
     append(log, 2)
     reader = log.reader(0)
     first = reader.read()
@@ -325,7 +325,7 @@ def disk_bytes(folder: Path) -> int:
     return sum(path.stat().st_size for suffix in (SUFFIX, SEGMENT_SUFFIX) for path in files(folder, suffix))
 
 
-def test_spare_files_for_which_there_is_no_use_are_deleted_in_time(log: Log) -> None:
+def test_spare_files_for_which_there_is_no_use_are_deleted_in_time(log: StreamLog) -> None:
     log.tick(1_000)
     append(log, 4)
     log.tick(1_000 + IDLE_MS - 1)
@@ -335,7 +335,7 @@ def test_spare_files_for_which_there_is_no_use_are_deleted_in_time(log: Log) -> 
     assert log.spare_bytes == 0
 
 
-def test_files_that_are_in_use_again_and_again_are_not_deleted(log: Log) -> None:
+def test_files_that_are_in_use_again_and_again_are_not_deleted(log: StreamLog) -> None:
     for number in range(3):
         log.tick(number * IDLE_MS)
         append(log, 12)
@@ -354,7 +354,7 @@ def test_files_of_other_sizes_are_not_spared(tmp_path: Path) -> None:
     assert (log.spare_bytes, files(log.folder, SUFFIX)) == (0, [])
 
 
-def test_a_spare_file_that_somebody_has_deleted_is_done_without(log: Log) -> None:
+def test_a_spare_file_that_somebody_has_deleted_is_done_without(log: StreamLog) -> None:
     for path in files(log.folder, SUFFIX):
         path.unlink()
     append(log, 12)

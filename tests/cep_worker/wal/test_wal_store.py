@@ -19,18 +19,18 @@ from cep_common.errors import ConfigError
 from cep_common.ids import PlanKey
 from cep_common.link_messages import StreamSchema
 from cep_common.messages import RemovedPlan, StreamBinding
-from cep_worker.config import SpoolConfig
-from cep_worker.inflows.wal.log import Log
-from cep_worker.inflows.wal.store import Spool, safe_component
+from cep_worker.config import WalConfig
+from cep_worker.inflows.wal.log import StreamLog
+from cep_worker.inflows.wal.store import WalStore, safe_component
 from cep_worker.storage import group_commit as upkeep_module
-from cep_worker.storage.group_commit import BackgroundUpkeep, GroupCommit, Upkeep
+from cep_worker.storage.group_commit import BackgroundSync, DiskSync, GroupCommit
 from topology.frames import arrow_schema, encode_batch
 
 KEY = PlanKey(-1234, "Delays")
 BINDING = StreamBinding("Departures", "Departures:1.0.0", (("carrier", "string"),))
 
 
-def stored(log: Log, rows: int = 1) -> int:
+def stored(log: StreamLog, rows: int = 1) -> int:
     log.reserve(10)
     return log.append(bytes(10), 10, rows, 0)
 
@@ -38,7 +38,7 @@ def stored(log: Log, rows: int = 1) -> int:
 def test_a_worker_without_a_name_has_the_same_one_every_time(tmp_path: Path) -> None:
     names = set()
     for _ in range(2):
-        spool = Spool(SpoolConfig(str(tmp_path / "spool")), "")
+        spool = WalStore(WalConfig(str(tmp_path / "spool")), "")
         names.add(spool.name)
         spool.close()
     assert len(names) == 1
@@ -46,57 +46,57 @@ def test_a_worker_without_a_name_has_the_same_one_every_time(tmp_path: Path) -> 
 
 
 def test_a_second_worker_with_the_same_folder_is_told_what_to_change(tmp_path: Path) -> None:
-    config = SpoolConfig(str(tmp_path))
-    first = Spool(config, "")
+    config = WalConfig(str(tmp_path))
+    first = WalStore(config, "")
     with pytest.raises(ConfigError, match=rf"spool\.path: .* is used by process {os.getpid()}; give each worker"):
-        Spool(config, "")
-    Spool(config, "another").close()
+        WalStore(config, "")
+    WalStore(config, "another").close()
     first.close()
-    Spool(config, "").close()
+    WalStore(config, "").close()
 
 
 def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match=r"spool\.path: .*file"):
-        Spool(SpoolConfig(str(tmp_path / "file")), "worker")
+        WalStore(WalConfig(str(tmp_path / "file")), "worker")
 
 
 def test_a_log_is_opened_again_with_its_identity_and_events(tmp_path: Path) -> None:
-    spool = Spool(SpoolConfig(str(tmp_path)), "worker")
-    log = spool.open_log(KEY, BINDING, Upkeep())
+    spool = WalStore(WalConfig(str(tmp_path)), "worker")
+    log = spool.open_log(KEY, BINDING, DiskSync())
     stored(log, rows=7)
     log.close()
-    again = spool.open_log(KEY, BINDING, Upkeep())
+    again = spool.open_log(KEY, BINDING, DiskSync())
     assert (again.identity, again.rows_waiting()) == (log.identity, 7)
     again.close()
     spool.close()
 
 
 def test_events_of_former_attributes_stay_in_the_log_which_knows_these(tmp_path: Path) -> None:
-    spool = Spool(SpoolConfig(str(tmp_path)), "worker")
-    log = spool.open_log(KEY, BINDING, Upkeep())
+    spool = WalStore(WalConfig(str(tmp_path)), "worker")
+    log = spool.open_log(KEY, BINDING, DiskSync())
     before = log.identity
     stored(log, rows=7)
     log.close()
     other = (("carrier", "string"), ("price", "double"))
     for _ in range(2):
-        changed = spool.open_log(KEY, StreamBinding("Departures", "Departures:1.0.0", other), Upkeep())
+        changed = spool.open_log(KEY, StreamBinding("Departures", "Departures:1.0.0", other), DiskSync())
         assert (changed.identity.log, changed.rows_waiting()) == (before.log, 7)
         assert changed.identity.attributes_at(log.last_position) == BINDING.attributes
         assert changed.identity.attributes_at(log.last_position + 1) == other
         changed.close()
-    again = spool.open_log(KEY, BINDING, Upkeep())
+    again = spool.open_log(KEY, BINDING, DiskSync())
     again.secure(again.last_position)
     again.close()
-    again = spool.open_log(KEY, StreamBinding("Departures", "Departures:1.0.0", other), Upkeep())
+    again = spool.open_log(KEY, StreamBinding("Departures", "Departures:1.0.0", other), DiskSync())
     assert again.identity.earlier == (), "nothing of it is needed any more"
     again.close()
     spool.close()
 
 
 def test_what_waits_for_a_stream_that_its_plan_does_not_import_any_more_is_kept_as_failed(tmp_path: Path) -> None:
-    spool = Spool(SpoolConfig(str(tmp_path)), "worker")
-    log = spool.open_log(KEY, BINDING, Upkeep())
+    spool = WalStore(WalConfig(str(tmp_path)), "worker")
+    log = spool.open_log(KEY, BINDING, DiskSync())
     schema = arrow_schema(StreamSchema("Departures", BINDING.attributes))
     batch = pa.RecordBatch.from_pylist([{"_timestamp": 1, "_kind": 0}] * 3, schema=schema)
     body = encode_batch(batch)
@@ -110,9 +110,9 @@ def test_what_waits_for_a_stream_that_its_plan_does_not_import_any_more_is_kept_
         return 0
 
     assert spool.has_waiting(KEY, "Departures")
-    spool.keep_only([], Upkeep(), whole=[KEY])
+    spool.keep_only([], DiskSync(), whole=[KEY])
     assert spool.has_waiting(KEY, "Departures"), "a plan that cannot run keeps what it has"
-    spool.keep_only([], Upkeep(), failed=fail, served={KEY: 5})
+    spool.keep_only([], DiskSync(), failed=fail, served={KEY: 5})
     assert failed == [(KEY, "Departures", 3, f"{KEY.plan} does not import Departures now")]
     assert not spool.has_waiting(KEY, "Departures")
     spool.close()
@@ -121,41 +121,41 @@ def test_what_waits_for_a_stream_that_its_plan_does_not_import_any_more_is_kept_
 def test_only_logs_of_plans_that_people_have_undeployed_are_deleted(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    spool = Spool(SpoolConfig(str(tmp_path)), "worker")
+    spool = WalStore(WalConfig(str(tmp_path)), "worker")
     gone, missing = PlanKey(-1234, "../Gone"), PlanKey(-1234, "Missing")
     for key in (KEY, gone, missing):
-        log = spool.open_log(key, BINDING, Upkeep(), deployed_ms=5)
+        log = spool.open_log(key, BINDING, DiskSync(), deployed_ms=5)
         stored(log, rows=3)
         stored(log, rows=4)
         log.secure(1)
         log.close()
     spool.note_removed([RemovedPlan(gone, 5), RemovedPlan(missing, 4)])
     with caplog.at_level(logging.ERROR):
-        spool.keep_only([(KEY, "Departures")], Upkeep())
+        spool.keep_only([(KEY, "Departures")], DiskSync())
     assert f"accepted events are dropped, their plan was undeployed: folder={tmp_path}/worker/-1234/%2E" in caplog.text
     (aside,) = spool.aside.entries()
     assert (aside.key, aside.stream, aside.events, aside.deployed_ms) == (missing, "Departures", 4, 5)
-    kept = spool.open_log(KEY, BINDING, Upkeep(), deployed_ms=5)
+    kept = spool.open_log(KEY, BINDING, DiskSync(), deployed_ms=5)
     assert kept.rows_waiting() == 4
     kept.close()
     spool.close()
 
 
 def test_a_log_that_was_set_aside_comes_back_with_its_plan(tmp_path: Path) -> None:
-    spool = Spool(SpoolConfig(str(tmp_path)), "worker")
-    log = spool.open_log(KEY, BINDING, Upkeep(), deployed_ms=5)
+    spool = WalStore(WalConfig(str(tmp_path)), "worker")
+    log = spool.open_log(KEY, BINDING, DiskSync(), deployed_ms=5)
     stored(log, rows=7)
     log.close()
-    spool.keep_only([], Upkeep())
+    spool.keep_only([], DiskSync())
     spool.close()
-    spool = Spool(SpoolConfig(str(tmp_path)), "worker")
+    spool = WalStore(WalConfig(str(tmp_path)), "worker")
     assert [one.events for one in spool.aside.entries()] == [7], "the next process knows of it"
-    other = spool.open_log(KEY, BINDING, Upkeep(), deployed_ms=6)
+    other = spool.open_log(KEY, BINDING, DiskSync(), deployed_ms=6)
     assert other.rows_waiting() == 0, "another plan of the name does not get it"
     stored(other)
     other.close()
     assert spool.has_waiting(KEY, "Departures", deployed_ms=5)
-    again = spool.open_log(KEY, BINDING, Upkeep(), deployed_ms=5)
+    again = spool.open_log(KEY, BINDING, DiskSync(), deployed_ms=5)
     assert (again.identity.log, again.rows_waiting()) == (log.identity.log, 7)
     again.close()
     assert [(one.deployed_ms, one.events) for one in spool.aside.entries()] == [(6, 1)]
@@ -166,11 +166,11 @@ def test_what_is_set_aside_is_deleted_after_its_time_and_counted(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     clock = ManualClock(1_000)
-    spool = Spool(SpoolConfig(str(tmp_path), set_aside_ms=86_400_000), "worker", clock)
-    log = spool.open_log(KEY, BINDING, Upkeep(), deployed_ms=5)
+    spool = WalStore(WalConfig(str(tmp_path), orphan_retention_ms=86_400_000), "worker", clock)
+    log = spool.open_log(KEY, BINDING, DiskSync(), deployed_ms=5)
     stored(log, rows=7)
     log.close()
-    spool.keep_only([], Upkeep())
+    spool.keep_only([], DiskSync())
     clock.advance(86_399_999)
     spool.aside.tick()
     assert [one.until_ms for one in spool.aside.reports()] == [86_401_000]
@@ -184,32 +184,32 @@ def test_what_is_set_aside_is_deleted_after_its_time_and_counted(
 
 
 def test_a_log_whose_identity_is_damaged_is_told_by_its_segments(tmp_path: Path) -> None:
-    spool = Spool(SpoolConfig(str(tmp_path)), "worker")
-    log = spool.open_log(KEY, BINDING, Upkeep(), deployed_ms=5)
+    spool = WalStore(WalConfig(str(tmp_path)), "worker")
+    log = spool.open_log(KEY, BINDING, DiskSync(), deployed_ms=5)
     stored(log, rows=7)
     log.close()
     for name in ("log.json", "log.json.copy"):
         (log.folder / name).write_bytes(b"")
-    again = spool.open_log(KEY, BINDING, Upkeep(), deployed_ms=5)
+    again = spool.open_log(KEY, BINDING, DiskSync(), deployed_ms=5)
     assert (again.identity.log, again.rows_waiting()) == (log.identity.log, 7)
     again.close()
     for name in ("log.json", "log.json.copy"):
         (log.folder / name).write_bytes(b"")
-    spool.keep_only([], Upkeep())
+    spool.keep_only([], DiskSync())
     (aside,) = spool.aside.entries()
     assert (aside.key, aside.stream) == (KEY, "Departures"), "nobody can tell whose it is: it is kept"
     spool.close()
 
 
 def test_a_folder_has_an_identity_and_its_copy_another_one(tmp_path: Path) -> None:
-    first = Spool(SpoolConfig(str(tmp_path / "a")), "worker")
+    first = WalStore(WalConfig(str(tmp_path / "a")), "worker")
     identity, instance = first.ownership.worker.identity, first.ownership.instance
     first.close()
-    again = Spool(SpoolConfig(str(tmp_path / "a")), "worker")
+    again = WalStore(WalConfig(str(tmp_path / "a")), "worker")
     assert again.ownership.worker.identity == identity
     assert again.ownership.instance != instance
     shutil.copytree(tmp_path / "a", tmp_path / "b")
-    copied = Spool(SpoolConfig(str(tmp_path / "b")), "worker")
+    copied = WalStore(WalConfig(str(tmp_path / "b")), "worker")
     assert copied.ownership.worker.identity != identity
     assert copied.ownership.worker.copy_of == identity
     copied.close()
@@ -217,12 +217,12 @@ def test_a_folder_has_an_identity_and_its_copy_another_one(tmp_path: Path) -> No
 
 
 def test_a_folder_serves_the_system_that_it_heard_first_until_a_person_says_otherwise(tmp_path: Path) -> None:
-    spool = Spool(SpoolConfig(str(tmp_path)), "worker")
+    spool = WalStore(WalConfig(str(tmp_path)), "worker")
     assert spool.ownership.serves("a")
     assert not spool.ownership.serves("b")
     assert spool.ownership.refused == "b"
     spool.close()
-    spool = Spool(SpoolConfig(str(tmp_path)), "worker")
+    spool = WalStore(WalConfig(str(tmp_path)), "worker")
     assert not spool.ownership.serves("b"), "the next process remembers it"
     assert spool.ownership.serves("a")
     assert spool.ownership.refused == ""
@@ -235,8 +235,8 @@ def test_what_a_former_process_was_about_to_delete_is_deleted(tmp_path: Path) ->
     left = tmp_path / "worker" / ".removed-1"
     left.mkdir(parents=True)
     (left / "file").write_text("")
-    spool = Spool(SpoolConfig(str(tmp_path)), "worker")
-    spool.keep_only([], Upkeep())
+    spool = WalStore(WalConfig(str(tmp_path)), "worker")
+    spool.keep_only([], DiskSync())
     assert not left.exists()
     spool.close()
 
@@ -273,7 +273,7 @@ def test_with_always_sources_are_told_after_one_sync_for_all_of_a_turn(tmp_path:
     deferred: list[Callable[[int], None]] = []
     upkeep = GroupCommit(deferred.append)
     upkeep.start()
-    spool = Spool(SpoolConfig(str(tmp_path)), "worker")
+    spool = WalStore(WalConfig(str(tmp_path)), "worker")
     log = spool.open_log(KEY, BINDING, upkeep)
     told: list[int] = []
     for number in range(3):
@@ -296,7 +296,7 @@ def test_a_disk_that_fails_tells_no_source_that_its_events_are_safe(
     deferred: list[Callable[[int], None]] = []
     upkeep = GroupCommit(deferred.append)
     upkeep.start()
-    spool = Spool(SpoolConfig(str(tmp_path)), "worker")
+    spool = WalStore(WalConfig(str(tmp_path)), "worker")
     log = spool.open_log(KEY, BINDING, upkeep)
     stored(log)
     told: list[bool] = []
@@ -316,9 +316,9 @@ def test_a_disk_that_fails_tells_no_source_that_its_events_are_safe(
 
 
 def test_with_interval_a_thread_brings_events_onto_the_disk(tmp_path: Path, synced: list[int]) -> None:
-    upkeep = BackgroundUpkeep(5)
+    upkeep = BackgroundSync(5)
     upkeep.start()
-    spool = Spool(SpoolConfig(str(tmp_path)), "worker")
+    spool = WalStore(WalConfig(str(tmp_path)), "worker")
     log = spool.open_log(KEY, BINDING, upkeep)
     stored(log)
     pause = threading.Event()

@@ -28,7 +28,7 @@ from cep_common.ids import PlanKey
 from cep_common.link_messages import Data, OpenLink
 from cep_common.messages import RegisterWorker, RequestEndpoint, StreamBinding
 from cep_common.security.roles import Door
-from cep_worker.config import HttpConfig, InflowConfig, SpoolConfig
+from cep_worker.config import InflowConfig, WalConfig, WorkerHttpConfig
 from cep_worker.inflows.wal import segment
 from cep_worker.main import Worker
 from topology.link_server import FrameArrived, LinkServer
@@ -156,7 +156,7 @@ def test_a_receiver_that_has_everything_gets_nothing_again(world: World, receive
 def test_what_is_secured_is_deleted_and_never_sent_again(
     make_world: Callable[..., World], receiver_of: Callable[..., Receiver], tmp_path: Path
 ) -> None:
-    spool = SpoolConfig(str(tmp_path / "spool"), segment_bytes=4_096, maximum_bytes=65_536)
+    spool = WalConfig(str(tmp_path / "spool"), segment_bytes=4_096, maximum_bytes=65_536)
     world = make_world(spool=spool)
     world.start(PLAN)
     receiver = receiver_of(world)
@@ -198,7 +198,7 @@ def test_an_outage_longer_than_memory_is_ridden_out(
 def test_a_full_spool_holds_sources_back_and_says_why(
     make_world: Callable[..., World], receiver_of: Callable[..., Receiver], tmp_path: Path
 ) -> None:
-    spool = SpoolConfig(str(tmp_path / "spool"), segment_bytes=16_384, maximum_bytes=65_536)
+    spool = WalConfig(str(tmp_path / "spool"), segment_bytes=16_384, maximum_bytes=65_536)
     world = make_world(spool=spool)
     world.start(PLAN)
     accepted = 0
@@ -225,8 +225,8 @@ def test_a_full_spool_holds_sources_back_and_says_why(
 def test_what_would_fill_the_whole_spool_is_refused_and_others_go_on(
     make_world: Callable[..., World], receiver_of: Callable[..., Receiver], tmp_path: Path
 ) -> None:
-    spool = SpoolConfig(str(tmp_path / "spool"), segment_bytes=16_384, maximum_bytes=65_536)
-    world = make_world(spool=spool, http=HttpConfig(port=free_port()))
+    spool = WalConfig(str(tmp_path / "spool"), segment_bytes=16_384, maximum_bytes=65_536)
+    world = make_world(spool=spool, http=WorkerHttpConfig(port=free_port()))
     world.start(PLAN)
     answer = post(world, *range(2_500))
     assert (answer.status_code, answer.json()["code"]) == (413, "too-large")
@@ -269,7 +269,7 @@ def test_of_plans_that_share_a_stream_all_take_a_batch_or_none(
 ) -> None:
     wide = (StreamBinding("D", "Departures:1.0.0", tuple(reversed(DEPARTURES))),)
     other = msgspec.structs.replace(PLAN, key=PlanKey(-1234, "Other"), imported=wide, exported=())
-    world = make_world(spool=SpoolConfig(str(tmp_path / "spool"), segment_bytes=4_096, maximum_bytes=16_384))
+    world = make_world(spool=WalConfig(str(tmp_path / "spool"), segment_bytes=4_096, maximum_bytes=16_384))
     world.start(PLAN, other)
     second = Receiver(world.context)
     world.manager.receivers["D"] = second.endpoint
@@ -346,7 +346,7 @@ def test_what_is_set_aside_is_given_to_another_plan_of_the_name_once_or_discarde
     (entry,) = requests.get(wal, timeout=5).json()["entries"]
     assert (entry["kind"], entry["plan"], entry["stream"], entry["events"]) == ("log", KEY.plan, "Departures", 3)
     metrics = requests.get(world.url("/metrics"), timeout=5).text
-    assert f'cep_missing_plan_events{{kind="log",plan="{KEY.plan}",tenant="-1234"}} 3.0' in metrics
+    assert f'cep_orphaned_events{{kind="log",plan="{KEY.plan}",tenant="-1234"}} 3.0' in metrics
     assert requests.get(wal, params={"tenant": "7"}, timeout=5).json() == {"entries": []}
     refused = requests.post(f"{wal}/{entry['id']}/restore", timeout=5)
     assert (refused.status_code, refused.json()["code"]) == (400, "no-inflow"), refused.text
@@ -466,7 +466,7 @@ def test_the_receiver_of_before_is_asked_for_again_in_the_same_epoch(
 def test_every_policy_tells_sources_and_keeps_order(
     make_world: Callable[..., World], receiver_of: Callable[..., Receiver], tmp_path: Path, policy: str
 ) -> None:
-    world = make_world(spool=SpoolConfig(str(tmp_path / "spool"), fsync=policy))  # type: ignore[arg-type]
+    world = make_world(spool=WalConfig(str(tmp_path / "spool"), fsync=policy))  # type: ignore[arg-type]
     world.start(PLAN)
     receiver = receiver_of(world)
     sender = world.sender()

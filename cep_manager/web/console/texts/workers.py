@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 
 from cep_common.ids import Endpoint
-from cep_common.worker_reports import HeldReport, SpoolReport
+from cep_common.worker_reports import PreparedResultsReport, WalReport
 from cep_manager.monitoring.worker_view import WorkerDetails, WorkerPlanView
 from cep_manager.web.console.texts.formats import UNKNOWN, count, duration, percent, plural, rate, size
 
@@ -167,8 +167,8 @@ def present_worker_row(told: WorkerDetails) -> WorkerRow:
         received=rate(told.events_in_per_s),
         emitted=rate(told.events_out_per_s),
         waiting=count(told.waiting_events),
-        spool=size(told.spool_bytes),
-        held=count(told.held_events),
+        spool=size(told.wal_bytes),
+        held=count(told.prepared_results),
         memory=size(told.memory_bytes),
         cpu=percent(told.cpu),
         errors=count(told.errors),
@@ -224,7 +224,7 @@ def _damage(told: WorkerDetails) -> list[str]:
     spools = [spool for plan in told.plans for spool in plan.spools]
     held = [plan.held for plan in told.plans if plan.held is not None]
     events, results = sum(one.lost_events for one in spools), sum(one.lost_events for one in held)
-    aside = sum(one.set_aside_bytes for one in spools) + sum(one.set_aside_bytes for one in held)
+    aside = sum(one.damaged_file_bytes for one in spools) + sum(one.damaged_file_bytes for one in held)
     found = []
     if events:
         found.append(f"{plural(events, 'event', 'events')} lost")
@@ -235,12 +235,12 @@ def _damage(told: WorkerDetails) -> list[str]:
     return found
 
 
-def _held_trouble(held: HeldReport) -> str:
+def _held_trouble(held: PreparedResultsReport) -> str:
     found = []
     if held.lost_events:
         found.append(f"{plural(held.lost_events, 'result', 'results')} could not be read again and are lost")
-    if held.set_aside_bytes:
-        found.append(f"damaged files of {size(held.set_aside_bytes)} were set aside (*.unreadable)")
+    if held.damaged_file_bytes:
+        found.append(f"damaged files of {size(held.damaged_file_bytes)} were set aside (*.unreadable)")
     return "; ".join(found)
 
 
@@ -291,7 +291,7 @@ def _part(told: WorkerPlanView) -> PlanPart:
     )
 
 
-def _spool(one: SpoolReport) -> SpoolRow:
+def _spool(one: WalReport) -> SpoolRow:
     share = one.size_bytes / one.maximum_bytes if one.maximum_bytes else 0.0
     tone: Tone = "bad" if one.problem else "warn" if share >= NEARLY_FULL else "good"
     return SpoolRow(
@@ -300,7 +300,7 @@ def _spool(one: SpoolReport) -> SpoolRow:
         segments=count(one.segments),
         oldest=duration(one.oldest_ms) if one.oldest_ms else "none waits",
         lost=count(one.lost_events),
-        aside=size(one.set_aside_bytes) if one.set_aside_bytes else "none",
+        aside=size(one.damaged_file_bytes) if one.damaged_file_bytes else "none",
         problem=one.problem,
     )
 
