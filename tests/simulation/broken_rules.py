@@ -201,7 +201,8 @@ BROKEN_RULES = {
     ),
     "what came before is taken again": BrokenRule("delivery", _takes_again),
     "results are released before their checkpoint": BrokenRule(
-        "delivery", _patched("cep_worker.outflows.transactional_log.prepared_results.verdict", _releases_at_once)
+        "delivery",
+        _patched("cep_worker.outflows.transactional_log.prepared_results.commit_decision", _releases_at_once),
     ),
     "another worker gets what follows results without a marker": BrokenRule(
         "delivery", _any_worker_follows, first=186, within=300
