@@ -8,6 +8,7 @@ import click
 
 VERBS = {
     "up": "cep_cli.system.up:up_command",
+    "node": "cep_cli.node.commands:node_command",
     "demo": "cep_cli.system.demo:demo_command",
     "manager": "cep_cli.system.processes:manager_command",
     "driver": "cep_cli.system.processes:driver_command",

@@ -9,6 +9,7 @@ from cep_common import (
     insight_messages,
     link_messages,
     messages,
+    mirror_messages,
     task_messages,
 )
 from cep_common.messages import Message
@@ -21,6 +22,7 @@ MODULES = (
     host_messages,
     checkpoint_messages,
     insight_messages,
+    mirror_messages,
 )
 
 

@@ -11,6 +11,7 @@ from msgspec import Meta
 from cep_common.driver_messages import PlanHost
 from cep_common.ids import Endpoint, parse_endpoint
 from cep_common.insight.config import LogConfig
+from cep_common.nodes.config import ManagerNode
 from cep_common.priority import ControlPriority
 from cep_common.security.config import ServerSecurity
 from cep_common.security.context import is_loopback
@@ -177,6 +178,7 @@ class ManagerConfig(msgspec.Struct, frozen=True):
     plan_folder: PlanFolderConfig = PlanFolderConfig()
     quotas: QuotasConfig = QuotasConfig()
     metrics: MetricsConfig = MetricsConfig()
+    node: ManagerNode = ManagerNode()
     script: dict[str, bool] = msgspec.field(default_factory=LANGUAGES_OFF.copy)
 
     def __post_init__(self) -> None:

@@ -11,6 +11,7 @@ from msgspec import Meta
 
 from cep_common.ids import Endpoint, parse_endpoint
 from cep_common.insight.config import LogConfig
+from cep_common.nodes.config import WorkerNode
 from cep_common.priority import ControlPriority
 from cep_common.reach.guard import Reach
 from cep_common.reach.rules import UrlRule
@@ -201,6 +202,7 @@ class WorkerConfig(msgspec.Struct, frozen=True):
     artefacts: ArtefactConfig = ArtefactConfig()
     file_sources: FileSourcesConfig = FileSourcesConfig()
     extensions: tuple[ConnectorExtension, ...] = ()
+    node: WorkerNode = WorkerNode()
     log: LogConfig = LogConfig()
 
     def __post_init__(self) -> None:

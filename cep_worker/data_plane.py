@@ -36,6 +36,8 @@ from cep_worker.ingest.link_ingress import LinkIngress
 from cep_worker.ingest.routing import Route
 from cep_worker.ingest.submissions import SubmissionQueue
 from cep_worker.ingest.tenant_limits import RateLimit, TenantLimits
+from cep_worker.mirror.acknowledgements import MirroredDiskSync
+from cep_worker.mirror.sender import MirrorSender
 from cep_worker.outflows.consumers import Tap
 from cep_worker.outflows.egress import Egress
 from cep_worker.outflows.transactional_log.store import TransactionalLogStore
@@ -77,7 +79,9 @@ class DataPlane:
         clock: Clock,
         artefacts: tuple[tuple[Artefact, ...], tuple[Artefact, ...]],
         changed: Callable[[], None],
+        mirror: MirrorSender | None = None,
     ) -> None:
+        """With a `mirror` nothing is acknowledged before the passive node has it."""
         self._config = config
         self._worker = worker
         self._context = context
@@ -88,6 +92,9 @@ class DataPlane:
         self._guard = worker_guard(config)
         self._reactor = EventLoop()
         self._upkeep = open_disk_sync(config.spool, self._reactor.defer)
+        if mirror is not None:
+            mirror.attach(self._reactor.post)
+            self._upkeep = MirroredDiskSync(self._upkeep, mirror)
         self._imported = StreamDirectory(None)
         self._exported = StreamDirectory(None)
         self._plans: dict[tuple[int, str], PlanKey] = {}
@@ -101,7 +108,7 @@ class DataPlane:
         self._registered = False
         self._given_back_ms = clock.monotonic_ms()
         self._held = TransactionalLogStore(
-            config.results, worker, self._reactor, config.spool.orphan_retention_ms, clock
+            config.results, worker, self._reactor, config.spool.orphan_retention_ms, clock, self._upkeep.when_safe
         )
         self._spool = spool
         self._removed: tuple[RemovedPlan, ...] = ()

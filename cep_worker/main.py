@@ -7,12 +7,14 @@ import logging
 import signal
 import sys
 import threading
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from cep_common.clock import Clock, SystemClock
 from cep_common.freed_memory import keep_freed_memory
 from cep_common.insight.door import Insight, InsightDoor, open_door
+from cep_common.nodes.role_watch import RoleWatch
 from cep_common.priority import raise_process_priority
 from cep_common.security.context import open_context
 from cep_common.security.roles import Role
@@ -20,8 +22,11 @@ from cep_worker.config import WorkerConfig
 from cep_worker.coordination.control_loop import ControlLoop
 from cep_worker.data_plane import DataPlane
 from cep_worker.inflows.wal.store import WalStore
+from cep_worker.mirror.sender import MirrorSender
+from cep_worker.mirror.standby import await_activation
 from cep_worker.plans.connectors import read_artefacts
 from cep_worker.serving.plan_flow import PlanSnapshot
+from cep_worker.storage.file_changes import FileChanges, record_with
 
 logger = logging.getLogger(__name__)
 
@@ -32,8 +37,16 @@ SWITCH_INTERVAL_S = 0.0005
 class Worker:
     """A worker in this process: `start` brings it up, `stop` lets it leave in order."""
 
-    def __init__(self, config: WorkerConfig, clock: Clock | None = None, insight: Insight | None = None) -> None:
-        """Managers may read what `insight` tells, once the worker has started."""
+    def __init__(
+        self,
+        config: WorkerConfig,
+        clock: Clock | None = None,
+        insight: Insight | None = None,
+        watch: RoleWatch | None = None,
+        ended: threading.Event | None = None,
+    ) -> None:
+        """Managers may read what `insight` tells, once the worker has started. With a `watch` the worker is that of the
+        active node of two, and mirrors what it accepts."""
         self._clock = clock or SystemClock()
         artefacts = (read_artefacts(config.artefacts.sources), read_artefacts(config.artefacts.sinks))
         listens = {
@@ -48,14 +61,21 @@ class Worker:
             self._context.destroy(linger=0)
             raise
         self.name = self._spool.name
-        self._data = DataPlane(config, self.name, self._spool, self._context, self._clock, artefacts, self._changed)
+        self._mirror: MirrorSender | None = None
+        if watch is not None:
+            changes = FileChanges(Path(config.node.state))
+            record_with(changes)
+            self._mirror = MirrorSender(config.node, self._context, watch, changes, self._clock.now_ms)
+        self._data = DataPlane(
+            config, self.name, self._spool, self._context, self._clock, artefacts, self._changed, self._mirror
+        )
         self._control = ControlLoop(config, self.name, self._context, self._clock, self._data, self._spool.ownership)
         self._config, self._insight = config, insight
         self._door: InsightDoor | None = None
         self._data_thread = threading.Thread(target=self._run_data, name="data")
         self._control_thread = threading.Thread(target=self._control.run, name="control")
         self._leave_ms = config.leave_ms
-        self.ended = threading.Event()
+        self.ended = ended or threading.Event()
         self.failure: BaseException | None = None
 
     def start(self) -> None:
@@ -70,6 +90,8 @@ class Worker:
             self._context, Role.WORKER, self._config.outflow.host, self._config.log, self._insight, self._config.host
         )
         self._control.insight = self._door.address if self._door is not None else None
+        if self._mirror is not None:
+            self._mirror.start()
         self._data_thread.start()
         self._control_thread.start()
         logger.info("worker started: worker=%s", self.name)
@@ -80,6 +102,8 @@ class Worker:
         self._data_thread.join()
         self._control.stop()
         self._control_thread.join()
+        if self._mirror is not None:
+            self._mirror.close()
         if self._door is not None:
             self._door.close()
         self._context.destroy(linger=0)  # only what a failure left open is still there
@@ -113,17 +137,23 @@ def run(config: WorkerConfig, insight: Insight | None = None) -> None:
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     raise_process_priority(config.registry.priority)
     keep_freed_memory()
-    worker = Worker(config, insight=insight)
+    leaving = threading.Event()
 
     def leave(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - a signal handler
-        worker.ended.set()
+        leaving.set()
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, leave)
+    watch = RoleWatch(config.node.folder) if config.node.folder else None
+    if watch is not None and not await_activation(config, watch, leaving):
+        return
+    worker = Worker(config, insight=insight, watch=watch, ended=leaving)
     worker.start()
     gc.collect()
     gc.freeze()  # what is here now stays: collections need not look at it while events wait
     worker.ended.wait()
     worker.stop()
+    if watch is not None:
+        watch.close()
     if worker.failure is not None:
         raise worker.failure

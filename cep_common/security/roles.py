@@ -36,6 +36,7 @@ class Door(StrEnum):
     OUTFLOW = "results of topologies"
     INGRESS = "events of clients"
     EGRESS = "listeners"
+    MIRROR = "events of the active node"
     INSIGHT_MANAGER = "managers that look into a manager"
     INSIGHT_DRIVER = "managers that look into the driver"
     INSIGHT_STAGE = "managers that look into a stage"
@@ -64,6 +65,7 @@ DOORS = {
     Door.OUTFLOW: _rule(Role.WORKER, Role.STAGE),
     Door.INGRESS: _rule(Role.WORKER, Role.CLIENT, Role.WORKER),
     Door.EGRESS: _rule(Role.WORKER, Role.CLIENT, Role.WORKER, Role.MANAGER),
+    Door.MIRROR: _rule(Role.WORKER, Role.WORKER),
 }
 
 INSIGHT_DOORS = {

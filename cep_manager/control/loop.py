@@ -46,7 +46,9 @@ from cep_manager.control.snapshot import Snapshot
 from cep_manager.election.leadership import Leadership, Led, Resigned, Standing
 from cep_manager.errors import ManagerUnavailableError, NotLeaderError, StoreError
 from cep_manager.log_line import LogLine
+from cep_manager.nodes.agent import NodeAgent
 from cep_manager.persistence.database import Database
+from cep_manager.persistence.node_store import NodeStore
 from cep_manager.plans.record import PlanToRun
 from cep_manager.plans.store import PlanStore, StoredVersion, WriteRight
 
@@ -106,7 +108,13 @@ class ManagerService:
         self._door = open_door(self._context, Role.MANAGER, config.host, config.log, insight, control.host)
         address = self._door.address if self._door is not None else None
         self._read_plans = read_plans
-        self._leadership = Leadership(config, database, clock, self._read_store, self._wake, address)
+        nodes = NodeStore(database, config.node, config.http_address()) if config.node.folder else None
+        self._leadership = Leadership(config, database, clock, self._read_store, self._wake, address, nodes)
+        self.node: NodeAgent | None = None
+        """That of a manager that is part of one of two nodes."""
+        if nodes is not None:
+            self.node = NodeAgent(config.node, nodes, self._leadership, clock)
+            self._leadership.probed_at = self.node.guard_of
         self._store_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="plan-store")
         self._stopping = threading.Event()
         self._ticked_ms = self._tick_cost_ms = 0
@@ -119,6 +127,8 @@ class ManagerService:
 
     def start(self) -> None:
         """The control plane answers: as the leader, or naming the leader when there is another."""
+        if self.node is not None:
+            self.node.start()
         self._thread.start()
         waits = range(int(SETTLE_S / SETTLE_STEP_S))
         any(self._leadership.wait_settled(SETTLE_STEP_S) or not self.alive() for _ in waits)
@@ -132,6 +142,8 @@ class ManagerService:
             self._thread.join()
         else:
             self._server.close()
+        if self.node is not None:
+            self.node.close()  # before the lease is given back: nothing of this node is active then
         self._store_thread.shutdown(wait=True)
         self._leadership.close()
         self._wake_reader.close()

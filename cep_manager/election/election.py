@@ -132,6 +132,8 @@ class Seen(msgspec.Struct, frozen=True):
     done: bool = False
     managers: tuple[tuple[Manager, int], ...] = ()
     namesake: str = ""
+    barred: str = ""
+    """Why this manager must not take the lease, though it is free: its node lacks acknowledged events."""
 
 
 class Look(msgspec.Struct, frozen=True):
@@ -257,7 +259,7 @@ class Election:
         lease, before = seen.lease, self.lease
         first = before is None
         moved = first or (before is not None and (before.token, before.beat) != (lease.token, lease.beat))
-        self.lease, self.problem = lease, ""
+        self.lease, self.problem = lease, seen.barred
         if moved:
             self._moved_ms = now_ms
         self._due_ms = now_ms + self._pace.poll_ms
@@ -276,10 +278,17 @@ class Election:
                 instructions.append(ReadPlans(0))
             if now_ms - self._moved_ms >= self._pace.heartbeat_ms and lease.holder is not None:
                 instructions.append(ProbeHolder(lease.token, lease.beat, lease.holder.control))
+        if seen.barred:
+            self._due_ms = now_ms + self._pace.poll_ms
         instructions += self._move(signal, reason)
         if self.role is Role.CLAIMING:
             instructions += self._ask(now_ms)
         return instructions
+
+    def tenure(self, now_ms: int) -> tuple[int, int]:
+        """Return the token under which this manager leads and the monotonic time until which it does; zeros: it does
+        not lead."""
+        return (self.token, self._until_ms) if self.leads(now_ms) else (0, 0)
 
     def failed(self, reason: str, now_ms: int) -> list[Instruction]:
         """The database could not be asked; whether it did what it was asked for is not known."""

@@ -43,6 +43,7 @@ from cep_manager.election.election import (
 from cep_manager.election.lease_store import LeaseStore
 from cep_manager.log_line import LogLine
 from cep_manager.persistence.database import Database
+from cep_manager.persistence.node_store import NodeStore
 from cep_manager.plans.record import PlanToRun
 
 logger = logging.getLogger(__name__)
@@ -98,6 +99,7 @@ class Leadership:
         read_plans: Callable[[], tuple[PlanToRun, ...]],
         wake: Callable[[], None],
         insight: InsightAddress | None = None,
+        nodes: NodeStore | None = None,
     ) -> None:
         """`read_plans` is called in a thread of its own and may raise CepError; `wake` when there is something for
         `turn` to do. Other managers are told that they can read this one's log at `insight`."""
@@ -108,7 +110,9 @@ class Leadership:
         self._clock = clock
         self._read_plans = read_plans
         self._wake = wake
-        self._leases = LeaseStore(database, self.me, clock.now_ms)
+        self._leases = LeaseStore(database, self.me, clock.now_ms, nodes)
+        self.probed_at: Callable[[Endpoint], Endpoint | None] = lambda control: control
+        """Where to probe whether the manager with that control plane has ended; None: nowhere."""
         lease_ms = election.lease_ms
         pace = Pace(election.heartbeat_ms, election.poll_ms, lease_ms, ALONE_LEASES * lease_ms)
         self._election = Election(self.me, pace)
@@ -132,6 +136,11 @@ class Leadership:
     def token(self) -> int:
         """Under which token this manager leads, or last did."""
         return self._election.token
+
+    def tenure(self) -> tuple[int, int]:
+        """Return the token under which this manager leads and the monotonic time until which it does; zeros: it does
+        not lead."""
+        return self._election.tenure(self._clock.monotonic_ms())
 
     def managers(self) -> tuple[Endpoint, ...]:
         """The control planes of all managers that are known, this one first."""
@@ -222,7 +231,9 @@ class Leadership:
                 case Look() | Claim() | Confirm():
                     self._lease_thread.submit(self._ask, instruction)
                 case ProbeHolder(token, beat, control):
-                    self._probes.begin((token, beat), control, self._clock.monotonic_ms())
+                    where = self.probed_at(control)
+                    if where is not None:
+                        self._probes.begin((token, beat), where, self._clock.monotonic_ms())
                 case ReadPlans(token):
                     self._plans_thread.submit(self._read, token)
                 case Lead(token):

@@ -11,6 +11,7 @@ from sqlalchemy import Connection, Row
 from cep_common.ids import Endpoint
 from cep_manager.election.election import Claim, Confirm, Lease, Look, Manager, Request, Seen
 from cep_manager.persistence.database import Database
+from cep_manager.persistence.node_store import NodeStore
 from cep_manager.persistence.schema import LEADER, MANAGERS
 
 
@@ -18,21 +19,26 @@ class LeaseStore:
     """The lease as manager `me` sees and takes it. All methods raise StoreError; whether a claim has come about is then
     not known."""
 
-    def __init__(self, database: Database, me: Manager, now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self, database: Database, me: Manager, now_ms: Callable[[], int], nodes: NodeStore | None = None
+    ) -> None:
         """`now_ms` is the time of day, which is shown to people."""
         self._database = database
         self._me = me
         self._now_ms = now_ms
+        self._nodes = nodes
+        """Of a manager that is part of one of two nodes: which of them may claim the lease."""
 
     def carry_out(self, request: Request) -> Seen:
         """The request was carried out, as far as the lease allowed it; this is how it stands then."""
-        done = False
+        done, barred = False, ""
         # Managers that share an SQLite file lose power together: then no beat is worth anything, but tokens must not be
         # given out twice.
         with self._database.transaction(survives_power_loss=isinstance(request, Claim)) as connection:
             match request:
                 case Claim():
-                    done = self._claim(connection, request)
+                    barred = self._nodes.barred(connection) if self._nodes is not None else ""
+                    done = not barred and self._claim(connection, request)
                 case Confirm(gone=gone):
                     done = self._confirm(connection, request)
                     _forget(connection, gone)
@@ -40,7 +46,7 @@ class LeaseStore:
                     pass
             namesake = self._sign_in(connection)
             lease, managers = _lease(connection), _managers(connection)
-        return Seen(lease, done, managers, namesake)
+        return Seen(lease, done, managers, namesake, barred)
 
     def give_back(self, token: int) -> None:
         """Nobody holds the lease, if it was held under `token`: the next one need not wait for its end. This manager is
@@ -62,7 +68,10 @@ class LeaseStore:
             "since_ms": self._now_ms(),
         }
         as_seen = LEADER.c.token == claim.token, LEADER.c.beat == claim.beat
-        return connection.execute(LEADER.update().where(*as_seen).values(values)).rowcount > 0
+        done = connection.execute(LEADER.update().where(*as_seen).values(values)).rowcount > 0
+        if done and self._nodes is not None:
+            self._nodes.claimed(connection, self._now_ms())
+        return done
 
     def _confirm(self, connection: Connection, confirm: Confirm) -> bool:
         held = LEADER.c.token == confirm.token, LEADER.c.holder == self._me.instance

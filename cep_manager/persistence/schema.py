@@ -9,7 +9,7 @@ from sqlalchemy import BigInteger, Boolean, Column, Connection, Integer, MetaDat
 
 from cep_manager.persistence.account_schema import ACCOUNTS
 
-SCHEMA_VERSION = 10
+SCHEMA_VERSION = 11
 
 METADATA = MetaData()
 VERSION = Table("cep_schema", METADATA, Column("version", Integer, primary_key=True, autoincrement=False))
@@ -118,6 +118,21 @@ MANAGERS = Table(
     Column("insight", Text, nullable=False, server_default=""),
 )
 
+# The nodes of a two-node system. One that is `in_sync` has every acknowledged event, and may claim the lease.
+NODES = Table(
+    "cep_nodes",
+    METADATA,
+    Column("name", String(64), primary_key=True),
+    Column("node_group", String(64), nullable=False),
+    Column("sync_host", String(255), nullable=False),
+    Column("sync_port", Integer, nullable=False),
+    Column("guard_host", String(255), nullable=False),
+    Column("guard_port", Integer, nullable=False),
+    Column("http_address", Text, nullable=False),
+    Column("in_sync", Boolean, nullable=False),
+    Column("changed_ms", BigInteger, nullable=False),
+)
+
 
 def bring_up_to_date(connection: Connection) -> int:
     """The version of the tables: `SCHEMA_VERSION`, after those of an empty or older database were made so, or the one
@@ -161,8 +176,10 @@ def _add_since_3(connection: Connection, version: int) -> None:
         REMOVED.create(connection)
         SYSTEM.create(connection)
         connection.execute(SYSTEM.insert().values(identity=uuid.uuid4().hex))
-    for statement in _FROM_9_TO_10:
-        connection.execute(text(statement))
+    if version < 10:
+        for statement in _FROM_9_TO_10:
+            connection.execute(text(statement))
+    NODES.create(connection)
 
 
 def system_identity(connection: Connection) -> str:

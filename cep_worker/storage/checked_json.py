@@ -12,6 +12,7 @@ from zlib import crc32
 import msgspec
 
 from cep_common.private_folders import make_private
+from cep_worker.storage.file_changes import replaced
 from cep_worker.storage.group_commit import sync_folders
 
 logger = logging.getLogger(__name__)
@@ -47,6 +48,7 @@ def write_checked(path: Path, value: msgspec.Struct, *, copied: bool = True) -> 
             file.flush()
             os.fsync(file.fileno())
         passing.replace(place)
+        replaced(place)
     sync_folders(path.parent, levels=1)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from cep_worker.inflows.wal.errors import WalFullError
+from cep_worker.storage.file_changes import appended
 from cep_worker.storage.records import (
     SEGMENT_HEADER_BYTES,
     BatchOrigin,
@@ -105,6 +106,7 @@ class SegmentWriter:
             segment.path.unlink()
             raise
         segment.size = SEGMENT_HEADER_BYTES
+        appended(segment.path, segment.size)
         return writer
 
     @classmethod
@@ -115,6 +117,7 @@ class SegmentWriter:
         try:
             os.pwrite(descriptor, encode_segment_header(segment.header), 0)
             spare.rename(segment.path)
+            appended(segment.path, SEGMENT_HEADER_BYTES)
             return cls(segment, descriptor, os.fstat(descriptor).st_size)
         except BaseException:
             os.close(descriptor)
@@ -153,6 +156,7 @@ class SegmentWriter:
             while written < length:
                 written += os.pwrite(self.descriptor, rest[written:], self.segment.size + written)
         self.segment.size += length
+        appended(self.segment.path, self.segment.size)
 
     def seal(self) -> int:
         """Nothing more is written: the file is as long as what it holds. Gives the descriptor, which the caller

@@ -22,6 +22,7 @@ import msgspec
 
 from cep_common.link_messages import OpenLink, StreamSchema
 from cep_worker.outflows.transactional_log.commit_decisions import Attempt
+from cep_worker.storage.file_changes import appended
 from cep_worker.storage.records import (
     RECORD_HEADER_BYTES,
     Record,
@@ -214,6 +215,7 @@ class GroupWriter:
             os.ftruncate(self.descriptor, start)
             raise
         self.group.size_bytes += length
+        appended(self.group.path, self.group.size_bytes)
 
 
 class DamagedError(Exception):

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import msgspec
 
+from cep_worker.storage.file_changes import replaced
+
 logger = logging.getLogger(__name__)
 
 FILE = "progress.json"
@@ -55,3 +57,4 @@ def write_progress(folder: Path, progress: DeliveryProgress) -> None:
     passing = folder / f"{FILE}.new"
     passing.write_bytes(msgspec.json.encode(progress))
     passing.replace(folder / FILE)
+    replaced(folder / FILE)

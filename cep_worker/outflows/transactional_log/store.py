@@ -7,7 +7,7 @@ import fcntl
 import logging
 import os
 import shutil
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -23,7 +23,7 @@ from cep_common.worker_reports import OrphanReport
 from cep_worker.config import ResultsConfig, WalConfig
 from cep_worker.inflows.wal.store import safe_component
 from cep_worker.outflows.consumers import Consumers
-from cep_worker.outflows.transactional_log.file_sync import FileSync
+from cep_worker.outflows.transactional_log.file_sync import FileSync, Task
 from cep_worker.outflows.transactional_log.prepared_results import PreparedResults
 from cep_worker.outflows.transactional_log.publisher_log import held_rows
 from cep_worker.plans.stream_counts import StreamCounts
@@ -61,8 +61,11 @@ class TransactionalLogStore:
         reactor: EventLoop,
         keep_ms: int = WalConfig().orphan_retention_ms,
         clock: Clock | None = None,
+        when_safe: Callable[[Task], None] = lambda call: call(),
     ) -> None:
-        """Results of plans that are missing are kept for `keep_ms`."""
+        """Results of plans that are missing are kept for `keep_ms`. What is on the disk of this host is acknowledged
+        through `when_safe`."""
+        self._when_safe = when_safe
         self._keep_ms = keep_ms
         self._now_ms = (clock or SystemClock()).now_ms
         self._aside: OrphanedFolders | None = None
@@ -86,7 +89,7 @@ class TransactionalLogStore:
         try:
             self._take_lock()
             if self._sync is None:
-                self._sync = FileSync(self._reactor.post)
+                self._sync = FileSync(self._post)
             most_bytes = self._config.max_undelivered_bytes
             folder = self._folder_of(plan.key)
             owner = LogOwner(plan.key.tenant, plan.key.plan, plan.deployed_ms, plan.key.id)
@@ -95,6 +98,9 @@ class TransactionalLogStore:
             return PreparedResults(folder, plan, self._reactor, self._sync, consumers, most_bytes, counts)
         except OSError as error:
             raise ConfigError(f"results.path: {self._folder} cannot be used: {error.strerror or error}") from error
+
+    def _post(self, call: Task) -> None:
+        self._reactor.post(lambda: self._when_safe(call))
 
     def keep_only(self, keys: Iterable[PlanKey], removed: Collection[RemovedPlan] = ()) -> None:
         """Leave the results of plans of `keys` where they are. Those of plans that people have undeployed (`removed`)

@@ -10,6 +10,7 @@ import msgspec
 from cep_common.driver_messages import CheckpointSettings
 from cep_common.ids import Endpoint, parse_endpoint
 from cep_common.insight.config import LogConfig
+from cep_common.nodes.config import NodeMember
 from cep_common.priority import ControlPriority
 from cep_common.security.config import SecurityConfig, ServerSecurity
 from topology.checkpoint.coordinator import Timing
@@ -132,6 +133,7 @@ class DriverConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     restart: RestartConfig = RestartConfig()
     stages: StageSettings = StageSettings()
     checkpoint: CheckpointConfig = CheckpointConfig()
+    node: NodeMember = NodeMember()
     log: LogConfig = LogConfig()
 
     def __post_init__(self) -> None:

@@ -29,6 +29,7 @@ from cep_common.errors import PeerError, RequestRejectedError
 from cep_common.ids import PlanKey
 from cep_common.insight.door import Insight, open_door
 from cep_common.messages import Message
+from cep_common.nodes.role_watch import RoleWatch
 from cep_common.paced_log import PacedLog
 from cep_common.priority import raise_priority, raise_process_priority
 from cep_common.process_time import process_up_ms
@@ -448,10 +449,18 @@ def run(config: DriverConfig, insight: Insight | None = None) -> None:
     logging.getLogger("py4j").setLevel(logging.ERROR)
     raise_process_priority(config.priority)
     driver = Driver(config, SystemClock(), insight)
+    leaving = threading.Event()
 
     def leave(_signal: int, _frame: FrameType | None) -> None:
+        leaving.set()
         driver.stop()
 
     signal.signal(signal.SIGTERM, leave)
     signal.signal(signal.SIGINT, leave)
+    watch = RoleWatch(config.node.folder) if config.node.folder else None
+    if watch is not None:
+        logger.info("driver of a passive node: the Spark session is up, topologies run when the node is active")
+        watch.await_active(leaving)
     driver.run()
+    if watch is not None:
+        watch.close()

@@ -1,0 +1,4 @@
+"""`cep node`: one of two nodes that keep each other's accepted events.
+
+config > processes > commands
+"""

@@ -1,0 +1,185 @@
+"""The processes of a node: manager, driver and worker, watched, fenced and restarted by the process of `cep node`."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TextIO
+
+from cep_cli.node.config import NodeConfig, environment_of
+from cep_cli.system.local_system import LocalSystemError
+from cep_cli.system.processes import LEAVES_WITH_PARENT
+from cep_common.nodes.files import ROLE_FILE, FileView, NodeRole
+from cep_common.nodes.role_watch import FENCED, monotonic_ms
+from cep_common.private_folders import make_private
+
+PROCESSES = ("manager", "driver", "worker")
+ACTIVE_ONES = ("driver", "worker")
+LOOK_S = 0.05
+RESTART_S = 0.5
+NOT_AGAIN = 2
+"""Exit code of a process whose configuration must be changed first."""
+STOP_S = {"driver": 25.0, "worker": 25.0, "manager": 15.0}
+LOCK = "node.lock"
+
+Say = Callable[[str], None]
+
+
+@dataclass(slots=True)
+class _Child:
+    environment: Mapping[str, str]
+    log: Path
+    process: subprocess.Popen[bytes] | None = None
+    restart_at: float = 0.0
+
+
+@dataclass(slots=True)
+class Node:
+    """One node. `run` keeps it running until `stopping` is set."""
+
+    config: NodeConfig
+    say: Say = lambda _: None
+    stopping: threading.Event = field(default_factory=threading.Event)
+    _children: dict[str, _Child] = field(default_factory=dict)
+    _guard: socket.socket | None = None
+    _lock: TextIO | None = None
+    _was_active: bool = False
+
+    @property
+    def folder(self) -> Path:
+        """Return the node's folder."""
+        return Path(self.config.folder).absolute()
+
+    def run(self) -> None:
+        """Run the node. Raises LocalSystemError and ConfigError when it cannot start."""
+        try:
+            self._open()
+            for name in PROCESSES:
+                self._start(name)
+            view = FileView(self.folder / ROLE_FILE, NodeRole)
+            while not self.stopping.wait(LOOK_S):
+                self._watch(view.read())
+        finally:
+            self._stop()
+
+    def _open(self) -> None:
+        make_private(self.folder)
+        (self.folder / "state").mkdir(exist_ok=True, mode=0o700)
+        self._lock = (self.folder / LOCK).open("a")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise LocalSystemError(f"a node runs in {self.folder} already") from error
+        (self.folder / ROLE_FILE).unlink(missing_ok=True)
+        database = self.config.database()
+        if database.startswith("sqlite:///"):
+            Path(database.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
+        guard = self.config.ports.guard
+        try:
+            self._guard = socket.create_server((self.config.host, guard))
+        except OSError as error:
+            where = f"{self.config.host}:{guard}"
+            raise LocalSystemError(f"cannot listen on {where} (ports.guard): {error.strerror}") from error
+        self._guard.set_inheritable(True)
+        settings = environment_of(self.config, self.folder)
+        for name in PROCESSES:
+            environment = {**os.environ, **settings[name], LEAVES_WITH_PARENT: "1"}
+            self._children[name] = _Child(environment, self.folder / f"{name}.log")
+
+    def _watch(self, role: NodeRole | None) -> None:
+        active = role is not None and role.is_active(monotonic_ms())
+        if active != self._was_active:
+            self._was_active = active
+            token = role.token if role is not None else 0
+            self.say(f"node {self.config.name} is {f'ACTIVE, token {token}' if active else 'passive'}")
+            if not active:  # they end by themselves; whoever hangs is ended here
+                for name in ACTIVE_ONES:
+                    self._kill(name)
+        if active and role is not None and role.switching:
+            self.say(f"node {self.config.name} hands over to {role.peer}")
+            self._leave()
+        now = time.monotonic()
+        for name, child in self._children.items():
+            if child.process is not None and child.process.poll() is not None:
+                self._ended(name, child, now)
+            elif child.process is None and now >= child.restart_at:
+                self._start(name)
+
+    def _ended(self, name: str, child: _Child, now: float) -> None:
+        assert child.process is not None  # noqa: S101 - asked by the caller
+        code = child.process.returncode
+        self._kill(name)
+        child.restart_at = now + RESTART_S
+        if code == NOT_AGAIN:
+            raise LocalSystemError(f"the {name} cannot start:\n{_last_lines(child.log)}")
+        if code not in (0, FENCED):
+            self.say(f"the {name} ended with exit code {code}; starting it again")
+        if name == "manager":  # nobody renews the lease: nothing of the node may act under it
+            for other in ACTIVE_ONES:
+                self._kill(other)
+            (self.folder / ROLE_FILE).unlink(missing_ok=True)
+
+    def _leave(self) -> None:
+        """End everything in order, so that the other node takes over, and begin as passive."""
+        self._stop_processes()
+        self._was_active = False
+        now = time.monotonic()
+        for child in self._children.values():
+            child.restart_at = now
+        (self.folder / ROLE_FILE).unlink(missing_ok=True)
+
+    def _start(self, name: str) -> None:
+        child = self._children[name]
+        assert self._guard is not None  # noqa: S101 - made by _open
+        with child.log.open("ab") as log:
+            child.process = subprocess.Popen(  # noqa: S603 - our own command
+                [sys.executable, "-m", "cep_cli", name],
+                env=dict(child.environment), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+                pass_fds=(self._guard.fileno(),),
+            )  # fmt: skip
+
+    def _kill(self, name: str) -> None:
+        """End the process, and all that it has started, at once."""
+        child = self._children[name]
+        process, child.process = child.process, None
+        if process is None:
+            return
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        child.restart_at = max(child.restart_at, time.monotonic() + LOOK_S)
+
+    def _stop_processes(self) -> None:
+        """End all in order: topologies take a last checkpoint, the worker sends the rest to the passive node, and the
+        manager gives the lease back last."""
+        for name in ("driver", "worker", "manager"):
+            child = self._children.get(name)
+            if child is None or child.process is None:
+                continue
+            child.process.send_signal(signal.SIGTERM)
+            try:
+                child.process.wait(STOP_S[name])
+            except subprocess.TimeoutExpired:
+                self.say(f"the {name} did not leave within {STOP_S[name]:.0f} s and was killed")
+            self._kill(name)
+
+    def _stop(self) -> None:
+        self._stop_processes()
+        if self._guard is not None:
+            self._guard.close()
+        if self._lock is not None:
+            self._lock.close()
+
+
+def _last_lines(log: Path) -> str:
+    return "\n".join(log.read_text(encoding="utf-8", errors="replace").splitlines()[-8:])

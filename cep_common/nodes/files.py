@@ -1,0 +1,113 @@
+"""The two small files by which the processes of one node speak: `role.json` and `mirror.json`.
+
+Each has one writer and is replaced as a whole. Times are of the host's monotonic clock, which all its processes share.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+from typing import Generic, Literal, TypeVar
+
+import msgspec
+
+from cep_common.ids import Endpoint
+
+ROLE_FILE, MIRROR_FILE = "role.json", "mirror.json"
+
+ProtectionState = Literal["passive", "alone", "catching-up", "joining", "confirming", "protected", "leaving"]
+
+
+class NodeRole(msgspec.Struct, frozen=True):
+    """What the node may do, written by its manager.
+
+    Attributes:
+        node: The node's name.
+        token: The token of the lease that this node holds, or 0.
+        until_ms: The node is active before this monotonic time, if it holds the lease.
+        peer: The name of the other node; empty: none is known.
+        peer_sync: Where the other node's event-sync server listens when it is passive.
+        peer_in_sync: The database says that the other node has every acknowledged event.
+        answered: The number of the newest request of `MirrorReport` that the database has confirmed, made by the
+            process `answered_process`.
+        switching: The node is about to leave its role to the other one in order.
+    """
+
+    node: str
+    token: int = 0
+    until_ms: int = 0
+    peer: str = ""
+    peer_sync: Endpoint | None = None
+    peer_in_sync: bool = False
+    answered: int = 0
+    answered_process: int = 0
+    switching: bool = False
+
+    def is_active(self, now_ms: int) -> bool:
+        """Return whether the node holds the lease at this monotonic time."""
+        return self.token > 0 and now_ms < self.until_ms
+
+
+class MirrorReport(msgspec.Struct, frozen=True):
+    """How the node's worker mirrors, and what it asks the manager to record.
+
+    Attributes:
+        state: See `cep_worker.mirror.protection`.
+        token: The token under which the worker is active, or the newest that a passive worker has seen.
+        process: The worker's process id: request numbers count within one process.
+        request: The number of the newest request, 0: none yet.
+        wants_in_sync: What that request asks to be recorded of the other node.
+        since_ms: Time of day since which the state is as it is.
+        reason: Why the state is not `protected`.
+        lag_ms: How long the oldest change has waited for the passive, or 0.
+        lag_bytes: Bytes that the passive does not have yet.
+        could_lose: Accepted batches that are acknowledged and that the passive does not have.
+        mirrored_bytes: Bytes sent (active) or applied (passive) since the process started.
+    """
+
+    state: ProtectionState
+    token: int = 0
+    process: int = 0
+    request: int = 0
+    wants_in_sync: bool = False
+    since_ms: int = 0
+    reason: str = ""
+    lag_ms: int = 0
+    lag_bytes: int = 0
+    could_lose: int = 0
+    mirrored_bytes: int = 0
+
+
+Kind = TypeVar("Kind", NodeRole, MirrorReport)
+
+
+def write_file(path: Path, value: NodeRole | MirrorReport) -> None:
+    """Replace the file at `path`. Raises OSError."""
+    passing = path.with_name(f"{path.name}.{os.getpid()}.new")
+    passing.write_bytes(msgspec.json.encode(value))
+    passing.replace(path)
+
+
+class FileView(Generic[Kind]):
+    """What such a file says, read again only when it was replaced. Belongs to one thread."""
+
+    def __init__(self, path: Path, kind: type[Kind]) -> None:
+        self._path = path
+        self._kind: type[Kind] = kind
+        self._seen: tuple[int, int] | None = None
+        self._value: Kind | None = None
+
+    def read(self) -> Kind | None:
+        """Return the newest content, or None when there is no readable file."""
+        try:
+            status = self._path.stat()
+        except OSError:
+            self._seen = self._value = None
+            return None
+        seen = (status.st_ino, status.st_mtime_ns)
+        if seen != self._seen:
+            with contextlib.suppress(OSError, msgspec.MsgspecError):
+                self._value = msgspec.json.decode(self._path.read_bytes(), type=self._kind)
+                self._seen = seen
+        return self._value

@@ -1,0 +1,139 @@
+"""Tells the other processes of this node what it may do, and records what its worker asks for.
+
+`role.json` is written by one thread that never waits for the database: the deadline that it tells is the lease's.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from cep_common.clock import Clock
+from cep_common.errors import CepError
+from cep_common.ids import Endpoint
+from cep_common.nodes.config import ManagerNode
+from cep_common.nodes.files import MIRROR_FILE, ROLE_FILE, FileView, MirrorReport, NodeRole, write_file
+from cep_common.paced_log import PacedLog
+from cep_manager.election.leadership import Leadership
+from cep_manager.persistence.node_store import NodeStore, StoredNode
+
+logger = logging.getLogger(__name__)
+paced_logger = PacedLog(logger)
+
+LOOK_S = 0.02
+NODES_S = 0.5
+"""How often the nodes are read."""
+
+
+class NodeAgent:
+    """One thread for the files, and one for the database, from `start` to `close`."""
+
+    def __init__(self, config: ManagerNode, store: NodeStore, leadership: Leadership, clock: Clock) -> None:
+        self._folder = Path(config.folder)
+        self._store = store
+        self._leadership = leadership
+        self._clock = clock
+        self._view = FileView(self._folder / MIRROR_FILE, MirrorReport)
+        self._told: NodeRole | None = None
+        self._handled: tuple[int, int, int] = (0, 0, 0)
+        """Token, process and number of the newest request that was recorded."""
+        self._asked = False
+        self._read_at = 0.0
+        self.nodes: tuple[StoredNode, ...] = ()
+        self.report: MirrorReport | None = None
+        self.switching = False
+        self._database = ThreadPoolExecutor(max_workers=1, thread_name_prefix="nodes")
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="node-agent", daemon=True)
+
+    @property
+    def role(self) -> NodeRole | None:
+        """Return what the node may do, as it was told last."""
+        return self._told
+
+    def guard_of(self, _control: Endpoint) -> Endpoint | None:
+        """Return the guard port of the other node, whose manager is the only other one; None when none is known."""
+        return next((node.guard for node in self.nodes if node.name != self._store.name), None)
+
+    def start(self) -> None:
+        """Begin. Raises StoreError, and ConfigError when this node cannot be part of the group."""
+        self._store.register(self._clock.now_ms())
+        self._tell(NodeRole(self._store.name))
+        self._thread.start()
+
+    def close(self) -> None:
+        """Tell the other processes that this node is not active, and end."""
+        self._stopping.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+        self._database.shutdown(wait=True, cancel_futures=True)
+        self._tell(NodeRole(self._store.name))
+
+    def _run(self) -> None:
+        while not self._stopping.wait(LOOK_S):
+            try:
+                self._turn()
+            except OSError as error:  # the deadline passes then, and the node is passive
+                paced_logger.problem("role", "the node's role cannot be told: folder=%s reason=%s", self._folder, error)
+
+    def _turn(self) -> None:
+        token, until_ms = self._leadership.tenure()
+        report = self.report = self._view.read()
+        if time.monotonic() - self._read_at >= NODES_S:
+            self._read_at = time.monotonic()
+            self._submit(self._read)
+        if report is not None and token and report.token == token and report.request:
+            wanted = (token, report.process, report.request)
+            if wanted != self._handled and not self._asked:
+                self._asked = True
+                self._submit(lambda: self._record(wanted, in_sync=report.wants_in_sync))
+        peer = next((node for node in self.nodes if node.name != self._store.name), None)
+        handled = self._handled if self._handled[0] == token else (0, 0, 0)
+        self._tell(
+            NodeRole(
+                node=self._store.name,
+                token=token,
+                until_ms=until_ms,
+                peer=peer.name if peer is not None else "",
+                peer_sync=peer.sync if peer is not None else None,
+                peer_in_sync=peer is not None and peer.in_sync,
+                answered=handled[2],
+                answered_process=handled[1],
+                switching=self.switching,
+            )
+        )
+
+    def _tell(self, role: NodeRole) -> None:
+        if role != self._told:
+            write_file(self._folder / ROLE_FILE, role)
+            self._told = role
+
+    # ---- the database's thread --------------------------------------------------------------------------------------
+
+    def _submit(self, task: Callable[[], None]) -> None:
+        self._database.submit(self._guarded, task)
+
+    def _guarded(self, task: Callable[[], None]) -> None:
+        try:
+            task()
+        except CepError as error:
+            paced_logger.problem("nodes", "nodes cannot be read or recorded: reason=%s", error.message)
+        except Exception:  # the border of this thread
+            paced_logger.exception("nodes cannot be read or recorded")
+
+    def _read(self) -> None:
+        self.nodes = self._store.nodes()
+
+    def _record(self, wanted: tuple[int, int, int], *, in_sync: bool) -> None:
+        try:
+            if self._store.record(wanted[0], in_sync=in_sync, now_ms=self._clock.now_ms()):
+                self._read()
+                self._handled = wanted
+                say = logger.info if in_sync else logger.warning
+                say("the other node %s", "has every accepted event" if in_sync else "lacks accepted events from now on")
+        finally:
+            self._asked = False

@@ -1,0 +1,58 @@
+"""Which files of a worker's folder are mirrored, and where they are."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from zlib import crc32
+
+CHUNK_BYTES = 1_048_576
+LOCAL_NAMES = frozenset({"lock"})
+"""What is of one host: locks."""
+LOCAL_SUFFIXES = (".new", ".spare")
+"""What is about to become something else, or to be written over."""
+
+
+def is_mirrored(name: str) -> bool:
+    """Return whether a file or folder of that name is mirrored."""
+    return name not in LOCAL_NAMES and not name.endswith(LOCAL_SUFFIXES) and not name.startswith(".removed-")
+
+
+def mirrored_files(root: Path) -> Iterator[Path]:
+    """Give all files below `root` that are mirrored, those that are there."""
+    try:
+        entries = sorted(os.scandir(root), key=lambda entry: entry.name)
+    except FileNotFoundError:
+        return
+    for entry in entries:
+        if not is_mirrored(entry.name):
+            continue
+        if entry.is_dir(follow_symlinks=False):
+            yield from mirrored_files(Path(entry.path))
+        elif entry.is_file(follow_symlinks=False):
+            yield Path(entry.path)
+
+
+def checksum(path: Path, size: int) -> int | None:
+    """Return the CRC-32 of the first `size` bytes of the file, or None when it has fewer or cannot be read."""
+    crc = 0
+    try:
+        with path.open("rb") as file:
+            while size:
+                data = file.read(min(size, CHUNK_BYTES))
+                if not data:
+                    return None
+                crc = crc32(data, crc)
+                size -= len(data)
+    except OSError:
+        return None
+    return crc
+
+
+def below(root: Path, name: str) -> Path:
+    """Return the path below `root` that a peer named. Raises ValueError when it would lie elsewhere."""
+    parts = name.split("/")
+    if not name or any(part in ("", ".", "..") or "\0" in part for part in parts):
+        raise ValueError(f"not a path below the mirrored folder: {name[:80]!r}")
+    return root.joinpath(*parts)

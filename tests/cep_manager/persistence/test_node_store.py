@@ -1,0 +1,91 @@
+"""Which of two nodes may claim the lease, on real databases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from databases import KINDS, LEASE_MS, manager, open_database, url_of
+
+from cep_common.errors import ConfigError
+from cep_common.nodes.config import ManagerNode
+from cep_manager.election.election import Claim, Look, Seen
+from cep_manager.election.lease_store import LeaseStore
+from cep_manager.persistence.database import Database
+from cep_manager.persistence.node_store import NodeStore
+
+
+def member(name: str, group: str = "g") -> ManagerNode:
+    return ManagerNode("folder", name, group, f"10.0.0.{ord(name)}:9893", f"10.0.0.{ord(name)}:9894")
+
+
+@pytest.fixture(params=KINDS)
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
+    database = open_database(url_of(request.param, request, tmp_path))
+    yield database
+    database.close()
+
+
+class Member:
+    """A node of the group."""
+
+    def __init__(self, database: Database, name: str, group: str = "g") -> None:
+        self.store = NodeStore(database, member(name, group), f"http://{name}")
+        self.leases = LeaseStore(database, manager(name), lambda: 1, self.store)
+        self.store.register(1)
+
+    def claim(self) -> Seen:
+        seen = self.leases.carry_out(Look())
+        return self.leases.carry_out(Claim(seen.lease.token, seen.lease.beat, LEASE_MS))
+
+    def in_sync(self) -> set[str]:
+        return {node.name for node in self.store.nodes() if node.in_sync}
+
+
+def test_the_first_node_may_claim_and_the_second_must_catch_up_first(database: Database) -> None:
+    a, b = Member(database, "a"), Member(database, "b")
+    refused = b.claim()
+    assert not refused.done
+    assert "b lacks events that were acknowledged: a has them all" in refused.barred
+    assert a.claim().done
+    assert a.in_sync() == {"a"}
+
+
+def test_a_node_that_claims_leaves_the_other_one_behind(database: Database) -> None:
+    a, b = Member(database, "a"), Member(database, "b")
+    token = a.claim().lease.token
+    assert a.store.record(token, in_sync=True, now_ms=2)
+    assert a.in_sync() == {"a", "b"}
+    assert b.claim().done
+    assert b.in_sync() == {"b"}
+    assert a.claim().barred
+
+
+def test_a_node_that_lost_the_lease_records_nothing(database: Database) -> None:
+    a, b = Member(database, "a"), Member(database, "b")
+    token = a.claim().lease.token
+    a.store.record(token, in_sync=True, now_ms=2)
+    b.claim()
+    assert not a.store.record(token, in_sync=True, now_ms=3)
+    assert b.in_sync() == {"b"}
+
+
+def test_an_operator_may_accept_the_loss(database: Database) -> None:
+    a, b = Member(database, "a"), Member(database, "b")
+    a.claim()
+    b.store.accept_loss(2)
+    assert b.claim().done
+    assert b.in_sync() == {"b"}
+
+
+def test_a_third_node_and_one_of_another_group_are_refused(database: Database) -> None:
+    Member(database, "a")
+    with pytest.raises(ConfigError, match=r"cluster\.config\.groupId: .* both nodes of a group have the same groupId"):
+        Member(database, "x", "h")
+    b = Member(database, "b")
+    Member(database, "b")
+    with pytest.raises(ConfigError, match="more than two nodes"):
+        Member(database, "c")
+    assert b.store.remove("a")
+    Member(database, "c")
