@@ -13,9 +13,9 @@ from query_plan.elements import queries_of, sources, syntax_of
 from query_plan.model import ALL, GLOBAL, SHUFFLE, Grouping, by_expression, by_ranges, fields
 from query_plan.names import ElementName, element_names
 from siddhi.analysis import model
+from siddhi.analysis.definition.windows import spans_keys
+from siddhi.analysis.expression.walk import has_aggregate
 from siddhi.analysis.parts import parts_of
-from siddhi.analysis.walk import has_aggregate
-from siddhi.analysis.windows import spans_keys
 from siddhi.language import ast
 
 _OBJECT = ast.AttributeType.OBJECT

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import islice
 
-from siddhi.language.ast import Span
+from siddhi.spans import Span
 
 MOST_PROBLEMS = 100
 """More are not looked for: nobody reads them, and each costs time to find and to write."""

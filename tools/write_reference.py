@@ -6,9 +6,9 @@ from itertools import groupby
 from pathlib import Path
 
 from siddhi.analysis.catalogue import builtin_registry
-from siddhi.extensions.extension import Extension
-from siddhi.extensions.packs import PACKS
 from siddhi.language.ast import AttributeType
+from siddhi.plugins.extension import Extension
+from siddhi.plugins.packs import packs
 from siddhi.registry import Argument, Arguments, CallError, Declaration, Kind, Parameter
 
 _DOCS = Path(__file__).parents[1] / "docs"
@@ -29,7 +29,7 @@ def pages() -> dict[Path, str]:
         page: _with_reference(page.read_text(encoding="utf-8"), reference)
         for page, reference in (
             (_DOCS / "siddhiql.md", _builtins()),
-            (_DOCS / "extensions.md", "\n".join(map(_pack, PACKS))),
+            (_DOCS / "extensions.md", "\n".join(map(_pack, packs()))),
         )
     }
 

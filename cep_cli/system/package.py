@@ -24,7 +24,7 @@ import click
 
 from cep_cli.errors import with_readable_errors
 from cep_common.errors import CepError
-from siddhi.extensions.extension import ENTRY_POINTS
+from siddhi.plugins.extension import ENTRY_POINTS
 
 PROJECT = "cep-on-spark"
 PACKAGES = ("siddhi", "query_plan", "topology", "cep_common")

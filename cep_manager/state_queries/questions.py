@@ -25,7 +25,7 @@ from query_plan.model import ProcessingStage, QueryPlan, stage_app
 from query_plan.xml import read_xml
 from siddhi.analysis.analyser import analyse
 from siddhi.analysis.catalogue import builtin_registry
-from siddhi.analysis.on_demand import analyse_on_demand_query, parse_question
+from siddhi.analysis.query.on_demand import analyse_on_demand_query, parse_question
 from siddhi.errors import Problem, SiddhiAnalysisError, SiddhiError, did_you_mean
 from siddhi.language.ast import AttributeDefinition, OnDemandQuery
 from siddhi.scripts.language import ScriptPolicy

@@ -6,9 +6,9 @@ The manager reads this module to check plans and to offer the names in its edito
 from __future__ import annotations
 
 from siddhi.extensions.declaring import aggregator, function, window
-from siddhi.extensions.extension import Extension
 from siddhi.language.ast import AttributeType
 from siddhi.parameters import ANY, DOUBLE, NUMERIC, attribute, constant, takes, value
+from siddhi.plugins.extension import Extension
 
 WEATHER = Extension(
     "weather",

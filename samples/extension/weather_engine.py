@@ -10,10 +10,10 @@ import numpy as np
 from siddhi.engine.columnar.batch import EventBatch
 from siddhi.engine.operators.expressions.aggregation import AGGREGATORS
 from siddhi.engine.operators.expressions.evaluation import Evaluation, to_column
+from siddhi.engine.operators.functions.rows import column_function
 from siddhi.engine.operators.windows.base.row_window import Arrival, Emission, RowWindow
 from siddhi.engine.operators.windows.base.window import WINDOWS, WindowContext
 from siddhi.extensions.groups import RowAggregator
-from siddhi.extensions.rows import column_function
 
 
 def wind_chill(celsius: Any, speed: Any) -> Any:

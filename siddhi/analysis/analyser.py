@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from siddhi.analysis.annotations import app_settings, element_name
-from siddhi.analysis.calls import CallChecker
 from siddhi.analysis.catalogue import builtin_registry
 from siddhi.analysis.context import Context
+from siddhi.analysis.definition.annotations import app_settings, element_name
 from siddhi.analysis.definitions import analyse_definitions
+from siddhi.analysis.expression.calls import CallChecker
 from siddhi.analysis.model import AnalysedApp, AnalysedPartition, AnalysedQuery
-from siddhi.analysis.partitions import analyse_keys, finish_partition, keyed_partition
 from siddhi.analysis.problems import Problems
-from siddhi.analysis.queries import analyse_query
+from siddhi.analysis.query.partitions import analyse_keys, finish_partition, keyed_partition
+from siddhi.analysis.query.queries import analyse_query
 from siddhi.analysis.symbols import Symbols
 from siddhi.errors import SiddhiAnalysisError
 from siddhi.language import ast

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from siddhi.analysis.calls import CallChecker
-from siddhi.analysis.expressions import ExpressionAnalyser
+from siddhi.analysis.expression.calls import CallChecker
+from siddhi.analysis.expression.expressions import ExpressionAnalyser
+from siddhi.analysis.expression.scope import Scope
 from siddhi.analysis.problems import Problems
-from siddhi.analysis.scope import Scope
 from siddhi.analysis.symbols import Symbols
 from siddhi.registry import Registry
 

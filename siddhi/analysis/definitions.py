@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from siddhi.analysis.aggregations import analyse_aggregation
-from siddhi.analysis.annotations import (
+from siddhi.analysis.context import Context
+from siddhi.analysis.definition.annotations import (
     check_async,
     find,
     find_all,
@@ -13,11 +13,11 @@ from siddhi.analysis.annotations import (
     stored_in,
     stored_key,
 )
-from siddhi.analysis.context import Context
+from siddhi.analysis.definition.scripts import analyse_function
+from siddhi.analysis.definition.windows import analyse_window
+from siddhi.analysis.expression.scope import Slot
 from siddhi.analysis.model import AnalysedStream, AnalysedTable, AnalysedWindow, Schema
-from siddhi.analysis.scope import Slot
-from siddhi.analysis.scripts import analyse_function
-from siddhi.analysis.windows import analyse_window
+from siddhi.analysis.query.aggregations import analyse_aggregation
 from siddhi.cron import CronError, parse_cron
 from siddhi.errors import did_you_mean
 from siddhi.language import ast

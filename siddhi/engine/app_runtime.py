@@ -34,7 +34,7 @@ from siddhi.engine.operators.trigger import Trigger
 from siddhi.engine.planner.aggregation_node import AggregationNode
 from siddhi.engine.planner.query import Query
 from siddhi.engine.scheduling.failed_events import FailureListener
-from siddhi.engine.scheduling.steps import QueryWatch, StepRunner
+from siddhi.engine.scheduling.steps import StepRunner
 from siddhi.engine.scheduling.upkeep import Upkeep
 from siddhi.engine.snapshots.app_state import AppState
 from siddhi.engine.snapshots.envelope import fingerprint, unusable
@@ -43,6 +43,7 @@ from siddhi.engine.snapshots.snapshot import SavedApp, making_sense, read_snapsh
 from siddhi.engine.statistics import HeldState, Holds, Statistics
 from siddhi.engine.streams.clock import AppClock, root_orders
 from siddhi.engine.streams.junction import Junction, Listener
+from siddhi.engine.streams.query_watch import QueryWatch
 from siddhi.engine.streams.stage import Stage
 from siddhi.errors import Problem, SiddhiRuntimeError
 from siddhi.explanation import AppExplanation

@@ -10,7 +10,7 @@ from types import ModuleType
 import siddhi.analysis.catalogue  # noqa: F401 - extensions can be loaded only when it has been
 from siddhi.engine.operators import aggregates, functions, stream_functions, windows
 from siddhi.engine.operators.windows.keyed import forms  # noqa: F401 - registers windows
-from siddhi.extensions.loading import load_implementations
+from siddhi.plugins.loading import load_implementations
 
 
 def load(*packages: ModuleType) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from siddhi.analysis import model
-from siddhi.analysis.aggregations import TIMESTAMP as AGGREGATION_TIMESTAMP
-from siddhi.analysis.walk import has_aggregate
+from siddhi.analysis.expression.walk import has_aggregate
+from siddhi.analysis.query.aggregations import TIMESTAMP as AGGREGATION_TIMESTAMP
 from siddhi.engine.columnar.batch import EventBatch
 from siddhi.engine.columnar.column import Column
 from siddhi.engine.jit.arrays import Int64Array

@@ -18,8 +18,8 @@ from siddhi.engine.operators.base.operator import Operator, Step
 from siddhi.engine.operators.expressions.compiler import ExpressionCompiler
 from siddhi.engine.operators.expressions.evaluation import Evaluation, to_column
 from siddhi.engine.operators.filters import drop_failed
+from siddhi.engine.operators.functions.rows import RowError, limited
 from siddhi.engine.time_limits import call_limit
-from siddhi.extensions.rows import RowError, limited
 
 MOST_TOKENS = 1_000_000
 """Events that may be made of one."""

@@ -14,7 +14,7 @@ import pyarrow as pa
 from siddhi.analysis.analyser import analyse
 from siddhi.analysis.catalogue import builtin_registry
 from siddhi.analysis.model import AnalysedApp, AnalysedPartition, AnalysedQuery, Schema, StateMachine
-from siddhi.analysis.on_demand import analyse_on_demand_query
+from siddhi.analysis.query.on_demand import analyse_on_demand_query
 from siddhi.column_names import KIND, TIMESTAMP, column_name
 from siddhi.engine.app_runtime import AppRuntime
 from siddhi.engine.columnar.kinds import CURRENT

@@ -18,7 +18,7 @@ from query_plan.model import SHUFFLE, ProcessingStage, stage_app
 from siddhi.analysis.analyser import analyse
 from siddhi.analysis.catalogue import builtin_registry
 from siddhi.analysis.model import AnalysedOnDemandQuery
-from siddhi.analysis.on_demand import analyse_on_demand_query, parse_question
+from siddhi.analysis.query.on_demand import analyse_on_demand_query, parse_question
 from siddhi.engine.app_runtime import AppRuntime
 from siddhi.engine.scheduling.failed_events import FailedEvents
 from siddhi.errors import SnapshotError

@@ -8,7 +8,7 @@ from siddhi.analysis.catalogue.aggregators import AGGREGATORS
 from siddhi.analysis.catalogue.functions import FUNCTIONS
 from siddhi.analysis.catalogue.stream_functions import STREAM_FUNCTIONS
 from siddhi.analysis.catalogue.windows import WINDOWS
-from siddhi.extensions.loading import Installed, extend, installed
+from siddhi.plugins.loading import Installed, extend, installed
 from siddhi.registry import Registry
 from siddhi.scripts.installed import script_languages
 from siddhi.scripts.language import ScriptPolicy

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, TypeAlias
 
@@ -246,3 +246,12 @@ def map_codes(state: State, change: CodeChange) -> State:
     if isinstance(state, list):
         return [map_codes(value, change) for value in state]
     return state
+
+
+def end_to_end(parts: Sequence[State]) -> State:
+    """The arrays `parts`, or the codes, or the lists, as one."""
+    if isinstance(parts[0], list):
+        return [item for part in parts for item in part]
+    if isinstance(parts[0], Codes):
+        return Codes(np.concatenate([part.array for part in parts]))
+    return np.concatenate(parts)

@@ -10,18 +10,16 @@ Where rows are few, what stands around the loops on the long way takes most of t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 
 from siddhi.engine.fast_path.way import Way
 from siddhi.engine.ingest.inlet import Layout
 from siddhi.engine.streams.clock import AppClock
-
-if TYPE_CHECKING:
-    from siddhi.engine.scheduling.steps import QueryWatch
-    from siddhi.engine.streams.junction import Junction
-    from siddhi.engine.streams.stage import Stage
+from siddhi.engine.streams.junction import Junction
+from siddhi.engine.streams.query_watch import QueryWatch
+from siddhi.engine.streams.stage import Stage
 
 _MOST_EXPORTS = 256
 """Every query has all columns of a batch exported; with more than so many in all, the long way is shorter."""

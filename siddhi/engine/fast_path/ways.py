@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from siddhi.analysis import model
 from siddhi.engine.fast_path.chain_way import chain_way
@@ -17,15 +16,13 @@ from siddhi.engine.operators.filters import Filter
 from siddhi.engine.operators.fused_windows.sliding import SlidingSelection
 from siddhi.engine.operators.fused_windows.tumbling import TumblingSelection
 from siddhi.engine.operators.joins.join import JoinOperator
+from siddhi.engine.operators.node import Node
 from siddhi.engine.operators.partitions.keys import KeyedStream
 from siddhi.engine.operators.patterns.chain.operator import ChainOperator
 from siddhi.engine.operators.selection.plain_query import plain_tests
 from siddhi.engine.operators.selection.selector import Selector
+from siddhi.engine.planner.query import Query
 from siddhi.language.ast import AttributeType
-
-if TYPE_CHECKING:
-    from siddhi.engine.operators.node import Node
-    from siddhi.engine.planner.query import Query
 
 
 def short_way(

@@ -27,7 +27,7 @@ import numpy as np
 import pyarrow as pa
 
 from siddhi.analysis import model
-from siddhi.analysis.walk import has_aggregate
+from siddhi.analysis.expression.walk import has_aggregate
 from siddhi.engine.app_runtime import AppRuntime
 from siddhi.engine.columnar.state_tree import Buffer, NotByKeyError, State, map_codes, same_state
 from siddhi.engine.columnar.strings import NULL_CODE, StringPool

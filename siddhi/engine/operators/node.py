@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from siddhi.engine.columnar.batch import EventBatch
 from siddhi.engine.columnar.state_size import StateSize, total
 from siddhi.engine.columnar.state_tree import State
 from siddhi.engine.jit.arrays import Int64Array
 from siddhi.engine.operators.base.operator import Stateful, Step
-
-if TYPE_CHECKING:
-    from siddhi.engine.fast_path.way import Way
-    from siddhi.engine.operators.selection.plain_query import PlainQuery
-    from siddhi.language.ast import AttributeType
+from siddhi.engine.operators.selection.plain_query import PlainQuery
 
 
 class Node:
@@ -87,18 +82,6 @@ class Node:
         """Does to a table what the node does with what it sends; returns how many events the table refused. Those for
         which that fails are booked in `step`."""
         return 0
-
-    def short_way(
-        self,
-        stream: str,
-        source: Mapping[str, AttributeType],
-        types: Mapping[str, AttributeType],
-        entrance: Node | None = None,
-    ) -> Way | None:
-        """How few events of `stream`, which have the attributes `source`, go at one go to the stream that the node
-        feeds, which has the attributes `types`; through `entrance` when the node stands in a partition. None when there
-        is no such way."""
-        return None
 
     def start(self, clock_ms: int) -> None:
         """The app has started at `clock_ms`."""

@@ -13,8 +13,6 @@ from siddhi.engine.columnar.batch import EventBatch, empty_batch
 from siddhi.engine.columnar.column import Column
 from siddhi.engine.columnar.state_size import StateSize, total
 from siddhi.engine.columnar.state_tree import State
-from siddhi.engine.fast_path.way import Way
-from siddhi.engine.fast_path.ways import short_way
 from siddhi.engine.jit.arrays import Int64Array
 from siddhi.engine.operators.base.choices import Choices
 from siddhi.engine.operators.base.operator import MergedRows, MergingOperator, Operator, OperatorContext, Step
@@ -39,7 +37,7 @@ from siddhi.engine.operators.selection.selector import Selector
 from siddhi.engine.operators.source_chain import added_attributes, build_chain
 from siddhi.engine.operators.tables.writer import TableWriter
 from siddhi.language import ast
-from siddhi.language.ast import AttributeType, EventType
+from siddhi.language.ast import EventType
 
 _TARGETS = {
     model.TargetKind.STREAM: "",
@@ -227,15 +225,6 @@ class Query(GraphNode):
         """The clock has shown `clock`, and goes back to the events of a backlog."""
         if isinstance(self.fused, SlidingSelection):
             self.fused.let_time_pass(clock)
-
-    def short_way(
-        self,
-        stream: str,
-        source: Mapping[str, AttributeType],
-        types: Mapping[str, AttributeType],
-        entrance: GraphNode | None = None,
-    ) -> Way | None:
-        return short_way(self, stream, source, types, entrance)
 
     def restore_but_rate(self, state: State) -> None:
         """As `restore`, of a query that let out what it selects at another rate: that begins."""

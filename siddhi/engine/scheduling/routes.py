@@ -11,6 +11,7 @@ import numpy as np
 from siddhi.engine.columnar.batch import EventBatch
 from siddhi.engine.fast_path.plain_loop import FEW, PlainLoop
 from siddhi.engine.fast_path.short_cut import ShortCut
+from siddhi.engine.fast_path.ways import short_way
 from siddhi.engine.jit.arrays import Int64Array
 from siddhi.engine.operators.patterns.chain.operator import ChainOperator
 from siddhi.engine.operators.tables.session import WriteSession
@@ -198,5 +199,7 @@ class Routes:
             if not first.hands_in or first.target is None or last.sources != (first.target,):
                 return None
             entrance = stages[0], self._junctions[first.target]
-        way = last.short_way(stream, source.types, target.types, None if entrance is None else first)
+        if not isinstance(last, Query):
+            return None
+        way = short_way(last, stream, source.types, target.types, None if entrance is None else first)
         return None if way is None else ShortCut(source, [(stages[-1], target, way)], entrance)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol
 
 import numpy as np
 
@@ -25,20 +24,10 @@ from siddhi.engine.scheduling.turns import cut_at_timers
 from siddhi.engine.shared_queries.rule_set import Projected, RuleSet
 from siddhi.engine.streams.graph import Graph, Place
 from siddhi.engine.streams.junction import Junction, Listener, merge_producers
+from siddhi.engine.streams.query_watch import QueryWatch
 from siddhi.engine.streams.stage import Stage
 from siddhi.errors import Problem, SiddhiRuntimeError
 from siddhi.explanation import ExplainedQuery
-
-
-class QueryWatch(Protocol):
-    """Is told how long each query, or other node of the graph, works. The engine reads no clock of its own."""
-
-    def now_ns(self) -> int:
-        """The time, in nanoseconds since whenever."""
-
-    def worked(self, name: str, events: int, length_ns: int) -> None:
-        """The node has worked so long on a piece of `events`; 0 when only time had passed."""
-
 
 _Delivery = tuple[str, EventBatch]
 _Work = list[tuple[str, EventBatch, Iterator[Stage], int]]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from siddhi.analysis import model
-from siddhi.analysis.walk import walk
+from siddhi.analysis.expression.walk import walk
 from siddhi.engine.columnar.state_tree import State
 from siddhi.engine.operators.base.operator import Stateful
 from siddhi.engine.operators.base.per_instance import PerInstance

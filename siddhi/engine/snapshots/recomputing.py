@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from siddhi.analysis import model
+from siddhi.analysis.expression.walk import walk
 from siddhi.analysis.parts import parts_of
-from siddhi.analysis.walk import walk
 from siddhi.engine.columnar.batch import EventBatch
 from siddhi.engine.columnar.column import DTYPES, Column
 from siddhi.engine.columnar.hashing import NULL_KEY

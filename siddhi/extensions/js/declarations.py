@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from siddhi.extensions.extension import Extension
 from siddhi.language.ast import AttributeType
 from siddhi.parameters import STRING, constant, takes, value
+from siddhi.plugins.extension import Extension
 from siddhi.registry import Arguments, CallError, Declaration, Kind
 
 _TYPES = {**{type_.value: type_ for type_ in AttributeType}, "boolean": AttributeType.BOOL}

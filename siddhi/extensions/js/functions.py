@@ -6,8 +6,8 @@ from siddhi.analysis import model
 from siddhi.engine.columnar.strings import StringPool
 from siddhi.engine.operators.expressions.compiler import FUNCTIONS
 from siddhi.engine.operators.expressions.evaluation import Node
+from siddhi.engine.operators.functions.rows import Nulls, RowError, RowFunction
 from siddhi.engine.operators.functions.script import returned
-from siddhi.extensions.rows import Nulls, RowError, RowFunction
 from siddhi.scripts.javascript import JavaScriptError, compile_javascript
 
 _EVALUATE = '"use strict"; return eval(data[0]);'

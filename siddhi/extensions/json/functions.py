@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 
 from siddhi.engine.columnar.java_text import parse_floating, parse_integer
+from siddhi.engine.operators.functions.rows import Nulls, RowError, row_function
 from siddhi.extensions.json.lenient import read_lenient
 from siddhi.extensions.json.path import MISSING, JsonPath, PathError, json_path
-from siddhi.extensions.rows import Nulls, RowError, row_function
 from siddhi.nesting import ObjectError, TooDeepError, read_object, write_object
 
 

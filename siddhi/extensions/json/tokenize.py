@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from siddhi.engine.operators.functions.rows import RowError
 from siddhi.engine.operators.stream_functions.stream_function import STREAM_FUNCTIONS
 from siddhi.extensions.json.functions import at_path, written
 from siddhi.extensions.json.path import MISSING
-from siddhi.extensions.rows import RowError
 from siddhi.extensions.tokens import Tokens
 
 

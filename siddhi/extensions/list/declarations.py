@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from siddhi.extensions.declaring import Result, aggregator, function, stream_function
-from siddhi.extensions.extension import Extension
 from siddhi.language.ast import AttributeType
 from siddhi.parameters import ANY, BOOL, INT, OBJECT, STRING, constant, takes, value
+from siddhi.plugins.extension import Extension
 from siddhi.registry import Arguments, CallError, Declaration, Overload
 
 _LIST = value("list", OBJECT)

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from itertools import zip_longest
 from typing import Any
 
+from siddhi.engine.operators.functions.rows import Nulls, RowError, row_function
 from siddhi.engine.operators.stream_functions.stream_function import STREAM_FUNCTIONS
-from siddhi.extensions.rows import Nulls, RowError, row_function
 from siddhi.extensions.tokens import Tokens
 
 List = list[Any]

@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from siddhi.engine.operators.functions.rows import Nulls, RowError, row_function
 from siddhi.engine.operators.stream_functions.stream_function import STREAM_FUNCTIONS
 from siddhi.extensions.json.functions import parsed, written
 from siddhi.extensions.list.functions import holds
 from siddhi.extensions.map.xml_texts import from_xml, to_xml
-from siddhi.extensions.rows import Nulls, RowError, row_function
 from siddhi.extensions.tokens import Tokens
 
 Map = dict[Any, object]

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from xml.parsers import expat
 
 from siddhi.engine.operators.functions.conversion import java_text
-from siddhi.extensions.rows import RowError
+from siddhi.engine.operators.functions.rows import RowError
 from siddhi.language.ast import AttributeType
 from siddhi.nesting import TOO_DEEP, nests_too_deeply
 

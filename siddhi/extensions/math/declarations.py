@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from siddhi.extensions.declaring import Result, aggregator, function
-from siddhi.extensions.extension import Extension
 from siddhi.language.ast import AttributeType
 from siddhi.parameters import DOUBLE, INT, NUMERIC, STRING, TIME, constant, takes, value
+from siddhi.plugins.extension import Extension
 from siddhi.registry import Arguments, CallError, Declaration
 
 _FRACTION = frozenset({AttributeType.FLOAT, AttributeType.DOUBLE})

@@ -18,7 +18,14 @@ from siddhi.engine.operators.expressions.evaluation import Evaluation, Node, Val
 from siddhi.engine.operators.expressions.leaves import scalar_or_none
 from siddhi.engine.operators.functions.calls import CallNode
 from siddhi.engine.operators.functions.conversion import number_as
-from siddhi.extensions.rows import Nulls, RowError, RowFunction, column_function, constant_function, row_function
+from siddhi.engine.operators.functions.rows import (
+    Nulls,
+    RowError,
+    RowFunction,
+    column_function,
+    constant_function,
+    row_function,
+)
 from siddhi.language.ast import AttributeType
 
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"

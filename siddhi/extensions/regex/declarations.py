@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from siddhi.extensions.declaring import function
-from siddhi.extensions.extension import Extension
 from siddhi.extensions.str.declarations import pattern_at
 from siddhi.language.ast import AttributeType
 from siddhi.parameters import INT, STRING, takes, value
+from siddhi.plugins.extension import Extension
 
 _BOTH = (
     value("regex", STRING, "a regular expression in Java's dialect"),

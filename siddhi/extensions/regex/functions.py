@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from siddhi.extensions.rows import Nulls, RowError, row_function
+from siddhi.engine.operators.functions.rows import Nulls, RowError, row_function
 from siddhi.extensions.str.functions import group, pattern
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from siddhi.extensions.declaring import stream_function
-from siddhi.extensions.extension import Extension
 from siddhi.parameters import BOOL, DOUBLE, LONG, NUMERIC, TIME, constant, takes, value
+from siddhi.plugins.extension import Extension
 from siddhi.registry import Arguments, CallError
 
 _TIME = value("timestamp", LONG, "what events are put in order by")

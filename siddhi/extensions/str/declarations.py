@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from siddhi.extensions.declaring import Check, Result, aggregator, function, stream_function
-from siddhi.extensions.extension import Extension
 from siddhi.extensions.java_regex import PatternError, compile_pattern
 from siddhi.language.ast import AttributeType
 from siddhi.parameters import ANY, BOOL, INT, OBJECT, STRING, constant, takes, value
+from siddhi.plugins.extension import Extension
 from siddhi.registry import Arguments, CallError, Declaration, Overload
 
 _TEXT = value("input.string", STRING)

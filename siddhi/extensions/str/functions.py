@@ -13,8 +13,15 @@ from siddhi.engine.operators.expressions.compiler import FUNCTIONS
 from siddhi.engine.operators.expressions.evaluation import Node
 from siddhi.engine.operators.functions.choice import Coalesce
 from siddhi.engine.operators.functions.conversion import java_text
+from siddhi.engine.operators.functions.rows import (
+    LONGEST_TEXT,
+    Nulls,
+    RowError,
+    RowFunction,
+    TextTooLongError,
+    row_function,
+)
 from siddhi.extensions import java_regex
-from siddhi.extensions.rows import LONGEST_TEXT, Nulls, RowError, RowFunction, TextTooLongError, row_function
 from siddhi.language.ast import AttributeType
 
 _BLANKS = "".join(map(chr, range(0x21)))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from siddhi.engine.operators.functions.rows import RowError
 from siddhi.engine.operators.stream_functions.stream_function import STREAM_FUNCTIONS
 from siddhi.extensions.java_regex import compile_pattern, split
-from siddhi.extensions.rows import RowError
 from siddhi.extensions.tokens import Tokens
 
 

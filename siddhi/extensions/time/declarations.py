@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from siddhi.extensions.declaring import Result, function
-from siddhi.extensions.extension import Extension
 from siddhi.language.ast import AttributeType
 from siddhi.parameters import INT, LONG, STRING, constant, takes, value
+from siddhi.plugins.extension import Extension
 from siddhi.registry import Declaration, Overload
 
 UNITS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND")

@@ -13,7 +13,7 @@ from siddhi.engine.columnar.strings import StringPool
 from siddhi.engine.operators.expressions.compiler import FUNCTIONS
 from siddhi.engine.operators.expressions.evaluation import Node
 from siddhi.engine.operators.expressions.leaves import ClockNode
-from siddhi.extensions.rows import Nulls, RowError, RowFunction, row_function
+from siddhi.engine.operators.functions.rows import Nulls, RowError, RowFunction, row_function
 from siddhi.extensions.time.date_format import (
     DEFAULT_FORMAT,
     DateError,

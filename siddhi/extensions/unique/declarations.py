@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from siddhi.extensions.declaring import stream_function, window
-from siddhi.extensions.extension import Extension
 from siddhi.parameters import ANY, BOOL, INT, LONG, OBJECT, TIME, attribute, constant, takes, value
+from siddhi.plugins.extension import Extension
 
 _KEY = value("unique.key", ANY - OBJECT, "what must differ from event to event")
 _LENGTH = constant("window.length", INT, "how many events of different keys")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from siddhi.extensions.declaring import function
-from siddhi.extensions.extension import Extension
 from siddhi.language.ast import AttributeType
 from siddhi.parameters import NUMERIC, takes, value
+from siddhi.plugins.extension import Extension
 
 _METRES = {
     "Mm": 1e6,

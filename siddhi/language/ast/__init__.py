@@ -64,7 +64,6 @@ from siddhi.language.ast.inputs import (
     StreamFunction,
     Window,
 )
-from siddhi.language.ast.places import NOWHERE, Span
 from siddhi.language.ast.queries import (
     AnonymousInput,
     Delete,
@@ -83,6 +82,7 @@ from siddhi.language.ast.queries import (
     TimeRate,
     Update,
 )
+from siddhi.spans import NOWHERE, Span
 
 __all__ = [
     "CONNECTOR_ANNOTATIONS",

@@ -14,8 +14,8 @@ from siddhi.language.ast.definitions import (
 )
 from siddhi.language.ast.expressions import Attribute, Expression
 from siddhi.language.ast.inputs import SingleInput
-from siddhi.language.ast.places import Span, span_field
 from siddhi.language.ast.queries import Output, Query, Selection
+from siddhi.spans import Span, span_field
 
 
 @dataclass(frozen=True, slots=True)

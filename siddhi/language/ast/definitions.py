@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from siddhi.language.ast.expressions import AttributeType, FunctionCall, TimeConstant
-from siddhi.language.ast.places import Span, span_field
+from siddhi.spans import Span, span_field
 
 
 @dataclass(frozen=True, slots=True)

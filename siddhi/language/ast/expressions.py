@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from siddhi.language.ast.places import Span, span_field
+from siddhi.spans import Span, span_field
 
 
 class AttributeType(str, Enum):

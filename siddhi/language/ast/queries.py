@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from siddhi.language.ast.definitions import Annotation, EventType
 from siddhi.language.ast.expressions import Attribute, Expression, TimeConstant
 from siddhi.language.ast.inputs import Handler, JoinInput, SingleInput, StateInput
-from siddhi.language.ast.places import Span, span_field
+from siddhi.spans import Span, span_field
 
 
 @dataclass(frozen=True, slots=True)

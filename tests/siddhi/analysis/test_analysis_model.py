@@ -5,8 +5,8 @@ import pytest
 from siddhi.analysis import model
 from siddhi.analysis.analyser import analyse
 from siddhi.analysis.catalogue import builtin_registry
-from siddhi.analysis.on_demand import analyse_on_demand_query
-from siddhi.analysis.windows import analyse_window_condition
+from siddhi.analysis.definition.windows import analyse_window_condition
+from siddhi.analysis.query.on_demand import analyse_on_demand_query
 from siddhi.errors import SiddhiAnalysisError
 from siddhi.language import ast
 from siddhi.language.ast import AttributeType, EventIndex, EventType

@@ -17,10 +17,10 @@ from siddhi.analysis.analyser import analyse
 from siddhi.analysis.catalogue import builtin_registry
 from siddhi.engine import builtins
 from siddhi.errors import SiddhiAnalysisError
-from siddhi.extensions.extension import ENTRY_POINTS, Extension
-from siddhi.extensions.loading import BrokenExtension, forget_installed
-from siddhi.extensions.packs import PACKS
 from siddhi.language.parser import parse
+from siddhi.plugins.extension import ENTRY_POINTS, Extension
+from siddhi.plugins.loading import BrokenExtension, forget_installed
+from siddhi.plugins.packs import packs
 from siddhi.registry import Kind
 from siddhi.scripts.language import ScriptLanguage
 
@@ -68,7 +68,7 @@ def test_the_sample_extension_runs_in_an_app_and_survives_a_restart(install: Ins
 def test_a_broken_extension_is_named_and_leaves_the_others_alone(
     install: Install, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    absolute = next(item for item in PACKS[0].declarations if item.name == "abs")
+    absolute = next(item for item in packs()[0].declarations if item.name == "abs")
     module = importlib.import_module("extension_runs")
     monkeypatch.setattr(module, "TAKEN", Extension("taken", (absolute,), ()), raising=False)
     python = ScriptLanguage("python", lambda _: len)
@@ -124,7 +124,7 @@ def test_every_declaration_of_a_pack_has_an_implementation_and_none_is_undeclare
             "siddhi.engine.operators.stream_functions.stream_function"
         ).STREAM_FUNCTIONS,
     }
-    declared = {declaration.key for pack in PACKS for declaration in pack.declarations}
+    declared = {declaration.key for pack in packs() for declaration in pack.declarations}
     namespaces = {namespace for _, namespace, _ in declared}
     made = {(kind, *names) for kind, family in families.items() for names in family if names[0] in namespaces}
     assert made == declared
@@ -133,7 +133,7 @@ def test_every_declaration_of_a_pack_has_an_implementation_and_none_is_undeclare
 @pytest.mark.cluster
 def test_declarations_are_read_without_numpy_numba_and_arrow() -> None:
     program = (
-        "import sys, siddhi.extensions.packs;"
+        "import sys, siddhi.plugins.packs;"
         "from siddhi.analysis.catalogue import builtin_registry; builtin_registry();"
         "print([name for name in ('numpy', 'numba', 'pyarrow', 'siddhi.engine') if name in sys.modules])"
     )

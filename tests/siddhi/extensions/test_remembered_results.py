@@ -9,7 +9,7 @@ import pytest
 
 from siddhi.analysis.analyser import analyse
 from siddhi.engine.app_runtime import AppRuntime
-from siddhi.extensions import rows as rows_module
+from siddhi.engine.operators.functions import rows as rows_module
 from siddhi.language.parser import parse
 
 TEXT = """@app:playback

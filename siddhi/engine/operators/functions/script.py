@@ -13,7 +13,7 @@ from siddhi.engine.operators.expressions.compiler import FUNCTIONS, SCRIPT
 from siddhi.engine.operators.expressions.evaluation import Node
 from siddhi.engine.operators.expressions.operators import NUMERIC
 from siddhi.engine.operators.functions.conversion import java_text
-from siddhi.extensions.rows import Nulls, RowError, RowFunction
+from siddhi.engine.operators.functions.rows import Nulls, RowError, RowFunction
 from siddhi.language.ast import AttributeType
 
 _WHOLE = frozenset({AttributeType.INT, AttributeType.LONG})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from siddhi.analysis import model
-from siddhi.analysis.walk import has_aggregate
+from siddhi.analysis.expression.walk import has_aggregate
 from siddhi.engine.operators.aggregates.accumulators import SOURCES, Accumulation, accumulation_of
 from siddhi.engine.operators.aggregates.moves import RECORD
 from siddhi.engine.operators.base.choices import NotApplicable

@@ -15,7 +15,7 @@ import itertools
 import numpy as np
 
 from siddhi.analysis import model
-from siddhi.analysis.aggregations import TIMESTAMP
+from siddhi.analysis.query.aggregations import TIMESTAMP
 from siddhi.engine.columnar.batch import EventBatch
 from siddhi.engine.columnar.column import Column
 from siddhi.engine.columnar.kinds import CURRENT

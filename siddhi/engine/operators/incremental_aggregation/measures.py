@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from siddhi.analysis import model
-from siddhi.analysis.walk import has_aggregate
+from siddhi.analysis.expression.walk import has_aggregate
 from siddhi.engine.operators.base.implementations import not_supported
 from siddhi.engine.operators.base.operator import OperatorContext
 from siddhi.engine.operators.expressions.compiler import ExpressionCompiler

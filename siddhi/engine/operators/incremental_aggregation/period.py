@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta, timezone
 from typing import NamedTuple
 
-from siddhi.analysis.durations import duration_hint, duration_named
+from siddhi.analysis.definition.durations import duration_hint, duration_named
 from siddhi.engine.operators.incremental_aggregation.calendar import bucket_end
 from siddhi.errors import Problem, SiddhiRuntimeError
 

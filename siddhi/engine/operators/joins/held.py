@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from siddhi.analysis.aggregations import TIMESTAMP as AGGREGATION_TIMESTAMP
+from siddhi.analysis.query.aggregations import TIMESTAMP as AGGREGATION_TIMESTAMP
 from siddhi.engine.columnar.batch import EventBatch
 from siddhi.engine.columnar.column import Column
 from siddhi.engine.columnar.kinds import CURRENT, EXPIRED

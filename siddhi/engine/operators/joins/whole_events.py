@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 import numpy as np
 
 from siddhi.analysis import model
-from siddhi.analysis.walk import walk
+from siddhi.analysis.expression.walk import walk
 from siddhi.engine.columnar.batch import EventBatch
 from siddhi.engine.columnar.column import Column
 from siddhi.engine.columnar.state_tree import State

@@ -4,7 +4,7 @@ are empty again when their rows have left."""
 from __future__ import annotations
 
 from siddhi.analysis import model
-from siddhi.analysis.walk import has_aggregate
+from siddhi.analysis.expression.walk import has_aggregate
 from siddhi.language.ast import EventType
 
 _PAIRING = frozenset(

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from siddhi.analysis import model
-from siddhi.analysis.walk import has_aggregate
+from siddhi.analysis.expression.walk import has_aggregate
 from siddhi.engine.columnar.batch import EventBatch, renumber_chunks
 from siddhi.engine.columnar.column import Column
 from siddhi.engine.columnar.kinds import CURRENT, EXPIRED, RESET

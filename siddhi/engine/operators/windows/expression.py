@@ -17,8 +17,8 @@ import numpy as np
 
 from siddhi.analysis import model
 from siddhi.analysis.catalogue import builtin_registry
-from siddhi.analysis.walk import has_aggregate
-from siddhi.analysis.windows import analyse_window_condition, spans_keys
+from siddhi.analysis.definition.windows import analyse_window_condition, spans_keys
+from siddhi.analysis.expression.walk import has_aggregate
 from siddhi.engine.columnar.batch import EventBatch
 from siddhi.engine.columnar.column import Column
 from siddhi.engine.columnar.kinds import CURRENT, EXPIRED, RESET

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from siddhi.analysis.analyser import analyse
-from siddhi.analysis.on_demand import analyse_on_demand_query
+from siddhi.analysis.query.on_demand import analyse_on_demand_query
 from siddhi.engine.app_runtime import AppRuntime
 from siddhi.errors import SiddhiAnalysisError
 from siddhi.language.parser import parse, parse_on_demand_query

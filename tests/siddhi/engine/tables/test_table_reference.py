@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from siddhi.analysis.analyser import analyse
-from siddhi.analysis.on_demand import analyse_on_demand_query
+from siddhi.analysis.query.on_demand import analyse_on_demand_query
 from siddhi.engine.app_runtime import AppRuntime
 from siddhi.engine.operators.tables.table import Table
 from siddhi.language.parser import parse, parse_on_demand_query

@@ -23,11 +23,11 @@ from siddhi.engine.jit.kernels import grown, kernel_array
 from siddhi.engine.operators.base.choices import Execution
 from siddhi.engine.operators.base.operator import MergedRows, MergingOperator, OperatorContext, Step
 from siddhi.engine.operators.base.scope import source_key
-from siddhi.engine.operators.patterns.base.joining import joined_chains, parted_chain
 from siddhi.engine.operators.patterns.base.limit import PartialLimit
 from siddhi.engine.operators.patterns.base.references import Reference
 from siddhi.engine.operators.patterns.chain import memory
 from siddhi.engine.operators.patterns.chain.events import EventReader
+from siddhi.engine.operators.patterns.chain.joining import joined_chains, parted_chain
 from siddhi.engine.operators.patterns.chain.lists import (
     close_instances,
     drop_partials,

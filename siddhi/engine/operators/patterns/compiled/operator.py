@@ -33,7 +33,6 @@ from siddhi.engine.operators.patterns.base.conditions import (
     filters_of,
     split_filter,
 )
-from siddhi.engine.operators.patterns.base.joining import joined_machines
 from siddhi.engine.operators.patterns.base.limit import PartialLimit
 from siddhi.engine.operators.patterns.base.references import Reference, references
 from siddhi.engine.operators.patterns.compiled.expressions import MOST_COLUMNS, Feed, NotCompilableError, Programs
@@ -52,6 +51,7 @@ from siddhi.engine.operators.patterns.compiled.room import (
     more_instances,
 )
 from siddhi.engine.operators.patterns.compiled.saved import MachineReader, MachineWriter
+from siddhi.engine.operators.patterns.machine.joining import joined_machines
 from siddhi.engine.operators.patterns.machine.machine import machine_slots
 
 

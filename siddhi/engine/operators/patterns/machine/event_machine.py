@@ -19,13 +19,13 @@ from siddhi.engine.operators.base.operator import MergedRows, MergingOperator, O
 from siddhi.engine.operators.base.scope import source_key
 from siddhi.engine.operators.patterns.base.columns import SlotReader, layouts
 from siddhi.engine.operators.patterns.base.conditions import SlotCondition, filter_expressions, filters_of, split_filter
-from siddhi.engine.operators.patterns.base.joining import joined_machines
 from siddhi.engine.operators.patterns.base.limit import PartialLimit
 from siddhi.engine.operators.patterns.base.partial import Match, PatternEvent
 from siddhi.engine.operators.patterns.base.references import Reference, references
 from siddhi.engine.operators.patterns.machine.absent import Progress
 from siddhi.engine.operators.patterns.machine.alarm_clock import AlarmClock
 from siddhi.engine.operators.patterns.machine.element_reader import ElementReader
+from siddhi.engine.operators.patterns.machine.joining import joined_machines
 from siddhi.engine.operators.patterns.machine.machine import Machine, MachinePlan, machine_slots
 from siddhi.engine.operators.patterns.machine.snapshot import restore_machines, snapshot_machines
 

@@ -1,0 +1,39 @@
+"""Functions that an app defines itself."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from siddhi.analysis.context import Context
+from siddhi.analysis.expression.script_languages import usable_language
+from siddhi.analysis.model import AnalysedFunction
+from siddhi.language import ast
+from siddhi.language.ast import Span
+from siddhi.scripts.language import ScriptError
+
+
+def analyse_function(context: Context, definition: ast.FunctionDefinition) -> AnalysedFunction | None:
+    """The function; None when its language or its text is refused."""
+    problems = context.problems
+    language = usable_language(context.registry, definition.language, definition.span, problems)
+    if language is None:
+        return None
+    try:
+        language.compile(definition.body)
+    except ScriptError as error:
+        message = f"the script of '{definition.id}' is refused: {error}"
+        problems.add("wrong-script", message, _line_span(definition, error.line))
+        return None
+    return AnalysedFunction(definition, partial(language.compile, definition.body))
+
+
+def _line_span(definition: ast.FunctionDefinition, number: int) -> Span:
+    """Where line `number` of the script stands; the whole definition for its first line, which the brace begins."""
+    lines = definition.body.split("\n")
+    if not 1 < number <= len(lines):
+        return definition.span
+    text = lines[number - 1]
+    indent = len(text) - len(text.lstrip())
+    line = definition.span.end_line - len(lines) + number
+    start = definition.span.end - 1 - len(definition.body) + sum(len(before) + 1 for before in lines[: number - 1])
+    return Span(line, indent + 1, line, len(text) + 1, start + indent, start + len(text))

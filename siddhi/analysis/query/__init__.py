@@ -1,0 +1,1 @@
+"""Queries, partitions and aggregations: inputs, selections, outputs."""
