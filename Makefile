@@ -11,7 +11,7 @@ ACCEPTANCE := $(addprefix tests/system/,test_time_live.py test_busy_host.py test
 # pytest rewrites the asserts of every test file; kept as bytecode, that is done once and not by each process again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo demo-kafka up test check lint unit programs tour chaos redteam soak simulate fuzz-differential peers lock clean acceptance dist dist-test
+.PHONY: help demo demo-kafka up test check lint unit programs tour chaos redteam soak simulate fuzz-differential peers lock clean acceptance dist dist-test image-test
 
 help:            ## say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## / — /'
@@ -71,6 +71,9 @@ dist: $(READY)   ## build a wheel in dist/: pip install dist/cep_on_spark-*.whl;
 
 dist-test: $(READY) ## install the wheel in an empty environment and run the demo there (minutes: it fetches all libraries)
 	CEP_DIST=1 $(BIN)/pytest tests/system/test_wheel.py
+
+image-test: $(READY) ## build the container image without a daemon and run the demo in it (root; minutes)
+	CEP_IMAGE=1 $(BIN)/pytest tests/system/test_image.py
 
 lock:            ## choose the newest versions that fit pyproject.toml and write them down
 	./tools/lock.sh
