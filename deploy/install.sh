@@ -30,7 +30,7 @@ environment)
     # Compiled once here instead of at each start of a container.
     cd "$2"
     "$2/bin/python" -m siddhi.engine.warm_up
-    "$2/bin/python" -m topology.spark.java_options || echo "install: no archive of Spark's classes: processes start some seconds later" >&2
+    "$2/bin/python" -m topology.spark.driver_side.java_options || echo "install: no archive of Spark's classes: processes start some seconds later" >&2
     ;;
 *)
     echo "install.sh: unknown step $1" >&2

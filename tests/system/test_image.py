@@ -101,7 +101,10 @@ if WHOLE:
         buildah("commit", "-q", base, "base:1", timeout_s=BUILD_S)
         # The index of packages may have a certificate that this host alone knows.
         (folder / "pip.conf").write_text("[global]\ncert = /etc/host-certificates.crt\n")
-        files = {"/etc/ssl/certs/ca-certificates.crt": "/etc/host-certificates.crt", folder / "pip.conf": "/etc/pip.conf"}
+        files = {
+            "/etc/ssl/certs/ca-certificates.crt": "/etc/host-certificates.crt",
+            folder / "pip.conf": "/etc/pip.conf",
+        }
         volumes = [word for host, image in files.items() for word in ("--volume", f"{host}:{image}:ro")]
         build = ("bud", "--isolation", "chroot", *volumes, "--build-arg", "BASE=localhost/base:1")
         buildah(*build, "-f", DEPLOY / "Dockerfile", "-t", "cep:1", ROOT, timeout_s=BUILD_S)

@@ -19,6 +19,7 @@ from siddhi.engine.jit.arrays import Int64Array
 from siddhi.engine.operators.base.operator import OperatorContext, Step
 from siddhi.engine.operators.expressions.compiler import ExpressionCompiler
 from siddhi.engine.operators.fused_windows.fused import FusedSelection
+from siddhi.engine.operators.selection.groups import NULL_TEXT
 from siddhi.engine.operators.windows.base.row_window import RowWindow
 from siddhi.engine.operators.windows.base.window import WINDOWS, Window, WindowContext
 from siddhi.engine.operators.windows.keyed.window import KeyedWindow
@@ -146,7 +147,8 @@ def _of_keys(groups: State, ids: State, keys: State, pool: StringPool) -> dict[s
         type_ = AttributeType(kind)
         bits = (part.array if isinstance(part, Codes) else part)[rows]
         if type_ is AttributeType.STRING:
-            values = np.where(bits == null_code.array[0], NULL_CODE, bits)
+            # Groups have the text "null" in place of null; only a table with one key holds its code as well.
+            values = np.where((bits == null_code.array[0]) | (bits == pool.code(NULL_TEXT)), NULL_CODE, bits)
             columns[name] = Column(type_, pool, values=values)
         else:
             valid = bits != NULL_KEY

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from siddhi.analysis.analyser import analyse
@@ -67,6 +67,12 @@ def timed(events: list[Any], start: int = 1) -> list[Any]:
     return found
 
 
+def repeats(events: list[Any]) -> bool:
+    """Return whether two events have the same value of one attribute."""
+    columns = [[value for value in column if value is not None] for column in list(zip(*events, strict=True))[2:]]
+    return any(len(set(column)) < len(column) for column in columns)
+
+
 @st.composite
 def queries(draw: st.DrawFn, window: str, attributes: str) -> str:
     """A query over the window, whatever else it says."""
@@ -86,7 +92,11 @@ def test_results_after_an_edit_are_those_of_the_new_text_on_the_same_window(
 ) -> None:
     wide = f"k, v, w, sum(v) as s, avg(w) as m, distinctCount(k) as d, {data.draw(st.sampled_from(AGGREGATES))}"
     old = started(data.draw(queries(window, wide)))
-    new_text = data.draw(queries(window, f"k, {data.draw(st.sampled_from(AGGREGATES))}"))
+    aggregate = data.draw(st.sampled_from(AGGREGATES))
+    new_text = data.draw(queries(window, f"k, {aggregate}"))
+    # As in Siddhi, a value that leaves takes the first equal one with it, also where a better one had taken its own
+    # place before. That depends on rows from before the window, which an edit does not know.
+    assume(not (aggregate.startswith(("min", "max")) and repeats(before + after)))
     events = timed(before)
     send(old, *events)
     new, report = edited(old, new_text)
@@ -171,3 +181,13 @@ def test_partial_matches_are_kept_where_the_same_is_remembered_of_events() -> No
     send(new, (3, "a", -1, 1.0), (4, "b", -2, 1.0))
     assert [(row["k"], row["v"]) for row in found] == [("b", -2)]
     assert not report.left
+
+
+@pytest.mark.parametrize("group_by", ["k", "k, v", "v, k"])
+def test_a_null_by_which_rows_were_grouped_is_null_again_after_an_edit(group_by: str) -> None:
+    old = started(f"from S#window.length(5) select k, v, sum(v) as s group by {group_by} insert into O;")
+    send(old, *timed([(0, "a", None, None), (0, None, None, None)]))
+    new, _ = edited(old, "from S#window.length(5)[not (k is null)] select k, count() as n insert into O;")
+    found = results(new)
+    send(new, *timed([(0, "a", None, None)], 10))
+    assert [(row["k"], row["n"]) for row in found] == [("a", 2)]
