@@ -122,7 +122,7 @@ class OutflowReport(msgspec.Struct, frozen=True):
 
 class WorkerPlanReport(msgspec.Struct, frozen=True):
     """What a worker does for one plan; `publishers` are the publisher instances linked to its outflow service, `links`
-    tells more of them. `spools` is told of plans that keep logs, `held` of those that deliver exactly once. `errors`
+    tells more of them. `write_ahead_logs` is for plans that keep logs, `prepared` for exactly-once plans. `errors`
     are those of its sources, sinks and connections since the worker started. With `needs_epoch` the worker takes no
     results of the plan yet: its epoch was given out before, by a database that was replaced, and what the worker has
     would be taken for the plan's. Under that epoch, or a later one that its manager's database has counted, it does;
@@ -135,8 +135,8 @@ class WorkerPlanReport(msgspec.Struct, frozen=True):
     publishers: tuple[str, ...] = ()
     last_error: str = ""
     links: tuple[PublisherReport, ...] = ()
-    spools: tuple[WalReport, ...] = ()
-    held: PreparedResultsReport | None = None
+    write_ahead_logs: tuple[WalReport, ...] = ()
+    prepared: PreparedResultsReport | None = None
     errors: tuple[ErrorRecord, ...] = ()
     needs_epoch: int = 0
     takes_in: bool = True
@@ -149,7 +149,7 @@ class RegisterWorker(Message, frozen=True):
     told. `system` is the identity of the system whose plans the worker serves, empty before it knows one, and
     `refused_system` that of the manager whose plans it refuses, empty when it refuses none. `identity` is drawn by
     chance when the worker's folder is made, `instance` when its process starts; a folder that was copied or restored is
-    a `copy_of` another identity's. `aside` tells of what is set aside on
+    a `copy_of` another identity's. `orphans` tells of what is set aside on
     its disk, as its plan was missing."""
 
     TYPE = "register-worker"
@@ -174,7 +174,7 @@ class RegisterWorker(Message, frozen=True):
     identity: str = ""
     copy_of: str = ""
     instance: str = ""
-    aside: tuple[OrphanReport, ...] = ()
+    orphans: tuple[OrphanReport, ...] = ()
     reach: Reach | None = None
 
 

@@ -1,4 +1,4 @@
-"""What a worker tells of its parts with each heartbeat: links, logs, held results, sources, sinks, listeners."""
+"""What a worker tells of its parts with each heartbeat: links, logs, prepared results, sources, sinks, listeners."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ class WalConfig(msgspec.Struct, frozen=True):
     stream of a plan. What is there of a plan that is missing, and that nobody has undeployed, is set aside for
     `orphan_retention_ms`, results and failed events, too."""
 
-    path: Annotated[str, Meta(min_length=1)] = "var/cep/spool"
+    path: Annotated[str, Meta(min_length=1)] = "var/cep/wal"
     fsync: Literal["always", "interval", "none"] = "interval"
     fsync_interval_ms: Milliseconds = 1_000
     maximum_bytes: Annotated[int, Meta(ge=65_536)] = 4_294_967_296
@@ -196,7 +196,7 @@ class WorkerConfig(msgspec.Struct, frozen=True):
     password_files: FoldersConfig = FoldersConfig()
     protected: tuple[str, ...] = ()
     secrets: str = ""
-    spool: WalConfig = WalConfig()
+    wal: WalConfig = WalConfig()
     results: ResultsConfig = ResultsConfig()
     errors: ErrorsConfig = ErrorsConfig()
     artefacts: ArtefactConfig = ArtefactConfig()

@@ -74,7 +74,7 @@ class DataPlane:
         self,
         config: WorkerConfig,
         worker: str,
-        spool: WalStore,
+        wal: WalStore,
         context: zmq.Context[zmq.Socket[bytes]],
         clock: Clock,
         artefacts: tuple[tuple[Artefact, ...], tuple[Artefact, ...]],
@@ -90,11 +90,11 @@ class DataPlane:
         self._tell = changed
         self._extensions = ConnectorExtensions(config.extensions)
         self._guard = worker_guard(config)
-        self._reactor = EventLoop()
-        self._upkeep = open_disk_sync(config.spool, self._reactor.defer)
+        self._event_loop = EventLoop()
+        self._disk_sync = open_disk_sync(config.wal, self._event_loop.defer)
         if mirror is not None:
-            mirror.attach(self._reactor.post)
-            self._upkeep = MirroredDiskSync(self._upkeep, mirror)
+            mirror.attach(self._event_loop.post)
+            self._disk_sync = MirroredDiskSync(self._disk_sync, mirror)
         self._imported = StreamDirectory(None)
         self._exported = StreamDirectory(None)
         self._plans: dict[tuple[int, str], PlanKey] = {}
@@ -107,36 +107,38 @@ class DataPlane:
         self._tick_ms = 0
         self._registered = False
         self._given_back_ms = clock.monotonic_ms()
-        self._held = TransactionalLogStore(
-            config.results, worker, self._reactor, config.spool.orphan_retention_ms, clock, self._upkeep.when_safe
+        self._prepared = TransactionalLogStore(
+            config.results, worker, self._event_loop, config.wal.orphan_retention_ms, clock, self._disk_sync.when_safe
         )
-        self._spool = spool
+        self._wal = wal
         self._removed: tuple[RemovedPlan, ...] = ()
-        self._errors = FailedEventStore(config.errors, worker, clock.now_ms, config.spool.orphan_retention_ms)
-        surroundings = PlanContext(
-            worker, config, self._reactor, context, spool, self._upkeep, self._held, self._changed, self._room,
+        self._errors = FailedEventStore(config.errors, worker, clock.now_ms, config.wal.orphan_retention_ms)
+        plan_context = PlanContext(
+            worker, config, self._event_loop, context, wal, self._disk_sync, self._prepared, self._changed, self._room,
             self._errors.keep_of_stream,
             clock.now_ms,
         )  # fmt: skip
-        self._served = ServedPlans(surroundings, self._consumers)
-        self._intake = SubmissionQueue(self._reactor, self._upkeep, self._make_route, clock.monotonic_ms)
-        self._ingress = LinkIngress(self._reactor, self._upkeep, self._resolve, self._make_route, config.ingress.links)
-        self._egress = Egress(self._reactor, config.egress, self._room)
+        self._served = ServedPlans(plan_context, self._consumers)
+        self._intake = SubmissionQueue(self._event_loop, self._disk_sync, self._make_route, clock.monotonic_ms)
+        self._ingress = LinkIngress(
+            self._event_loop, self._disk_sync, self._resolve, self._make_route, config.ingress.links
+        )
+        self._egress = Egress(self._event_loop, config.egress, self._room)
         self._gate = Gate(config.security, config.http.host, clock)
-        self._fronts = HttpServers(config.http, config.security, self._gate)
+        self._http_servers = HttpServers(config.http, config.security, self._gate)
         self._topics = TopicRegistry(
-            self._make_feed_route, self._upkeep, clock.monotonic_ms, self._errors.keep_of_stream
+            self._make_feed_route, self._disk_sync, clock.monotonic_ms, self._errors.keep_of_stream
         )
         self._plan_feeds = SharedStreams(self._topics)
         self._error_desk = FailedEventService(self._errors, self)
-        self._aside_desk = OrphanedEventService(spool, self._held, self)
+        self._orphan_service = OrphanedEventService(wal, self._prepared, self)
         secrets = Secrets(config.secrets, "secrets")
         self._sinks = SinkSupervisor(
-            self._reactor, context, worker, config.sinks.waiting_rows, self._room_from_anywhere, self._topics,
+            self._event_loop, context, worker, config.sinks.waiting_rows, self._room_from_anywhere, self._topics,
             self._errors, self._guard, secrets, config.file_sources.positions,
         )  # fmt: skip
         self._sources = SourceSupervisor(self._source_context, secrets)
-        self._standing = StatusCollector(
+        self._status = StatusCollector(
             self._served, self._sources, self._sinks, self._egress, self._topics, self._limits, self._errors
         )
 
@@ -144,11 +146,13 @@ class DataPlane:
         """The built-in services listen. Raises PortInUseError, with nothing left open."""
         ingress = self._config.ingress
         self._errors.open_existing()
-        self._upkeep.start()
+        self._disk_sync.start()
         try:
             self._ingress.listen(self._context, ingress.host, ingress.port, ingress.window_rows)
             self._egress.listen(self._context)
-            self._fronts.open(create_app(self, self._config.http.body_bytes, self._config.http.wait_ms, self._gate))
+            self._http_servers.open(
+                create_app(self, self._config.http.body_bytes, self._config.http.wait_ms, self._gate)
+            )
         except BaseException:
             self._close()
             raise
@@ -172,11 +176,11 @@ class DataPlane:
     ) -> None:
         """Exactly `plans` will be served; what others have that are `kept` stays on the disk, what those have that are
         `removed` goes, and what is there of any other plan is set aside."""
-        self._reactor.post(lambda: self._apply(plans, kept, removed))
+        self._event_loop.post(lambda: self._apply(plans, kept, removed))
 
     def limit(self, limits: tuple[TenantLimit, ...]) -> None:
         """Exactly these tenants may not send as much as they like."""
-        self._reactor.post(lambda: self._limits.apply(limits, self._clock.monotonic_ms()))
+        self._event_loop.post(lambda: self._limits.apply(limits, self._clock.monotonic_ms()))
 
     def registered(self, *, registered: bool) -> None:
         self._registered = registered
@@ -193,19 +197,19 @@ class DataPlane:
 
     def checkpoints(self, known: tuple[PlanCheckpoints, ...]) -> None:
         """Results of these plans stand, and were undone, as `known` says."""
-        self._reactor.post(lambda: self._served.judge(known))
+        self._event_loop.post(lambda: self._served.apply_checkpoints(known))
 
     def connect(self, key: PlanKey, epoch: int, stream: str, assigned: EndpointAssigned) -> None:
         """The inflow of an imported stream will be linked to the receiver, if it still needs to be."""
-        self._reactor.post(lambda: self._connect(key, epoch, stream, assigned))
+        self._event_loop.post(lambda: self._connect(key, epoch, stream, assigned))
 
     def stop(self) -> None:
         """`run` will leave and return."""
-        self._reactor.post(self._leave)
+        self._event_loop.post(self._leave)
 
     def snapshots(self) -> tuple[PlanSnapshot, ...]:
         """How the plans stand, not older than a tick."""
-        return self._standing.plans
+        return self._status.plans
 
     def imported(self) -> StreamDirectory:
         return self._imported
@@ -224,22 +228,22 @@ class DataPlane:
         return self._error_desk
 
     def orphan_service(self) -> OrphanedEventService:
-        return self._aside_desk
+        return self._orphan_service
 
     def replay_to_sink(
         self, key: PlanKey, stream: str, sink: str, batch: pa.RecordBatch, attempt: ReplayAttempt
     ) -> None:
         """The sink of the plan's stream will try to deliver events that it once could not."""
-        self._reactor.post(lambda: self._sinks.replay(key, stream, sink, batch, attempt))
+        self._event_loop.post(lambda: self._sinks.replay(key, stream, sink, batch, attempt))
 
     def replay_to_source(
         self, key: PlanKey, stream: str, source: str, batch: pa.RecordBatch, attempt: ReplayAttempt
     ) -> None:
         """The source of the plan's stream will take again what it once could not."""
-        self._reactor.post(lambda: self._sources.replay(key, stream, source, batch, attempt))
+        self._event_loop.post(lambda: self._sources.replay(key, stream, source, batch, attempt))
 
     def http_source(self, path: str) -> HttpSource | None:
-        return self._fronts.source(path)
+        return self._http_servers.source(path)
 
     def limit_wait_ms(self, tenant: int) -> int:
         return self._limits.wait_ms(tenant)
@@ -253,23 +257,23 @@ class DataPlane:
     def health(self) -> dict[str, Any]:
         status = "leaving" if self._leaving else "ok"
         insecure = self._config.security.insecure
-        return {"status": status, "worker": self._worker, "insecure": insecure, "plans": self._standing.health()}
+        return {"status": status, "worker": self._worker, "insecure": insecure, "plans": self._status.health()}
 
     def parts(self) -> WorkerParts:
         """What there is beside plans, not older than a tick."""
-        most = sorted(self._set_aside(), key=lambda one: -one.events)[:MAX_ORPHANS]
-        return dataclasses.replace(self._standing.parts(leaving=self._leaving), aside=tuple(most))
+        most = sorted(self._orphan_list(), key=lambda one: -one.events)[:MAX_ORPHANS]
+        return dataclasses.replace(self._status.parts(leaving=self._leaving), orphans=tuple(most))
 
-    def figures(self) -> WorkerMetrics:
-        return dataclasses.replace(self._standing.figures(leaving=self._leaving), aside=self._set_aside())
+    def metrics(self) -> WorkerMetrics:
+        return dataclasses.replace(self._status.metrics(leaving=self._leaving), orphans=self._orphan_list())
 
-    def _set_aside(self) -> tuple[OrphanReport, ...]:
-        return (*self._spool.aside.reports(), *self._held.orphan_reports())
+    def _orphan_list(self) -> tuple[OrphanReport, ...]:
+        return (*self._wal.orphans.reports(), *self._prepared.orphan_reports())
 
     # ---- the data thread --------------------------------------------------------------------------------------------
 
     def _turn(self) -> None:
-        self._reactor.turn(TICK_MS, self._clock.monotonic_ms)
+        self._event_loop.turn(TICK_MS, self._clock.monotonic_ms)
         now_ms = self._clock.monotonic_ms()
         if now_ms - self._tick_ms >= TICK_MS:
             self._tick_ms = now_ms
@@ -286,8 +290,8 @@ class DataPlane:
         self._egress.tick(now_ms)
         self._topics.tick(now_ms)
         self._plan_feeds.tick(now_ms)
-        self._spool.aside.tick()
-        self._held.tick()
+        self._wal.orphans.tick()
+        self._prepared.tick()
         self._retry(now_ms)
         self._snapshot(now_ms)
         if now_ms - self._given_back_ms >= GIVE_BACK_MS:
@@ -306,7 +310,7 @@ class DataPlane:
         self._renamed = {(plan.key.tenant, name): plan.key.plan for plan in plans for name in plan.former_names}
         imported = (PlanStream(plan.key, b) for plan in plans for b in plan.imported)
         self._imported = StreamDirectory(imported, self._renamed)
-        self._standing.keep(self._served.keys())
+        self._status.keep(self._served.keys())
         self._removed = removed
         self._keep_errors()
         self._reroute(now_ms)
@@ -368,20 +372,20 @@ class DataPlane:
 
     def _turn_until(self, done: Callable[[], bool], deadline_ms: int) -> None:
         while not done() and self._clock.monotonic_ms() < deadline_ms:
-            self._reactor.turn(20, self._clock.monotonic_ms)
+            self._event_loop.turn(20, self._clock.monotonic_ms)
             self._sinks.tick(self._clock.monotonic_ms())
 
     def _close(self) -> None:
-        self._fronts.close()
+        self._http_servers.close()
         self._ingress.close()
         self._sources.close()
         self._served.close()
-        self._upkeep.stop()
+        self._disk_sync.stop()
         self._errors.close()  # before the sinks: what they give up now comes again from its publisher or from the disk
         self._sinks.close()
         self._egress.close()
-        self._held.close()
-        self._reactor.close()
+        self._prepared.close()
+        self._event_loop.close()
 
     def _resolve(self, name: str, tenant: int) -> EventStream:
         return self._imported.resolve(name, tenant)
@@ -416,16 +420,16 @@ class DataPlane:
             ingress=self._config.ingress,
             http=self._config.http,
             files=self._config.file_sources,
-            reactor=self._reactor,
-            upkeep=self._upkeep,
+            event_loop=self._event_loop,
+            disk_sync=self._disk_sync,
             zmq_context=self._context,
-            fronts=self._fronts,
+            http_servers=self._http_servers,
             make_route=self._make_route,
             submit=self._intake.submit,
             intake=self._intake,
             errors=self._errors,
             worker=self._worker,
-            safe_ms=self._config.spool.fsync_interval_ms if self._config.spool.fsync == "interval" else 0,
+            safe_ms=self._config.wal.fsync_interval_ms if self._config.wal.fsync == "interval" else 0,
             topics=self._topics,
             now_ms=self._clock.now_ms,
             guard=None if declaration.key is None else self._guard,
@@ -439,10 +443,10 @@ class DataPlane:
         ]
 
     def _room(self) -> None:
-        self._reactor.defer(self._retry)
+        self._event_loop.defer(self._retry)
 
     def _room_from_anywhere(self) -> None:
-        self._reactor.post(self._room)
+        self._event_loop.post(self._room)
 
     def _retry(self, now_ms: int) -> None:
         """Whatever waits for room tries again."""
@@ -455,11 +459,11 @@ class DataPlane:
             outflows.retry(now_ms)
 
     def _changed(self) -> None:
-        self._reactor.defer(self._snapshot_and_tell)
+        self._event_loop.defer(self._snapshot_and_tell)
 
     def _snapshot_and_tell(self, now_ms: int) -> None:
         self._snapshot(now_ms)
         self._tell()
 
     def _snapshot(self, now_ms: int) -> None:
-        self._standing.look(self._connector_problems, now_ms, self._clock.now_ms())
+        self._status.look(self._connector_problems, now_ms, self._clock.now_ms())

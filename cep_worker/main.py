@@ -56,20 +56,20 @@ class Worker:
         }
         self._context = open_context(config.security, Role.WORKER, listens)
         try:
-            self._spool = WalStore(config.spool, config.name, self._clock)
+            self._wal = WalStore(config.wal, config.name, self._clock)
         except BaseException:
             self._context.destroy(linger=0)
             raise
-        self.name = self._spool.name
+        self.name = self._wal.name
         self._mirror: MirrorSender | None = None
         if watch is not None:
             changes = FileChanges(Path(config.node.state))
             record_with(changes)
             self._mirror = MirrorSender(config.node, self._context, watch, changes, self._clock.now_ms)
         self._data = DataPlane(
-            config, self.name, self._spool, self._context, self._clock, artefacts, self._changed, self._mirror
+            config, self.name, self._wal, self._context, self._clock, artefacts, self._changed, self._mirror
         )
-        self._control = ControlLoop(config, self.name, self._context, self._clock, self._data, self._spool.ownership)
+        self._control = ControlLoop(config, self.name, self._context, self._clock, self._data, self._wal.ownership)
         self._config, self._insight = config, insight
         self._door: InsightDoor | None = None
         self._data_thread = threading.Thread(target=self._run_data, name="data")
@@ -84,7 +84,7 @@ class Worker:
             self._data.open()
         except BaseException:
             self._context.destroy(linger=0)
-            self._spool.close()
+            self._wal.close()
             raise
         self._door = open_door(
             self._context, Role.WORKER, self._config.outflow.host, self._config.log, self._insight, self._config.host
@@ -107,7 +107,7 @@ class Worker:
         if self._door is not None:
             self._door.close()
         self._context.destroy(linger=0)  # only what a failure left open is still there
-        self._spool.close()
+        self._wal.close()
         logger.info("worker left: worker=%s", self.name)
 
     def health(self) -> dict[str, Any]:

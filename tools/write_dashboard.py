@@ -170,10 +170,10 @@ ROWS: tuple[tuple[str, int, tuple[Panel, ...]], ...] = (
             ),
             (
                 "timeseries",
-                "Spool and held results",
+                "Write-ahead log and prepared results",
                 "bytes",
                 (
-                    (f"cep_wal_bytes{{{PLAN}}}", "{{instance}} {{plan}} {{stream}} spool"),
+                    (f"cep_wal_bytes{{{PLAN}}}", "{{instance}} {{plan}} {{stream}} log"),
                     (f"cep_prepared_results_bytes{{{PLAN}}}", "{{instance}} {{plan}} held"),
                 ),
             ),

@@ -22,7 +22,7 @@ from cep_cli.errors import FAILED, RefusedError, with_readable_errors
 from cep_cli.terminal import printable
 
 _PRIVATE = (
-    "security.tokens", "security.certificate_key", "log.folder", "spool.path", "results.path", "errors.path", "secrets",
+    "security.tokens", "security.certificate_key", "log.folder", "wal.path", "results.path", "errors.path", "secrets",
     "stages.secrets", "accounts.worker_token",
 )  # fmt: skip
 """Settings that name files and folders for one user alone."""

@@ -71,9 +71,8 @@ def _error_lines(error: Any, tracebacks: bool) -> list[str]:
 
 def _worker_lines(worker: Any) -> list[str]:
     passes = f"in {worker['events_in_per_s']:.0f}/s  out {worker['events_out_per_s']:.0f}/s"
-    waits = (
-        f"waiting {worker['waiting_events']}  log {_mebibytes(worker['wal_bytes'])}  held {worker['prepared_results']}"
-    )
+    waits = f"waiting {worker['waiting_events']}  log {_mebibytes(worker['wal_bytes'])}"
+    waits += f"  prepared {worker['prepared_results']}"
     process = f"{worker['host']} (process {worker['process_id']})"
     uses = f"memory {_mebibytes(worker['memory_bytes'])}  errors {worker['errors']}"
     lines = [f"{worker['worker']}  {worker['state']}  {process}  {passes}  {waits}  {uses}"]
@@ -82,7 +81,7 @@ def _worker_lines(worker: Any) -> list[str]:
         publishers = len(plan["publishers"])
         lines.append(f"    {plan['plan']}: {linked} of {len(plan['inflow'])} inflows, {publishers} publishers linked")
         lines += [
-            f"        log of {spool['stream']}: {spool['problem']}" for spool in plan["spools"] if spool["problem"]
+            f"        log of {wal['stream']}: {wal['problem']}" for wal in plan["write_ahead_logs"] if wal["problem"]
         ]
     lines += [
         f"    {one['direction']} {one['type']} of {one['stream']}: {one['error']}"

@@ -234,7 +234,7 @@ def environment_of(config: NodeConfig, folder: Path) -> dict[str, dict[str, str]
             "ingress": {"host": config.host, "port": ports.ingress},
             "egress": {"host": config.host, "port": ports.egress},
             "outflow": {"host": config.host},
-            "spool": {"path": str(state / "spool")},
+            "wal": {"path": str(state / "wal")},
             "results": {"path": str(state / "results")},
             "file_sources": {"positions": str(state / "positions")},
             "errors": {"path": str(folder / "errors")},

@@ -45,7 +45,7 @@ LOCK = "up.lock"
 PROCESSES = ("manager", "driver", "worker")
 OWN_FILES = (
     *("manager.db", "manager.db-wal", "manager.db-shm", "checkpoints", OWN_TOKEN, LOCK),
-    *("spool", "results", "errors", "positions"),
+    *("wal", "results", "errors", "positions"),
 )
 OPEN = {
     "CEP_WORKER__SINKS__FOLDERS": '["/"]',
@@ -309,7 +309,7 @@ class LocalSystem:
             "CEP_DRIVER__CHECKPOINT__LOCATION": str(self.folder.resolve() / "checkpoints"),
             "CEP_WORKER__MANAGERS": manager,
             "CEP_WORKER__NAME": self.environment.get("CEP_WORKER__NAME", "worker-1"),
-            "CEP_WORKER__SPOOL__PATH": str(self.folder.resolve() / "spool"),
+            "CEP_WORKER__WAL__PATH": str(self.folder.resolve() / "wal"),
             "CEP_WORKER__RESULTS__PATH": str(self.folder.resolve() / "results"),
             "CEP_WORKER__ERRORS__PATH": str(self.folder.resolve() / "errors"),
             "CEP_WORKER__FILE_SOURCES__POSITIONS": str(self.folder.resolve() / "positions"),

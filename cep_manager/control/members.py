@@ -35,8 +35,8 @@ def waiting_events(report: WorkerPlanReport) -> int:
 
 def undelivered_results(report: WorkerPlanReport) -> int:
     """Return how many results wait at the worker: on its disk for their checkpoint or sinks, in memory for sinks."""
-    held = report.held.events if report.held is not None else 0
-    return held + sum(outflow.waiting_events for outflow in report.outflow)
+    prepared = report.prepared.events if report.prepared is not None else 0
+    return prepared + sum(outflow.waiting_events for outflow in report.outflow)
 
 
 def has_left(report: WorkerPlanReport) -> bool:
@@ -46,7 +46,7 @@ def has_left(report: WorkerPlanReport) -> bool:
 
 def is_secured(report: WorkerPlanReport) -> bool:
     """Return whether the topology will ask for none of the worker's events again."""
-    return all(spool.secured for spool in report.spools)
+    return all(wal.secured for wal in report.write_ahead_logs)
 
 
 def brings_back(report: RegisterWorker, former: RegisterWorker) -> bool:

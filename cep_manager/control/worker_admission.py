@@ -144,5 +144,5 @@ def _copied(message: RegisterWorker, holder: RegisterWorker) -> Rejected:
         code="worker-exists",
         reason=f"the worker {message.worker} runs on {holder.host} (process {holder.process_id}), and process "
         f"{message.process_id} on {message.host} has a copy of its folder: stop one of them; a worker that is to run "
-        "beside it needs a name and a folder (spool.path) of its own",
+        "beside it needs a name and a folder (wal.path) of its own",
     )

@@ -245,8 +245,8 @@ def _delivered(report: WorkerPlanReport, stream: str) -> int:
 
 def _waiting(report: WorkerPlanReport, stream: str) -> int:
     """What waits for the sinks of the stream in memory, and on the disk for those of the plan."""
-    held = report.held.events if report.held is not None else 0
-    return held + sum(outflow.waiting_events for outflow in report.outflow if outflow.stream == stream)
+    prepared = report.prepared.events if report.prepared is not None else 0
+    return prepared + sum(outflow.waiting_events for outflow in report.outflow if outflow.stream == stream)
 
 
 def _rate(

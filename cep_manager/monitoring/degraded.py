@@ -55,15 +55,15 @@ def _parts(key: PlanKey, worker: RegisterWorker, report: WorkerPlanReport) -> It
     name = worker.worker
     mine = [one for one in worker.connectors if (one.tenant, one.plan) == (key.tenant, key.plan)]
     failing = [one for one in mine if one.error]
-    full = told_full(report.held)
+    full = told_full(report.prepared)
     for one in failing:
         error = one.error.removeprefix(f"@{one.direction}(type='{one.type}') of stream {one.stream}: ")
         error += f"; {full}, and sources wait" if full and one.direction == "sink" else ""
         waiting = _waits_for(one, mine, report) if one.direction == "sink" else one.waiting_events
         yield DegradedPart(name, one.direction, one.type, one.stream, error, one.since_ms, waiting)
-    for spool in report.spools:
-        if spool.problem:
-            yield DegradedPart(name, "log", "", spool.stream, spool.problem)
+    for wal in report.write_ahead_logs:
+        if wal.problem:
+            yield DegradedPart(name, "log", "", wal.stream, wal.problem)
     if full and not any(one.direction == "sink" for one in failing):
         error = f"{full}: sinks take results more slowly than they come, and sources wait"
         yield DegradedPart(name, "results", "", "", error, 0, undelivered_results(report))
@@ -71,11 +71,11 @@ def _parts(key: PlanKey, worker: RegisterWorker, report: WorkerPlanReport) -> It
         yield DegradedPart(name, "results", "", "", report.last_error, 0, undelivered_results(report))
 
 
-def told_full(held: PreparedResultsReport | None) -> str:
+def told_full(prepared: PreparedResultsReport | None) -> str:
     """That the log of undelivered results is full, or nothing."""
-    if held is None or not held.full:
+    if prepared is None or not prepared.full:
         return ""
-    limit = f" (results.max_undelivered_bytes: {held.maximum_bytes:,})" if held.maximum_bytes else ""
+    limit = f" (results.max_undelivered_bytes: {prepared.maximum_bytes:,})" if prepared.maximum_bytes else ""
     return f"the log of undelivered results is full{limit}"
 
 

@@ -52,8 +52,8 @@ class WorkerPlanView(msgspec.Struct, frozen=True):
     inflow: tuple[InflowView, ...]
     outflow: tuple[OutflowView, ...]
     publishers: tuple[PublisherReport, ...]
-    spools: tuple[WalReport, ...]
-    held: PreparedResultsReport | None
+    write_ahead_logs: tuple[WalReport, ...]
+    prepared: PreparedResultsReport | None
     last_error: str
     errors: tuple[ErrorRecord, ...]
 
@@ -135,8 +135,8 @@ def _details(snapshot: Snapshot, worker: Member[RegisterWorker], *, lost: bool) 
         waiting_events=sum(
             sum(one.waiting_events for one in plan.inflow) + undelivered_results(plan) for plan in latest.plans
         ),
-        wal_bytes=sum(spool.size_bytes for plan in latest.plans for spool in plan.spools),
-        prepared_results=sum(plan.held.events for plan in latest.plans if plan.held is not None),
+        wal_bytes=sum(wal.size_bytes for plan in latest.plans for wal in plan.write_ahead_logs),
+        prepared_results=sum(plan.prepared.events for plan in latest.plans if plan.prepared is not None),
         errors=sum(record.count for plan in latest.plans for record in plan.errors),
         plans=plans,
         connectors=latest.connectors,
@@ -173,8 +173,8 @@ def _plan(worker: Member[RegisterWorker], plan: WorkerPlanReport) -> WorkerPlanV
             for one in plan.outflow
         ),
         publishers=plan.links or tuple(PublisherReport(name, 0, 0) for name in plan.publishers),
-        spools=plan.spools,
-        held=plan.held,
+        write_ahead_logs=plan.write_ahead_logs,
+        prepared=plan.prepared,
         last_error=plan.last_error,
         errors=plan.errors,
     )

@@ -15,7 +15,7 @@ def worker_guard(config: WorkerConfig) -> Guard:
     """The guard of a worker's sources and sinks."""
     security = config.security
     paths = (
-        *(config.spool.path, config.results.path, config.errors.path, config.file_sources.positions),
+        *(config.wal.path, config.results.path, config.errors.path, config.file_sources.positions),
         *(config.log.folder, config.artefacts.sources, config.artefacts.sinks),
         *(security.keys, security.tokens, security.certificate_key),
         *(config.secrets, *config.protected),

@@ -127,7 +127,7 @@ class _RunningSink:
         members = self.declared.stream.members
         return sum(on_disk.get((one.key, one.binding.stream, self.name()), 0) for one in members)
 
-    def stands_at(self, key: PlanKey, stream: str) -> bool:
+    def is_at(self, key: PlanKey, stream: str) -> bool:
         """It is a sink of the plan's stream, as the error store knows these."""
         declared = self.declared
         return declared.plan() == key and declared.connector.stream == stream
@@ -148,7 +148,7 @@ class SinkSupervisor:
 
     def __init__(
         self,
-        reactor: EventLoop,
+        event_loop: EventLoop,
         context: zmq.Context[zmq.Socket[bytes]],
         worker: str,
         waiting_rows: int,
@@ -162,7 +162,7 @@ class SinkSupervisor:
         self._positions = positions
         self._secrets = secrets
         self._guard = guard
-        self._reactor = reactor
+        self._event_loop = event_loop
         self._context = context
         self._worker = worker
         self._waiting_rows = waiting_rows
@@ -209,7 +209,7 @@ class SinkSupervisor:
     def replay(self, key: PlanKey, stream: str, sink: str, batch: pa.RecordBatch, attempt: ReplayAttempt) -> None:
         """The sink called `sink` of the plan's stream tries to deliver events that it once could not, and `attempt` is
         told what came of it, or why it does not try."""
-        there = [running for running in self._running if running.stands_at(key, stream)]
+        there = [running for running in self._running if running.is_at(key, stream)]
         found = next((running for running in there if running.label == sink), None)
         if found is None:
             names = ", ".join(running.label for running in there) or "none"
@@ -235,7 +235,7 @@ class SinkSupervisor:
                     return error
         return ""
 
-    def troubles(self) -> Iterator[PlanError]:
+    def errors_found(self) -> Iterator[PlanError]:
         """Each sink of each plan, and what is wrong with it."""
         for running in self._running:
             connector, sink = running.declared.connector, running.sink
@@ -244,7 +244,7 @@ class SinkSupervisor:
             for member in running.declared.stream.members:
                 yield PlanError(member.key, f"sink {connector.type} of {connector.stream}", "sink", error, dropped)
 
-    def figures(self, on_disk: Mapping[Who, int]) -> tuple[ConnectorMetrics, ...]:
+    def metrics(self, on_disk: Mapping[Who, int]) -> tuple[ConnectorMetrics, ...]:
         """How each of them does; so many results of it wait `on_disk`, by stream and sink of a plan."""
         return tuple(
             connector_metrics("sink", one.declared, one.error, one.waiting_on_disk(on_disk))
@@ -288,7 +288,7 @@ class SinkSupervisor:
 
     def _label(self, declaration: DeclaredConnector) -> str:
         """What tells the sink from others of its stream, the same after an edit of its options."""
-        taken = {one.label for one in self._running if one.stands_at(declaration.plan(), declaration.connector.stream)}
+        taken = {one.label for one in self._running if one.is_at(declaration.plan(), declaration.connector.stream)}
         kind = declaration.connector.type
         names = (kind if number == 1 else f"{kind}#{number}" for number in itertools.count(1))
         return next(name for name in names if name not in taken)
@@ -330,7 +330,7 @@ class SinkSupervisor:
             event_stream=declaration.stream.members[0].binding.event_stream,
             worker=self._worker,
             waiting_rows=self._waiting_rows,
-            reactor=self._reactor,
+            event_loop=self._event_loop,
             zmq_context=self._context,
             room=self._room,
             topics=self._topics,

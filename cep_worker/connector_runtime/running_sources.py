@@ -57,7 +57,7 @@ class _RunningSource:
         """Why it could not be made, or what is wrong with it since."""
         return redact(self.failure if self.source is None else self.source.error)
 
-    def stands_at(self, key: PlanKey, stream: str) -> bool:
+    def is_at(self, key: PlanKey, stream: str) -> bool:
         """Return whether it is a source of the plan's stream."""
         return self.declared.plan() == key and self.declared.connector.stream == stream
 
@@ -98,14 +98,14 @@ class SourceSupervisor:
                 return running.error
         return ""
 
-    def troubles(self) -> Iterator[PlanError]:
+    def errors_found(self) -> Iterator[PlanError]:
         """Each source of each plan, and what is wrong with it."""
         for running in self._running:
             connector = running.declared.connector
             for member in running.declared.stream.members:
                 yield PlanError(member.key, f"source {connector.type} of {connector.stream}", "source", running.error)
 
-    def figures(self) -> tuple[ConnectorMetrics, ...]:
+    def metrics(self) -> tuple[ConnectorMetrics, ...]:
         """How each of them does."""
         return tuple(
             connector_metrics("source", one.declared, one.error)
@@ -120,7 +120,7 @@ class SourceSupervisor:
     def replay(self, key: PlanKey, stream: str, label: str, batch: pa.RecordBatch, attempt: ReplayAttempt) -> None:
         """The source called `label` of the plan's stream takes again what it once could not, and `attempt` is told what
         came of it, or why it is not tried."""
-        there = [one for one in self._running if one.stands_at(key, stream)]
+        there = [one for one in self._running if one.is_at(key, stream)]
         found = next((one for one in there if one.label == label), None)
         if found is None:
             names = ", ".join(one.label for one in there) or "none"
@@ -162,7 +162,7 @@ class SourceSupervisor:
         """What tells the source from others of its stream, the same after an edit of its options."""
         key, stream = declaration.plan(), declaration.connector.stream
         others = [*self._running, *(same for _, same in kept if same is not None)]
-        taken = {one.label for one in others if one.stands_at(key, stream)}
+        taken = {one.label for one in others if one.is_at(key, stream)}
         kind = declaration.connector.type
         names = (kind if number == 1 else f"{kind}#{number}" for number in itertools.count(1))
         return next(name for name in names if name not in taken)

@@ -193,11 +193,11 @@ class ControlLoop:
                 up_ms=process_up_ms(),
                 memory_bytes=memory_bytes(),
                 cpu_ms=self._time.used_ms(),
-                fsync=config.spool.fsync,
+                fsync=config.wal.fsync,
                 leaving=parts.leaving,
                 connectors=parts.connectors,
                 listeners=parts.listeners,
-                aside=parts.aside,
+                orphans=parts.orphans,
                 **self._whose(),
                 reach=config.reach(),
             )
@@ -257,7 +257,7 @@ class ControlLoop:
         self._client.leave()
         return False
 
-    def _stand_back(self) -> None:
+    def _step_back(self) -> None:
         """Another process is the worker of this name: nothing is served any more, and what was accepted stays."""
         keys = tuple(snapshot.report.key for snapshot in self._flows.snapshots())
         if keys:
@@ -306,7 +306,7 @@ class ControlLoop:
             text = "request refused: request=%s code=%s reason=%s"
             paced_logger.problem(message.TYPE, text, message.TYPE, error.reason_code, error, level=level)
             if error.reason_code == NAME_TAKEN:
-                self._stand_back()
+                self._step_back()
             return None
 
     def _note(self, error: CepError) -> None:

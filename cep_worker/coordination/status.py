@@ -41,7 +41,7 @@ class StatusCollector:
         self._topics = topics
         self._limits = limits
         self._errors = errors
-        self._troubles = ErrorTracker()
+        self._error_tracker = ErrorTracker()
         self._connectors: tuple[ConnectorMetrics, ...] = ()
         self._since: dict[tuple[str, ...], int] = {}
         """When each connector with an error began to fail, in time of day."""
@@ -52,7 +52,7 @@ class StatusCollector:
 
     def keep(self, plans: Collection[PlanKey]) -> None:
         """There are these plans and no others: what went wrong with others is forgotten."""
-        self._troubles.keep(plans)
+        self._error_tracker.keep(plans)
 
     def look(self, problems: Mapping[PlanKey, str], now_ms: int, day_ms: int) -> None:
         """All parts are looked at. `problems` are those of plans' declarations (empty: none), `now_ms` is monotonic,
@@ -62,15 +62,15 @@ class StatusCollector:
             for key, flow in self._served.flows.items()
             for (stream, name), rows in flow.outflows.waiting_rows().items()
         }
-        self._connectors = self._with_since((*self._sources.figures(), *self._sinks.figures(on_disk)), day_ms)
+        self._connectors = self._with_since((*self._sources.metrics(), *self._sinks.metrics(on_disk)), day_ms)
         self._listeners = self._egress.reports(now_ms)
         self._taken = self._limits.taken()
-        self._troubles.look(self._found_troubles(problems), day_ms)
+        self._error_tracker.look(self._find_errors(problems), day_ms)
         fed = self._topics.problems()
         self.plans = tuple(
             flow.snapshot(
                 problems.get(key) or self._sources.error(key) or self._sinks.error(key) or fed.get(key, ""),
-                self._troubles.of(key),
+                self._error_tracker.of(key),
             )
             for key, flow in self._served.flows.items()
         )
@@ -80,15 +80,15 @@ class StatusCollector:
         connectors = tuple(one.report() for one in self._connectors[:MOST_CONNECTORS])
         return WorkerParts(connectors, self._listeners, leaving)
 
-    def figures(self, *, leaving: bool) -> WorkerMetrics:
+    def metrics(self, *, leaving: bool) -> WorkerMetrics:
         """What metrics are made of."""
         plans = self.plans
         reports = tuple(plan.report for plan in plans)
-        spools = tuple((plan.report.key, spool) for plan in plans for spool in plan.spools)
-        held = tuple((plan.report.key, plan.held) for plan in plans if plan.held is not None)
+        write_ahead_logs = tuple((plan.report.key, wal) for plan in plans for wal in plan.write_ahead_logs)
+        prepared = tuple((plan.report.key, plan.prepared) for plan in plans if plan.prepared is not None)
         names = {plan.report.key: plan.report.key for plan in plans}
         kept = tuple((names.get(key, key), count) for key, count in self._errors.counts().items())
-        return WorkerMetrics(reports, spools, held, self._connectors, self._taken, leaving, kept)
+        return WorkerMetrics(reports, write_ahead_logs, prepared, self._connectors, self._taken, leaving, kept)
 
     def health(self) -> list[dict[str, Any]]:
         """The plans as JSON has them."""
@@ -100,8 +100,8 @@ class StatusCollector:
                 "inflows": len(plan.report.inflow),
                 "inflows_connected": sum(inflow.connected for inflow in plan.report.inflow),
                 "publishers": len(plan.report.publishers),
-                "spool": [dataclasses.asdict(spool) for spool in plan.spools],
-                "held": None if plan.held is None else dataclasses.asdict(plan.held),
+                "wal": [dataclasses.asdict(wal) for wal in plan.write_ahead_logs],
+                "prepared": None if plan.prepared is None else dataclasses.asdict(plan.prepared),
                 "last_error": plan.report.last_error,
             }
             for plan in self.plans
@@ -123,12 +123,12 @@ class StatusCollector:
                 noted.append(one)
         return tuple(noted)
 
-    def _found_troubles(self, problems: Mapping[PlanKey, str]) -> Iterator[PlanError]:
-        yield from self._sources.troubles()
-        yield from self._sinks.troubles()
-        yield from self._topics.troubles()
+    def _find_errors(self, problems: Mapping[PlanKey, str]) -> Iterator[PlanError]:
+        yield from self._sources.errors_found()
+        yield from self._sinks.errors_found()
+        yield from self._topics.errors_found()
         for key, problem in problems.items():
             yield PlanError(key, "declarations", "connector", problem)
         for key, flow in self._served.flows.items():
-            for part, code, text in flow.troubles():
+            for part, code, text in flow.errors_found():
                 yield PlanError(key, part, code, text)

@@ -229,7 +229,7 @@ class FailedEventStore:
                 elif RemovedPlan(key, before_ms) in removed:
                     self._forget(key, "it was undeployed")
                 elif missing_ms and self._now_ms() - missing_ms >= self._missing_ms:
-                    self._forget(key, "it was missing for spool.orphan_retention_ms")
+                    self._forget(key, "it was missing for wal.orphan_retention_ms")
                 elif not missing_ms:
                     since = (key, before_ms, self._now_ms())
                     self._run(lambda connection, note=since: _own(connection, *note), None)  # type: ignore[misc]

@@ -130,7 +130,7 @@ class Gateway(Protocol):
     def not_ready(self) -> str:
         """Return why the worker cannot serve plans now, or ""."""
 
-    def figures(self) -> WorkerMetrics:
+    def metrics(self) -> WorkerMetrics:
         """What the worker has done, for its metrics."""
 
 
@@ -173,7 +173,7 @@ def create_app(gateway: Gateway, body_bytes: int, wait_ms: int, gate: Gate) -> F
 
     add_health_routes(app, gateway.not_live, gateway.not_ready)
     _kept_routes(app, gateway)
-    metrics = Metrics(lambda: worker_metrics(gateway.figures()))
+    metrics = Metrics(lambda: worker_metrics(gateway.metrics()))
 
     @app.get("/metrics")
     def get_metrics() -> Response:

@@ -56,7 +56,7 @@ class Backlog(Protocol):
         was secured. It is of the topology's attempt `attempt`."""
 
     @property
-    def goes_alone(self) -> bool:
+    def is_isolated(self) -> bool:
         """The next frame is sent when nothing else is under way."""
 
     def sent(self, sequence: int, frame: ReadyFrame) -> None:
@@ -121,7 +121,7 @@ class MemoryBacklog:
         """What was not acknowledged is sent again, wherever the server is."""
 
     @property
-    def goes_alone(self) -> bool:
+    def is_isolated(self) -> bool:
         return False
 
     def sent(self, sequence: int, frame: ReadyFrame) -> None:

@@ -44,7 +44,7 @@ class Inflow:
 
     def __init__(
         self,
-        reactor: EventLoop,
+        event_loop: EventLoop,
         context: zmq.Context[zmq.Socket[bytes]],
         plan: DeployedPlan,
         binding: StreamBinding,
@@ -89,7 +89,7 @@ class Inflow:
         self._failed = failed
         self._tell = changed
         self._out = ReceiverLink(
-            reactor, context, Door.RECEIVER, self._opening(), backlog, limits, self._changed, room, wall_ms
+            event_loop, context, Door.RECEIVER, self._opening(), backlog, limits, self._changed, room, wall_ms
         )
 
     @property
@@ -236,7 +236,7 @@ class Inflow:
             window_rows=self._out.window_rows,
         )
 
-    def spool(self) -> WalMetrics | None:
+    def wal(self) -> WalMetrics | None:
         """How its log stands, if it has one."""
         log = self._log
         if log is None:

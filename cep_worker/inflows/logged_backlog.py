@@ -117,7 +117,7 @@ class LoggedBacklog:
             self._read(most_rows)
             if not self._waiting:
                 return None
-            frame = self._waiting.take(1 if self.goes_alone else most_rows, self._watch.next_zone(self._before))
+            frame = self._waiting.take(1 if self.is_isolated else most_rows, self._watch.next_zone(self._before))
         self._before = frame.position
         if self._behind():
             self._credit = min(self._credit + frame.rows // ACCEPTED_SHARE, self._most_rows)
@@ -127,8 +127,8 @@ class LoggedBacklog:
         return frame
 
     @property
-    def goes_alone(self) -> bool:
-        return self._watch.goes_alone(self._before)
+    def is_isolated(self) -> bool:
+        return self._watch.is_isolated(self._before)
 
     def resume(self, position: int, secures: bool, goes_back: bool = False, attempt: int = 0) -> None:
         self._secures = secures
@@ -136,7 +136,7 @@ class LoggedBacklog:
         position = self._go_back(position) if goes_back else max(position, self._log.secured)
         self._taken_over = position
         self._credit = 0
-        if poison := self._watch.link_stands(position, attempt):
+        if poison := self._watch.link_established(position, attempt):
             self._give_up(poison)
         if self._watch.zones:
             self._go_to(position)  # what was joined into one frame goes one by one now

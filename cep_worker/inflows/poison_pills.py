@@ -37,7 +37,7 @@ class PoisonPillDetector:
     _from: int | None = None
     _strikes: dict[int, int] = field(default_factory=dict)
 
-    def goes_alone(self, before: int) -> bool:
+    def is_isolated(self, before: int) -> bool:
         """Return whether the record that follows the position `before` goes alone."""
         return any(first <= before < last for first, last in self.zones)
 
@@ -49,7 +49,7 @@ class PoisonPillDetector:
         """Note what was sent and not acknowledged when the link broke, and up to where all was."""
         self._under_way, self._acknowledged = tuple(under_way), acknowledged
 
-    def link_stands(self, position: int, attempt: int) -> int:
+    def link_established(self, position: int, attempt: int) -> int:
         """Note that attempt `attempt` goes on behind `position`; return the record to give up, 0: none."""
         before, self._attempt = self._attempt, attempt
         under_way, self._under_way = self._under_way, ()
@@ -65,7 +65,7 @@ class PoisonPillDetector:
         self._ends += 1
         self._from = self._acknowledged if self._from is None else min(self._from, self._acknowledged)
         first = min(under_way)
-        if self.goes_alone(first - 1):
+        if self.is_isolated(first - 1):
             self._strikes[first] = self._strikes.get(first, 0) + 1
             if self._strikes[first] >= STRIKES:
                 del self._strikes[first]

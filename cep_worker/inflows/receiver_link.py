@@ -57,7 +57,7 @@ class ReceiverLink:
 
     def __init__(
         self,
-        reactor: EventLoop,
+        event_loop: EventLoop,
         context: zmq.Context[zmq.Socket[bytes]],
         door: Door,
         opening: OpenLink,
@@ -67,7 +67,7 @@ class ReceiverLink:
         room: Callable[[], None],
         wall_ms: Callable[[], int],
     ) -> None:
-        self._reactor = reactor
+        self._event_loop = event_loop
         self._context = context
         self._door = door
         self.opening = msgspec.structs.replace(opening, log=backlog.log)
@@ -167,7 +167,7 @@ class ReceiverLink:
         self._told_resting = False
         self._watermark_ms = max(self._watermark_ms, watermark_ms)
         self._backlog.append(QueuedBatch(batch, body, self._watermark_ms, origin=origin))
-        self._reactor.defer(self.pump)
+        self._event_loop.defer(self.pump)
 
     def promise(self, watermark_ms: int, resting: bool) -> None:
         """Later events are of `watermark_ms` or after; `resting` means that nobody need wait for them."""
@@ -175,7 +175,7 @@ class ReceiverLink:
         self._resting = resting
         if not resting:
             self._told_resting = False
-        self._reactor.defer(self.pump)
+        self._event_loop.defer(self.pump)
 
     def connect(self, endpoint: Endpoint, now_ms: int, attempt: int = 0) -> None:
         """A link to `endpoint`, of the topology's attempt `attempt`, is being opened in place of the former one."""
@@ -185,14 +185,14 @@ class ReceiverLink:
         self._asked_ms = self._wall_ms()
         self._link = LinkSender(self._context, self._door, endpoint, self.opening, now_ms, patient=False)
         for socket in self._link.sockets:
-            self._reactor.watch(socket, self._handle)
+            self._event_loop.watch(socket, self._handle)
 
     def pause(self, paused: bool) -> None:
         """Send nothing while `paused`; what is accepted goes to the backlog as far as that can hold it."""
         if paused != self._paused:
             self._paused = paused
             self._room()
-            self._reactor.defer(self.pump)
+            self._event_loop.defer(self.pump)
 
     def reopen(self, opening: OpenLink) -> None:
         """The stream is sent under another epoch from now on: the link is left, the backlog kept, what was promised
@@ -249,7 +249,7 @@ class ReceiverLink:
             return
         was_full = not self.has_room()
         while link.has_room() and self._backlog:
-            if self._backlog.goes_alone and self._awaits_answer(link):
+            if self._backlog.is_isolated and self._awaits_answer(link):
                 break
             waits = most_frames is not None and len(link.outbox.pending) >= most_frames
             if waits and not self._backlog.fills(self._limits.batch_rows):
@@ -334,7 +334,7 @@ class ReceiverLink:
         self._look(link)
         if was_full and self.has_room():
             self._room()
-        self._reactor.defer(self.pump)
+        self._event_loop.defer(self.pump)
 
     def _note_stall(self, now_ms: int) -> None:
         """While the server takes nothing, events are accepted as far as the log can hold them."""
@@ -386,7 +386,7 @@ class ReceiverLink:
         self._sent_watermark_ms = NO_WATERMARK
         self._backlog.give_back(link.unacknowledged())
         for socket in link.sockets:
-            self._reactor.unwatch(socket)
+            self._event_loop.unwatch(socket)
         link.close()
 
 

@@ -52,10 +52,10 @@ class LinkIngress:
     the reactor's thread."""
 
     def __init__(
-        self, reactor: EventLoop, upkeep: DiskSync, resolve: Resolve, make_route: MakeRoute, most_links: int
+        self, event_loop: EventLoop, disk_sync: DiskSync, resolve: Resolve, make_route: MakeRoute, most_links: int
     ) -> None:
-        self._reactor = reactor
-        self._upkeep = upkeep
+        self._event_loop = event_loop
+        self._disk_sync = disk_sync
         self._resolve = resolve
         self._make_route = make_route
         self._most_links = most_links
@@ -66,7 +66,7 @@ class LinkIngress:
     def listen(self, context: zmq.Context[zmq.Socket[bytes]], host: str, port: int, window_rows: int) -> None:
         """Links can be opened at `host:port`. Raises PortInUseError."""
         self._server = LinkServer.listen(context, Door.INGRESS, host, port, window_rows, self._accept, trusted=False)
-        self._reactor.watch(self._server.socket, self._handle)
+        self._event_loop.watch(self._server.socket, self._handle)
 
     def retry(self, now_ms: int) -> None:
         """Frames that waited are taken as far as there is room now."""
@@ -111,7 +111,7 @@ class LinkIngress:
         for peer, client in list(self._clients.items()):
             self._server.drop(client.link, "leaving", "the worker is leaving; send what is not acknowledged again")
             self._forget(peer)
-        self._reactor.unwatch(self._server.socket)
+        self._event_loop.unwatch(self._server.socket)
         self._server.flush()
         self._server.socket.close(linger=200)
         self._server = None
@@ -153,13 +153,13 @@ class LinkIngress:
                 case LinkGone(link=link, reason=reason):
                     logger.info("client gone: sender=%s reason=%s", link.opening.sender, reason)
                     self._forget(link.peer)
-        self._reactor.defer(self._flush)
+        self._event_loop.defer(self._flush)
 
     def _flush(self, now_ms: int) -> None:
         if self._server is not None:
             again_ms = self._server.flush(now_ms)
             if again_ms is not None:
-                self._reactor.call_at(again_ms, self._flush)
+                self._event_loop.call_at(again_ms, self._flush)
 
     def _arrived(self, link: Link, now_ms: int) -> None:
         self._forget(link.peer)  # the same peer may open anew
@@ -216,13 +216,13 @@ class LinkIngress:
                     route.rest()
             case message:
                 server.refuse_frame(client.link, "unexpected", f"a {message.TYPE} does not belong here")
-        self._upkeep.when_safe(partial(self._done, client.link, frame.sequence))
+        self._disk_sync.when_safe(partial(self._done, client.link, frame.sequence))
         return True
 
     def _done(self, link: Link, sequence: int) -> None:
         if self._server is not None:
             self._server.done(link, sequence)
-            self._reactor.defer(self._flush)
+            self._event_loop.defer(self._flush)
 
 
 def _problem(batch: pa.RecordBatch, promised_ms: int) -> str:

@@ -38,10 +38,10 @@ class SubmissionQueue:
     that was taken cannot be cancelled."""
 
     def __init__(
-        self, reactor: EventLoop, upkeep: DiskSync, make_route: MakeRoute, monotonic_ms: Callable[[], int]
+        self, event_loop: EventLoop, disk_sync: DiskSync, make_route: MakeRoute, monotonic_ms: Callable[[], int]
     ) -> None:
-        self._reactor = reactor
-        self._upkeep = upkeep
+        self._event_loop = event_loop
+        self._disk_sync = disk_sync
         self._make_route = make_route
         self._monotonic_ms = monotonic_ms
         self._routes: dict[Hashable, Route] = {}
@@ -55,7 +55,7 @@ class SubmissionQueue:
         batch that may come again has an `origin`, and is taken once. Any thread may call it."""
         taken: Future[None] = Future()
         submission = _Submission(source, stream, batch, taken, origin)
-        self._reactor.post(lambda: self._arrived(submission))
+        self._event_loop.post(lambda: self._arrived(submission))
         return taken
 
     def newest(self, stream: EventStream, origins: Sequence[bytes]) -> Future[list[int | None]]:
@@ -71,7 +71,7 @@ class SubmissionQueue:
             else:
                 found.set_result([route.newest_of(origin) for origin in origins])
 
-        self._reactor.post(look)
+        self._event_loop.post(look)
         return found
 
     def join(self, source: Hashable, stream: EventStream) -> None:
@@ -87,7 +87,7 @@ class SubmissionQueue:
             with suppress(InputError):  # nobody takes the stream's events now, and nobody waits for them
                 what(self._make_route(source, stream.schema, stream))
 
-        self._reactor.post(tell)
+        self._event_loop.post(tell)
 
     def retry(self, now_ms: int) -> None:
         """Takes what there is room for now, in order for each source."""
@@ -132,7 +132,7 @@ class SubmissionQueue:
             except InputError as error:
                 submission.taken.set_exception(error)
             else:
-                self._upkeep.when_safe(partial(submission.taken.set_result, None))
+                self._disk_sync.when_safe(partial(submission.taken.set_result, None))
         return True
 
     def _route(self, submission: _Submission) -> Route:

@@ -141,16 +141,16 @@ class KafkaSource:
             try:
                 self._serve()
             except (_BeginAgainError, OutOfRangeError) as error:
-                self._tell_trouble(str(error))
+                self._report_problem(str(error))
             except InputError as error:  # the plan is not active, or being deployed
-                self._tell_trouble("" if error.reason_code in _GONE else error.message)
+                self._report_problem("" if error.reason_code in _GONE else error.message)
             except self._kafka.KafkaException as error:
-                self._tell_trouble(explained(error.args[0]))
+                self._report_problem(explained(error.args[0]))
             except Exception as defect:  # the border of the thread: the plan's last error tells people of it
-                trouble = f"it cannot read: {type(defect).__name__}: {defect}"
-                if trouble != self._trouble:
-                    logger.exception("%s: %s", self._where, trouble)
-                self._trouble = trouble
+                plan_error = f"it cannot read: {type(defect).__name__}: {defect}"
+                if plan_error != self._trouble:
+                    logger.exception("%s: %s", self._where, plan_error)
+                self._trouble = plan_error
             self._replay_all()
             self._ending.wait(RETRY_S)
         self._replay_all()
@@ -162,7 +162,7 @@ class KafkaSource:
         self._newest(())  # whether the plan takes events at all
         consumer = self._kafka.Consumer(self._settings)
         readings = Readings(
-            self._kafka, self._what(), self._newest, self._tell_left_out, self._joined, self._left
+            self._kafka, self._what(), self._newest, self._report_skipped, self._joined, self._left
         )  # fmt: skip
         try:
             self._require_topics(consumer)
@@ -198,7 +198,7 @@ class KafkaSource:
         if count:
             self._most = max(1, min(self._limit, MOST_BYTES * count // max(size, 1)))
             self._errors.clear()
-            self._tell_trouble("")
+            self._report_problem("")
         for (topic, number), messages in by_partition.items():
             reading = readings.reading(topic, number)
             if reading is not None:
@@ -245,7 +245,7 @@ class KafkaSource:
             except InputError as error:
                 if error.reason_code in (*_GONE, TOO_LARGE):
                     raise
-                self._tell_trouble(error.message)
+                self._report_problem(error.message)
             if self._ending.wait(RETRY_S):
                 raise _BeginAgainError("")
 
@@ -287,7 +287,7 @@ class KafkaSource:
                 consumer.list_topics(self._topics[0], timeout=RETRY_S)
                 self._errors.clear()
         elif time.monotonic() - self._trouble_at >= CALL_S:
-            self._tell_trouble("")
+            self._report_problem("")
 
     def _require_topics(self, consumer: Any) -> None:
         for topic in self._topics:
@@ -318,7 +318,7 @@ class KafkaSource:
         kept = self._context.errors.keep(origin, failed)
         self.dropped_events += len(refused)
         lost = f"; {kept.lost} of them are lost: {kept.problem}" if kept.lost else " (cep errors)"
-        self._tell_left_out(f"{failed[-1].reason}; messages that are no events so far: {self.dropped_events}{lost}", 0)
+        self._report_skipped(f"{failed[-1].reason}; messages that are no events so far: {self.dropped_events}{lost}", 0)
 
     def _replay_all(self) -> None:
         while not self._replays.empty():
@@ -394,18 +394,18 @@ class KafkaSource:
             "error_cb": self._errors.note,
         }
 
-    def _tell_left_out(self, problem: str, lost: int) -> None:
+    def _report_skipped(self, problem: str, lost: int) -> None:
         self._left_out, self._left_out_at = problem, time.monotonic()
         self.dropped_events += lost
         logger.warning("%s: %s", self._where, problem)
 
-    def _tell_trouble(self, trouble: str) -> None:
+    def _report_problem(self, plan_error: str) -> None:
         """It is logged once, however often it is found."""
-        if trouble and trouble != self._trouble:
-            logger.warning("%s: %s", self._where, trouble)
-        if trouble:
+        if plan_error and plan_error != self._trouble:
+            logger.warning("%s: %s", self._where, plan_error)
+        if plan_error:
             self._trouble_at = time.monotonic()
-        self._trouble = trouble
+        self._trouble = plan_error
 
 
 def kafka_source(context: SourceContext) -> KafkaSource:

@@ -38,7 +38,7 @@ def await_activation(config: WorkerConfig, watch: RoleWatch, stopping: threading
         OSError: The folder cannot be written.
     """
     node = config.node
-    sync_ms = {"always": 0, "interval": config.spool.fsync_interval_ms, "none": None}[config.spool.fsync]
+    sync_ms = {"always": 0, "interval": config.wal.fsync_interval_ms, "none": None}[config.wal.fsync]
     context = open_context(config.security, Role.WORKER, {"node.host": node.host})
     try:
         receiver = MirrorReceiver(
@@ -66,7 +66,7 @@ def await_activation(config: WorkerConfig, watch: RoleWatch, stopping: threading
 def adopt_folder(config: WorkerConfig) -> None:
     """Make the mirrored folder the worker's own: it goes on under the identity that the active worker had, which is
     bound to the lock file of this host. Raises OSError."""
-    folder = Path(config.spool.path) / safe_component(config.name)
+    folder = Path(config.wal.path) / safe_component(config.name)
     found = read_checked(folder / WORKER_FILE, WorkerIdentity)
     if found is None:
         return

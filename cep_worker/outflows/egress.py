@@ -151,8 +151,8 @@ class Egress:
     """Serves listeners. One that keeps the plan waiting while it is more than `lag_ms` behind is refused, so that no
     listener can stop a plan. Belongs to the reactor's thread. `room` is called when room was made."""
 
-    def __init__(self, reactor: EventLoop, config: EgressConfig, room: Callable[[], None]) -> None:
-        self._reactor = reactor
+    def __init__(self, event_loop: EventLoop, config: EgressConfig, room: Callable[[], None]) -> None:
+        self._event_loop = event_loop
         self._config = config
         self._room = room
         self._directory = StreamDirectory(None)
@@ -172,7 +172,7 @@ class Egress:
             socket.close()
             raise
         self._socket = socket
-        self._reactor.watch(socket, self._handle)
+        self._event_loop.watch(socket, self._handle)
 
     def taps(self, key: PlanKey, stream: str) -> list[_EgressTap]:
         """The listeners of an exported stream."""
@@ -196,7 +196,7 @@ class Egress:
     def pump_later(self, listener: Listener) -> None:
         """`listener` has something to get at the end of this turn."""
         self._ready[listener] = None
-        self._reactor.defer(self._pump)
+        self._event_loop.defer(self._pump)
 
     def tick(self, now_ms: int) -> None:
         """Refuses listeners that are too slow and notices those that are gone."""
@@ -232,7 +232,7 @@ class Egress:
             return
         for listener in list(self._listeners.values()):
             self._refuse(listener, "leaving", "the worker is leaving")
-        self._reactor.unwatch(self._socket)
+        self._event_loop.unwatch(self._socket)
         self._socket.close(linger=200)
         self._socket = None
 

@@ -66,7 +66,7 @@ class Outflow:
 
     def __init__(
         self,
-        reactor: EventLoop,
+        event_loop: EventLoop,
         context: zmq.Context[zmq.Socket[bytes]],
         plan: DeployedPlan,
         config: OutflowConfig,
@@ -75,7 +75,7 @@ class Outflow:
         logs: ResultLogs,
         changed: Callable[[], None],
     ) -> None:
-        self._reactor = reactor
+        self._event_loop = event_loop
         self._logs = logs
         self._counts = logs.counts
         self._plan = plan
@@ -86,7 +86,7 @@ class Outflow:
         self._consumers = consumers
         self._nowhere: frozenset[str] = frozenset()
         """Streams whose results have nowhere to go any more."""
-        self._held = logs.kept() if plan.delivery == "exactly-once" else None
+        self._prepared = logs.kept() if plan.delivery == "exactly-once" else None
         self.problem = ""
         """Why results cannot be stored now, or nothing."""
         self._changed = changed
@@ -102,7 +102,7 @@ class Outflow:
             self._accept,
             advertised_host=advertised_host,
         )
-        reactor.watch(self._server.socket, self._handle)
+        event_loop.watch(self._server.socket, self._handle)
 
     @property
     def endpoint(self) -> Endpoint:
@@ -177,7 +177,7 @@ class Outflow:
     def tick(self, now_ms: int) -> None:
         """Forgets publishers that have fallen silent; results that wait for consumers go to the disk."""
         self._handle(now_ms)
-        if self._held is None and not self._leaving:
+        if self._prepared is None and not self._leaving:
             for link in list(self._server.links.values()):
                 if link.attachment.waits(now_ms):
                     self._spill(link, now_ms)
@@ -187,7 +187,7 @@ class Outflow:
 
     def close(self) -> None:
         """The service is closed; what is not acknowledged is the publishers' to send again."""
-        self._reactor.unwatch(self._server.socket)
+        self._event_loop.unwatch(self._server.socket)
         self._server.flush()
         self._server.socket.close(linger=200)
 
@@ -202,13 +202,13 @@ class Outflow:
         for stream in opening.streams:
             if self._schemas.get(stream.stream) != stream.attributes:
                 return Rejected("schema-mismatch", f"{stream.stream} is no exported stream, or of other attributes")
-        held_to = self._held.held_to(opening) if self._held is not None else opening.position
-        if held_to < opening.position:
+        prepared_to = self._prepared.prepared_to(opening) if self._prepared is not None else opening.position
+        if prepared_to < opening.position:
             what = f"{opening.position} results of attempt {opening.attempt} were acknowledged"
             logger.error("results are missing, their topology must give them again: plan=%s publisher=%s held=%d of=%d",
-                         self._plan.key.topology(), opening.sender, held_to, opening.position)  # fmt: skip
+                         self._plan.key.topology(), opening.sender, prepared_to, opening.position)  # fmt: skip
             return Rejected(
-                RESULTS_MISSING, f"{what}, of which those behind {held_to} are not all on this disk any more"
+                RESULTS_MISSING, f"{what}, of which those behind {prepared_to} are not all on this disk any more"
             )
         return None
 
@@ -230,13 +230,13 @@ class Outflow:
                         self._parked[link] = None
                 case LinkGone():
                     self._gone(event)
-        self._reactor.defer(self._flush)
+        self._event_loop.defer(self._flush)
 
     def _newest_attempt(self) -> int:
         """Of those that have linked here, and those of whom there are results or news."""
-        if self._held is None:
+        if self._prepared is None:
             return self._attempt
-        return max(self._attempt, self._held.newest_attempt(self._plan.epoch))
+        return max(self._attempt, self._prepared.newest_attempt(self._plan.epoch))
 
     def _end_older(self, attempt: int) -> None:
         """A publisher of `attempt` has come: those of former attempts are leftovers."""
@@ -259,15 +259,15 @@ class Outflow:
         if not self._server.socket.closed:
             again_ms = self._server.flush(now_ms)
             if again_ms is not None:
-                self._reactor.call_at(again_ms, self._flush)
+                self._event_loop.call_at(again_ms, self._flush)
 
     def _take(self, frame: FrameArrived, now_ms: int) -> bool:
         """True when the frame has been dealt with; False when there is no room for it."""
         message = frame.message
         if not isinstance(message, Data | MarkIdle | MarkCheckpoint):
             self._server.refuse_frame(frame.link, "unexpected", f"a {message.TYPE} does not belong here")
-        elif self._held is not None and not isinstance(message, MarkIdle):
-            return self._hold(self._held, frame, message, now_ms)
+        elif self._prepared is not None and not isinstance(message, MarkIdle):
+            return self._hold(self._prepared, frame, message, now_ms)
         elif (behind := self._kept_before(frame.link)) is not None and not isinstance(message, MarkIdle):
             return self._hold(behind, frame, message, now_ms)
         elif isinstance(message, Data) and frame.batch is not None and message.rows:
@@ -355,24 +355,26 @@ class Outflow:
         text = "results cannot be stored: plan=%s reason=%s"
         paced_logger.problem(self._plan.key.topology(), text, self._plan.key.topology(), reason, level=logging.ERROR)
 
-    def _hold(self, held: PreparedResults, frame: FrameArrived, message: Data | MarkCheckpoint, now_ms: int) -> bool:
+    def _hold(
+        self, prepared: PreparedResults, frame: FrameArrived, message: Data | MarkCheckpoint, now_ms: int
+    ) -> bool:
         """Keep the frame on the disk; False when there is no room, or the disk fails."""
         taken = frame.link.attachment.taken
         try:
             if isinstance(message, MarkCheckpoint):
-                held.mark(frame.link.opening, message.checkpoint, partial(self._acknowledge, frame))
+                prepared.mark(frame.link.opening, message.checkpoint, partial(self._acknowledge, frame))
                 taken.took(frame.sequence)
-            elif not held.has_room():
+            elif not prepared.has_room():
                 return False
-            elif self._held is None:
+            elif self._prepared is None:
                 rows = message.rows
                 if rows:
-                    held.append_at_once(frame.link.opening, message, frame.batch, frame.bodies[0])
+                    prepared.append_at_once(frame.link.opening, message, frame.batch, frame.bodies[0])
                 taken.took(frame.sequence)
                 self._acknowledge(frame)
                 self._note(message.stream, rows, frame.batch, now_ms)
             else:
-                rows = held.append(frame.link.opening, message, frame.batch, frame.bodies[0])
+                rows = prepared.append(frame.link.opening, message, frame.batch, frame.bodies[0])
                 taken.took(frame.sequence)
                 self._acknowledge(frame)
                 self._note(message.stream, rows, frame.batch, now_ms)
@@ -406,4 +408,4 @@ class Outflow:
         newest = frame.link.attachment.taken.settle(frame.sequence)
         if newest is not None and not self._server.socket.closed:
             self._server.done(frame.link, newest)
-            self._reactor.defer(self._flush)
+            self._event_loop.defer(self._flush)

@@ -80,7 +80,7 @@ class SubscriptionFeed:
         offered: StreamSchema,
         subscription: Subscription,
         make_route: MakeRoute,
-        upkeep: DiskSync,
+        disk_sync: DiskSync,
         failed: KeepFailed,
     ) -> None:
         """Events that can wait no longer are given to `failed`."""
@@ -97,7 +97,7 @@ class SubscriptionFeed:
         self._full_since_ms: int | None = None
         self._source = source
         self._make_route = make_route
-        self._upkeep = upkeep
+        self._disk_sync = disk_sync
         self._offered = offered
         self._renamed: pa.Schema | None = None
         self._picking: KeyValueReader | None = None
@@ -226,7 +226,7 @@ class SubscriptionFeed:
             receipt.settle()
         else:
             self.problem = ""
-            self._upkeep.when_safe(receipt.settle)
+            self._disk_sync.when_safe(receipt.settle)
         return True
 
 

@@ -91,7 +91,7 @@ class TopicPublisher:
         subscriptions: list[Subscription],
         twin: int,
         make_route: MakeRoute,
-        upkeep: DiskSync,
+        disk_sync: DiskSync,
         failed: KeepFailed,
         now_ms: int,
     ) -> None:
@@ -103,7 +103,7 @@ class TopicPublisher:
         for subscription in subscriptions:
             feed = next((feed for feed in before if feed.subscription is subscription), None)
             if feed is None:
-                feed = SubscriptionFeed(self.source, self.offered, subscription, make_route, upkeep, failed)
+                feed = SubscriptionFeed(self.source, self.offered, subscription, make_route, disk_sync, failed)
                 if not feed.problem:
                     logger.info("plan is fed: %s=%s from=%s to=%s", self.topic.kind, self.topic.name,
                                 self.offered.stream, subscription.stream.schema.stream)  # fmt: skip
@@ -136,17 +136,17 @@ class TopicPublisher:
 
 
 class TopicRegistry:
-    """Who publishes and who subscribes. `make_route` leads to the inflows of a stream; `upkeep` says when what they
+    """Who publishes and who subscribes. `make_route` leads to the inflows of a stream; `disk_sync` says when what they
     took is safe, `failed` keeps events that can wait no longer."""
 
     def __init__(
-        self, make_route: MakeRoute, upkeep: DiskSync, monotonic_ms: Callable[[], int], failed: KeepFailed
+        self, make_route: MakeRoute, disk_sync: DiskSync, monotonic_ms: Callable[[], int], failed: KeepFailed
     ) -> None:
         self._failed = failed
         self.monotonic_ms = monotonic_ms
         self.leaving = False
         self._make_route = make_route
-        self._upkeep = upkeep
+        self._disk_sync = disk_sync
         self._made = 0
         self._publishers: dict[TopicPublisher, None] = {}
         self._subscriptions: dict[Subscription, None] = {}
@@ -193,7 +193,7 @@ class TopicRegistry:
         for publisher in self._publishers:
             gives = publisher.gives()
             publisher.tie(
-                by_topic.get(publisher.topic, []), twins[gives], self._make_route, self._upkeep, self._failed, now_ms
+                by_topic.get(publisher.topic, []), twins[gives], self._make_route, self._disk_sync, self._failed, now_ms
             )
             twins[gives] += 1
 
@@ -215,12 +215,12 @@ class TopicRegistry:
     def problems(self) -> dict[PlanKey, str]:
         """Why plans do not get what they ask for, or for whom they wait; plans with whom all is well are left out."""
         found: dict[PlanKey, str] = {}
-        for trouble in self.troubles():
-            if trouble.text:
-                found.setdefault(trouble.key, trouble.text)
+        for plan_error in self.errors_found():
+            if plan_error.text:
+                found.setdefault(plan_error.key, plan_error.text)
         return found
 
-    def troubles(self) -> Iterator[PlanError]:
+    def errors_found(self) -> Iterator[PlanError]:
         """What is wrong with ways from plan to plan, and those that have dropped events."""
         for publisher in self._publishers:
             for feed in publisher.feeds:

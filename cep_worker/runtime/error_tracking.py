@@ -34,18 +34,18 @@ class ErrorTracker:
         """All parts of all plans are found so at the time of day `day_ms`."""
         before, self._found = self._found, {}
         alike: Counter[tuple[PlanKey, str]] = Counter()
-        for trouble in found:
-            alike[trouble.key, trouble.part] += 1
-            name = (trouble.key, trouble.part, alike[trouble.key, trouble.part])
+        for plan_error in found:
+            alike[plan_error.key, plan_error.part] += 1
+            name = (plan_error.key, plan_error.part, alike[plan_error.key, plan_error.part])
             known = before.get(name)
-            self._found[name] = trouble
-            if not trouble.text:
+            self._found[name] = plan_error
+            if not plan_error.text:
                 continue
-            dropped = trouble.dropped_events - (known.dropped_events if known is not None else 0)
-            if known is not None and dropped <= 0 and group_of(known.text) == group_of(trouble.text):
+            dropped = plan_error.dropped_events - (known.dropped_events if known is not None else 0)
+            if known is not None and dropped <= 0 and group_of(known.text) == group_of(plan_error.text):
                 continue
-            log = self._logs.setdefault(trouble.key, ErrorLog())
-            log.note(trouble.code, trouble.text, day_ms, count=max(1, dropped), instance=trouble.part)
+            log = self._logs.setdefault(plan_error.key, ErrorLog())
+            log.note(plan_error.code, plan_error.text, day_ms, count=max(1, dropped), instance=plan_error.part)
 
     def keep(self, plans: Collection[PlanKey]) -> None:
         """There are these plans and no others."""

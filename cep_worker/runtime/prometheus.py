@@ -23,35 +23,35 @@ CONNECTOR = (*STREAM, "type")
 PARTITION = (*STREAM, "topic", "partition")
 
 
-def worker_metrics(figures: WorkerMetrics) -> Iterator[Metric]:
+def worker_metrics(metrics: WorkerMetrics) -> Iterator[Metric]:
     """All families of a worker."""
-    yield gauge("cep_stopping", "1 while the worker is leaving", (), [((), figures.leaving)])
+    yield gauge("cep_stopping", "1 while the worker is leaving", (), [((), metrics.leaving)])
     yield counter(
         "cep_accepted_events_total",
         "Events that the worker has taken in for plans of the tenant",
         ("tenant",),
-        (((tenant,), events) for tenant, events in figures.taken),
+        (((tenant,), events) for tenant, events in metrics.taken),
     )
-    inflows = (((*_of(plan.key), one.stream), one) for plan in figures.plans for one in plan.inflow)
+    inflows = (((*_of(plan.key), one.stream), one) for plan in metrics.plans for one in plan.inflow)
     yield from told(_INFLOWS, STREAM, inflows)
-    yield from _outflows(figures)
-    yield from told(_SPOOLS, STREAM, (((*_of(key), one.stream), one) for key, one in figures.spools))
-    yield from told(_HELD, PLAN, ((_of(key), one) for key, one in figures.held))
+    yield from _outflows(metrics)
+    yield from told(_WALS, STREAM, (((*_of(key), one.stream), one) for key, one in metrics.write_ahead_logs))
+    yield from told(_PREPARED, PLAN, ((_of(key), one) for key, one in metrics.prepared))
     yield gauge(
-        "cep_failed_events", "Entries of the error store", PLAN, ((_of(key), entries) for key, entries in figures.kept)
+        "cep_failed_events", "Entries of the error store", PLAN, ((_of(key), entries) for key, entries in metrics.kept)
     )
     yield gauge(
         "cep_orphaned_events",
         "Accepted events (log) and results of plans that are missing, which are set aside",
         (*PLAN, "kind"),
-        _of_missing_plans(figures),
+        _of_missing_plans(metrics),
     )
-    yield from _connectors(figures.connectors)
+    yield from _connectors(metrics.connectors)
 
 
-def _of_missing_plans(figures: WorkerMetrics) -> Labelled:
+def _of_missing_plans(metrics: WorkerMetrics) -> Labelled:
     events: Counter[tuple[object, ...]] = Counter()
-    for one in figures.aside:
+    for one in metrics.orphans:
         events[one.tenant, one.plan, one.kind] += one.events
     return events.items()
 
@@ -62,7 +62,7 @@ _INFLOWS: tuple[Figure[InflowReport], ...] = (
     Figure("cep_inflow_waiting_events", "Events that wait for the topology", lambda one: one.waiting_events),
 )
 
-_SPOOLS: tuple[Figure[WalMetrics], ...] = (
+_WALS: tuple[Figure[WalMetrics], ...] = (
     Figure(
         "cep_wal_bytes",
         "Bytes of accepted events on disk that the topology may ask for again",
@@ -86,7 +86,7 @@ _SPOOLS: tuple[Figure[WalMetrics], ...] = (
     ),
 )
 
-_HELD: tuple[Figure[PreparedResultsMetrics], ...] = (
+_PREPARED: tuple[Figure[PreparedResultsMetrics], ...] = (
     Figure(
         "cep_prepared_results", "Results on disk that wait for their checkpoint or for sinks", lambda one: one.events
     ),
@@ -98,7 +98,7 @@ _HELD: tuple[Figure[PreparedResultsMetrics], ...] = (
     ),
     Figure(
         "cep_prepared_results_lost_total",
-        "Held results that could not be read from the disk again",
+        "Prepared results that could not be read from the disk again",
         lambda one: one.lost_events,
     ),
     Figure(
@@ -109,18 +109,18 @@ _HELD: tuple[Figure[PreparedResultsMetrics], ...] = (
 )
 
 
-def _outflows(figures: WorkerMetrics) -> Iterator[Metric]:
+def _outflows(metrics: WorkerMetrics) -> Iterator[Metric]:
     yield gauge(
         "cep_outflow_publishers",
         "Publishers of the topology that are connected",
         PLAN,
-        ((_of(plan.key), len(plan.publishers)) for plan in figures.plans),
+        ((_of(plan.key), len(plan.publishers)) for plan in metrics.plans),
     )
     yield counter(
         "cep_outflow_received_events_total",
         "Events got from the topology in its present epoch",
         STREAM,
-        (((*_of(plan.key), one.stream), one.received_events) for plan in figures.plans for one in plan.outflow),
+        (((*_of(plan.key), one.stream), one.received_events) for plan in metrics.plans for one in plan.outflow),
     )
 
 

@@ -131,23 +131,32 @@ class WorkerParts:
     connectors: tuple[ConnectorReport, ...] = ()
     listeners: tuple[ListenerReport, ...] = ()
     leaving: bool = False
-    aside: tuple[OrphanReport, ...] = ()
+    orphans: tuple[OrphanReport, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerMetrics:
-    """`spools` is told of plans that keep logs, `held` of plans that deliver exactly once. `taken` are the events that
-    were taken in for each tenant since the worker started; `kept` are the entries of its error store, `aside` what is
-    set aside of plans that are missing."""
+    """All metrics of a worker.
+
+    Attributes:
+        plans: the report of each plan.
+        write_ahead_logs: the logs of plans that keep some.
+        prepared: the prepared results of exactly-once plans.
+        connectors: its sources and sinks.
+        taken: the events accepted for each tenant since the worker started.
+        leaving: whether it is shutting down.
+        kept: the entries in its failed-event store.
+        orphans: what it keeps of missing plans.
+    """
 
     plans: tuple[WorkerPlanReport, ...]
-    spools: tuple[tuple[PlanKey, WalMetrics], ...]
-    held: tuple[tuple[PlanKey, PreparedResultsMetrics], ...]
+    write_ahead_logs: tuple[tuple[PlanKey, WalMetrics], ...]
+    prepared: tuple[tuple[PlanKey, PreparedResultsMetrics], ...]
     connectors: tuple[ConnectorMetrics, ...]
     taken: tuple[tuple[int, int], ...]
     leaving: bool
     kept: tuple[tuple[PlanKey, int], ...] = ()
-    aside: tuple[OrphanReport, ...] = ()
+    orphans: tuple[OrphanReport, ...] = ()
 
 
 def connector_metrics(

@@ -24,11 +24,11 @@ class PlanContext:
 
     worker: str
     config: WorkerConfig
-    reactor: EventLoop
+    event_loop: EventLoop
     context: zmq.Context[zmq.Socket[bytes]]
-    spool: WalStore
-    upkeep: DiskSync
-    held: TransactionalLogStore
+    wal: WalStore
+    disk_sync: DiskSync
+    prepared: TransactionalLogStore
     changed: Callable[[], None]
     room: Callable[[], None]
     failed: Callable[[PlanKey, str, pa.RecordBatch, str], int]

@@ -73,9 +73,9 @@ class EventSubmitter(Protocol):
 class OrphanedEventService:
     """Everything raises InputError. Any thread may call; one thing is done at a time."""
 
-    def __init__(self, spool: WalStore, held: TransactionalLogStore, offers: EventSubmitter) -> None:
-        self._spool = spool
-        self._held = held
+    def __init__(self, wal: WalStore, prepared: TransactionalLogStore, offers: EventSubmitter) -> None:
+        self._wal = wal
+        self._prepared = prepared
         self._offers = offers
         self._lock = threading.Lock()
 
@@ -103,7 +103,7 @@ class OrphanedEventService:
             imported = self._offers.imported()
             stream = inflow_of(imported, imported.named(one.key), one.stream)
             try:
-                log = self._spool.open_aside(one)
+                log = self._wal.open_orphaned(one)
                 if log is None:
                     problem = f"nobody can tell what is in {folders.path(one)}: its log.json is damaged"
                     raise InputError("cannot-restore", f"{id_}: {problem}")
@@ -131,7 +131,7 @@ class OrphanedEventService:
 
     def _folders(self) -> tuple[OrphanedFolders, ...]:
         try:
-            return self._spool.aside, self._held.set_aside()
+            return self._wal.orphans, self._prepared.orphans()
         except OSError as error:
             raise InputError(UNAVAILABLE, f"what is set aside cannot be read: {error.strerror}") from error
 

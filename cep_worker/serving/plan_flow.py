@@ -36,8 +36,8 @@ class PlanSnapshot:
     report: WorkerPlanReport
     outflow: Endpoint | None
     unconnected: tuple[Unconnected, ...]
-    spools: tuple[WalMetrics, ...]
-    held: PreparedResultsMetrics | None
+    write_ahead_logs: tuple[WalMetrics, ...]
+    prepared: PreparedResultsMetrics | None
 
 
 class PlanFlow:
@@ -46,20 +46,20 @@ class PlanFlow:
 
     def __init__(
         self,
-        surroundings: PlanContext,
+        plan_context: PlanContext,
         plan: DeployedPlan,
         consumers: Consumers,
         now_ms: int,
         outflows: PlanOutflows | None = None,
     ) -> None:
         """What an earlier plan of that name still gives goes on in its `outflows`."""
-        self._surroundings = surroundings
+        self._plan_context = plan_context
         self.plan = plan
         self.inflows: dict[str, Inflow] = {}
         self._open_inflows(now_ms)
         if outflows is not None:
             outflows.update(plan, now_ms)
-        self.outflows = outflows or PlanOutflows(surroundings, plan, consumers)
+        self.outflows = outflows or PlanOutflows(plan_context, plan, consumers)
         self._switch_traces()
 
     def update(self, plan: DeployedPlan, now_ms: int) -> None:
@@ -86,7 +86,7 @@ class PlanFlow:
             inflow.tick(now_ms)
         self.outflows.tick(now_ms)
 
-    def troubles(self) -> Iterator[tuple[str, str, str]]:
+    def errors_found(self) -> Iterator[tuple[str, str, str]]:
         """What is wrong with its connections, or nothing: part, code, text."""
         for stream, inflow in self.inflows.items():
             yield f"inflow of {stream}", "inflow", inflow.last_error
@@ -97,8 +97,8 @@ class PlanFlow:
         there were."""
         refused = next((inflow.last_error for inflow in self.inflows.values() if inflow.last_error), "")
         outflow = self.outflows.present
-        spools = tuple(spool for inflow in self.inflows.values() if (spool := inflow.spool()) is not None)
-        held = self.outflows.figures()
+        write_ahead_logs = tuple(wal for inflow in self.inflows.values() if (wal := inflow.wal()) is not None)
+        prepared = self.outflows.metrics()
         report = WorkerPlanReport(
             key=self.plan.key,
             epoch=self.plan.epoch,
@@ -107,8 +107,8 @@ class PlanFlow:
             publishers=outflow.publishers() if outflow is not None else (),
             last_error=self.outflows.problem() or connector_error or refused,
             links=outflow.links() if outflow is not None else (),
-            spools=tuple(spool.report() for spool in spools),
-            held=held.report() if held is not None else None,
+            write_ahead_logs=tuple(wal.report() for wal in write_ahead_logs),
+            prepared=prepared.report() if prepared is not None else None,
             errors=errors,
             needs_epoch=self.outflows.needs_epoch(),
             takes_in=self.plan.intake,
@@ -117,7 +117,7 @@ class PlanFlow:
             Unconnected(stream, inflow.former) for stream, inflow in self.inflows.items() if inflow.asks
         )
         endpoint = outflow.endpoint if outflow is not None else None
-        return PlanSnapshot(report, endpoint, unconnected, spools, held)
+        return PlanSnapshot(report, endpoint, unconnected, write_ahead_logs, prepared)
 
     def drained(self) -> bool:
         """Whatever has a link to go over has gone and was acknowledged."""
@@ -160,13 +160,13 @@ class PlanFlow:
         return inflow.binding == binding and inflow.playback == plan.playback and logged
 
     def _open_inflow(self, binding: StreamBinding, now_ms: int) -> Inflow:
-        around = self._surroundings
-        key, spool = self.plan.key, around.spool
+        around = self._plan_context
+        key, wal = self.plan.key, around.wal
         deployed_ms = self.plan.deployed_ms
-        logged = keeps_logs(self.plan) or spool.has_waiting(key, binding.stream, deployed_ms)
-        log = spool.open_log(key, binding, around.upkeep, deployed_ms) if logged else None
+        logged = keeps_logs(self.plan) or wal.has_waiting(key, binding.stream, deployed_ms)
+        log = wal.open_log(key, binding, around.disk_sync, deployed_ms) if logged else None
         return Inflow(
-            around.reactor, around.context, self.plan, binding, around.worker, around.config, log,
+            around.event_loop, around.context, self.plan, binding, around.worker, around.config, log,
             around.changed, around.room, partial(around.failed, key, binding.stream), now_ms, around.wall_ms,
         )  # fmt: skip
 

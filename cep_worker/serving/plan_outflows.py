@@ -38,11 +38,11 @@ class PlanOutflows:
     """The outflow service of a plan's present epoch, and those of earlier ones as long as results come. Belongs to the
     reactor's thread."""
 
-    def __init__(self, surroundings: PlanContext, plan: DeployedPlan, consumers: Consumers) -> None:
-        self._around = surroundings
+    def __init__(self, plan_context: PlanContext, plan: DeployedPlan, consumers: Consumers) -> None:
+        self._around = plan_context
         self._plan = plan
         self._consumers = consumers
-        self._held: PreparedResults | None = None
+        self._prepared: PreparedResults | None = None
         self.counts = StreamCounts()
         self._told: tuple[PlanCheckpoints, ...] = ()
         self._former: list[_Former] = []
@@ -59,8 +59,8 @@ class PlanOutflows:
                 outflow.followed_by(plan)
         self._plan = plan
         self._ending_since_ms = None
-        if self._held is not None:
-            self._held.update(plan)
+        if self._prepared is not None:
+            self._prepared.update(plan)
         if self.present is not None:
             self._former.append(_Former(self.present, now_ms))
             self.present = None
@@ -70,38 +70,38 @@ class PlanOutflows:
     def rename(self, plan: DeployedPlan) -> None:
         """The plan is called as `plan` says from now on; publishers and what is kept are as before."""
         self._plan = msgspec.structs.replace(self._plan, key=plan.key)
-        if self._held is not None:
-            self._held.rename(plan.key)
+        if self._prepared is not None:
+            self._prepared.rename(plan.key)
         for outflow in self._all():
             outflow.rename(plan.key)
 
     def kept(self) -> PreparedResults | None:
         """Return what is kept on the disk; None when nothing ever was."""
-        return self._held
+        return self._prepared
 
     def keep(self) -> PreparedResults:
         """Return where to keep results. Raises ConfigError when the folder cannot be used."""
-        if self._held is None:
-            self._held = self._around.held.open(self._plan, self._consumers, self.counts)
-            self._held.learn(self._told)
+        if self._prepared is None:
+            self._prepared = self._around.prepared.open(self._plan, self._consumers, self.counts)
+            self._prepared.learn(self._told)
             self._close_epochs()
-        return self._held
+        return self._prepared
 
     def trace(self, on: bool) -> None:
         """Results are written to the log from now on, or not any more."""
         for trace in self.present.traces.values() if self.present is not None else ():
             trace.on = on
 
-    def judge(self, told: tuple[PlanCheckpoints, ...]) -> None:
+    def apply_checkpoints(self, told: tuple[PlanCheckpoints, ...]) -> None:
         """Results that are held stand, and were undone, as it is `told` of the plan, and of others of its name."""
         self._told = told
-        if self._held is not None:
-            self._held.learn(told)
+        if self._prepared is not None:
+            self._prepared.learn(told)
 
     def retry(self, now_ms: int) -> None:
         """Consumers have room again."""
-        if self._held is not None:
-            self._held.retry()
+        if self._prepared is not None:
+            self._prepared.retry()
         for outflow in self._all():
             if outflow.parked():
                 outflow.retry(now_ms)
@@ -109,8 +109,8 @@ class PlanOutflows:
     def tick(self, now_ms: int) -> None:
         """Time passes."""
         self._tick_former(now_ms)
-        if self._held is not None:
-            self._held.tick(now_ms)
+        if self._prepared is not None:
+            self._prepared.tick(now_ms)
         if self.present is not None:
             self.present.tick(now_ms)
         elif self._ending_since_ms is None:
@@ -118,24 +118,24 @@ class PlanOutflows:
 
     def needs_epoch(self) -> int:
         """Results of the plan are taken under this epoch at the earliest: its own was given out before; 0: they are."""
-        return self._held.needs_epoch if self._held is not None else 0
+        return self._prepared.needs_epoch if self._prepared is not None else 0
 
     def problem(self) -> str:
         """Why results cannot be taken now, or nothing."""
         present = self.present.problem if self.present is not None else ""
-        return self._error or present or (self._held.problem if self._held is not None else "")
+        return self._error or present or (self._prepared.problem if self._prepared is not None else "")
 
-    def figures(self) -> PreparedResultsMetrics | None:
+    def metrics(self) -> PreparedResultsMetrics | None:
         """What is held; None of a plan whose results are not."""
-        return self._held.figures() if self._held is not None else None
+        return self._prepared.metrics() if self._prepared is not None else None
 
     def is_full(self) -> bool:
         """Return whether so many results wait on the disk that nothing more should be worked on."""
-        return self._held is not None and self._held.is_full()
+        return self._prepared is not None and self._prepared.is_full()
 
     def waiting_rows(self) -> Mapping[Who, int]:
         """How many results wait on the disk for each consumer."""
-        return self._held.waiting_rows() if self._held is not None else {}
+        return self._prepared.waiting_rows() if self._prepared is not None else {}
 
     def leave(self) -> None:
         """Nothing more is taken from publishers."""
@@ -158,10 +158,10 @@ class PlanOutflows:
             return True
         if any(outflow.publishers() or outflow.parked() or not outflow.delivered() for outflow in self._all()):
             return False
-        if self._held is None:
+        if self._prepared is None:
             return True
-        self._held.end()
-        return self._held.is_empty()
+        self._prepared.end()
+        return self._prepared.is_empty()
 
     def close_services(self) -> None:
         """Publishers must look for another worker."""
@@ -173,16 +173,16 @@ class PlanOutflows:
     def close(self) -> None:
         """Everything is closed; what is held stays on the disk."""
         self.close_services()
-        if self._held is not None:
-            self._held.close()
+        if self._prepared is not None:
+            self._prepared.close()
 
     def discard(self) -> None:
         """As `close`, and what is held is given up."""
         if any(outflow.parked() for outflow in self._all()):
             logger.warning("results of a plan that was undeployed lost: plan=%s", self._plan.key.topology())
         self.close_services()
-        if self._held is not None:
-            self._held.discard()
+        if self._prepared is not None:
+            self._prepared.discard()
 
     def _all(self) -> list[Outflow]:
         """Those of earlier epochs, then the present one."""
@@ -206,21 +206,21 @@ class PlanOutflows:
             self._close_epochs()
 
     def _close_epochs(self) -> None:
-        """Held results learn of which epochs no publishers come any more."""
-        if self._held is not None:
+        """Prepared results learn of which epochs no publishers come any more."""
+        if self._prepared is not None:
             oldest = min((former.outflow.epoch for former in self._former), default=self._plan.epoch)
-            self._held.close_before(oldest)
+            self._prepared.close_before(oldest)
 
     def _open(self) -> None:
         around = self._around
         before, self._error = self._error, ""
         try:
-            self._open_held()
+            self._open_prepared()
             if self.needs_epoch():
                 self._await_epoch(before)
                 return
             self.present = Outflow(
-                around.reactor, around.context, self._plan, around.config.outflow, around.config.host,
+                around.event_loop, around.context, self._plan, around.config.outflow, around.config.host,
                 self._consumers, self, around.changed,
             )  # fmt: skip
         except (PortInUseError, ConfigError) as error:
@@ -234,13 +234,13 @@ class PlanOutflows:
     def _await_epoch(self, problem_before: str) -> None:
         """The manager, which is told of it, gives the plan a later epoch, under which nothing is taken for what it is
         not; what is held is delivered or undone as its own topology's checkpoints say."""
-        given, held = self._plan.epoch, self.needs_epoch()
-        self._error = f"epoch {given} was given out before, {held} or later is free: the manager is asked for one"
+        given, prepared = self._plan.epoch, self.needs_epoch()
+        self._error = f"epoch {given} was given out before, {prepared} or later is free: the manager is asked for one"
         if self._error != problem_before:
             logger.warning("results are not taken yet: plan=%s reason=%s", self._plan.key.topology(), self._error)
             self._around.changed()
 
-    def _open_held(self) -> None:
+    def _open_prepared(self) -> None:
         """What was held is found again. Raises ConfigError."""
-        if self._around.held.wanted(self._plan):
+        if self._around.prepared.wanted(self._plan):
             self.keep()

@@ -20,8 +20,8 @@ logger = logging.getLogger(__name__)
 class ServedPlans:
     """A flow for each plan; `consumers` are those of a plan's results. Belongs to the reactor's thread."""
 
-    def __init__(self, surroundings: PlanContext, consumers: Callable[[PlanKey], Consumers]) -> None:
-        self._around = surroundings
+    def __init__(self, plan_context: PlanContext, consumers: Callable[[PlanKey], Consumers]) -> None:
+        self._around = plan_context
         self._consumers = consumers
         self.flows: dict[PlanKey, PlanFlow] = {}
         """Of the plans that are deployed."""
@@ -44,7 +44,7 @@ class ServedPlans:
         the disk. Plans that people have undeployed, the `removed` ones, are ended; what there is of plans that are
         merely missing is set aside."""
         self._kept = frozenset(kept)
-        self._around.spool.note_removed(removed)
+        self._around.wal.note_removed(removed)
         undeployed = {(one.key, one.deployed_ms) for one in removed}
         wanted = {plan.key: plan for plan in plans}
         for key in [key for key in self.flows if key in self._kept]:
@@ -72,9 +72,9 @@ class ServedPlans:
         }
         self._keep_logs(place for place, inflow in self.inflows.items() if inflow.logged)
         self._finish_ended(now_ms)
-        self._around.held.keep_only(self.kept_keys(), frozenset(removed))
+        self._around.prepared.keep_only(self.kept_keys(), frozenset(removed))
 
-    def judge(self, told: tuple[PlanCheckpoints, ...]) -> None:
+    def apply_checkpoints(self, told: tuple[PlanCheckpoints, ...]) -> None:
         """Results of these plans stand, and were undone, as they tell; several may have one name."""
         self._told = {}
         for one in told:
@@ -82,7 +82,7 @@ class ServedPlans:
         for key, of_name in self._told.items():
             flow = self.flows.get(key)
             if flow is not None:
-                flow.outflows.judge(of_name)
+                flow.outflows.apply_checkpoints(of_name)
 
     def tick(self, now_ms: int) -> bool:
         """Time passes; True when a plan is gone that was not deployed any more."""
@@ -136,12 +136,12 @@ class ServedPlans:
         else:
             self.flows[key] = self.flows.pop(key)  # under the name that it has now
             flow.update(plan, now_ms)
-        flow.outflows.judge(self._told.get(key, ()))
+        flow.outflows.apply_checkpoints(self._told.get(key, ()))
 
     def _keep_logs(self, wanted: Iterable[tuple[PlanKey, str]]) -> None:
         """Logs of other streams go; what waits in one of a plan that goes on is kept as failed events."""
         served = {key: flow.plan.deployed_ms for key, flow in self.flows.items()}
-        self._around.spool.keep_only(wanted, self._around.upkeep, self._kept, self._around.failed, served)
+        self._around.wal.keep_only(wanted, self._around.disk_sync, self._kept, self._around.failed, served)
 
     def _imported(self, key: PlanKey) -> tuple[StreamBinding, ...]:
         """What the plan imported until now: its inflows see to what waits there."""

@@ -62,7 +62,7 @@ class SinkContext:
     event_stream: str
     worker: str
     waiting_rows: int
-    reactor: EventLoop
+    event_loop: EventLoop
     zmq_context: zmq.Context[zmq.Socket[bytes]]
     room: Callable[[], None]
     topics: TopicRegistry

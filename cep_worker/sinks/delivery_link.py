@@ -48,7 +48,7 @@ class DeliveryLink:
 
     def __init__(
         self,
-        reactor: EventLoop,
+        event_loop: EventLoop,
         context: zmq.Context[zmq.Socket[bytes]],
         endpoint: Endpoint,
         opening: OpenLink,
@@ -57,7 +57,7 @@ class DeliveryLink:
     ) -> None:
         """Before each connection `refuse` says why there may be none now, or nothing."""
         self._refuse = refuse
-        self._reactor = reactor
+        self._event_loop = event_loop
         self._context = context
         self._endpoint = endpoint
         self._opening = opening
@@ -76,7 +76,7 @@ class DeliveryLink:
         """`batch` leaves as soon as the link lets it; `receipt` is settled when the server has taken it over."""
         self.rows += batch.num_rows
         self._waiting.append(_WaitingDelivery(batch, body, (receipt,), position))
-        self._reactor.defer(self._pump)
+        self._event_loop.defer(self._pump)
 
     def tick(self, now_ms: int) -> None:
         """Beats, and connects when there is no link."""
@@ -92,7 +92,7 @@ class DeliveryLink:
                 return
             self._link = link = LinkSender(self._context, Door.INGRESS, self._endpoint, self._opening, now_ms)
             for socket in link.sockets:
-                self._reactor.watch(socket, self._handle)
+                self._event_loop.watch(socket, self._handle)
 
     def close(self, pass_on: Callable[[pa.RecordBatch, Any, DeliveryReceipt, bool], None]) -> None:
         """Close the link. `pass_on` gets what is not delivered: batch, body, receipt, whether it has a position."""
@@ -112,7 +112,7 @@ class DeliveryLink:
             return
         link.handle()
         self._look(link)
-        self._reactor.defer(self._pump)
+        self._event_loop.defer(self._pump)
 
     def _look(self, link: LinkSender) -> None:
         """Settles what was taken over, notes refusals, and leaves a link that does not stand any more."""
@@ -201,7 +201,7 @@ class DeliveryLink:
         self._waiting.extendleft(waiting for _, waiting in reversed(self._sent))
         self._sent.clear()
         for socket in link.sockets:
-            self._reactor.unwatch(socket)
+            self._event_loop.unwatch(socket)
         link.close()
 
 

@@ -101,7 +101,7 @@ class ThreadedSink:
         self._origin = context.origin()
         self._most_rows = context.waiting_rows
         self._room = context.room
-        self._post: Callable[[Callable[[], None]], None] = context.reactor.post
+        self._post: Callable[[Callable[[], None]], None] = context.event_loop.post
         self._queue: queue.SimpleQueue[_QueuedWork | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._rows = 0

@@ -102,7 +102,7 @@ class ZeromqSink:
                 sender=sender, streams=(self._schema,), tenant=context.key.tenant, log=sender if log else ""
             )
             link = DeliveryLink(
-                context.reactor, context.zmq_context, self._endpoint, opening, context.room, self._allowed
+                context.event_loop, context.zmq_context, self._endpoint, opening, context.room, self._allowed
             )
             self._links[log] = link
         return link

@@ -88,10 +88,10 @@ class SourceContext:
     ingress: IngressConfig
     http: WorkerHttpConfig
     files: FileSourcesConfig
-    reactor: EventLoop
-    upkeep: DiskSync
+    event_loop: EventLoop
+    disk_sync: DiskSync
     zmq_context: zmq.Context[zmq.Socket[bytes]]
-    fronts: HttpServers
+    http_servers: HttpServers
     make_route: MakeRoute
     submit: Callable[[Hashable, EventStream, pa.RecordBatch], Future[None]]
     intake: SubmissionQueue

@@ -138,12 +138,12 @@ class FileSource(UncountedSource):
                     self._follow()
                     return
             except (OSError, ValueError) as error:
-                self._tell_trouble(f"{self._path} cannot be read: {error}")
+                self._report_problem(f"{self._path} cannot be read: {error}")
             except Exception as defect:  # the border of the thread: the plan's last error tells people of it
-                trouble = f"{self._path} cannot be read: {type(defect).__name__}: {defect}"
-                if trouble != self._trouble:
-                    logger.exception("%s", trouble)
-                self._trouble = trouble
+                plan_error = f"{self._path} cannot be read: {type(defect).__name__}: {defect}"
+                if plan_error != self._trouble:
+                    logger.exception("%s", plan_error)
+                self._trouble = plan_error
             finally:
                 self._position.release()
             self._ending.wait(self._poll_s)
@@ -174,7 +174,7 @@ class FileSource(UncountedSource):
             try:
                 return kept.save(position)
             except OSError as error:
-                self._tell_trouble(f"{self._path} waits: {kept.path} cannot be written: {error}")
+                self._report_problem(f"{self._path} waits: {kept.path} cannot be written: {error}")
             if self._ending.wait(self._poll_s):
                 return None
 
@@ -193,9 +193,9 @@ class FileSource(UncountedSource):
                 self._wait(taken)
             except (CancelledError, TimeoutError):
                 return False
-            except InputError as error:  # the plan was deactivated or undeployed, or the spool is full
+            except InputError as error:  # the plan was deactivated or undeployed, or the log is full
                 if error.reason_code not in ("inactive", "unknown-stream"):
-                    self._tell_trouble(f"{self._path} waits: {error.message}")
+                    self._report_problem(f"{self._path} waits: {error.message}")
                 self._ending.wait(self._poll_s)
             else:
                 self._trouble = ""
@@ -221,14 +221,14 @@ class FileSource(UncountedSource):
         if refused:
             number, problem = refused[0]
             self._refused += len(refused)
-            self._tell_left_out(f"{self._path}, line {number}: {problem}; lines left out so far: {self._refused}")
+            self._report_skipped(f"{self._path}, line {number}: {problem}; lines left out so far: {self._refused}")
 
-    def _tell_left_out(self, problem: str) -> None:
+    def _report_skipped(self, problem: str) -> None:
         self._left_out = problem
         logger.warning("%s", problem)
 
-    def _tell_trouble(self, trouble: str) -> None:
+    def _report_problem(self, plan_error: str) -> None:
         """It is logged once, however often it is found."""
-        if trouble != self._trouble:
-            logger.warning("%s", trouble)
-        self._trouble = trouble
+        if plan_error != self._trouble:
+            logger.warning("%s", plan_error)
+        self._trouble = plan_error

@@ -74,7 +74,7 @@ class FilesSource(FileSource):
         before = _seen(path)
         if reason := self._forbidden(path):
             self._done[path] = before or (0, 0, 0)
-            self._tell_left_out(reason)
+            self._report_skipped(reason)
             return
         position = self._position_of(path)
         whole = self._options.mode in WHOLE_FILES
@@ -82,7 +82,7 @@ class FilesSource(FileSource):
             ended = self._read_whole(path, position) if whole else self._read_pieces(path, position)
             failed = False
         except (OSError, ValueError, EventsRejectedError) as error:
-            self._tell_left_out(f"{path}: {getattr(error, 'strerror', None) or error}")
+            self._report_skipped(f"{path}: {getattr(error, 'strerror', None) or error}")
             ended = failed = True
         if not ended or before is None:
             return
@@ -100,7 +100,7 @@ class FilesSource(FileSource):
             position.path.unlink(missing_ok=True)
         except OSError as error:
             self._done[path] = before  # it has been read, and is not read again
-            self._tell_trouble(f"{path} has been read, and {action} fails: {error.strerror or error}")
+            self._report_problem(f"{path} has been read, and {action} fails: {error.strerror or error}")
 
     def _read_pieces(self, path: Path, position: ReadPosition) -> bool:
         """True when the file has been read to its end."""

@@ -26,25 +26,25 @@ class HttpPathSource(UncountedSource):
 
     error = ""
 
-    def __init__(self, fronts: HttpServers, address: Address, path: str, source: HttpSource) -> None:
-        self._fronts = fronts
+    def __init__(self, http_servers: HttpServers, address: Address, path: str, source: HttpSource) -> None:
+        self._http_servers = http_servers
         self._address = address
         self._path = path
         self._source = source
-        fronts.add(address, path, source)
+        http_servers.add(address, path, source)
 
     def retry(self, now_ms: int) -> None:
         """Requests wait in the worker's intake, not here."""
 
     def reroute(self, declared: DeclaredConnector, now_ms: int) -> None:
         self._source = replace(self._source, stream=declared.stream)
-        self._fronts.replace(self._address, self._path, self._source)
+        self._http_servers.replace(self._address, self._path, self._source)
 
     def tick(self, now_ms: int) -> None:
         """Nothing to do."""
 
     def close(self) -> None:
-        self._fronts.remove(self._address, self._path)
+        self._http_servers.remove(self._address, self._path)
 
 
 def http_source(context: SourceContext) -> HttpPathSource:
@@ -75,7 +75,7 @@ def http_source(context: SourceContext) -> HttpPathSource:
     )
     try:
         form.reader(split.body, source.timestamp_key)
-        return HttpPathSource(context.fronts, address, path, source)
+        return HttpPathSource(context.http_servers, address, path, source)
     except InputError as error:
         raise ConfigError(f"{context.where()}: timestamp: {error.message}") from error
     except CepError as error:

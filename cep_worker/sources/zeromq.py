@@ -22,7 +22,7 @@ class ZeromqSource(UncountedSource):
         self._tenant = context.declared.tenant()
         self._streams = StreamDirectory(context.declared.stream.members)
         self._ingress = LinkIngress(
-            context.reactor, context.upkeep, self._resolve, context.make_route, context.ingress.links
+            context.event_loop, context.disk_sync, self._resolve, context.make_route, context.ingress.links
         )
         self._ingress.listen(context.zmq_context, endpoint.host, endpoint.port, options.window_rows)
 

@@ -40,7 +40,7 @@ class DamagedFiles:
             self.look()
 
 
-def set_aside(path: Path) -> Path:
+def quarantine(path: Path) -> Path:
     """The file is out of the way; this is where. Raises OSError."""
     aside = path.with_suffix(SUFFIX)
     path.rename(aside)

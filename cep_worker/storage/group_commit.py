@@ -73,7 +73,7 @@ class BackgroundSync(DiskSync):
         self._changing = threading.Lock()
         self._woken = threading.Event()
         self._stopping = False
-        self._thread = threading.Thread(target=self._run, name="spool")
+        self._thread = threading.Thread(target=self._run, name="wal")
 
     def start(self) -> None:
         self._thread.start()
@@ -139,7 +139,7 @@ class BackgroundSync(DiskSync):
         try:
             task()
         except OSError as error:
-            paced_logger.problem("disk", "the spool's disk fails: reason=%s", error, level=logging.ERROR)
+            paced_logger.problem("disk", "the log's disk fails: reason=%s", error, level=logging.ERROR)
 
 
 class GroupCommit(BackgroundSync):

@@ -173,7 +173,7 @@ class OrphanedFolders:
         for one in self.entries():
             if now_ms - one.since_ms >= self._keep_ms:
                 try:
-                    self.delete(one, f"it was set aside for {self._keep_ms} ms (spool.orphan_retention_ms)")
+                    self.delete(one, f"it was set aside for {self._keep_ms} ms (wal.orphan_retention_ms)")
                 except OSError as error:
                     logger.error("what was set aside cannot be deleted: id=%s reason=%s", one.id, error.strerror)  # noqa: TRY400 - the text says it all
 

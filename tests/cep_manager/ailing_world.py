@@ -74,11 +74,11 @@ def ailing_world() -> World:
                 msgspec.structs.replace(one, under_way_rows=16_384, window_rows=65_536) for one in report.inflow
             ),
             links=(PublisherReport("EventPublisher#0", 1_200, 65_536, waits=True),),
-            spools=(
+            write_ahead_logs=(
                 WalReport("Arrivals", 1_048_576, 4_294_967_296, 2, 9_200),
-                WalReport("Departures", 4_294_967_296, 4_294_967_296, 256, 41_000, 7, "spool.maximum_bytes", 65_536),
+                WalReport("Departures", 4_294_967_296, 4_294_967_296, 256, 41_000, 7, "wal.maximum_bytes", 65_536),
             ),
-            held=PreparedResultsReport(420, 96_000, 4_100, lost_events=3, damaged_file_bytes=2_048),
+            prepared=PreparedResultsReport(420, 96_000, 4_100, lost_events=3, damaged_file_bytes=2_048),
             errors=(SINK,),
         )
         beat = msgspec.structs.replace(

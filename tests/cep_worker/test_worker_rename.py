@@ -63,7 +63,7 @@ def test_events_that_wait_go_on_under_the_new_name_each_once(world: World) -> No
     receiver = world.connected_receiver()
     until(lambda: len(receiver.rows()) == 4, receiver)
     assert [row[0] for row in receiver.rows()] == [0, 1, 2, 3]
-    folder = Path(world.config.spool.path) / "worker-1" / str(KEY.tenant) / KEY.plan / "Departures"
+    folder = Path(world.config.wal.path) / "worker-1" / str(KEY.tenant) / KEY.plan / "Departures"
     found = read_identity(folder)
     assert found is not None
     assert (found.key(), found.plan) == (KEY, "KnockOns")
@@ -110,11 +110,11 @@ def test_results_that_a_dead_sink_holds_up_are_delivered_once_under_the_new_name
     world.manager.checkpoints = (PlanCheckpoints(KEY, (CheckpointSpan(7, 0, 1),)),)
     until(lambda: hook.bodies, publisher)
     rename(world, renamed(plan))
-    until(lambda: world.health()["plans"][0]["held"]["events"] == 2)
+    until(lambda: world.health()["plans"][0]["prepared"]["events"] == 2)
     restart(world)
-    until(lambda: world.health()["plans"][0]["held"]["events"] == 2)
+    until(lambda: world.health()["plans"][0]["prepared"]["events"] == 2)
     hook.status = 200
-    until(lambda: world.health()["plans"][0]["held"]["events"] == 0)
+    until(lambda: world.health()["plans"][0]["prepared"]["events"] == 0)
     assert {headers["Idempotency-Key"] for headers in hook.headers} == {
         f"-1234/KnockOnDelays/publisher%230/7.0/1/1.{row}" for row in (0, 1)
     }

@@ -98,7 +98,7 @@ def lonely_topics() -> TopicRegistry:
 
 
 def sink_context(
-    connector: Connector, reactor: EventLoop, context: zmq.Context[Any], errors: FailedEventStore | None = None
+    connector: Connector, event_loop: EventLoop, context: zmq.Context[Any], errors: FailedEventStore | None = None
 ) -> SinkContext:
     """What a sink of the stream `Alerts` gets that has no worker around it; without `errors` it can keep nothing."""
     if errors is None:
@@ -111,7 +111,7 @@ def sink_context(
         event_stream="Alerts:1.0.0",
         worker="worker-1",
         waiting_rows=100,
-        reactor=reactor,
+        event_loop=event_loop,
         zmq_context=context,
         room=lambda: None,
         topics=lonely_topics(),
@@ -350,7 +350,7 @@ class World:
             ingress=IngressConfig(port=free_port()),
             egress=EgressConfig(port=free_port()),
             http=WorkerHttpConfig(port=free_port(), wait_ms=100, body_bytes=100_000),
-            spool=WalConfig(path=str(folder / "spool")),
+            wal=WalConfig(path=str(folder / "wal")),
             results=ResultsConfig(path=str(folder / "results")),
             errors=ErrorsConfig(path=str(folder / "errors")),
             sinks=OPEN_SINKS,

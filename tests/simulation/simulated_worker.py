@@ -1,4 +1,4 @@
-"""A simulated worker: the real flow of a plan (logs on disk, links, held results) in a process that is made up."""
+"""A simulated worker: the real flow of a plan (logs on disk, links, prepared results) in a process that is made up."""
 
 from __future__ import annotations
 
@@ -166,25 +166,25 @@ class SimulatedWorker(Process):
     ) -> None:
         super().__init__(world, network, name, TICK_MS)
         self._ask = ask
-        self._reactor: Any = FakeReactor(self)
+        self._event_loop: Any = FakeReactor(self)
         self._session: Tap = sink.session(self)
         self.config = WorkerConfig(
             name=name,
             inflow=InflowConfig(waiting_rows=8, batch_rows=4, max_in_flight_frames=3),
             outflow=OutflowConfig(HOST, 20_000 + 100 * number, 20_099 + 100 * number, window_rows=6),
-            spool=WalConfig(str(folder / "spool"), "none", 1_000, 65_536, 4_096),
+            wal=WalConfig(str(folder / "wal"), "none", 1_000, 65_536, 4_096),
             results=ResultsConfig(str(folder / "results"), 65_536),
         )
-        self._spool = WalStore(self.config.spool, name)
-        self._held = TransactionalLogStore(self.config.results, name, self._reactor)
+        self._wal = WalStore(self.config.wal, name)
+        self._prepared = TransactionalLogStore(self.config.results, name, self._event_loop)
         self._around = PlanContext(
             name,
             self.config,
-            self._reactor,
+            self._event_loop,
             self.context,
-            self._spool,
+            self._wal,
             DiskSync(),
-            self._held,
+            self._prepared,
             self._changed,
             self.wake,
             lambda *_: 0,
@@ -214,8 +214,8 @@ class SimulatedWorker(Process):
     def kill(self) -> None:
         """Files stay as they are; the system closes them."""
         super().kill()
-        self._spool.close()
-        self._held.close()
+        self._wal.close()
+        self._prepared.close()
         if self.flow is None:
             return
         log = self.log()
@@ -224,18 +224,18 @@ class SimulatedWorker(Process):
         log._tally.close()
         for inflow in self.flow.inflows.values():
             inflow._out._backlog._stop_reading()
-        held = self.flow.outflows._held
-        if held is not None:
-            held.close()
+        prepared = self.flow.outflows._prepared
+        if prepared is not None:
+            prepared.close()
 
     def turn(self) -> None:
         now_ms = self.world.now_ms
-        self._reactor.turn(now_ms)
+        self._event_loop.turn(now_ms)
         if self.flow is not None and now_ms - self._ticked_ms >= TICK_MS:
             self._ticked_ms = now_ms
             self.flow.tick(now_ms)
         self._control(now_ms)
-        self._reactor.turn(now_ms)
+        self._event_loop.turn(now_ms)
 
     # ---- the manager ------------------------------------------------------------------------------------------------
 
@@ -270,7 +270,7 @@ class SimulatedWorker(Process):
             return
         if self.flow is not None and answer.checkpoints:
             key = self.flow.plan.key
-            self.flow.outflows.judge(tuple(one for one in answer.checkpoints if one.key == key))
+            self.flow.outflows.apply_checkpoints(tuple(one for one in answer.checkpoints if one.key == key))
         if answer.revision != self._revision:
             self._ask(self, ListPlans(), self._listed)
 

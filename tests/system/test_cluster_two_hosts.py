@@ -144,7 +144,7 @@ def _process(name: str, host: Host, settings: Mapping[str, str], folder: Path) -
     with (folder / f"{name}-{host.address}.log").open("wb") as log:
         process = subprocess.Popen(  # noqa: S603 - our own command
             [*host.prefix, sys.executable, "-m", "cep_cli", name],
-            env={**os.environ, LEAVES_WITH_PARENT: "1", "CEP_WORKER__SPOOL__PATH": str(folder / "spool"), **settings},
+            env={**os.environ, LEAVES_WITH_PARENT: "1", "CEP_WORKER__WAL__PATH": str(folder / "wal"), **settings},
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

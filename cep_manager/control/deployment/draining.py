@@ -143,7 +143,7 @@ def _exactly_once(said: Collection[WorkerPlanReport]) -> DrainStep:
     """Results stand once a checkpoint holds the events that they came from."""
     if not all(map(is_secured, said)):
         return DrainStep("work", "the last events wait for their checkpoint")
-    results = sum(report.held.released_events for report in said if report.held is not None)
+    results = sum(report.prepared.released_events for report in said if report.prepared is not None)
     return DrainStep("work", f"{results:,} results wait for their sinks") if results else DrainStep("through")
 
 

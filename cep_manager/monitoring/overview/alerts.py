@@ -162,7 +162,7 @@ def _workers(picture: Picture) -> Iterator[Finding]:
             picture.time_of_day(worker.heard_ms),
         )
     yield from _strangers(picture)
-    yield from _set_aside(picture)
+    yield from _orphaned(picture)
     if not snapshot.workers and any(record.compiled and record.compiled.imported for record in snapshot.plans.values()):
         yield Finding(
             Severity.CRITICAL,
@@ -195,30 +195,30 @@ def _strangers(picture: Picture) -> Iterator[Finding]:
                 advice = "Give each worker a name of its own: name in its configuration."
             case "copied":
                 what = f"Two processes run with copies of one folder; {process} is refused, {other} goes on"
-                advice = "Stop one of them. Another worker needs a name and a spool.path of its own."
+                advice = "Stop one of them. Another worker needs a name and a wal.path of its own."
             case "other-folder":
                 what = (
                     f"It came back with another folder ({process}): {one.events:,} events that it had accepted are not "
                     "there"
                 )
-                advice = "Start it with its former folder (spool.path), or give its name to that folder's worker."
+                advice = "Start it with its former folder (wal.path), or give its name to that folder's worker."
         yield Finding(
             Severity.CRITICAL, f"worker-{one.kind}", "worker", report.worker, what, advice,
             picture.time_of_day(one.heard_ms),
         )  # fmt: skip
 
 
-def _set_aside(picture: Picture) -> Iterator[Finding]:
+def _orphaned(picture: Picture) -> Iterator[Finding]:
     """What workers have of plans that are missing here and that nobody has undeployed."""
     for worker in picture.snapshot.workers:
-        for one in worker.latest.aside:
+        for one in worker.latest.orphans:
             if not one.events:
                 continue
             kind = f"accepted events of {one.stream}" if one.kind == "log" else "undelivered results"
             until = datetime.fromtimestamp(one.until_ms / 1_000, UTC).strftime("%Y-%m-%d %H:%M UTC")
             yield Finding(
                 Severity.CRITICAL,
-                "set-aside",
+                "orphaned-events",
                 "worker",
                 worker.latest.worker,
                 f"{one.events:,} {kind} of the plan {one.plan} (tenant {one.tenant}) are set aside: the plan is "

@@ -25,7 +25,7 @@ COUNTED_MS = 60_000
 """A share of less time than this says little."""
 FULL = 0.8
 """A log of events that takes more than this share of its room."""
-HELD_MS = 60_000
+PREPARED_MS = 60_000
 """Results that wait longer than this are late."""
 DAMAGED = "The disk is not to be trusted; the worker's log names the files. This is told until lost.json is removed"
 MISSED_CHECKPOINTS = 3
@@ -193,43 +193,43 @@ def _storage(case: Case) -> Iterator[Finding]:
             yield _finding(record.key, Severity.CRITICAL, "results-problem", what, advice)
     for worker, report in case.reports:
         name = worker.latest.worker
-        for spool in report.spools:
-            share = spool.size_bytes / spool.maximum_bytes if spool.maximum_bytes else 0.0
-            if spool.problem:
-                what = f"{name} cannot keep events of {spool.stream}: {spool.problem}"
+        for wal in report.write_ahead_logs:
+            share = wal.size_bytes / wal.maximum_bytes if wal.maximum_bytes else 0.0
+            if wal.problem:
+                what = f"{name} cannot keep events of {wal.stream}: {wal.problem}"
                 advice = "Give its data folder's disk room or mend it; until then events are refused."
                 yield _finding(record.key, Severity.CRITICAL, "log-problem", what, advice)
             elif share > FULL:
-                what = f"{name}'s log of {spool.stream} takes {share:.0%} of its room"
+                what = f"{name}'s log of {wal.stream} takes {share:.0%} of its room"
                 advice = "The topology must catch up, or checkpoints must get through; else events are refused soon."
                 yield _finding(record.key, Severity.WARNING, "log-full", what, advice)
-            if spool.lost_events:
-                what = f"{spool.lost_events} events of {spool.stream} in {name}'s log turned out to be unreadable"
+            if wal.lost_events:
+                what = f"{wal.lost_events} events of {wal.stream} in {name}'s log turned out to be unreadable"
                 advice = f"{DAMAGED} in the log's folder."
                 yield _finding(record.key, Severity.WARNING, "log-lost", what, advice)
-        if report.held is not None and report.held.lost_events:
-            what = f"{report.held.lost_events} results that {name} held turned out to be unreadable"
+        if report.prepared is not None and report.prepared.lost_events:
+            what = f"{report.prepared.lost_events} prepared results of {name} could not be read again"
             advice = f"{DAMAGED} in the folder of the plan's results."
-            yield _finding(record.key, Severity.WARNING, "held-lost", what, advice)
-        aside = sum(spool.damaged_file_bytes for spool in report.spools)
-        aside += report.held.damaged_file_bytes if report.held is not None else 0
+            yield _finding(record.key, Severity.WARNING, "prepared-results-lost", what, advice)
+        aside = sum(wal.damaged_file_bytes for wal in report.write_ahead_logs)
+        aside += report.prepared.damaged_file_bytes if report.prepared is not None else 0
         if aside:
             what = f"{aside} bytes of damaged files were set aside by {name}"
             advice = "Look at the files *.unreadable in its data folder, whose names its log tells; then remove them."
-            yield _finding(record.key, Severity.WARNING, "files-set-aside", what, advice)
-        held = report.held
-        if held is not None and held.events and held.oldest_ms > HELD_MS and not _fails(case, name):
-            sinks = held.released_events
-            what = f"{held.events:,} results wait in {name} for their " + ("sinks" if sinks else "checkpoint")
-            what += f"; {told_full(held)}, and sources wait" if held.full else ""
-            since_ms = picture.now_ms - held.oldest_ms
+            yield _finding(record.key, Severity.WARNING, "damaged-files", what, advice)
+        prepared = report.prepared
+        if prepared is not None and prepared.events and prepared.oldest_ms > PREPARED_MS and not _fails(case, name):
+            sinks = prepared.released_events
+            what = f"{prepared.events:,} results wait in {name} for their " + ("sinks" if sinks else "checkpoint")
+            what += f"; {told_full(prepared)}, and sources wait" if prepared.full else ""
+            since_ms = picture.now_ms - prepared.oldest_ms
             advice = (
                 "Its sinks take results more slowly than they come: speed them up, give the plan fewer results, or "
                 "raise results.max_undelivered_bytes at the worker."
                 if sinks
                 else "They are delivered when a checkpoint is complete: see the plan's checkpoints."
             )
-            yield _finding(record.key, Severity.WARNING, "results-held", what, advice, since_ms)
+            yield _finding(record.key, Severity.WARNING, "results-waiting", what, advice, since_ms)
 
 
 def _connectors(case: Case) -> Iterator[Finding]:
@@ -250,12 +250,12 @@ def _connectors(case: Case) -> Iterator[Finding]:
 
 
 def _results_full(case: Case, worker: str) -> bool:
-    return any(one.held is not None and one.held.full for at, one in case.reports if at.latest.worker == worker)
+    return any(one.prepared is not None and one.prepared.full for at, one in case.reports if at.latest.worker == worker)
 
 
 def _sink_advice(case: Case) -> str:
     advice = "It tries again by itself. See that what it connects to is up and takes what is sent, or edit the sink."
-    if any(report.held is not None and report.held.full for _, report in case.reports):
+    if any(report.prepared is not None and report.prepared.full for _, report in case.reports):
         return (
             f"{advice} Until then senders wait, and are refused (429, 503) when the logs of the plan's sources are "
             "full, too; checkpoints go on. Or raise results.max_undelivered_bytes at the worker, or let the sink give "

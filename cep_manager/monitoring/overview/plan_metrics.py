@@ -91,8 +91,8 @@ def delivered_per_second(worker: Member[RegisterWorker], report: WorkerPlanRepor
 
 def oldest_ms(report: WorkerPlanReport) -> int:
     """Return for how long the oldest event or result has been in the worker's logs."""
-    held = report.held.oldest_ms if report.held is not None and report.held.events else 0
-    return max(held, *(spool.oldest_ms for spool in report.spools), 0)
+    prepared = report.prepared.oldest_ms if report.prepared is not None and report.prepared.events else 0
+    return max(prepared, *(wal.oldest_ms for wal in report.write_ahead_logs), 0)
 
 
 def _delivered(key: PlanKey, stream: str) -> Callable[[RegisterWorker], int | None]:

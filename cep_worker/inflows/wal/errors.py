@@ -1,4 +1,4 @@
-"""What can be wrong with a spool."""
+"""What can be wrong with a log."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from cep_common.errors import CepError, InputError
 class WalFullError(CepError):
     """Nothing more can be stored now: the bound is reached, or the disk is full. Sources must wait."""
 
-    code = "spool-full"
+    code = "wal-full"
 
 
 class BatchTooLargeError(InputError):

@@ -75,7 +75,7 @@ class LogLimits:
 class StreamLog:
     """Belongs to one thread, but for `descriptor`. Nothing is written before the first `reserve`."""
 
-    def __init__(self, folder: Path, identity: LogIdentity, limits: LogLimits, upkeep: DiskSync) -> None:
+    def __init__(self, folder: Path, identity: LogIdentity, limits: LogLimits, disk_sync: DiskSync) -> None:
         """Opens what is in `folder`. Raises OSError when that cannot be read."""
         self.folder = folder
         self.identity = identity
@@ -94,10 +94,10 @@ class StreamLog:
         self._losses = Losses(folder)
         self._origins = SeenOrigins()
         self._limits = limits
-        self._upkeep = upkeep
+        self._disk_sync = disk_sync
         self._segments: list[Segment] = []
         self._sealed_bytes = 0
-        self._spares = RecycledSegments(limits.maximum_bytes, limits.segment_bytes, upkeep.deleted)
+        self._spares = RecycledSegments(limits.maximum_bytes, limits.segment_bytes, disk_sync.deleted)
         self._writer: SegmentWriter | None = None
         self._next_position = 1
         self._begun = True
@@ -107,10 +107,10 @@ class StreamLog:
         if folder.is_dir():
             self._recover()
         self._aside = DamagedFiles(folder)
-        upkeep.opened(self)
+        disk_sync.opened(self)
         if self._writer is not None:  # a killed process may have left what has not got to the disk
             self.unsynced = True
-            upkeep.appended(self)
+            disk_sync.appended(self)
 
     @property
     def size_bytes(self) -> int:
@@ -190,12 +190,12 @@ class StreamLog:
 
     def reserve(self, length: int, origin: BatchOrigin | None = None) -> None:
         """A body of `length` bytes, and its `origin`, can be appended for certain. Raises WalFullError when not now;
-        the reason stays as `problem` until `look_again` or `secure`. Raises BatchTooLargeError when it never can."""
+        the reason stays as `problem` until `recheck` or `secure`. Raises BatchTooLargeError when it never can."""
         needed = record_bytes(length, origin is not None)
         if SEGMENT_HEADER_BYTES + needed >= self._limits.maximum_bytes:
             raise BatchTooLargeError(
                 f"stream {self.identity.stream} of plan {self.identity.plan}: events that were sent together take "
-                f"{needed} bytes on disk, spool.maximum_bytes is {self._limits.maximum_bytes}; send fewer at once"
+                f"{needed} bytes on disk, wal.maximum_bytes is {self._limits.maximum_bytes}; send fewer at once"
             )
         try:
             self._reserve(needed)
@@ -229,7 +229,7 @@ class StreamLog:
         self._tally.taken(position, self.rows_ever)
         if not self.unsynced:
             self.unsynced = True
-            self._upkeep.appended(self)
+            self._disk_sync.appended(self)
         return position
 
     def secure(self, position: int, unneeded: int | None = None) -> None:
@@ -250,16 +250,16 @@ class StreamLog:
         self._tally.secure(self.secured, self.unneeded, known)
         if self.unneeded >= self.last_position and self._is_full():
             self._free_last()  # or it would be full for ever, and of what nobody needs
-        self.look_again()
+        self.recheck()
 
     def tick(self, now_ms: int) -> None:
         """Passes the time."""
         self._spares.tick(now_ms)
         self._aside.tick(now_ms)
         self._losses.tick(now_ms)
-        self.look_again()
+        self.recheck()
 
-    def look_again(self) -> None:
+    def recheck(self) -> None:
         """What was wrong may be right again: `reserve` will see."""
         if self.problem and not self._is_full():
             self.problem = ""
@@ -309,7 +309,7 @@ class StreamLog:
 
     def close(self) -> None:
         """All files are closed; what is there stays, but for spare files."""
-        self._upkeep.closed(self)
+        self._disk_sync.closed(self)
         self._losses.close()
         self._seal()
         self._spares.clear()
@@ -321,7 +321,7 @@ class StreamLog:
             damaged = f", and {aside} of damaged files (remove {self.folder / '*.unreadable'})" if aside else ""
             raise WalFullError(
                 f"stream {self.identity.stream} of plan {self.identity.plan}: {self.size_bytes} bytes of accepted "
-                f"events are kept on disk already{damaged}, spool.maximum_bytes is {self._limits.maximum_bytes}"
+                f"events are kept on disk already{damaged}, wal.maximum_bytes is {self._limits.maximum_bytes}"
             )
         if not self._begun:
             self._note_begun()
@@ -357,13 +357,13 @@ class StreamLog:
             writer = SegmentWriter.create(segment) if spare is None else SegmentWriter.recycle(segment, spare)
         except OSError as error:
             if spare is not None:
-                self._upkeep.deleted(spare)
+                self._disk_sync.deleted(spare)
             raise WalFullError(f"{self.folder} cannot be written: {error.strerror}") from error
         self._tell_origins(writer)
         with self._lock:
             self._writer = writer
         self._segments.append(writer.segment)
-        self._upkeep.created(self.folder)
+        self._disk_sync.created(self.folder)
         return writer
 
     def _tell_origins(self, writer: SegmentWriter) -> None:
@@ -400,7 +400,7 @@ class StreamLog:
             writer, self._writer = self._writer, None
         if writer is not None:
             self._sealed_bytes += writer.segment.size
-            self._upkeep.sealed(writer.seal())
+            self._disk_sync.sealed(writer.seal())
 
     # ---- opening ----------------------------------------------------------------------------------------------------
 
@@ -425,7 +425,7 @@ class StreamLog:
         if self.unneeded >= self.last_position:
             kept = self._segments[-1:] if self._origins else []
             for segment in self._segments[: len(self._segments) - len(kept)]:
-                self._upkeep.deleted(renamed(segment.path))
+                self._disk_sync.deleted(renamed(segment.path))
             self._segments = kept
         if self._segments or self._tally.accepted.position or self._tally.secured.position:
             self._tally.begin(self._segments, found, self.secured, self.rows_ever)
@@ -440,7 +440,7 @@ class StreamLog:
         missing = self._tally.missing(self._segments, found)
         if missing is None:  # an earlier version has written the log
             for aside in damaged:
-                self._note_set_aside(aside)
+                self._note_quarantined(aside)
             return
         first = self._segments[0].header.first_position if self._segments else 0
         last = found.last_position if found is not None else self.secured
@@ -450,7 +450,7 @@ class StreamLog:
                              self.folder, rows, place)  # fmt: skip
                 self.note_lost(rows, place)
 
-    def _note_set_aside(self, aside: Path) -> None:
+    def _note_quarantined(self, aside: Path) -> None:
         """What can be told of the events in a file whose header is damaged. Those between two segments are missed when
         they are read."""
         first = [segment.header.first_position for segment in self._segments]
@@ -466,10 +466,10 @@ class StreamLog:
         last = self._segments[-1]
         found = recover(last.path.read_bytes(), last.header, self.secured)
         if found.torn_bytes:
-            logger.warning("spool ends with an unfinished record, cut off: file=%s bytes=%d",
+            logger.warning("log ends with an unfinished record, cut off: file=%s bytes=%d",
                            last.path, found.torn_bytes)  # fmt: skip
         if found.damaged_bytes:
-            logger.error("spool segment damaged: file=%s bytes=%d", last.path, found.damaged_bytes)
+            logger.error("segment damaged: file=%s bytes=%d", last.path, found.damaged_bytes)
         last.size = found.size
         self.rows_ever = last.header.rows_before + found.rows
         return found

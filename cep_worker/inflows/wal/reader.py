@@ -50,21 +50,21 @@ class LogReader:
         self._rows_to_start = rows_to_after
         self._skipped = 0
         """Those of them that are not behind `after`."""
-        self._held: list[Record] = []
+        self._prepared: list[Record] = []
 
     def rows_left(self, rows_ever: int) -> int:
         """How many rows are to come, when the log has taken `rows_ever` since its beginning."""
-        if not self._held:
-            self._held = self.read()
+        if not self._prepared:
+            self._prepared = self.read()
         if self._segment is None:
             return 0
         done = self._segment.header.rows_before + self._rows
-        return rows_ever - done + sum(record.rows for record in self._held)
+        return rows_ever - done + sum(record.rows for record in self._prepared)
 
     def read(self) -> list[Record]:
         """The next records, as many as a chunk holds; none at the end of the log."""
-        if self._held:
-            held, self._held = self._held, []
+        if self._prepared:
+            held, self._prepared = self._prepared, []
             return held
         while self._segment is not None or self._enter(self._first()):
             records = self._chunk()
@@ -117,7 +117,7 @@ class LogReader:
             self._descriptor = os.open(segment.path, os.O_RDONLY | os.O_CLOEXEC)
             segment.readers += 1
         except FileNotFoundError:
-            logger.error("spool segment is gone: file=%s", segment.path)  # noqa: TRY400 - the text says it all
+            logger.error("segment is gone: file=%s", segment.path)  # noqa: TRY400 - the text says it all
         return True
 
     def _chunk(self) -> list[Record] | None:
@@ -129,11 +129,11 @@ class LogReader:
         try:
             found = self._scan(min(CHUNK_BYTES, rest)) or self._scan_large(rest) or self._scan(rest)
         except OSError as error:
-            logger.error("spool segment cannot be read: file=%s reason=%s", segment.path, error.strerror)  # noqa: TRY400 - the text says it all
+            logger.error("segment cannot be read: file=%s reason=%s", segment.path, error.strerror)  # noqa: TRY400 - the text says it all
             found = []
         if not found:
             if not self._has_all_rows(segment):
-                logger.error("spool segment damaged: file=%s offset=%d bytes=%d", segment.path, self._offset, rest)
+                logger.error("segment damaged: file=%s offset=%d bytes=%d", segment.path, self._offset, rest)
             self._offset = segment.size
         return found
 
@@ -160,7 +160,7 @@ class LogReader:
             self._rows += found.rows
             if isinstance(found, DamagedRecord):
                 lost = found.rows
-                logger.error("spool segment damaged: file=%s offset=%d bytes=%d",
+                logger.error("segment damaged: file=%s offset=%d bytes=%d",
                              self._segment.path if self._segment else "", begin + found.start,
                              found.end - found.start)  # fmt: skip
                 continue

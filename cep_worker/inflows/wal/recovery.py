@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 from cep_worker.inflows.wal.segment import SUFFIX, Segment, segment_path
-from cep_worker.storage.damaged_files import set_aside
+from cep_worker.storage.damaged_files import quarantine
 from cep_worker.storage.records import SEGMENT_HEADER_BYTES, decode_segment_header
 
 logger = logging.getLogger(__name__)
@@ -53,11 +53,11 @@ def _take(path: Path, log: str) -> Segment | Path | None:
     if header is not None and ours and named == path:
         return Segment(path, header, size)
     if any(beginning) and not (ours and named < path):
-        aside = set_aside(path)
-        logger.error("spool segment is none of this log, set aside: file=%s bytes=%d", aside, size)
+        aside = quarantine(path)
+        logger.error("segment is none of this log, set aside: file=%s bytes=%d", aside, size)
         return aside if header is None else None
     # Made, or made of a spare file, just before the machine stopped: its header did not get to the disk.
     if any(beginning):
-        logger.warning("spool segment had not got to the disk: file=%s", path)
+        logger.warning("segment had not got to the disk: file=%s", path)
     path.unlink()
     return None

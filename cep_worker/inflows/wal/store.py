@@ -1,4 +1,4 @@
-"""A worker's folder of logs: `<spool.path>/<worker>/<tenant>/<plan>/<stream>/`, used by one process at a time."""
+"""A worker's folder of logs: `<wal.path>/<worker>/<tenant>/<plan>/<stream>/`, used by one process at a time."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ KeepFailed = Callable[[PlanKey, str, pa.RecordBatch, str], int]
 
 class WalStore:
     """The folder of one worker, locked until `close`. `name` is the worker's name: the one that was configured, or one
-    that is kept in `spool.path`."""
+    that is kept in `wal.path`."""
 
     def __init__(self, config: WalConfig, name: str, clock: Clock | None = None) -> None:
         """Raises ConfigError when the folder cannot be used, or another worker uses it."""
@@ -59,36 +59,36 @@ class WalStore:
             self._folder.mkdir(exist_ok=True, mode=0o700)
             self._lock = _lock(self._folder / LOCK_FILE, self.name)
             self.ownership = Ownership(self._folder, self._folder / LOCK_FILE)
-            self.aside = OrphanedFolders(
+            self.orphans = OrphanedFolders(
                 self._folder, "log", config.orphan_retention_ms, (clock or SystemClock()).now_ms
             )
             """Logs of plans that are missing."""
             self._unfinished = list(self._folder.glob(f"{REMOVED}*"))
             """Folders that a former process was about to delete."""
         except OSError as error:
-            raise ConfigError(f"spool.path: {path} cannot be used: {error.strerror}") from error
+            raise ConfigError(f"wal.path: {path} cannot be used: {error.strerror}") from error
         self._removed: frozenset[RemovedPlan] = frozenset()
 
     def note_removed(self, plans: Iterable[RemovedPlan]) -> None:
         """People have undeployed these plans: what they had may be deleted."""
         self._removed = frozenset(plans)
 
-    def open_log(self, key: PlanKey, binding: StreamBinding, upkeep: DiskSync, deployed_ms: int = 0) -> StreamLog:
+    def open_log(self, key: PlanKey, binding: StreamBinding, disk_sync: DiskSync, deployed_ms: int = 0) -> StreamLog:
         """Open the log of an imported stream of the plan that was deployed first at `deployed_ms` (0: not known), with
         what it held before, also when the stream had other attributes then. Raises ConfigError when it cannot be
         read."""
         folder = self._folder_of(key, binding.stream)
         try:
-            self._settle_place(folder, key, binding.stream, deployed_ms, upkeep)
+            self._settle_place(folder, key, binding.stream, deployed_ms, disk_sync)
             identity = self._identity_in(folder, key, binding, deployed_ms)
-            log = StreamLog(folder, identity, self._limits, upkeep)
+            log = StreamLog(folder, identity, self._limits, disk_sync)
             with contextlib.ExitStack() as opened:
                 opened.callback(log.close)
                 log.rename(key)
                 log.define(binding.attributes)
                 opened.pop_all()
         except OSError as error:
-            raise ConfigError(f"spool.path: {folder} cannot be used: {error.strerror}") from error
+            raise ConfigError(f"wal.path: {folder} cannot be used: {error.strerror}") from error
         return log
 
     def has_waiting(self, key: PlanKey, stream: str, deployed_ms: int = 0) -> bool:
@@ -101,7 +101,7 @@ class WalStore:
     def keep_only(
         self,
         wanted: Iterable[tuple[PlanKey, str]],
-        upkeep: DiskSync,
+        disk_sync: DiskSync,
         whole: Collection[PlanKey] = (),
         failed: KeepFailed | None = None,
         served: Mapping[PlanKey, int] = MappingProxyType({}),
@@ -116,15 +116,15 @@ class WalStore:
         for folder in (folder for tenant in tenants for folder in tenant.glob("*/*")):
             if folder not in kept and folder.parent not in plans:
                 try:
-                    self._clear(folder, going_on.get(folder.parent), upkeep, failed)
+                    self._clear(folder, going_on.get(folder.parent), disk_sync, failed)
                 except OSError as error:  # tried again when plans change
                     logger.error("a log cannot be deleted or set aside: folder=%s reason=%s", folder, error.strerror)  # noqa: TRY400 - the text says it all
         while self._unfinished:
-            upkeep.deleted(self._unfinished.pop())
+            disk_sync.deleted(self._unfinished.pop())
 
-    def open_aside(self, one: OrphanedFolder) -> StreamLog | None:
+    def open_orphaned(self, one: OrphanedFolder) -> StreamLog | None:
         """Open a log that is set aside; None when nobody can read what it is. Raises OSError."""
-        folder = self.aside.path(one)
+        folder = self.orphans.path(one)
         identity = read_identity(folder)
         return StreamLog(folder, identity, self._limits, DiskSync()) if identity is not None else None
 
@@ -138,16 +138,16 @@ class WalStore:
     def _plan_folder(self, key: PlanKey) -> Path:
         return self._folder / str(key.tenant) / safe_component(key.identity)
 
-    def _settle_place(self, folder: Path, key: PlanKey, stream: str, deployed_ms: int, upkeep: DiskSync) -> None:
+    def _settle_place(self, folder: Path, key: PlanKey, stream: str, deployed_ms: int, disk_sync: DiskSync) -> None:
         """The log at `folder` is one of the plan, or there is none: that of another plan of the name goes, and one that
         was set aside while the plan was missing comes back. Raises OSError."""
         identity = read_identity(folder)
         if identity is not None and deployed_ms and identity.deployed_ms not in (0, deployed_ms):
-            self._clear(folder, None, upkeep, None)
+            self._clear(folder, None, disk_sync, None)
         if folder.is_dir() and not any(folder.iterdir()):
             folder.rmdir()
         if not folder.exists():
-            self.aside.take_back(key, deployed_ms, folder, stream)
+            self.orphans.take_back(key, deployed_ms, folder, stream)
 
     def _identity_in(self, folder: Path, key: PlanKey, binding: StreamBinding, deployed_ms: int) -> LogIdentity:
         """The identity of the log in `folder`: where its file is gone or damaged its segments tell it. Raises
@@ -166,37 +166,37 @@ class WalStore:
             write_identity(folder, identity)
         return identity
 
-    def _clear(self, folder: Path, served_ms: int | None, upkeep: DiskSync, failed: KeepFailed | None) -> None:
+    def _clear(self, folder: Path, served_ms: int | None, disk_sync: DiskSync, failed: KeepFailed | None) -> None:
         """No stream wants the log. `served_ms` says when the plan of its name that is served was deployed."""
         identity = read_identity(folder)
         if identity is None:
             if any(folder.glob(f"*{SEGMENT_SUFFIX}")):
-                self._set_aside(folder, None, 0, "nobody can tell whose log it is")
+                self._orphan_list(folder, None, 0, "nobody can tell whose log it is")
             else:
-                self._delete(folder, upkeep)
+                self._delete(folder, disk_sync)
             return
         key = identity.key()
         waiting = _rows_waiting(folder, identity, self._limits)
         if served_ms is not None and identity.deployed_ms in (0, served_ms):
             if failed is not None and waiting and self._fail(folder, identity, failed):
-                self._set_aside(folder, identity, waiting, "its stream is not imported, and its events do not fit "
+                self._orphan_list(folder, identity, waiting, "its stream is not imported, and its events do not fit "
                                 "among the failed ones")  # fmt: skip
             else:
-                self._delete(folder, upkeep)
+                self._delete(folder, disk_sync)
         elif RemovedPlan(key, identity.deployed_ms) in self._removed:
             if waiting:
                 logger.error("accepted events are dropped, their plan was undeployed: folder=%s events=%d",
                              folder, waiting)  # fmt: skip
-            self._delete(folder, upkeep)
+            self._delete(folder, disk_sync)
         else:
-            self._set_aside(folder, identity, waiting, "its plan is missing, and nobody has undeployed it")
+            self._orphan_list(folder, identity, waiting, "its plan is missing, and nobody has undeployed it")
 
-    def _set_aside(self, folder: Path, identity: LogIdentity | None, waiting: int, reason: str) -> None:
+    def _orphan_list(self, folder: Path, identity: LogIdentity | None, waiting: int, reason: str) -> None:
         if identity is None:
             key, stream, deployed_ms = PlanKey(_tenant_of(folder), unquote(folder.parts[-2])), folder.name, 0
         else:
             key, stream, deployed_ms = identity.key(), identity.stream, identity.deployed_ms
-        self.aside.put(folder, key, deployed_ms, waiting, reason, stream)
+        self.orphans.put(folder, key, deployed_ms, waiting, reason, stream)
 
     def _fail(self, folder: Path, identity: LogIdentity, failed: KeepFailed) -> int:
         """Keep what waits in the log of a stream that is gone among the failed events of its plan; give how many could
@@ -219,11 +219,11 @@ class WalStore:
             log.close()
         return lost
 
-    def _delete(self, folder: Path, upkeep: DiskSync) -> None:
+    def _delete(self, folder: Path, disk_sync: DiskSync) -> None:
         if folder.is_dir():
             removed = self._folder / f"{REMOVED}{secrets.token_hex(8)}"
             folder.rename(removed)
-            upkeep.deleted(removed)
+            disk_sync.deleted(removed)
 
 
 def safe_component(name: str) -> str:
@@ -276,8 +276,8 @@ def _lock(file: Path, name: str) -> int:
         if not isinstance(error, BlockingIOError):
             raise
         raise ConfigError(
-            f"spool.path: {file.parent} is used by process {owner}; give each worker on a host a name of its own "
-            f"(name; this one is {name}) or another spool.path"
+            f"wal.path: {file.parent} is used by process {owner}; give each worker on a host a name of its own "
+            f"(name; this one is {name}) or another wal.path"
         ) from error
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, str(os.getpid()).encode(), 0)

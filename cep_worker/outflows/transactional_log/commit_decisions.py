@@ -1,4 +1,4 @@
-"""Which held results stand, which were undone, and which must wait to learn it. Pure.
+"""Which prepared results stand, which were undone, and which must wait to learn it. Pure.
 
 A publisher of attempt 0 has marked checkpoints 1 and 2, then its topology was started anew from checkpoint 1:
 
@@ -42,7 +42,9 @@ def commit_decision(attempt: Attempt, checkpoint: int | None, spans: Sequence[Ch
     return CommitDecision.WAIT
 
 
-def new_rows(rows: int, position: int, held: int) -> int:
-    """How many of a frame's `rows`, the last at `position` of its sender's log, are behind `held`, the position up to
-    which the log's events are held: the last ones. Events without a position (0) are all new."""
-    return rows if position == 0 else max(0, min(rows, position - held))
+def new_rows(rows: int, position: int, prepared: int) -> int:
+    """Count the new rows of a frame: its last ones, those behind the position `prepared`.
+
+    `position` is that of the frame's last row in its sender's log; rows without a position (0) are all new.
+    """
+    return rows if position == 0 else max(0, min(rows, position - prepared))

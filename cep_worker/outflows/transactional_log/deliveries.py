@@ -274,7 +274,7 @@ class ConsumerDeliveries:
             return
         if release.unreadable_rows:
             self._damaged.add(group.ordinal)
-            logger.error("held results lost: file=%s stream=%s events=%d reason=%s",
+            logger.error("prepared results lost: file=%s stream=%s events=%d reason=%s",
                          group.path, one.stream, release.unreadable_rows, release.problem)  # fmt: skip
             self._losses.note(release.unreadable_rows, f"{place_of(group.path)} released {one.stream}")
         lost = release.lost_rows + release.unreadable_rows
@@ -360,7 +360,7 @@ class ConsumerDeliveries:
         for stream in group.stream_rows.keys() - {one.stream for one in self._deliveries.values()} - self._nowhere:
             if stream not in self._exported:
                 self._nowhere.add(stream)
-                logger.error("held results have nowhere to go, the plan has changed: file=%s stream=%s",
+                logger.error("prepared results have nowhere to go, the plan has changed: file=%s stream=%s",
                              group.path, stream)  # fmt: skip
 
     def _note_lost(self, group: ResultGroup) -> None:

@@ -16,12 +16,14 @@ class DeploymentEpochs:
     are counted on from one to the next: one that a database gives out which counts anew must wait, see `least_epoch`.
     """
 
-    def __init__(self, held: Iterable[tuple[int, int]], epoch: int, deployed_ms: int) -> None:
-        """`held` tells of what was found: epochs, and when their plan was deployed (0: not known). The present plan has
-        `epoch` and `deployed_ms`."""
+    def __init__(self, prepared: Iterable[tuple[int, int]], epoch: int, deployed_ms: int) -> None:
+        """Start from the epochs found on disk, each with the time at which its plan was deployed (0: unknown).
+
+        The present plan has `epoch` and `deployed_ms`.
+        """
         self._first: list[tuple[int, int]] = []
         self._newest = -1
-        for known, known_ms in sorted(held):
+        for known, known_ms in sorted(prepared):
             if known_ms:
                 self.follow(known, known_ms)
             self._newest = known

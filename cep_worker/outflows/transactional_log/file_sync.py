@@ -21,7 +21,7 @@ class FileSync:
     def __init__(self, post: Callable[[Task], None]) -> None:
         self._post = post
         self._tasks: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._run, name="held results")
+        self._thread = threading.Thread(target=self._run, name="prepared results")
         self._thread.start()
 
     def file(self, descriptor: int, folder: Path) -> None:

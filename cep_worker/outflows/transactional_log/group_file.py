@@ -1,8 +1,8 @@
-"""One file of held results: what a publisher gave between two checkpoints.
+"""One file of prepared results: what a publisher gave between two checkpoints.
 
     header record │ frame record │ frame record │ … │ mark record
 
-Records are framed and checked as those of the spool (`cep_worker.storage.records`). The body of each begins with a
+Records are framed and checked as those of the log (`cep_worker.storage.records`). The body of each begins with a
 MessagePack map, behind its length and filled up to a multiple of 8 bytes; that of a frame goes on with an Arrow batch.
 Where numbers are passed over, because frames of these numbers may be lost that consumers have, the header is repeated.
 A file that does not end with a mark was not closed: the process ended, or the publisher. The header of the next file

@@ -58,7 +58,7 @@ class PreparedResults:
         self,
         folder: Path,
         plan: DeployedPlan,
-        reactor: EventLoop,
+        event_loop: EventLoop,
         sync: FileSync,
         consumers: Consumers,
         most_bytes: int,
@@ -68,7 +68,7 @@ class PreparedResults:
         `most_bytes` stand and wait for consumers. `counts` learns what consumers have delivered."""
         self._folder = folder
         self._key = plan.key
-        self._reactor = reactor
+        self._event_loop = event_loop
         self._sync = sync
         self._consumers = consumers
         self._most_bytes = most_bytes
@@ -77,7 +77,7 @@ class PreparedResults:
         self._spans: tuple[CheckpointSpan, ...] = ()
         self._last_runs: tuple[CheckpointSpan, ...] = ()
         """Of the deployments that are gone for good: their last run, all of which stands."""
-        self._standing: tuple[tuple[CheckpointSpan, ...], ...] = ()
+        self._status: tuple[tuple[CheckpointSpan, ...], ...] = ()
         """What both say, by deployment."""
         self._judged = False
         """False while it may yet be told what became of what was found on the disk."""
@@ -96,7 +96,7 @@ class PreparedResults:
         self._figures = PreparedResultsMetrics()
         make_private(folder)
         self._recover(plan.epoch)
-        self._aside = DamagedFiles(folder, f"*/*/*{ASIDE}")
+        self._orphans = DamagedFiles(folder, f"*/*/*{ASIDE}")
         found = {group.header for log in self._logs.values() for group in log.groups}
         self._deployments = DeploymentEpochs(
             {(one.epoch, one.deployed_ms) for one in found}, plan.epoch, plan.deployed_ms
@@ -109,7 +109,7 @@ class PreparedResults:
         self._deployments.follow(plan.epoch, plan.deployed_ms)
         self.needs_epoch = self._deployments.least_epoch(plan.epoch, plan.deployed_ms)
         self._judged = self._judged or plan.delivery != "exactly-once"
-        self._judge_anew()
+        self._reapply_checkpoints()
 
     def rename(self, key: PlanKey) -> None:
         """The plan is called as `key` says from now on."""
@@ -127,10 +127,10 @@ class PreparedResults:
         """The newest attempt of `epoch` that is known of here; 0 when none is."""
         return max((attempt for of, attempt in self._runs() if of == epoch), default=0)
 
-    def held_to(self, opening: OpenLink) -> int:
+    def prepared_to(self, opening: OpenLink) -> int:
         """Up to here all that the publisher has given in its present run is held, or was delivered."""
         log = self._logs.get((opening.epoch, opening.sender))
-        return log.held_to(opening) if log is not None else 0
+        return log.prepared_to(opening) if log is not None else 0
 
     def has_room(self) -> bool:
         """True when `append` may be called."""
@@ -148,7 +148,7 @@ class PreparedResults:
     def holds(self, opening: OpenLink) -> bool:
         """Return whether results of the publisher wait here: what it sends now must wait behind them."""
         log = self._logs.get((opening.epoch, opening.sender))
-        return log is not None and log.held_rows() > 0
+        return log is not None and log.prepared_rows() > 0
 
     def append_at_once(self, opening: OpenLink, message: Data, batch: pa.RecordBatch, body: Any) -> None:
         """Keep a frame that goes to consumers as soon as these have room, whatever checkpoints say. Raises OSError, and
@@ -186,24 +186,26 @@ class PreparedResults:
         self._pump_later()
 
     def learn(self, told: Sequence[PlanCheckpoints]) -> None:
-        """As `judge`, of what is `told` of this plan and of others of its name, by each of its own epochs."""
+        """Apply the checkpoints of this plan, and of others of its name, to the epochs that they belong to."""
         speaks_of = self._deployments.speaks_of
-        self.judge(tuple(span for one in told for span in one.spans if speaks_of(one.deployed_ms, span.epoch)))
+        self.apply_checkpoints(
+            tuple(span for one in told for span in one.spans if speaks_of(one.deployed_ms, span.epoch))
+        )
 
-    def judge(self, spans: tuple[CheckpointSpan, ...]) -> None:
+    def apply_checkpoints(self, spans: tuple[CheckpointSpan, ...]) -> None:
         """Results stand, and were undone, as `spans` say; what was said before of runs that they do not name holds."""
         self._judged = self._judged or bool(spans)
-        held = [group.header.run() for log in self._logs.values() for group in log.groups]
+        prepared = [group.header.run() for log in self._logs.values() for group in log.groups]
         named = {(span.epoch, span.attempt) for span in spans}
         # What came after a run that is held says what was undone of it.
         spans += tuple(
             span
             for span in self._spans
-            if held and (span.epoch, span.attempt) >= min(held) and (span.epoch, span.attempt) not in named
+            if prepared and (span.epoch, span.attempt) >= min(prepared) and (span.epoch, span.attempt) not in named
         )
         if spans != self._spans:
             self._spans = spans
-            self._judge_anew()
+            self._reapply_checkpoints()
         self._end_former()
 
     def end(self) -> None:
@@ -219,7 +221,7 @@ class PreparedResults:
 
     def is_empty(self) -> bool:
         """Nothing is held."""
-        return not any(log.held_rows() for log in self._logs.values())
+        return not any(log.prepared_rows() for log in self._logs.values())
 
     def retry(self) -> None:
         """Consumers may have room again."""
@@ -238,15 +240,15 @@ class PreparedResults:
                     group.since_ms = now_ms if group.since_ms is None else group.since_ms
                     since_ms = min(since_ms, group.since_ms)
         logs = self._logs.values()
-        rows, size = sum(log.held_rows() for log in logs), sum(log.held_bytes() for log in logs)
-        self._aside.tick(now_ms)
+        rows, size = sum(log.prepared_rows() for log in logs), sum(log.prepared_bytes() for log in logs)
+        self._orphans.tick(now_ms)
         self._losses.tick(now_ms)
         self._figures = PreparedResultsMetrics(
             events=rows,
             size_bytes=size if rows else 0,
             oldest_ms=now_ms - since_ms,
             lost_events=self._losses.rows,
-            damaged_file_bytes=self._aside.size_bytes,
+            damaged_file_bytes=self._orphans.size_bytes,
             released_events=sum(
                 group.rows for log in logs for group in log.groups if self._is_released(log, group)
             ),
@@ -254,7 +256,7 @@ class PreparedResults:
             full=self.is_full(),
         )  # fmt: skip
 
-    def figures(self) -> PreparedResultsMetrics:
+    def metrics(self) -> PreparedResultsMetrics:
         """How much is held, as of the last tick."""
         return self._figures
 
@@ -270,7 +272,7 @@ class PreparedResults:
     def discard(self) -> None:
         """As `close`, and what is held is deleted: the plan is not deployed any more."""
         self.close()
-        rows = sum(log.held_rows() for log in self._logs.values())
+        rows = sum(log.prepared_rows() for log in self._logs.values())
         if rows:
             logger.warning("results lost with their plan: plan=%s events=%d", self._key.topology(), rows)
         shutil.rmtree(self._folder, ignore_errors=True)
@@ -285,7 +287,7 @@ class PreparedResults:
         log.begin(opening, self._deployments.deployed_ms(opening.epoch), at_once)
         if len(log.lost) > lost:
             self._note_lost(log)
-            self._aside.look()
+            self._orphans.look()
         return log
 
     def _found(self, log: PublisherLog) -> PublisherLog:
@@ -303,18 +305,18 @@ class PreparedResults:
             log = PublisherLog(folder, self._key, self._sync)
             self._note_lost(log)
             header = log.groups[-1].header if log.groups else None
-            if header is not None and (log.held_rows() or header.epoch >= epoch):
+            if header is not None and (log.prepared_rows() or header.epoch >= epoch):
                 self._logs[header.epoch, header.publisher] = self._found(log)
             else:  # a former epoch has left nothing
                 log.remove()
-        rows = sum(log.held_rows() for log in self._logs.values())
+        rows = sum(log.prepared_rows() for log in self._logs.values())
         if rows:
-            logger.info("held results found: plan=%s events=%d", self._key.topology(), rows)
+            logger.info("prepared results found: plan=%s events=%d", self._key.topology(), rows)
 
     def _runs(self) -> set[Attempt]:
         """Those of which there are results or news."""
-        held = {group.header.run() for log in self._logs.values() for group in log.groups}
-        return held | {(span.epoch, span.attempt) for span in self._spans}
+        prepared = {group.header.run() for log in self._logs.values() for group in log.groups}
+        return prepared | {(span.epoch, span.attempt) for span in self._spans}
 
     def _end_former(self) -> None:
         """Deployments none of whose publishers come any more are gone for good."""
@@ -330,18 +332,18 @@ class PreparedResults:
             if runs:
                 self._last_runs += (CheckpointSpan(*max(runs), LAST_CHECKPOINT),)
         self._gone = count
-        self._judge_anew()
+        self._reapply_checkpoints()
 
-    def _judge_anew(self) -> None:
+    def _reapply_checkpoints(self) -> None:
         spans = (*self._spans, *self._last_runs)
-        self._standing = tuple(
+        self._status = tuple(
             tuple(span for span in spans if self._deployments.of(span.epoch) == number)
             for number in range(len(self._deployments))
         )
         self._pump_later()
 
     def _pump_later(self) -> None:
-        self._reactor.defer(self._pump)
+        self._event_loop.defer(self._pump)
 
     def _pump(self, now_ms: int) -> None:
         if self._closed:
@@ -352,17 +354,17 @@ class PreparedResults:
             try:
                 self._mark_last(log)
                 problems = list(self._deliveries[log].pump(now_ms, self._exported, self._verdict))
-                if epoch < self._first_epoch and not log.held_rows():
+                if epoch < self._first_epoch and not log.prepared_rows():
                     log.remove()
                     del self._logs[epoch, publisher], self._deliveries[log]
             except OSError as error:  # the other publishers' results go on
                 problems = [error]
             for problem in problems:
                 which = f"plan={self._key.topology()} publisher={publisher}"
-                text = "held results cannot be read or deleted: %s reason=%s"
+                text = "prepared results cannot be read or deleted: %s reason=%s"
                 paced_logger.problem(which, text, which, problem, level=logging.ERROR)
                 found[which] = f"results on the disk cannot be read or deleted: {problem}"
-                self._reactor.call_at(now_ms + TRY_AGAIN_MS, self._pump)
+                self._event_loop.call_at(now_ms + TRY_AGAIN_MS, self._pump)
         self.problem = next(iter(found.values()), "")
         self._standing_bytes = sum(
             group.size_bytes for log in self._logs.values() for group in log.groups
@@ -392,7 +394,7 @@ class PreparedResults:
         if group.header.at_once:
             return CommitDecision.RELEASE
         run = group.header.run()
-        return commit_decision(run, group.checkpoint, self._standing[self._deployments.of(run[0])])
+        return commit_decision(run, group.checkpoint, self._status[self._deployments.of(run[0])])
 
     def _note_undone(self, group: ResultGroup) -> None:
         run = group.header.run()

@@ -1,4 +1,4 @@
-"""The held results of one publisher instance: a folder of group files, the last of which is written."""
+"""The prepared results of one publisher instance: a folder of group files, the last of which is written."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from cep_worker.outflows.transactional_log.group_file import (
 from cep_worker.outflows.transactional_log.progress import FILE as PROGRESS
 from cep_worker.outflows.transactional_log.progress import read_progress
 from cep_worker.storage.damaged_files import SUFFIX as ASIDE
-from cep_worker.storage.damaged_files import set_aside
+from cep_worker.storage.damaged_files import quarantine
 from cep_worker.storage.records import RECORD_HEADER_BYTES
 from topology.frames import encode_batch
 
@@ -72,7 +72,7 @@ class PublisherLog:
         """What was noted last, by an earlier process."""
         self._recover()
 
-    def held_to(self, opening: OpenLink) -> int:
+    def prepared_to(self, opening: OpenLink) -> int:
         """Up to here all that the publisher gave in its run is held, or was delivered; 0 when that is not known."""
         if self._writer is None or not self._writer.group.header.is_of(opening):
             return 0
@@ -83,11 +83,11 @@ class PublisherLog:
         damaged = (group for group in self.groups if group.lost_rows and group.header.is_of(opening))
         return min(self._writer.group.position, *(group.header.position for group in damaged), LAST_POSITION)
 
-    def held_bytes(self) -> int:
+    def prepared_bytes(self) -> int:
         """What its files hold."""
         return sum(group.size_bytes for group in self.groups)
 
-    def held_rows(self) -> int:
+    def prepared_rows(self) -> int:
         """Events that its files hold."""
         return sum(group.rows for group in self.groups)
 
@@ -163,7 +163,7 @@ class PublisherLog:
         it cannot be."""
         group = self.groups.popleft()
         if damaged and group.path.exists():
-            set_aside(group.path)
+            quarantine(group.path)
         else:
             group.path.unlink(missing_ok=True)
 
@@ -217,9 +217,9 @@ class PublisherLog:
             self._note_missing(found.group, given_up_rows)
             given_up_rows = 0
             if found.torn_bytes:
-                logger.warning("held results end with an unfinished record, cut off: file=%s bytes=%d",
+                logger.warning("prepared results end with an unfinished record, cut off: file=%s bytes=%d",
                                path, found.torn_bytes)  # fmt: skip
-            self._mend_mark(found.group)
+            self._repair_mark(found.group)
             self.groups.append(found.group)
         self._note_missing_end(given_up_rows)
         if not self.groups:
@@ -246,13 +246,15 @@ class PublisherLog:
         """It is known what the group lacks; and the one before it at its end, if that is told how far it went."""
         before, group = self.groups[-1] if self.groups else None, found.group
         if found.damaged_bytes:
-            logger.error("held results are damaged: file=%s bytes=%d events=%d",
+            logger.error("prepared results are damaged: file=%s bytes=%d events=%d",
                          group.path, found.damaged_bytes, group.lost_rows)  # fmt: skip
         told = _told_by(group, before) if before is not None else None
         if before is not None and told is not None and told.position > before.position:
             missing = told.position - before.position
             before.lost_rows += missing
-            logger.error("held results are damaged, their file ends too early: file=%s events=%d", before.path, missing)
+            logger.error(
+                "prepared results are damaged, their file ends too early: file=%s events=%d", before.path, missing
+            )
 
     def _was_dropped(self, group: ResultGroup) -> bool:
         """All consumers have had the group; the process ended before its file was deleted."""
@@ -272,7 +274,7 @@ class PublisherLog:
         missing = max(0, group.header.rows_before - known - given_up_rows)
         if not missing:
             return
-        logger.error("held results are gone, files before this one are missing or cut: file=%s events=%d",
+        logger.error("prepared results are gone, files before this one are missing or cut: file=%s events=%d",
                      group.path, missing)  # fmt: skip
         stood = told is not None and told.log == group.header.log and group.header.rows_before <= told.rows
         if stood or group.header.at_once:
@@ -290,11 +292,11 @@ class PublisherLog:
         there = self.groups[-1].all_rows if self.groups else told.dropped_rows
         missing = told.rows - there - given_up_rows
         if missing > 0 and (not self.groups or self.groups[-1].header.rows_before is not None):
-            logger.error("held results are gone, the newest files are missing or cut: folder=%s events=%d",
+            logger.error("prepared results are gone, the newest files are missing or cut: folder=%s events=%d",
                          self.folder, missing)  # fmt: skip
             self._note_lost(self.folder / f"behind {self._ordinal}", missing)
 
-    def _mend_mark(self, group: ResultGroup) -> None:
+    def _repair_mark(self, group: ResultGroup) -> None:
         """The group before `group` has the mark that it has lost; one of which nobody knows that any more is set aside,
         so that it does not hold back what is behind it."""
         before = self.groups[-1] if self.groups else None
@@ -307,12 +309,12 @@ class PublisherLog:
                 writer.mark(told.checkpoint, told.position)
             finally:
                 os.close(writer.descriptor)
-            logger.warning("held results had lost their mark, it is restored: file=%s checkpoint=%d",
+            logger.warning("prepared results had lost their mark, it is restored: file=%s checkpoint=%d",
                            before.path, told.checkpoint)  # fmt: skip
         elif before.header.run() == group.header.run() and group.header.after != 0:
             self.groups.pop()
-            logger.error("held results lost, nobody knows of which checkpoint they are, set aside: file=%s events=%d",
-                         set_aside(before.path), before.rows)  # fmt: skip
+            logger.error("prepared results lost, their checkpoint is unknown, set aside: file=%s events=%d",
+                         quarantine(before.path), before.rows)  # fmt: skip
             self._note_lost(before.path, before.rows + before.lost_rows + before.missing_rows)
 
     def _note_lost(self, path: Path, rows: int) -> None:
@@ -323,8 +325,8 @@ class PublisherLog:
         """What was written last is of another run with the epoch and attempt of the one that begins now, for whose
         checkpoints it would wait. Raises OSError."""
         if group.frames and group.checkpoint is None and group in self.groups and not group.header.at_once:
-            logger.error("held results lost, their epoch was given out again before their checkpoint, set aside: "
-                         "file=%s events=%d", set_aside(group.path), group.rows)  # fmt: skip
+            logger.error("prepared results lost, their epoch was given out again before their checkpoint, set aside: "
+                         "file=%s events=%d", quarantine(group.path), group.rows)  # fmt: skip
             self.groups.remove(group)
             self._note_lost(group.path, group.rows + group.lost_rows + group.missing_rows)
 
@@ -332,16 +334,16 @@ class PublisherLog:
         """Nobody knows whose results are in the file; gives how many there are."""
         rows = rows_in(path)
         if rows:
-            logger.error("held results lost, the beginning of their file is damaged, set aside: file=%s events=%d",
-                         set_aside(path), rows)  # fmt: skip
+            logger.error("prepared results lost, the beginning of their file is damaged, set aside: file=%s events=%d",
+                         quarantine(path), rows)  # fmt: skip
             self._note_lost(path, rows)
         else:  # made just before everything stopped
-            logger.warning("held results without a beginning, deleted: file=%s", path)
+            logger.warning("prepared results without a beginning, deleted: file=%s", path)
             path.unlink()
         return rows
 
 
-def held_rows(folder: Path) -> int:
+def prepared_rows(folder: Path) -> int:
     """Return how many results are in a plan's folder, as far as its files can be read. Raises OSError."""
     rows = 0
     for path in folder.glob(f"*/*/*{SUFFIX}"):

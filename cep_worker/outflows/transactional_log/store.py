@@ -1,4 +1,4 @@
-"""A worker's folder of held results: `<results.path>/<worker>/<tenant>/<plan>/<epoch>/<publisher>/`, used by one
+"""A worker's folder of prepared results: `<results.path>/<worker>/<tenant>/<plan>/<epoch>/<publisher>/`, used by one
 process at a time, from when a plan needs it."""
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from cep_worker.inflows.wal.store import safe_component
 from cep_worker.outflows.consumers import Consumers
 from cep_worker.outflows.transactional_log.file_sync import FileSync, Task
 from cep_worker.outflows.transactional_log.prepared_results import PreparedResults
-from cep_worker.outflows.transactional_log.publisher_log import held_rows
+from cep_worker.outflows.transactional_log.publisher_log import prepared_rows
 from cep_worker.plans.stream_counts import StreamCounts
 from cep_worker.runtime.event_loop import EventLoop
 from cep_worker.storage.checked_json import read_checked, write_checked
@@ -52,13 +52,13 @@ class LogOwner(msgspec.Struct, frozen=True):
 
 
 class TransactionalLogStore:
-    """Opens the held results of plans. Belongs to the reactor's thread."""
+    """Opens the prepared results of plans. Belongs to the reactor's thread."""
 
     def __init__(
         self,
         config: ResultsConfig,
         worker: str,
-        reactor: EventLoop,
+        event_loop: EventLoop,
         keep_ms: int = WalConfig().orphan_retention_ms,
         clock: Clock | None = None,
         when_safe: Callable[[Task], None] = lambda call: call(),
@@ -68,10 +68,10 @@ class TransactionalLogStore:
         self._when_safe = when_safe
         self._keep_ms = keep_ms
         self._now_ms = (clock or SystemClock()).now_ms
-        self._aside: OrphanedFolders | None = None
+        self._orphans: OrphanedFolders | None = None
         self._config = config
         self._folder = Path(config.path) / safe_component(worker)
-        self._reactor = reactor
+        self._event_loop = event_loop
         self._lock: int | None = None
         self._sync: FileSync | None = None
 
@@ -95,12 +95,12 @@ class TransactionalLogStore:
             owner = LogOwner(plan.key.tenant, plan.key.plan, plan.deployed_ms, plan.key.id)
             if plan.deployed_ms and read_checked(folder / OWNER_FILE, LogOwner) != owner:
                 write_checked(folder / OWNER_FILE, owner)
-            return PreparedResults(folder, plan, self._reactor, self._sync, consumers, most_bytes, counts)
+            return PreparedResults(folder, plan, self._event_loop, self._sync, consumers, most_bytes, counts)
         except OSError as error:
             raise ConfigError(f"results.path: {self._folder} cannot be used: {error.strerror or error}") from error
 
     def _post(self, call: Task) -> None:
-        self._reactor.post(lambda: self._when_safe(call))
+        self._event_loop.post(lambda: self._when_safe(call))
 
     def keep_only(self, keys: Iterable[PlanKey], removed: Collection[RemovedPlan] = ()) -> None:
         """Leave the results of plans of `keys` where they are. Those of plans that people have undeployed (`removed`)
@@ -114,25 +114,25 @@ class TransactionalLogStore:
             for folder in gone:
                 self._clear(folder, removed)
         except (OSError, ConfigError) as error:
-            logger.error("held results cannot be deleted or set aside: reason=%s", error)  # noqa: TRY400 - the text says it all
+            logger.error("prepared results cannot be deleted or set aside: reason=%s", error)  # noqa: TRY400 - the text says it all
 
     def tick(self) -> None:
         """Delete what has been set aside for too long."""
         try:
-            self.set_aside().tick()
+            self.orphans().tick()
         except OSError as error:
             paced_logger.problem("aside", "what is set aside cannot be read: folder=%s reason=%s",
                                  self._folder, error.strerror, level=logging.ERROR)  # fmt: skip
 
-    def set_aside(self) -> OrphanedFolders:
+    def orphans(self) -> OrphanedFolders:
         """Return what is set aside. Raises OSError."""
-        if self._aside is None:
-            self._aside = OrphanedFolders(self._folder, "results", self._keep_ms, self._now_ms)
-        return self._aside
+        if self._orphans is None:
+            self._orphans = OrphanedFolders(self._folder, "results", self._keep_ms, self._now_ms)
+        return self._orphans
 
     def orphan_reports(self) -> tuple[OrphanReport, ...]:
         """Return what managers are told of what is set aside."""
-        return self._aside.reports() if self._aside is not None else ()
+        return self._orphans.reports() if self._orphans is not None else ()
 
     def close(self) -> None:
         """Everything is on the disk; another process may use the folder."""
@@ -149,24 +149,24 @@ class TransactionalLogStore:
     def _clear(self, folder: Path, removed: Collection[RemovedPlan]) -> None:
         """No plan that is deployed has the results in `folder`. Raises OSError."""
         owner = read_checked(folder / OWNER_FILE, LogOwner)
-        rows = held_rows(folder)
+        rows = prepared_rows(folder)
         if owner is not None and RemovedPlan(owner.key(), owner.deployed_ms) in removed:
             shutil.rmtree(folder)
             say = logger.error if rows else logger.info
-            say("held results are dropped, their plan was undeployed: folder=%s events=%d", folder, rows)
+            say("prepared results are dropped, their plan was undeployed: folder=%s events=%d", folder, rows)
         elif not rows and owner is None:
             shutil.rmtree(folder)
         else:
             key = owner.key() if owner is not None else PlanKey(_tenant_of(folder), unquote(folder.name))
             deployed_ms = owner.deployed_ms if owner is not None else 0
-            self.set_aside().put(folder, key, deployed_ms, rows, "its plan is missing, and nobody has undeployed it")
+            self.orphans().put(folder, key, deployed_ms, rows, "its plan is missing, and nobody has undeployed it")
 
     def _come_back(self, plan: DeployedPlan) -> None:
         """What was set aside while the plan was missing is its own again, unless there is something of its name."""
         folder = self._folder_of(plan.key)
-        if not folder.exists() and self.set_aside().entries():
+        if not folder.exists() and self.orphans().entries():
             self._take_lock()
-            self.set_aside().take_back(plan.key, plan.deployed_ms, folder)
+            self.orphans().take_back(plan.key, plan.deployed_ms, folder)
 
     def _take_lock(self) -> None:
         if self._lock is not None:

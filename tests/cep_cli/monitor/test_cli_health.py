@@ -24,7 +24,7 @@ WORKER = {
     "memory_bytes": 104_857_600, "errors": 14,
     "plans": [{
         "plan": "Storms", "inflow": [{"connected": True}, {"connected": False}], "publishers": [{}],
-        "spools": [{"stream": "In", "problem": "it is full"}],
+        "write_ahead_logs": [{"stream": "In", "problem": "it is full"}],
     }],
     "connectors": [{"direction": "sink", "type": "http", "stream": "Out", "error": "answered 503"}],
 }  # fmt: skip
@@ -87,7 +87,7 @@ def test_workers_are_shown_with_what_passes_and_what_is_wrong(manager: FakeManag
     manager.body = {"workers": [WORKER]}
     lines = cep("workers").output.splitlines()
     assert lines[0] == (
-        "worker-1  live  10.0.0.3 (process 300)  in 1000/s  out 10/s  waiting 3  log 1.0 MiB  held 0  "
+        "worker-1  live  10.0.0.3 (process 300)  in 1000/s  out 10/s  waiting 3  log 1.0 MiB  prepared 0  "
         "memory 100.0 MiB  errors 14"
     )
     assert lines[1:] == [

@@ -69,7 +69,7 @@ def test_log_and_configuration_are_told_to_who_names_the_run(context: GuardedCon
 def test_a_question_that_cannot_be_answered_ends_nothing(
     context: GuardedContext, caplog: pytest.LogCaptureFixture
 ) -> None:
-    broken = Insight(LogRing(100_000), (Setting("spool.folder", chr(0xD800), ""),))
+    broken = Insight(LogRing(100_000), (Setting("wal.folder", chr(0xD800), ""),))
     door = open_door(context, Role.WORKER, "127.0.0.1", LogConfig(), broken)
     assert door is not None
     answer = ask(context, door, Role.WORKER, ReadConfiguration(door.address.run))

@@ -488,7 +488,7 @@ def test_a_name_of_which_savepoints_are_left_is_refused_since_nobody_could_reach
 
 RESULTS = pytest.mark.parametrize(
     "left",
-    [{"held": PreparedResultsReport(420, 96_000, 0)}, {"outflow": (OutflowReport("Late", waiting_events=420),)}],
+    [{"prepared": PreparedResultsReport(420, 96_000, 0)}, {"outflow": (OutflowReport("Late", waiting_events=420),)}],
     ids=["on-disk", "in-memory"],
 )
 

@@ -256,9 +256,8 @@ def test_a_plan_that_cannot_be_compiled_any_more_tells_why_as_its_root_cause(
 
 def test_workers_are_listed_with_what_is_wrong(client: FlaskClient) -> None:
     text = text_of(client, "/workers")
-    trouble = (
-        "1 log full, 1 source or sink in trouble, 7 events lost, 3 held results lost, damaged files of 66 KiB set aside"
-    )
+    trouble = "1 log full, 1 source or sink in trouble, 7 events lost, 3 prepared results lost, "
+    trouble += "damaged files of 66 KiB set aside"
     assert f"worker-1 {trouble} live 10.0.0.3 300 3 d" in text
 
 
@@ -272,7 +271,7 @@ def test_a_workers_page_tells_of_its_connections_logs_sources_sinks_and_listener
         "3 results could not be read again and are lost; damaged files of 2 KiB were set aside (*.unreadable)",
         "4 GiB of 4 GiB",
         "256 41 s 7 64 KiB",
-        "spool.maximum_bytes",
+        "wal.maximum_bytes",
         "sink http KnockOns Storms in trouble",
         "KnockOns:1.0.0",
         "on the disk within moments",
@@ -285,7 +284,11 @@ def test_a_worker_over_rest_tells_rates_and_use(client: FlaskClient, view: FakeV
     assert told["state"] == "live"
     assert told["cpu"] == pytest.approx(0.25, rel=0.5)
     assert told["events_in_per_s"] > 0
-    assert (told["plans"][0]["spools"][1]["lost_events"], told["errors"], told["prepared_results"]) == (7, 14, 420)
+    assert (told["plans"][0]["write_ahead_logs"][1]["lost_events"], told["errors"], told["prepared_results"]) == (
+        7,
+        14,
+        420,
+    )
     assert isinstance(view.world.snapshot().workers[0].latest, RegisterWorker)
     listed = client.get("/api/v1/workers").get_json()["workers"]
     assert [one["worker"] for one in listed] == ["worker-1"]

@@ -19,14 +19,16 @@ from cep_manager.plans.state import PlanState
 
 
 def has(
-    events: int, takes_in: bool = False, secured: bool = True, held: PreparedResultsReport | None = None
+    events: int, takes_in: bool = False, secured: bool = True, prepared: PreparedResultsReport | None = None
 ) -> WorkerPlanReport:
     """A worker with so many waiting events."""
     report = serves()
     first, *others = (msgspec.structs.replace(one, waiting_events=0) for one in report.inflow)
     inflow = (msgspec.structs.replace(first, waiting_events=events // 2, under_way_rows=events - events // 2), *others)
-    spools = (WalReport("Arrivals", 100, 1_000, 1, secured=secured),)
-    return msgspec.structs.replace(report, inflow=inflow, takes_in=takes_in, spools=spools, held=held)
+    write_ahead_logs = (WalReport("Arrivals", 100, 1_000, 1, secured=secured),)
+    return msgspec.structs.replace(
+        report, inflow=inflow, takes_in=takes_in, write_ahead_logs=write_ahead_logs, prepared=prepared
+    )
 
 
 def hear(world: World, report: WorkerPlanReport, name: str = "worker-1") -> None:
@@ -142,24 +144,25 @@ def test_exactly_once_results_are_with_their_sinks_before_it_goes() -> None:
     compiled = msgspec.structs.replace(COMPILED, delivery="exactly-once")
     world = drained(plan(epoch=2, compiled=compiled))
 
-    def told(*, secured: bool, held: PreparedResultsReport) -> str:
-        report = msgspec.structs.replace(has(0, secured=secured, held=held), epoch=2)
+    def told(*, secured: bool, prepared: PreparedResultsReport) -> str:
+        report = msgspec.structs.replace(has(0, secured=secured, prepared=prepared), epoch=2)
         hear(world, report)
         world.tick(100)
         return record(world).drain_reason
 
-    assert told(secured=False, held=PreparedResultsReport(9, 90, 1)) == "the last events wait for their checkpoint"
+    assert told(secured=False, prepared=PreparedResultsReport(9, 90, 1)) == "the last events wait for their checkpoint"
     assert (
-        told(secured=True, held=PreparedResultsReport(9, 90, 1, released_events=4)) == "4 results wait for their sinks"
+        told(secured=True, prepared=PreparedResultsReport(9, 90, 1, released_events=4))
+        == "4 results wait for their sinks"
     )
     assert world.taken(RemoveDrained) == []
-    told(secured=True, held=PreparedResultsReport(5, 50, 1))
+    told(secured=True, prepared=PreparedResultsReport(5, 50, 1))
     assert world.taken(RemoveDrained) == [RemoveDrained(KEY)]
 
 
 def test_results_that_sinks_do_not_take_are_waited_for_at_least_once_too() -> None:
     world = drained()
-    hear(world, has(0, held=PreparedResultsReport(9, 90, 1, released_events=9)))
+    hear(world, has(0, prepared=PreparedResultsReport(9, 90, 1, released_events=9)))
     keep_alive(world, step="quiet")
     keep_alive(world, step="quiet")
     assert record(world).drain_reason == "9 results wait for their sinks"
@@ -226,7 +229,7 @@ def test_plans_that_cannot_run_are_listed_so_that_workers_keep_what_they_accepte
 
 
 def test_a_plan_of_a_name_that_was_used_before_does_not_wait_for_the_events_of_the_other() -> None:
-    away: Member[RegisterWorker] = Member(0, 0, worker(has(3_900, held=PreparedResultsReport(7, 1_000, 0))))
+    away: Member[RegisterWorker] = Member(0, 0, worker(has(3_900, prepared=PreparedResultsReport(7, 1_000, 0))))
     assert unprocessed(KEY, (), [away]) == Unprocessed(3_900, 7, 3_900, ("worker-1",))
     assert unprocessed(KEY, (), [away], first_epoch=1).events == 3_900
     assert unprocessed(KEY, (), [away], first_epoch=2) == Unprocessed()

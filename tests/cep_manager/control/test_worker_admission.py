@@ -115,8 +115,8 @@ def test_plans_that_people_undeploy_are_named_to_workers(world: World) -> None:
 
 def test_what_workers_have_set_aside_is_told_of(world: World) -> None:
     aside = OrphanReport("4f2a", "log", -1234, "Gone", 12, since_ms=1_000, until_ms=86_401_000, stream="Departures")
-    world.hear(of("a", aside=(aside,)))
-    told = found(picture(world))["set-aside"]
+    world.hear(of("a", orphans=(aside,)))
+    told = found(picture(world))["orphaned-events"]
     assert "12 accepted events of Departures of the plan Gone (tenant -1234) are set aside" in told.what
     assert "cep wal restore 4f2a" in told.advice
     assert "1970-01-02 00:00 UTC" in told.advice

@@ -52,6 +52,6 @@ other:
 def test_numbers_have_units() -> None:
     units = {one.key: one.unit for one in explain("worker", settings_of(WorkerConfig()))}
     assert units["leave_ms"] == "ms"
-    assert units["spool.maximum_bytes"] == "bytes"
+    assert units["wal.maximum_bytes"] == "bytes"
     assert units["security.requests_per_s"] == "per second"
     assert units["host"] == ""

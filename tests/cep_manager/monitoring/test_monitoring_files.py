@@ -39,8 +39,8 @@ NAME = re.compile(r"(?<![\w$.])[a-z_][a-z0-9_]*(?!\w|\s*\()")
 DRIVER = DriverFigures(4, 1, 2, registered=True, topologies=(TopologyReport(KEY, 1, "running"),))
 WORKER = WorkerMetrics(
     plans=(WorkerPlanReport(KEY, 1, (InflowReport("In", connected=True),), (OutflowReport("Out"),), ("p#0",)),),
-    spools=((KEY, WalMetrics("In", 1_000, 0, full=True)),),
-    held=((KEY, PreparedResultsMetrics(5, 1_000, 1_500)),),
+    write_ahead_logs=((KEY, WalMetrics("In", 1_000, 0, full=True)),),
+    prepared=((KEY, PreparedResultsMetrics(5, 1_000, 1_500)),),
     connectors=(
         ConnectorMetrics(
             "source", "kafka", KEY.tenant, "Storms", "In", "", 0, 0, partitions=(PartitionReport("t", 0, 5, 5, 9),)

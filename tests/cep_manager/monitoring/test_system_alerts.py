@@ -169,14 +169,30 @@ def _full(world: World) -> dict[str, object]:
         (
             "log-problem",
             Severity.CRITICAL,
-            lambda _: {"spools": (WalReport("Arrivals", 1, 9, 1, problem="disk full"),)},
+            lambda _: {"write_ahead_logs": (WalReport("Arrivals", 1, 9, 1, problem="disk full"),)},
         ),
-        ("log-full", Severity.WARNING, lambda _: {"spools": (WalReport("Arrivals", 85, 100, 1),)}),
-        ("log-lost", Severity.WARNING, lambda _: {"spools": (WalReport("Arrivals", 1, 100, 1, lost_events=3),)}),
-        ("files-set-aside", Severity.WARNING, lambda _: {"spools": (WalReport("A", 1, 100, 1, damaged_file_bytes=3),)}),
-        ("files-set-aside", Severity.WARNING, lambda _: {"held": PreparedResultsReport(0, 0, 0, damaged_file_bytes=3)}),
-        ("held-lost", Severity.WARNING, lambda _: {"held": PreparedResultsReport(0, 0, 0, lost_events=3)}),
-        ("results-held", Severity.WARNING, lambda _: {"held": PreparedResultsReport(5, 100, oldest_ms=61_000)}),
+        ("log-full", Severity.WARNING, lambda _: {"write_ahead_logs": (WalReport("Arrivals", 85, 100, 1),)}),
+        (
+            "log-lost",
+            Severity.WARNING,
+            lambda _: {"write_ahead_logs": (WalReport("Arrivals", 1, 100, 1, lost_events=3),)},
+        ),
+        (
+            "damaged-files",
+            Severity.WARNING,
+            lambda _: {"write_ahead_logs": (WalReport("A", 1, 100, 1, damaged_file_bytes=3),)},
+        ),
+        (
+            "damaged-files",
+            Severity.WARNING,
+            lambda _: {"prepared": PreparedResultsReport(0, 0, 0, damaged_file_bytes=3)},
+        ),
+        (
+            "prepared-results-lost",
+            Severity.WARNING,
+            lambda _: {"prepared": PreparedResultsReport(0, 0, 0, lost_events=3)},
+        ),
+        ("results-waiting", Severity.WARNING, lambda _: {"prepared": PreparedResultsReport(5, 100, oldest_ms=61_000)}),
         ("errors", Severity.WARNING, lambda _: {"errors": (ErrorRecord("sink", "refused", 1, NOW_MS - 1_000, 4),)}),
     ],
 )
@@ -270,10 +286,10 @@ def hear_sinks(world: World, report: WorkerPlanReport, *sinks: ConnectorReport, 
 
 
 def test_a_dead_sink_is_one_finding_whatever_follows_from_it(world: World) -> None:
-    """Neither waiting publishers nor held results nor a checkpoint that did not get through is another cause."""
+    """Neither waiting publishers nor prepared results nor a checkpoint that did not get through is another cause."""
     held = PreparedResultsReport(1_234, 70_000, 95_000, released_events=1_234, maximum_bytes=65_536, full=True)
     report = msgspec.structs.replace(
-        serves(), held=held, links=(PublisherReport("EventPublisher#0", 9, 9, waits=True),)
+        serves(), prepared=held, links=(PublisherReport("EventPublisher#0", 9, 9, waits=True),)
     )
     sink = ErrorRecord("sink", "answered 503", 1, NOW_MS - 1_000, 14, "sink http of KnockOns")
     hear_sinks(world, msgspec.structs.replace(report, errors=(sink,)), failing_sink())

@@ -44,15 +44,15 @@ def test_a_heartbeat_tells_of_links_logs_sinks_and_of_what_went_wrong_with_them(
     (inflow,) = plan.inflow
     assert 0 <= inflow.under_way_rows <= inflow.window_rows
     assert inflow.window_rows > 0
-    (spool,) = plan.spools
-    assert spool.size_bytes > 0
-    assert (spool.segments, spool.maximum_bytes, spool.problem) == (1, world.config.spool.maximum_bytes, "")
+    (wal,) = plan.write_ahead_logs
+    assert wal.size_bytes > 0
+    assert (wal.segments, wal.maximum_bytes, wal.problem) == (1, world.config.wal.maximum_bytes, "")
     assert plan.links[0].window_rows == world.config.outflow.window_rows
     (sink,) = beat.connectors
     assert (sink.direction, sink.type, sink.plan) == ("sink", "nonsense", KEY.plan)
     (error,) = plan.errors
     assert (error.code, error.instance, error.count, error.text) == ("sink", "sink nonsense of Alerts", 1, sink.error)
-    assert (beat.fsync, beat.leaving) == (world.config.spool.fsync, False)
+    assert (beat.fsync, beat.leaving) == (world.config.wal.fsync, False)
     assert beat.memory_bytes > 1_000_000
     assert beat.cpu_ms > 0
 

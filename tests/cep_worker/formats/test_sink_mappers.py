@@ -211,8 +211,8 @@ def test_csv_that_a_sink_writes_a_source_reads(rows: list[tuple[Any, ...]]) -> N
 @settings(deadline=None)
 @given(ROWS)
 def test_xml_that_a_sink_writes_a_source_reads(rows: list[tuple[Any, ...]]) -> None:
-    held = [(None if row[0] is None else FORBIDDEN.sub("\ufffd", row[0]), *row[1:]) for row in rows]
-    assert written_and_read("xml", rows, {}) == held
+    prepared = [(None if row[0] is None else FORBIDDEN.sub("\ufffd", row[0]), *row[1:]) for row in rows]
+    assert written_and_read("xml", rows, {}) == prepared
 
 
 FORBIDDEN = re.compile("[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\ufffe\\uffff]")

@@ -235,7 +235,7 @@ def test_a_full_log_is_told_before_a_batch_is_accepted(tmp_path: Path) -> None:
     with pytest.raises(WalFullError):
         desk.offer(1)
     assert not desk.offer(1)
-    assert "spool.maximum_bytes is 4000" in desk.backlog.problem
+    assert "wal.maximum_bytes is 4000" in desk.backlog.problem
     desk.link(0)
     for _ in range(8):
         desk.send()
@@ -397,12 +397,12 @@ class Topology:
         pending: list[PendingFrame] = []
         sequence = 0
         while True:
-            frame = None if backlog.goes_alone and pending else backlog.take(BATCH_ROWS)
+            frame = None if backlog.is_isolated and pending else backlog.take(BATCH_ROWS)
             if frame is not None:
                 sequence += 1
                 backlog.sent(sequence, frame)
                 pending.append(PendingFrame(sequence, frame.rows, data(sequence, frame), (frame.body,)))
-                if not backlog.goes_alone and len(pending) < 3:
+                if not backlog.is_isolated and len(pending) < 3:
                     continue
             if not pending:
                 return True

@@ -44,9 +44,9 @@ class FakeLink:
 def inflow(monkeypatch: pytest.MonkeyPatch) -> Iterator[Inflow]:
     """Linked to the receiver of attempt 1."""
     monkeypatch.setattr(receiver_link, "LinkSender", FakeLink)
-    reactor, now_ms = EventLoop(), SystemClock().monotonic_ms()
+    event_loop, now_ms = EventLoop(), SystemClock().monotonic_ms()
     made = Inflow(
-        reactor,
+        event_loop,
         Any,
         PLAN,
         PLAN.imported[0],
@@ -62,7 +62,7 @@ def inflow(monkeypatch: pytest.MonkeyPatch) -> Iterator[Inflow]:
     made.connect(EndpointAssigned(FIRST, "receiver#0", 1), now_ms)
     yield made
     made.close()
-    reactor.close()
+    event_loop.close()
 
 
 def link_of(inflow: Inflow) -> FakeLink:

@@ -413,8 +413,8 @@ def test_a_sink_that_names_no_topic_is_refused(world: World, sink: Connector, pr
 
 
 def test_a_full_disk_holds_events_back_until_there_is_room(make_world: Callable[..., World], tmp_path: Path) -> None:
-    spool = WalConfig(path=str(tmp_path / "small"), maximum_bytes=65_536, segment_bytes=16_384)
-    world = make_world(spool=spool)
+    wal = WalConfig(path=str(tmp_path / "small"), maximum_bytes=65_536, segment_bytes=16_384)
+    world = make_world(wal=wal)
     world.start(PLAN, NEXT)
     publisher = world.publisher().open()
     batch = alerts(*[(number, "carrier" * 10, number) for number in range(300)])

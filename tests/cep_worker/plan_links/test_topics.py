@@ -110,8 +110,8 @@ def test_a_batch_that_can_never_be_taken_is_dropped_counted_and_told_of(desk: De
     desk.give(4)
     assert (desk.delivered, desk.publisher.dropped_events) == (1, 4)
     assert desk.topics.problems() == {KEY: "4 events of Late/Alerts dropped: larger than a segment"}
-    (trouble,) = desk.topics.troubles()
-    assert (trouble.key, trouble.code, trouble.dropped_events) == (KEY, "feed", 4)
+    (plan_error,) = desk.topics.errors_found()
+    assert (plan_error.key, plan_error.code, plan_error.dropped_events) == (KEY, "feed", 4)
     desk.topics.end_subscription(desk.subscription)
     desk.topics.reroute(1)
     assert desk.publisher.dropped_events == 4, "a count does not fall"

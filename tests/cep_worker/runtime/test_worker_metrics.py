@@ -85,8 +85,8 @@ def connector(direction: str, stream: str = "Alerts", failing: bool = False, dro
 
 def test_connectors_of_one_type_on_one_stream_are_told_together() -> None:
     connectors = (connector("sink", failing=True, dropped=5), connector("sink", dropped=1), connector("source"))
-    figures = WorkerMetrics((), (), (), connectors, (), leaving=True)
-    text, _ = Metrics(lambda: worker_metrics(figures)).scrape("")
+    metrics = WorkerMetrics((), (), (), connectors, (), leaving=True)
+    text, _ = Metrics(lambda: worker_metrics(metrics)).scrape("")
     told = read(text.decode())
     place = ("Plan", "Alerts", "-1234", "http")
     assert told["cep_sinks"] == {place: 2}
@@ -100,13 +100,15 @@ def test_connectors_of_one_type_on_one_stream_are_told_together() -> None:
 
 def test_names_and_labels_follow_prometheus_and_are_not_those_of_the_manager() -> None:
     report = WorkerPlanReport(KEY, 1, (InflowReport("In", connected=True),), (OutflowReport("Out"),), ("p#0",))
-    held = ((KEY, PreparedResultsMetrics(5, 1_000, 1_500)),)
-    spools = ((KEY, WalMetrics("In", 1_000, 0, full=True)),)
+    prepared = ((KEY, PreparedResultsMetrics(5, 1_000, 1_500)),)
+    write_ahead_logs = ((KEY, WalMetrics("In", 1_000, 0, full=True)),)
     connectors = (connector("sink"), connector("source"))
-    aside = (OrphanReport("4f2a", "log", -1234, "Gone", 12, 1_000, 2_000, "In"),)
+    orphans = (OrphanReport("4f2a", "log", -1234, "Gone", 12, 1_000, 2_000, "In"),)
     taken = ((-1234, 1),)
-    figures = WorkerMetrics((report,), spools, held, connectors, taken, leaving=False, kept=((KEY, 3),), aside=aside)
-    for family in worker_metrics(figures):
+    metrics = WorkerMetrics(
+        (report,), write_ahead_logs, prepared, connectors, taken, leaving=False, kept=((KEY, 3),), orphans=orphans
+    )
+    for family in worker_metrics(metrics):
         assert family.documentation
         assert re.fullmatch(r"cep_(?!worker_)[a-z]+(_[a-z]+)*", family.name), family.name
         assert family.samples, family.name

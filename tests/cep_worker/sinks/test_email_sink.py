@@ -70,7 +70,7 @@ class Desk:
 
     def __init__(self, port: int, context: zmq.Context[Any]) -> None:
         self.port = port
-        self._reactor = EventLoop()
+        self._event_loop = EventLoop()
         self._context = context
         self._sinks: list[EventSink] = []
         self.delivered = 0
@@ -84,7 +84,7 @@ class Desk:
         }  # fmt: skip
         options = {name: value for name, value in given.items() if value}
         connector = Connector("Alerts", "email", options, mapper, mapped or {})
-        self._sinks.append(make_sink(sink_context(connector, self._reactor, self._context)))
+        self._sinks.append(make_sink(sink_context(connector, self._event_loop, self._context)))
         return self._sinks[-1]
 
     def offer(self, sink: EventSink, *rows: tuple[Any, int], frame: FrameId | None = None) -> None:
@@ -100,7 +100,7 @@ class Desk:
         until(condition, self)
 
     def pump(self) -> None:
-        self._reactor.turn(5, now_ms)
+        self._event_loop.turn(5, now_ms)
 
     def _count(self) -> None:
         self.delivered += 1
@@ -112,7 +112,7 @@ class Desk:
             if thread.name.startswith("sink @sink(type='email')"):
                 thread.join(5)
                 assert not thread.is_alive()
-        self._reactor.close()
+        self._event_loop.close()
 
 
 @pytest.fixture

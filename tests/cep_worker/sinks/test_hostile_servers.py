@@ -40,7 +40,7 @@ class Desk:
     """Makes sinks, gives them work and counts what they have done with."""
 
     def __init__(self, context: zmq.Context[Any]) -> None:
-        self._reactor = EventLoop()
+        self._event_loop = EventLoop()
         self._context = context
         self._sinks: list[EventSink] = []
         self.settled = 0
@@ -48,14 +48,14 @@ class Desk:
     def sink(self, kind: str, **options: str) -> EventSink:
         given = {name.replace("_", "."): value for name, value in options.items()}
         connector = Connector("Alerts", kind, given, "", {})
-        self._sinks.append(make_sink(sink_context(connector, self._reactor, self._context)))
+        self._sinks.append(make_sink(sink_context(connector, self._event_loop, self._context)))
         return self._sinks[-1]
 
     def offer(self, sink: EventSink) -> None:
         sink.offer(alerts((1, "UA", 1)), None, DeliveryReceipt(1, self._count))
 
     def pump(self) -> None:
-        self._reactor.turn(5, now_ms)
+        self._event_loop.turn(5, now_ms)
 
     def _count(self) -> None:
         self.settled += 1
@@ -63,7 +63,7 @@ class Desk:
     def close(self) -> None:
         for sink in self._sinks:
             sink.close()
-        self._reactor.close()
+        self._event_loop.close()
 
 
 @pytest.fixture

@@ -19,17 +19,17 @@ from cep_worker.runtime.event_loop import EventLoop
 def test_no_event_makes_a_line_of_its_own(
     caplog: pytest.LogCaptureFixture, mapper: str, mapped: dict[str, str]
 ) -> None:
-    reactor, done = EventLoop(), []
+    event_loop, done = EventLoop(), []
     context: zmq.Context[Any] = zmq.Context()
     connector = Connector("Alerts", "log", {"prefix": "a\nb"}, mapper, mapped if mapper == "text" else {})
-    sink = make_sink(sink_context(connector, reactor, context))
+    sink = make_sink(sink_context(connector, event_loop, context))
     with caplog.at_level(logging.INFO):
         forged = "x\n2026-01-01 00:00:00,000 ERROR root it burns\r\x1b[2K\u2028"
         sink.offer(alerts((1, forged, 1)), None, DeliveryReceipt(1, lambda: done.append(1)))
 
         class Pumped:
             def pump(self) -> None:
-                reactor.turn(5, lambda: 0)
+                event_loop.turn(5, lambda: 0)
 
         until(lambda: done, Pumped())
     sink.close()

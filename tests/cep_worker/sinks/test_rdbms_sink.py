@@ -39,14 +39,14 @@ class Desk:
         self.errors = FailedEventStore(ErrorsConfig(str(path.parent / "errors")), "worker-1", lambda: 0)
         self.url = f"sqlite:///{path}"
         self._engine = sqlalchemy.create_engine(self.url, connect_args={"timeout": 0.05})
-        self._reactor = EventLoop()
+        self._event_loop = EventLoop()
         self._context = context
         self._sinks: list[EventSink] = []
         self.delivered = 0
 
     def sink(self, **options: str) -> EventSink:
         connector = Connector("Alerts", "rdbms", {"url": self.url, "table.name": "alerts", **options}, "", {})
-        self._sinks.append(make_sink(sink_context(connector, self._reactor, self._context, self.errors)))
+        self._sinks.append(make_sink(sink_context(connector, self._event_loop, self._context, self.errors)))
         return self._sinks[-1]
 
     def offer(self, sink: EventSink, *late: int, frame: FrameId | None = None) -> None:
@@ -67,7 +67,7 @@ class Desk:
         self.delivered = 0
 
     def pump(self) -> None:
-        self._reactor.turn(5, now_ms)
+        self._event_loop.turn(5, now_ms)
 
     def run(self, statement: str) -> list[Any]:
         with self._engine.begin() as connection:
@@ -93,7 +93,7 @@ class Desk:
             thread.join(5)
             assert not thread.is_alive()
         self._engine.dispose()
-        self._reactor.close()
+        self._event_loop.close()
         self.errors.close()
 
 
@@ -234,16 +234,16 @@ def test_a_group_that_the_database_does_not_want_at_all_is_kept_as_a_whole(
 
 def test_events_that_are_refused_in_a_group_are_not_held_in_memory(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     desk.run(TABLE)
-    held: list[int] = []
+    prepared: list[int] = []
 
     def look(*arguments: Any) -> None:
-        held.append(sum(isinstance(one, FailedEvents) for one in gc.get_objects()))
+        prepared.append(sum(isinstance(one, FailedEvents) for one in gc.get_objects()))
         note_commit(*arguments)
 
     monkeypatch.setattr("cep_worker.sinks.rdbms.note_commit", look)
     sink = desk.sink()
     desk.give(sink, FIRST, *[[200 + place % 2 for place in range(100)] for _ in range(5)])
     assert sink.dropped_events == 500
-    assert held == [0]
+    assert prepared == [0]
     desk.give(sink, SECOND, [1])
     assert desk.late() == [1], "the group before is forgotten"

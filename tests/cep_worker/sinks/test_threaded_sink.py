@@ -52,12 +52,12 @@ class Desk:
 
     def __init__(self, context: zmq.Context[Any], errors: FailedEventStore | None = None) -> None:
         self.writer = Refusing()
-        self._reactor = EventLoop()
+        self._event_loop = EventLoop()
         self._unsettled = 0
         connector = Connector("Alerts", "file", {}, "", {})
-        surroundings = sink_context(connector, self._reactor, context, errors)
-        self.where = surroundings.where()
-        self.sink = ThreadedSink(surroundings, self.writer, "LOG" if errors is None else "STORE")
+        plan_context = sink_context(connector, self._event_loop, context, errors)
+        self.where = plan_context.where()
+        self.sink = ThreadedSink(plan_context, self.writer, "LOG" if errors is None else "STORE")
 
     def frame(self, group: GroupId, number: int, rows: int) -> None:
         batch = alerts(*[(number, "UA", number) for number in range(rows)])
@@ -71,7 +71,7 @@ class Desk:
         return self.sink.dropped_events - before
 
     def pump(self) -> None:
-        self._reactor.turn(5, lambda: 0)
+        self._event_loop.turn(5, lambda: 0)
 
     def close(self) -> None:
         self.sink.close()
@@ -79,7 +79,7 @@ class Desk:
             if thread.name == f"sink {self.where}":
                 thread.join(5)
                 assert not thread.is_alive()
-        self._reactor.close()
+        self._event_loop.close()
 
     def _receipt(self) -> DeliveryReceipt:
         self._unsettled += 1

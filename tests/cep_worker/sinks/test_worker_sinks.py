@@ -41,14 +41,14 @@ def test_a_file_gets_a_line_for_each_event_behind_what_it_held(world: World, tmp
 
 
 @pytest.mark.parametrize("held", ["", "carrier,late\nDL,5\n"])
-def test_a_file_of_csv_begins_with_its_header_once(world: World, tmp_path: Path, held: str) -> None:
+def test_a_file_of_csv_begins_with_its_header_once(world: World, tmp_path: Path, prepared: str) -> None:
     file = tmp_path / "alerts.csv"
-    file.write_text(held)
+    file.write_text(prepared)
     world.start(with_sink("file", {"file.uri": str(file)}, "csv", header="true"))
     publisher = world.publisher().open()
     publisher.send("Alerts", TWO)
     publisher.send("Alerts", TWO)
-    until(lambda: file.read_text() == (held or "carrier,late\n") + "UA,3\nAA,4\n" * 2)
+    until(lambda: file.read_text() == (prepared or "carrier,late\n") + "UA,3\nAA,4\n" * 2)
 
 
 def test_a_log_of_csv_has_its_header_first(world: World, caplog: pytest.LogCaptureFixture) -> None:

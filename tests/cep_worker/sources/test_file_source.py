@@ -83,7 +83,7 @@ def test_another_worker_process_goes_on_where_the_former_stopped(make_world: Cal
     second.start(with_file(path))
     receiver = second.connected_receiver()
     until(lambda: row(2) in receiver.rows(), receiver)
-    assert receiver.rows().count(row(1)) <= 1, "it may be in the spool, but is not read again"
+    assert receiver.rows().count(row(1)) <= 1, "it may be in the log, but is not read again"
 
 
 def test_lines_that_do_not_fit_are_left_out_and_told(world: World, path: Path) -> None:

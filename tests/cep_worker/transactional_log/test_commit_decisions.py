@@ -1,4 +1,4 @@
-"""Which held results stand: random histories of a topology, seen by a worker that learns of them bit by bit."""
+"""Which prepared results stand: random histories of a topology, seen by a worker that learns of them bit by bit."""
 
 from __future__ import annotations
 
@@ -77,14 +77,14 @@ def test_results_of_an_attempt_that_nobody_has_told_of_yet_wait() -> None:
 
 @given(st.integers(0, 40), st.data())
 def test_events_sent_again_in_other_frames_are_taken_once(events: int, data: st.DataObject) -> None:
-    held: list[int] = []
+    prepared: list[int] = []
     acknowledged = 0
     for _ in range(4):  # links, each of which begins behind what was acknowledged over the one before
         position = acknowledged
         while position < events and data.draw(st.booleans(), label="another frame arrives"):
             rows = data.draw(st.integers(1, events - position))
             position += rows
-            new = new_rows(rows, position, len(held))
-            held += range(position - new + 1, position + 1)
-        acknowledged = data.draw(st.integers(acknowledged, max(acknowledged, min(position, len(held)))))
-    assert held == list(range(1, len(held) + 1))
+            new = new_rows(rows, position, len(prepared))
+            prepared += range(position - new + 1, position + 1)
+        acknowledged = data.draw(st.integers(acknowledged, max(acknowledged, min(position, len(prepared)))))
+    assert prepared == list(range(1, len(prepared) + 1))

@@ -1,4 +1,4 @@
-"""Files of held results: found again as they were, up to where they were torn."""
+"""Files of prepared results: found again as they were, up to where they were torn."""
 
 from __future__ import annotations
 
@@ -202,7 +202,7 @@ def test_a_file_whose_beginning_is_damaged_is_set_aside_and_its_events_are_count
     content = damaged.read_bytes()
     damaged.write_bytes(content[:50] + b"?" + content[51:])
     again = PublisherLog(tmp_path / "log", KEY, sync)
-    assert (lost_rows(again), again.held_rows()) == (1, 1)
+    assert (lost_rows(again), again.prepared_rows()) == (1, 1)
     assert damaged.with_suffix(".unreadable").read_bytes() != content
     assert "set aside" in caplog.text
     again.remove()
@@ -222,7 +222,7 @@ def test_events_at_the_end_of_a_file_are_missed_by_where_the_next_one_begins(tmp
     content[begin + 8] ^= 1  # its length cannot be trusted any more
     log.groups[0].path.write_bytes(content)
     again = PublisherLog(tmp_path / "log", KEY, sync)
-    assert (lost_rows(again), again.held_rows(), again.groups[0].checkpoint) == (3, 2, 1)
+    assert (lost_rows(again), again.prepared_rows(), again.groups[0].checkpoint) == (3, 2, 1)
     again.close()
 
 
@@ -238,7 +238,7 @@ def test_events_right_before_a_mark_are_missed_once(tmp_path: Path, sync: FileSy
     log.close()
     flip(log.groups[0].path, begin + offset)
     again = PublisherLog(tmp_path, KEY, sync)
-    assert (lost_rows(again), again.held_rows(), again.groups[0].checkpoint) == (3, 2, 1)
+    assert (lost_rows(again), again.prepared_rows(), again.groups[0].checkpoint) == (3, 2, 1)
     again.close()
 
 
@@ -291,7 +291,7 @@ def test_a_mark_that_is_lost_is_told_by_the_next_file_and_what_is_missing_before
         if not frames_left:
             flip(damaged, first - 16)
     log = PublisherLog(tmp_path, KEY, sync)
-    assert (log.held_rows(), lost_rows(log)) == (4 + frames_left, 2 - frames_left)
+    assert (log.prepared_rows(), lost_rows(log)) == (4 + frames_left, 2 - frames_left)
     log.close()
     again = PublisherLog(tmp_path, KEY, sync)
     for opened in (log, again):
@@ -353,7 +353,7 @@ def test_results_whose_mark_nobody_knows_are_set_aside_and_counted(
     flip(third, 50)
     again = PublisherLog(tmp_path, KEY, sync)
     assert [group.checkpoint for group in again.groups] == [1, None]
-    assert (lost_rows(again), again.held_rows()) == (4, 2)
+    assert (lost_rows(again), again.prepared_rows()) == (4, 2)
     assert second.with_suffix(".unreadable").exists()
     assert f"set aside: file={second.with_suffix('.unreadable')} events=2" in caplog.text
     again.close()
@@ -376,7 +376,7 @@ def test_a_log_of_an_earlier_version_goes_on_and_what_lost_its_mark_there_is_cou
     flip(first, frame_ends(first)[-1] + 8)
     again = PublisherLog(tmp_path, KEY, sync)
     assert [group.checkpoint for group in again.groups] == [2, 3, None]
-    assert (lost_rows(again), again.held_rows()) == (2, 4)
+    assert (lost_rows(again), again.prepared_rows()) == (2, 4)
     again.close()
 
 
@@ -411,7 +411,7 @@ def test_a_mark_that_is_lost_is_told_by_the_first_file_of_a_later_run_too(
         assert [(one.header.attempt, one.checkpoint) for one in again.groups] == [
             (0, 1), (0, 2), (0, 3), (later_runs, None),
         ]  # fmt: skip
-        assert (again.held_rows(), lost_rows(again)) == (5 + frames_left, 2 - frames_left)
+        assert (again.prepared_rows(), lost_rows(again)) == (5 + frames_left, 2 - frames_left)
         again.close()
 
 

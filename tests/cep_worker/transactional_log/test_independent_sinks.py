@@ -93,10 +93,10 @@ class Desk:
         self.now_ms = 0
         self.counts = StreamCounts()
         self.opening = OpenLink("publisher#0", STREAMS, KEY, plan.epoch, attempt=0)
-        self._reactor = EventLoop()
+        self._event_loop = EventLoop()
         self._sync = FileSync(lambda call: call())
         self._next = self._marked = 0
-        self.held = self._open()
+        self.prepared = self._open()
         self.turn()
 
     def send(self, frames: int = 1, rows: int = 1, stream: str = "Alerts") -> None:
@@ -105,51 +105,51 @@ class Desk:
             self._next += rows
             message = Data(stream, 1, rows, 0, 7, self._next)
             if self.plan.delivery == "exactly-once":
-                self.held.append(self.opening, message, batch, encode_batch(batch))
+                self.prepared.append(self.opening, message, batch, encode_batch(batch))
             else:
-                self.held.append_at_once(self.opening, message, batch, encode_batch(batch))
+                self.prepared.append_at_once(self.opening, message, batch, encode_batch(batch))
             self.turn()
 
     def complete(self) -> None:
         """A checkpoint is complete."""
         self._marked += 1
-        self.held.mark(self.opening, self._marked, lambda: None)
-        self.held.judge((CheckpointSpan(self.plan.epoch, 0, self._marked),))
+        self.prepared.mark(self.opening, self._marked, lambda: None)
+        self.prepared.apply_checkpoints((CheckpointSpan(self.plan.epoch, 0, self._marked),))
         self.turn()
 
     def turn(self, ms: int = 0) -> None:
         self.now_ms += ms
         for _ in range(5):
-            self.held.retry()
-            self._reactor.turn(0, lambda: self.now_ms)
+            self.prepared.retry()
+            self._event_loop.turn(0, lambda: self.now_ms)
 
     def start_again(self, *, killed: bool = False, between: Callable[[], object] = lambda: None) -> None:
         if not killed:
-            self.held.tick(self.now_ms)
-        self.held.close()
+            self.prepared.tick(self.now_ms)
+        self.prepared.close()
         between()
         for tap in itertools.chain(*self.taps.values()):
             tap._receipts, tap._staged = [], []
-        self.held = self._open()
+        self.prepared = self._open()
         if self._marked:
-            self.held.judge((CheckpointSpan(self.plan.epoch, 0, self._marked),))
+            self.prepared.apply_checkpoints((CheckpointSpan(self.plan.epoch, 0, self._marked),))
         self.turn()
 
     def lost(self) -> int:
-        self.held.tick(self.now_ms)
-        return self.held.figures().lost_events
+        self.prepared.tick(self.now_ms)
+        return self.prepared.metrics().lost_events
 
     def files(self) -> list[Path]:
         return sorted(self.folder.glob("*/*/*.results"))
 
     def close(self) -> None:
-        self.held.close()
+        self.prepared.close()
         self._sync.close()
-        self._reactor.close()
+        self._event_loop.close()
 
     def _open(self) -> PreparedResults:
         return PreparedResults(
-            self.folder, self.plan, self._reactor, self._sync, lambda stream: self.taps.get(stream, []), 10**9,
+            self.folder, self.plan, self._event_loop, self._sync, lambda stream: self.taps.get(stream, []), 10**9,
             self.counts,
         )  # fmt: skip
 
@@ -185,12 +185,12 @@ def test_a_sink_that_takes_nothing_holds_up_no_other_one(make: Make, delivery: D
     assert not dead.got
     assert desk.counts.of("Alerts")[1] == 0, "what is delivered all have"
     assert desk.counts.of("Other")[1] == 4
-    assert dict(desk.held.waiting_rows()) == {("Alerts", "http"): 12, ("Alerts", "file"): 0, ("Other", "log"): 0}
+    assert dict(desk.prepared.waiting_rows()) == {("Alerts", "http"): 12, ("Alerts", "file"): 0, ("Other", "log"): 0}
     dead.open = True
     desk.turn()
     assert dead.got == sound.got
     assert desk.counts.of("Alerts")[1] == 12
-    assert desk.held.is_empty()
+    assert desk.prepared.is_empty()
     assert desk.lost() == 0
 
 
@@ -204,7 +204,7 @@ def test_no_sink_gets_anything_twice_when_the_worker_starts_again(make: Make, de
         desk.send(3)
         if delivery == "exactly-once":
             desk.complete()
-        desk.held.tick(desk.now_ms)
+        desk.prepared.tick(desk.now_ms)
         desk.start_again(killed=killed)
     assert sound.got == list(range(9))
     dead.open = True
@@ -247,7 +247,7 @@ def test_offered_frames_that_some_have_delivered_go_to_the_others_alone_after_a_
     desk = make(LEAST, dead, sound)
     batch = alerts((0, "UA", 100))
     frame = UnloggedFrame(Data("Alerts", 1, 1, 0, 7, 0), batch, encode_batch(batch), frozenset({"http"}))
-    kept = desk.held.keep_offered(desk.opening, [frame], lambda: None)
+    kept = desk.prepared.keep_offered(desk.opening, [frame], lambda: None)
     dead.open = False
     desk.send(2)
     assert sound.got == [0, 1], "it has the offered one already"
@@ -265,13 +265,13 @@ def test_offered_frames_are_deleted_when_the_last_consumer_has_delivered_them(ma
     desk = make(LEAST, dead, sound)
     batch = alerts((0, "UA", 100))
     frame = UnloggedFrame(Data("Alerts", 1, 1, 0, 7, 0), batch, encode_batch(batch), frozenset({"http"}))
-    kept = desk.held.keep_offered(desk.opening, [frame, frame], lambda: None)
+    kept = desk.prepared.keep_offered(desk.opening, [frame, frame], lambda: None)
     desk.turn()
-    assert not desk.held.is_empty()
+    assert not desk.prepared.is_empty()
     kept.settle("Alerts", "http")
     kept.settle("Alerts", "http")
     desk.turn()
-    assert desk.held.is_empty()
+    assert desk.prepared.is_empty()
     assert not dead.got
 
 
@@ -289,7 +289,7 @@ def test_a_sink_that_comes_later_gets_what_waits_and_a_listener_what_comes(make:
     desk.send(2)
     desk.complete()
     assert listener.got == [6, 7]
-    assert desk.held.is_empty()
+    assert desk.prepared.is_empty()
 
 
 def test_sinks_of_one_type_that_change_their_order_get_what_they_lack(make: Make) -> None:
@@ -339,14 +339,14 @@ def test_what_did_not_stand_is_passed_over_by_those_in_front_and_deleted_when_th
     desk.opening = msgspec.structs.replace(desk.opening, attempt=1)
     desk._next = 2
     desk.send(2)
-    desk.held.mark(desk.opening, 2, lambda: None)
-    desk.held.judge((CheckpointSpan(7, 0, 1), CheckpointSpan(7, 1, 2)))
+    desk.prepared.mark(desk.opening, 2, lambda: None)
+    desk.prepared.apply_checkpoints((CheckpointSpan(7, 0, 1), CheckpointSpan(7, 1, 2)))
     desk.turn()
     assert sound.committed == [0, 1, 2, 3]
     dead.open = True
     desk.turn()
     assert dead.committed == [0, 1, 2, 3]
-    assert desk.held.is_empty()
+    assert desk.prepared.is_empty()
     assert desk.lost() == 0
     assert desk.counts.of("Alerts")[1] == 4
 
@@ -364,8 +364,8 @@ def backlog(make: Make, delivery: Delivery) -> tuple[Desk, Tap]:
         if delivery == "exactly-once":
             desk.complete()
         else:
-            next(iter(desk.held._logs.values())).cut()
-    desk.held.tick(desk.now_ms)
+            next(iter(desk.prepared._logs.values())).cut()
+    desk.prepared.tick(desk.now_ms)
     return desk, dead
 
 
@@ -469,12 +469,12 @@ def test_a_disk_that_fails_for_a_while_loses_nothing_and_says_so(make: Make, mon
     dead.open = True
     desk.turn(100)
     desk.turn(release.UNREADABLE_MS - 200)
-    assert "Input/output error" in desk.held.problem
+    assert "Input/output error" in desk.prepared.problem
     monkeypatch.setattr(GroupReader, "next", read)
     desk.turn(100)
     assert dead.got == list(range(16))
     assert desk.lost() == 0
-    assert not desk.held.problem
+    assert not desk.prepared.problem
 
 
 def test_what_a_disk_cannot_read_any_more_is_counted_and_set_aside(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Held results of a plan: consumers that know what they have get each result that stands once, whatever happens."""
+"""Prepared results of a plan: consumers that know what they have get each result that stands once, whatever happens."""
 
 from __future__ import annotations
 
@@ -81,10 +81,10 @@ class Histories(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.folder = Path(tempfile.mkdtemp())
-        self.reactor = EventLoop()
+        self.event_loop = EventLoop()
         self.sync = FileSync(lambda call: call())
         self.sink = Sink()
-        self.held = self.open()
+        self.prepared = self.open()
         self.runs = [[7, 0, 0]]
         self.checkpoint = 0
         self.sent = 0  # by this run, in its input's numbers
@@ -94,7 +94,7 @@ class Histories(RuleBasedStateMachine):
         self.complete = 0
 
     def open(self) -> PreparedResults:
-        return PreparedResults(self.folder, ONCE, self.reactor, self.sync, lambda _stream: [self.sink], 10**9)
+        return PreparedResults(self.folder, ONCE, self.event_loop, self.sync, lambda _stream: [self.sink], 10**9)
 
     def opening(self) -> OpenLink:
         epoch, attempt, _ = self.runs[-1]
@@ -103,7 +103,7 @@ class Histories(RuleBasedStateMachine):
     def append(self, first: int, last: int) -> None:
         batch = alerts(*[(number, "UA", number) for number in range(first, last + 1)])
         message = Data("Alerts", 1, last - first + 1, 0, 7, last - self.base)
-        self.held.append(self.opening(), message, batch, encode_batch(batch))
+        self.prepared.append(self.opening(), message, batch, encode_batch(batch))
 
     @rule(events=st.integers(1, 5))
     def send(self, events: int) -> None:
@@ -121,12 +121,12 @@ class Histories(RuleBasedStateMachine):
     def mark(self) -> None:
         self.checkpoint += 1
         self.marks[self.checkpoint] = self.sent
-        self.held.mark(self.opening(), self.checkpoint, lambda: None)
+        self.prepared.mark(self.opening(), self.checkpoint, lambda: None)
 
     @rule()
     def mark_again(self) -> None:
         if self.checkpoint and self.marks.get(self.checkpoint) == self.sent >= self.base and self.sent > self.base:
-            self.held.mark(self.opening(), self.checkpoint, lambda: None)
+            self.prepared.mark(self.opening(), self.checkpoint, lambda: None)
 
     @rule()
     def complete_a_checkpoint(self) -> None:
@@ -143,21 +143,21 @@ class Histories(RuleBasedStateMachine):
 
     @rule()
     def learn(self) -> None:
-        self.held.judge(tuple(CheckpointSpan(*run) for run in self.runs))
+        self.prepared.apply_checkpoints(tuple(CheckpointSpan(*run) for run in self.runs))
 
     @rule(room=st.integers(1, 4))
     def deliver(self, room: int) -> None:
         self.sink.room = room
-        self.held.retry()
-        self.reactor.turn(0, lambda: 0)
+        self.prepared.retry()
+        self.event_loop.turn(0, lambda: 0)
         self.sink.settle()
-        self.reactor.turn(0, lambda: 0)
+        self.event_loop.turn(0, lambda: 0)
 
     @rule()
     def crash(self) -> None:
-        self.held.close()
+        self.prepared.close()
         self.sink.crash()
-        self.held = self.open()
+        self.prepared = self.open()
 
     @invariant()
     def what_was_delivered_stands_and_comes_in_order_once(self) -> None:
@@ -167,7 +167,7 @@ class Histories(RuleBasedStateMachine):
     @invariant()
     def what_the_publisher_has_given_in_this_run_never_counts_as_missing(self) -> None:
         """Whether or not it was delivered meanwhile, and whatever of it the publisher takes for undecided."""
-        assert self.held.held_to(self.opening()) >= self.sent - self.base
+        assert self.prepared.prepared_to(self.opening()) >= self.sent - self.base
 
     def teardown(self) -> None:
         self.learn()
@@ -175,9 +175,9 @@ class Histories(RuleBasedStateMachine):
             self.deliver(10)
         expected = self.marks.get(self.complete, 0)
         assert self.sink.got == list(range(1, expected + 1)), "all that stands is delivered"
-        self.held.close()
+        self.prepared.close()
         self.sync.close()
-        self.reactor.close()
+        self.event_loop.close()
         shutil.rmtree(self.folder)
 
 
@@ -186,40 +186,40 @@ TestHistories.settings = settings(max_examples=50, stateful_step_count=25, deadl
 
 
 def test_while_sinks_are_behind_there_is_no_room_until_they_have_caught_up(tmp_path: Path) -> None:
-    reactor, sink = EventLoop(), Sink()
+    event_loop, sink = EventLoop(), Sink()
     sync = FileSync(lambda call: call())
-    held = PreparedResults(tmp_path, ONCE, reactor, sync, lambda _stream: [sink], 1_000)
+    prepared = PreparedResults(tmp_path, ONCE, event_loop, sync, lambda _stream: [sink], 1_000)
     batch = alerts(*[(number, "UA", number) for number in range(100)])
     opening = OpenLink("publisher#0", STREAMS, KEY, 7)
-    held.append(opening, Data("Alerts", 1, 100, 0, 7), batch, encode_batch(batch))
-    held.mark(opening, 1, lambda: None)
-    reactor.turn(0, lambda: 0)
-    assert held.has_room(), "a checkpoint that is not complete must be able to become so"
-    held.judge((CheckpointSpan(7, 0, 1),))
-    reactor.turn(0, lambda: 0)
-    assert not held.has_room()
-    held.tick(5_000)
-    held.tick(6_000)
-    assert (held.figures().events, held.figures().oldest_ms) == (100, 1_000)
-    assert held.figures().size_bytes > 1_000
+    prepared.append(opening, Data("Alerts", 1, 100, 0, 7), batch, encode_batch(batch))
+    prepared.mark(opening, 1, lambda: None)
+    event_loop.turn(0, lambda: 0)
+    assert prepared.has_room(), "a checkpoint that is not complete must be able to become so"
+    prepared.apply_checkpoints((CheckpointSpan(7, 0, 1),))
+    event_loop.turn(0, lambda: 0)
+    assert not prepared.has_room()
+    prepared.tick(5_000)
+    prepared.tick(6_000)
+    assert (prepared.metrics().events, prepared.metrics().oldest_ms) == (100, 1_000)
+    assert prepared.metrics().size_bytes > 1_000
     sink.settle()
-    reactor.turn(0, lambda: 0)
-    assert held.has_room()
-    held.tick(7_000)
-    assert held.figures().events == 0
-    held.close()
+    event_loop.turn(0, lambda: 0)
+    assert prepared.has_room()
+    prepared.tick(7_000)
+    assert prepared.metrics().events == 0
+    prepared.close()
     sync.close()
-    reactor.close()
+    event_loop.close()
 
 
 def test_a_plan_that_is_gone_leaves_nothing(tmp_path: Path) -> None:
-    reactor = EventLoop()
-    store = TransactionalLogStore(ResultsConfig(path=str(tmp_path)), "worker-1", reactor)
-    held = store.open(ONCE, lambda _stream: [])
+    event_loop = EventLoop()
+    store = TransactionalLogStore(ResultsConfig(path=str(tmp_path)), "worker-1", event_loop)
+    prepared = store.open(ONCE, lambda _stream: [])
     batch = alerts((1, "UA", 1))
-    held.append(OpenLink("publisher#0", STREAMS, KEY, 7), Data("Alerts", 1, 1, 0, 7), batch, encode_batch(batch))
+    prepared.append(OpenLink("publisher#0", STREAMS, KEY, 7), Data("Alerts", 1, 1, 0, 7), batch, encode_batch(batch))
     assert store.wanted(PLAN), "another deployment of the plan finds it"
-    held.discard()
+    prepared.discard()
     assert not store.wanted(PLAN)
     store.open(ONCE, lambda _stream: []).close()
     store.keep_only([KEY])
@@ -227,81 +227,81 @@ def test_a_plan_that_is_gone_leaves_nothing(tmp_path: Path) -> None:
     store.keep_only([], {RemovedPlan(KEY, 0)})
     assert not store.wanted(PLAN), "nothing is left of it"
     store.close()
-    reactor.close()
+    event_loop.close()
 
 
 def test_results_of_a_plan_that_is_missing_are_set_aside_and_come_back_with_it(tmp_path: Path) -> None:
-    reactor = EventLoop()
-    store = TransactionalLogStore(ResultsConfig(path=str(tmp_path)), "worker-1", reactor)
+    event_loop = EventLoop()
+    store = TransactionalLogStore(ResultsConfig(path=str(tmp_path)), "worker-1", event_loop)
     plan = msgspec.structs.replace(ONCE, deployed_ms=5)
-    held = store.open(plan, lambda _stream: [])
+    prepared = store.open(plan, lambda _stream: [])
     batch = alerts((1, "UA", 1))
-    held.append(OpenLink("publisher#0", STREAMS, KEY, 7), Data("Alerts", 1, 1, 0, 7), batch, encode_batch(batch))
-    held.close()
+    prepared.append(OpenLink("publisher#0", STREAMS, KEY, 7), Data("Alerts", 1, 1, 0, 7), batch, encode_batch(batch))
+    prepared.close()
     store.keep_only([], {RemovedPlan(KEY, 4)})
-    (aside,) = store.orphan_reports()
-    assert (aside.kind, aside.plan, aside.events) == ("results", KEY.plan, 1)
+    (orphans,) = store.orphan_reports()
+    assert (orphans.kind, orphans.plan, orphans.events) == ("results", KEY.plan, 1)
     store.close()
-    store = TransactionalLogStore(ResultsConfig(path=str(tmp_path)), "worker-1", reactor)
+    store = TransactionalLogStore(ResultsConfig(path=str(tmp_path)), "worker-1", event_loop)
     store.tick()
     assert len(store.orphan_reports()) == 1
     assert not store.wanted(msgspec.structs.replace(PLAN, deployed_ms=6)), "they are of another plan"
     assert store.wanted(msgspec.structs.replace(PLAN, deployed_ms=5))
-    held = store.open(plan, lambda _stream: [])
-    held.tick(0)
-    assert held.figures().events == 1
+    prepared = store.open(plan, lambda _stream: [])
+    prepared.tick(0)
+    assert prepared.metrics().events == 1
     assert store.orphan_reports() == ()
-    held.close()
+    prepared.close()
     store.keep_only([], {RemovedPlan(KEY, 5)})
     assert store.orphan_reports() == (), "it was undeployed while no worker was there"
     assert not store.wanted(msgspec.structs.replace(PLAN, deployed_ms=5))
     store.close()
-    reactor.close()
+    event_loop.close()
 
 
 def test_a_former_epoch_leaves_nothing_once_its_results_are_delivered(tmp_path: Path) -> None:
-    reactor, sink = EventLoop(), Sink()
+    event_loop, sink = EventLoop(), Sink()
     sync = FileSync(lambda call: call())
-    held = PreparedResults(tmp_path, ONCE, reactor, sync, lambda _stream: [sink], 10**9)
+    prepared = PreparedResults(tmp_path, ONCE, event_loop, sync, lambda _stream: [sink], 10**9)
     batch = alerts((1, "UA", 1))
     for epoch in (7, 8):
         opening = OpenLink("publisher#0", STREAMS, KEY, epoch)
-        held.append(opening, Data("Alerts", 1, 1, 0, epoch), batch, encode_batch(batch))
-        held.mark(opening, epoch, lambda: None)
-    held.close_before(8)
-    held.judge((CheckpointSpan(7, 0, 7),))
-    reactor.turn(0, lambda: 0)
+        prepared.append(opening, Data("Alerts", 1, 1, 0, epoch), batch, encode_batch(batch))
+        prepared.mark(opening, epoch, lambda: None)
+    prepared.close_before(8)
+    prepared.apply_checkpoints((CheckpointSpan(7, 0, 7),))
+    event_loop.turn(0, lambda: 0)
     assert sorted(path.name for path in tmp_path.iterdir() if any(path.iterdir())) == ["7", "8"]
     sink.settle()
-    reactor.turn(0, lambda: 0)
+    event_loop.turn(0, lambda: 0)
     assert sorted(path.name for path in tmp_path.iterdir() if any(path.iterdir())) == ["8"]
-    held.close()
+    prepared.close()
     sync.close()
-    reactor.close()
+    event_loop.close()
 
 
 def test_what_a_former_epoch_left_is_deleted_later_when_it_cannot_be_now(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reactor = EventLoop()
+    event_loop = EventLoop()
     sync = FileSync(lambda call: call())
-    held = PreparedResults(tmp_path, ONCE, reactor, sync, lambda _stream: [], 10**9)
+    prepared = PreparedResults(tmp_path, ONCE, event_loop, sync, lambda _stream: [], 10**9)
     batch = alerts((1, "UA", 1))
     opening = OpenLink("publisher#0", STREAMS, KEY, 7)
-    held.append(opening, Data("Alerts", 1, 1, 0, 7), batch, encode_batch(batch))
-    held.mark(opening, 7, lambda: None)
-    held.judge((CheckpointSpan(7, 0, 7),))
-    reactor.turn(0, lambda: 0)
+    prepared.append(opening, Data("Alerts", 1, 1, 0, 7), batch, encode_batch(batch))
+    prepared.mark(opening, 7, lambda: None)
+    prepared.apply_checkpoints((CheckpointSpan(7, 0, 7),))
+    event_loop.turn(0, lambda: 0)
     with monkeypatch.context() as patched:
         patched.setattr("shutil.rmtree", _refuse)
-        held.close_before(8)
-        reactor.turn(0, lambda: 0)
+        prepared.close_before(8)
+        event_loop.turn(0, lambda: 0)
     assert any((tmp_path / "7").iterdir())
-    reactor.turn(0, lambda: TRY_AGAIN_MS)
+    event_loop.turn(0, lambda: TRY_AGAIN_MS)
     assert not any((tmp_path / "7").iterdir())
-    held.close()
+    prepared.close()
     sync.close()
-    reactor.close()
+    event_loop.close()
 
 
 def _refuse(folder: Path) -> None:
@@ -309,178 +309,180 @@ def _refuse(folder: Path) -> None:
 
 
 def test_two_workers_of_one_name_do_not_share_a_folder(tmp_path: Path) -> None:
-    reactor = EventLoop()
-    first, second = (TransactionalLogStore(ResultsConfig(path=str(tmp_path)), "worker-1", reactor) for _ in range(2))
-    held = first.open(ONCE, lambda _stream: [])
+    event_loop = EventLoop()
+    first, second = (TransactionalLogStore(ResultsConfig(path=str(tmp_path)), "worker-1", event_loop) for _ in range(2))
+    prepared = first.open(ONCE, lambda _stream: [])
     with pytest.raises(ConfigError, match="is in use by another worker"):
         second.open(ONCE, lambda _stream: [])
-    held.close()
+    prepared.close()
     first.close()
     second.open(ONCE, lambda _stream: []).close()
     second.close()
-    reactor.close()
+    event_loop.close()
 
 
 def test_what_a_former_plan_of_the_name_left_on_the_disk_stands_when_it_is_told_what_was_undone(tmp_path: Path) -> None:
     """The worker was away while its plan was undeployed and deployed anew."""
-    reactor, sink = EventLoop(), Sink()
+    event_loop, sink = EventLoop(), Sink()
     sync = FileSync(lambda call: call())
     first = msgspec.structs.replace(ONCE, deployed_ms=1_000)
-    held = PreparedResults(tmp_path, first, reactor, sync, lambda _stream: [sink], 10**9)
+    prepared = PreparedResults(tmp_path, first, event_loop, sync, lambda _stream: [sink], 10**9)
     for attempt, number in ((0, 1), (0, 2), (1, 3)):
         opening = OpenLink("publisher#0", STREAMS, KEY, 7, attempt=attempt)
         batch = alerts((number, "UA", number))
-        held.append(opening, Data("Alerts", 1, 1, 0, 7, number if attempt == 0 else 1), batch, encode_batch(batch))
-        held.mark(opening, number, lambda: None)
-    held.close()
+        prepared.append(opening, Data("Alerts", 1, 1, 0, 7, number if attempt == 0 else 1), batch, encode_batch(batch))
+        prepared.mark(opening, number, lambda: None)
+    prepared.close()
 
     second = msgspec.structs.replace(ONCE, epoch=8, deployed_ms=2_000)
-    held = PreparedResults(tmp_path, second, reactor, sync, lambda _stream: [sink], 10**9)
-    held.close_before(8)
+    prepared = PreparedResults(tmp_path, second, event_loop, sync, lambda _stream: [sink], 10**9)
+    prepared.close_before(8)
     for _ in range(3):
-        reactor.turn(0, lambda: 0)
+        event_loop.turn(0, lambda: 0)
         sink.settle()
     assert sink.got == [], "what was undone may yet be told"
-    held.judge((CheckpointSpan(7, 0, 1), CheckpointSpan(8, 0, 0)))
+    prepared.apply_checkpoints((CheckpointSpan(7, 0, 1), CheckpointSpan(8, 0, 0)))
     for _ in range(5):
-        reactor.turn(0, lambda: 0)
+        event_loop.turn(0, lambda: 0)
         sink.settle()
     assert sink.got == [1, 3]
-    assert held.is_empty()
-    held.close()
+    assert prepared.is_empty()
+    prepared.close()
     sync.close()
-    reactor.close()
+    event_loop.close()
 
 
 def test_what_is_damaged_of_held_results_is_told_and_the_rest_is_delivered(tmp_path: Path) -> None:
-    reactor, sink = EventLoop(), Sink()
+    event_loop, sink = EventLoop(), Sink()
     sync = FileSync(lambda call: call())
-    held = PreparedResults(tmp_path, ONCE, reactor, sync, lambda _stream: [sink], 10**9)
+    prepared = PreparedResults(tmp_path, ONCE, event_loop, sync, lambda _stream: [sink], 10**9)
     opening = OpenLink("publisher#0", STREAMS, KEY, 7)
     for number in (1, 2, 3):
         batch = alerts((number, "UA", number))
-        held.append(opening, Data("Alerts", 1, 1, 0, 7, number), batch, encode_batch(batch))
+        prepared.append(opening, Data("Alerts", 1, 1, 0, 7, number), batch, encode_batch(batch))
         if number > 1:
-            held.mark(opening, number, lambda: None)
-    held.close()
+            prepared.mark(opening, number, lambda: None)
+    prepared.close()
     first, second = sorted(tmp_path.glob("7/*/*.results"))[:2]
     content = bytearray(first.read_bytes())
     content[content.index(encode_batch(alerts((2, "UA", 2))).to_pybytes()[-64:])] ^= 1
     first.write_bytes(content)
     second.write_bytes(b"?" + second.read_bytes()[1:])
 
-    held = PreparedResults(tmp_path, ONCE, reactor, sync, lambda _stream: [sink], 10**9)
-    held.judge((CheckpointSpan(7, 0, 3),))
+    prepared = PreparedResults(tmp_path, ONCE, event_loop, sync, lambda _stream: [sink], 10**9)
+    prepared.apply_checkpoints((CheckpointSpan(7, 0, 3),))
     for _ in range(4):
-        reactor.turn(0, lambda: 0)
+        event_loop.turn(0, lambda: 0)
         sink.settle()
-    held.tick(0)
+    prepared.tick(0)
     assert sink.got == [1], "the mark behind what is damaged is found"
-    assert (held.figures().lost_events, held.is_empty()) == (2, True)
-    assert held.figures().damaged_file_bytes > 100
-    held.close()
-    held = PreparedResults(tmp_path, ONCE, reactor, sync, lambda _stream: [sink], 10**9)
-    held.tick(0)
-    assert held.figures().lost_events == 2, "also when nothing of it is there any more"
-    held.close()
+    assert (prepared.metrics().lost_events, prepared.is_empty()) == (2, True)
+    assert prepared.metrics().damaged_file_bytes > 100
+    prepared.close()
+    prepared = PreparedResults(tmp_path, ONCE, event_loop, sync, lambda _stream: [sink], 10**9)
+    prepared.tick(0)
+    assert prepared.metrics().lost_events == 2, "also when nothing of it is there any more"
+    prepared.close()
     sync.close()
-    reactor.close()
+    event_loop.close()
 
 
 @pytest.mark.parametrize("stands", [True, False])
 def test_what_is_missing_is_lost_if_its_checkpoint_stands_and_not_if_it_was_undone(
     tmp_path: Path, stands: bool
 ) -> None:
-    reactor, sink = EventLoop(), Sink()
+    event_loop, sink = EventLoop(), Sink()
     sync = FileSync(lambda call: call())
-    held = PreparedResults(tmp_path, ONCE, reactor, sync, lambda _stream: [sink], 10**9)
+    prepared = PreparedResults(tmp_path, ONCE, event_loop, sync, lambda _stream: [sink], 10**9)
     opening = OpenLink("publisher#0", STREAMS, KEY, 7)
     for number in (1, 2, 3):
         batch = alerts((number, "UA", number))
-        held.append(opening, Data("Alerts", 1, 1, 0, 7, number), batch, encode_batch(batch))
-    held.mark(opening, 1, lambda: None)
-    assert held.held_to(opening) == 3
-    held.close()
+        prepared.append(opening, Data("Alerts", 1, 1, 0, 7, number), batch, encode_batch(batch))
+    prepared.mark(opening, 1, lambda: None)
+    assert prepared.prepared_to(opening) == 3
+    prepared.close()
     first = min(tmp_path.glob("7/*/*.results"))
     os.truncate(first, first.stat().st_size - 400)  # the mark, and the end of the last frame
 
     for _ in range(2):
-        held = PreparedResults(tmp_path, ONCE, reactor, sync, lambda _stream: [sink], 10**9)
-        held.tick(0)
-        assert (held.figures().events, held.figures().lost_events) == (2, 0), "nobody knows yet"
-        assert held.held_to(opening) < 3
-        assert held.held_to(msgspec.structs.replace(opening, attempt=1)) == 0
-        held.close()
-    held = PreparedResults(tmp_path, ONCE, reactor, sync, lambda _stream: [sink], 10**9)
-    held.judge((CheckpointSpan(7, 0, 1),) if stands else (CheckpointSpan(7, 1, 0),))
+        prepared = PreparedResults(tmp_path, ONCE, event_loop, sync, lambda _stream: [sink], 10**9)
+        prepared.tick(0)
+        assert (prepared.metrics().events, prepared.metrics().lost_events) == (2, 0), "nobody knows yet"
+        assert prepared.prepared_to(opening) < 3
+        assert prepared.prepared_to(msgspec.structs.replace(opening, attempt=1)) == 0
+        prepared.close()
+    prepared = PreparedResults(tmp_path, ONCE, event_loop, sync, lambda _stream: [sink], 10**9)
+    prepared.apply_checkpoints((CheckpointSpan(7, 0, 1),) if stands else (CheckpointSpan(7, 1, 0),))
     for _ in range(4):
-        reactor.turn(0, lambda: 0)
+        event_loop.turn(0, lambda: 0)
         sink.settle()
-    held.tick(0)
-    assert (sink.got, held.figures().lost_events, held.is_empty()) == (([1, 2], 1, True) if stands else ([], 0, True))
-    held.close()
+    prepared.tick(0)
+    assert (sink.got, prepared.metrics().lost_events, prepared.is_empty()) == (
+        ([1, 2], 1, True) if stands else ([], 0, True)
+    )
+    prepared.close()
     sync.close()
-    reactor.close()
+    event_loop.close()
 
 
 @pytest.mark.parametrize("committed", [False, True], ids=["not delivered yet", "delivered before a crash"])
 def test_results_whose_mark_is_damaged_are_delivered_once_and_hold_nothing_back(
     tmp_path: Path, committed: bool
 ) -> None:
-    reactor, sink = EventLoop(), Sink()
+    event_loop, sink = EventLoop(), Sink()
     sync = FileSync(lambda call: call())
-    held = PreparedResults(tmp_path, ONCE, reactor, sync, lambda _stream: [sink], 10**9)
+    prepared = PreparedResults(tmp_path, ONCE, event_loop, sync, lambda _stream: [sink], 10**9)
     opening = OpenLink("publisher#0", STREAMS, KEY, 7)
     for number in (1, 2, 3, 4):
         batch = alerts((number, "UA", number))
-        held.append(opening, Data("Alerts", 1, 1, 0, 7, number), batch, encode_batch(batch))
+        prepared.append(opening, Data("Alerts", 1, 1, 0, 7, number), batch, encode_batch(batch))
         if number > 1:
-            held.mark(opening, number, lambda: None)
+            prepared.mark(opening, number, lambda: None)
     if committed:
-        held.judge((CheckpointSpan(7, 0, 2),))
-        reactor.turn(0, lambda: 0)
+        prepared.apply_checkpoints((CheckpointSpan(7, 0, 2),))
+        event_loop.turn(0, lambda: 0)
         assert sink.got == [1, 2]
-    held.close()
+    prepared.close()
     sink.crash()
     damaged = min(tmp_path.glob("7/*/*.results"))
     content = bytearray(damaged.read_bytes())
     content[-16] ^= 1  # within the mark
     damaged.write_bytes(content)
 
-    held = PreparedResults(tmp_path, ONCE, reactor, sync, lambda _stream: [sink], 10**9)
-    held.judge((CheckpointSpan(7, 0, 4),))
+    prepared = PreparedResults(tmp_path, ONCE, event_loop, sync, lambda _stream: [sink], 10**9)
+    prepared.apply_checkpoints((CheckpointSpan(7, 0, 4),))
     for _ in range(6):
-        reactor.turn(0, lambda: 0)
+        event_loop.turn(0, lambda: 0)
         sink.settle()
-    held.tick(0)
+    prepared.tick(0)
     assert sink.got == [1, 2, 3, 4]
-    assert (held.figures().lost_events, held.is_empty()) == (0, True)
-    held.close()
+    assert (prepared.metrics().lost_events, prepared.is_empty()) == (0, True)
+    prepared.close()
     sync.close()
-    reactor.close()
+    event_loop.close()
 
 
 def test_what_a_plan_of_a_replaced_database_tells_undoes_nothing_of_another_one(tmp_path: Path) -> None:
     """The driver is still ending that one's topology, of a later epoch."""
-    reactor, sync, sink = EventLoop(), FileSync(lambda call: call()), Sink()
+    event_loop, sync, sink = EventLoop(), FileSync(lambda call: call()), Sink()
     plan = msgspec.structs.replace(ONCE, epoch=1, deployed_ms=2_000)
-    held = PreparedResults(tmp_path, plan, reactor, sync, lambda _stream: [sink], 10**9)
+    prepared = PreparedResults(tmp_path, plan, event_loop, sync, lambda _stream: [sink], 10**9)
     batch = alerts(*[(number, "UA", number) for number in range(1, 11)])
     opening = OpenLink("publisher#0", STREAMS, KEY, 1)
-    held.append(opening, Data("Alerts", 1, 10, 0, 1, 10), batch, encode_batch(batch))
-    held.mark(opening, 3, lambda: None)
+    prepared.append(opening, Data("Alerts", 1, 10, 0, 1, 10), batch, encode_batch(batch))
+    prepared.mark(opening, 3, lambda: None)
     former = PlanCheckpoints(KEY, (CheckpointSpan(5, 0, 2),), 1_000)
     for last in (2, 3):
-        held.learn((former, PlanCheckpoints(KEY, (CheckpointSpan(1, 0, last),), 2_000)))
-        reactor.turn(0, lambda: 0)
+        prepared.learn((former, PlanCheckpoints(KEY, (CheckpointSpan(1, 0, last),), 2_000)))
+        event_loop.turn(0, lambda: 0)
         sink.settle()
-        reactor.turn(0, lambda: 0)
+        event_loop.turn(0, lambda: 0)
         sink.settle()
     assert sink.got == list(range(1, 11))
-    assert held.newest_attempt(5) == 0
-    held.close()
+    assert prepared.newest_attempt(5) == 0
+    prepared.close()
     sync.close()
-    reactor.close()
+    event_loop.close()
 
 
 @pytest.mark.parametrize("restarted", [False, True], ids=["worker lives", "worker restarted"])
@@ -488,37 +490,37 @@ def test_a_run_that_was_given_the_epoch_of_an_earlier_one_is_not_taken_for_that(
     tmp_path: Path, restarted: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The database was replaced by an older copy, and nobody was there to tell the manager."""
-    reactor, sync, sink = EventLoop(), FileSync(lambda call: call()), Sink()
+    event_loop, sync, sink = EventLoop(), FileSync(lambda call: call()), Sink()
 
-    def give(held: PreparedResults, log: str, checkpoint: int, *numbers: int) -> int:
+    def give(prepared: PreparedResults, log: str, checkpoint: int, *numbers: int) -> int:
         batch = alerts(*[(number, "UA", number) for number in numbers])
         opening = OpenLink("publisher#0", STREAMS, KEY, 7, log=log)
-        rows = held.append(opening, Data("Alerts", 1, len(numbers), 0, 7, len(numbers)), batch, encode_batch(batch))
+        rows = prepared.append(opening, Data("Alerts", 1, len(numbers), 0, 7, len(numbers)), batch, encode_batch(batch))
         if checkpoint:
-            held.mark(opening, checkpoint, lambda: None)
+            prepared.mark(opening, checkpoint, lambda: None)
         return rows
 
-    held = PreparedResults(tmp_path, ONCE, reactor, sync, lambda _stream: [sink], 10**9)
-    assert give(held, "first", 1, 1, 2, 3) == 3
+    prepared = PreparedResults(tmp_path, ONCE, event_loop, sync, lambda _stream: [sink], 10**9)
+    assert give(prepared, "first", 1, 1, 2, 3) == 3
     opening = OpenLink("publisher#0", STREAMS, KEY, 7, log="first")
     batch = alerts((4, "UA", 4))
-    held.append(opening, Data("Alerts", 1, 1, 0, 7, 4), batch, encode_batch(batch))
+    prepared.append(opening, Data("Alerts", 1, 1, 0, 7, 4), batch, encode_batch(batch))
     if restarted:
-        held.close()
-        held = PreparedResults(tmp_path, ONCE, reactor, sync, lambda _stream: [sink], 10**9)
-    assert held.held_to(opening) == 4
-    assert held.held_to(msgspec.structs.replace(opening, log="second")) == 0
-    assert give(held, "second", 2, 10, 11, 12) == 3
-    assert held.held_to(msgspec.structs.replace(opening, log="second")) == 3
-    held.judge((CheckpointSpan(7, 0, 2),))
+        prepared.close()
+        prepared = PreparedResults(tmp_path, ONCE, event_loop, sync, lambda _stream: [sink], 10**9)
+    assert prepared.prepared_to(opening) == 4
+    assert prepared.prepared_to(msgspec.structs.replace(opening, log="second")) == 0
+    assert give(prepared, "second", 2, 10, 11, 12) == 3
+    assert prepared.prepared_to(msgspec.structs.replace(opening, log="second")) == 3
+    prepared.apply_checkpoints((CheckpointSpan(7, 0, 2),))
     for _ in range(6):
-        reactor.turn(0, lambda: 0)
+        event_loop.turn(0, lambda: 0)
         sink.settle()
     assert sink.got == [1, 2, 3, 10, 11, 12]
-    held.tick(0)
-    assert (held.figures().events, held.figures().lost_events) == (0, 1)
-    assert held.figures().damaged_file_bytes > 0
+    prepared.tick(0)
+    assert (prepared.metrics().events, prepared.metrics().lost_events) == (0, 1)
+    assert prepared.metrics().damaged_file_bytes > 0
     assert "events=1" in caplog.text
-    held.close()
+    prepared.close()
     sync.close()
-    reactor.close()
+    event_loop.close()

@@ -63,7 +63,11 @@ def counts(world: World) -> tuple[int, int, int]:
     """Received, delivered, waiting: in memory and on the disk."""
     (plan,) = world.reports()
     (one,) = [one for one in plan.outflow if one.stream == "Alerts"]
-    return one.received_events, one.delivered_events, one.waiting_events + (plan.held.events if plan.held else 0)
+    return (
+        one.received_events,
+        one.delivered_events,
+        one.waiting_events + (plan.prepared.events if plan.prepared else 0),
+    )
 
 
 def test_a_marker_passes_a_dead_web_hook_and_nothing_is_lost_when_it_returns(world: World, hook: Hook) -> None:
@@ -138,7 +142,7 @@ def test_results_on_the_disk_outlive_the_worker(make_world: Callable[..., World]
     following = make_world(results=world.config.results)
     following.start(hooked(hook.url))
     until(lambda: set(taken(hook)) == set(range(sent)))
-    until(lambda: following.health()["plans"][0]["held"]["events"] == 0)
+    until(lambda: following.health()["plans"][0]["prepared"]["events"] == 0)
 
 
 @pytest.mark.parametrize("delivery", ["at-most-once", "at-least-once", "exactly-once"])
@@ -183,7 +187,7 @@ def test_a_dead_web_hook_holds_up_no_other_sink_of_its_stream(
     assert written() == list(range(sent)), "nothing comes twice"
     hook.status = 200
     until(lambda: taken(hook) == list(range(in_memory, sent)))  # at most once: what the sink had in memory is lost
-    until(lambda: following.health()["plans"][0]["held"]["events"] == 0)
+    until(lambda: following.health()["plans"][0]["prepared"]["events"] == 0)
     assert written() == list(range(sent))
 
 
@@ -222,7 +226,7 @@ def test_while_the_disk_log_is_full_sources_wait_and_markers_pass(make_world: Ca
     receiver, publisher = world.receiver("Departures"), world.publisher().open()
     until(lambda: world.health()["plans"][0]["inflows_connected"] == 1, receiver, publisher)
     sent = 0
-    while not sent or not world.health()["plans"][0]["held"]["full"]:
+    while not sent or not world.health()["plans"][0]["prepared"]["full"]:
         sent = send(publisher, sent, 4)
         until(lambda sent=sent: counts(world) == (sent, 0, sent), receiver, publisher)
     for number in range(1, 4):
@@ -233,7 +237,7 @@ def test_while_the_disk_log_is_full_sources_wait_and_markers_pass(make_world: Ca
         publisher.mark(number)
         until(lambda: not publisher.link.unacknowledged(), receiver, publisher)
     (plan,) = world.reports()
-    assert plan.held.full
+    assert plan.prepared.full
     assert not receiver.rows()
     until(lambda: sum(one.waiting_events for one in world.reports()[0].inflow) == 3, receiver, publisher)
     hook.status = 200
@@ -261,11 +265,11 @@ def test_a_full_disk_log_makes_publishers_wait_and_says_so(make_world: Callable[
             sent = send(publisher, sent, 1)
         (plan,) = world.reports()
         waits = any(link.waits for link in plan.links)
-        return plan.held is not None and plan.held.full and waits and not publisher.link.has_room()
+        return plan.prepared is not None and plan.prepared.full and waits and not publisher.link.has_room()
 
     until(full, publisher)
     (plan,) = world.reports()
-    assert 65_536 < plan.held.size_bytes < 2 * 65_536
+    assert 65_536 < plan.prepared.size_bytes < 2 * 65_536
     hook.status = 200
     until(lambda: len(taken(hook)) >= sent, publisher)
     assert taken(hook) == list(range(sent))

@@ -37,8 +37,8 @@ def complete(world: World, *spans: tuple[int, int, int]) -> None:
     world.manager.checkpoints = (PlanCheckpoints(KEY, tuple(CheckpointSpan(*span) for span in spans)),)
 
 
-def held(world: World) -> dict[str, int]:
-    found: dict[str, int] = world.health()["plans"][0]["held"]
+def prepared(world: World) -> dict[str, int]:
+    found: dict[str, int] = world.health()["plans"][0]["prepared"]
     return found
 
 
@@ -66,12 +66,12 @@ def test_results_are_delivered_when_their_checkpoint_is_complete(world: World, t
     publisher.mark(1)
     publisher.send("Alerts", numbered(4))
     until(lambda: not publisher.link.unacknowledged(), publisher)
-    until(lambda: held(world)["events"] == 4)
-    assert held(world)["size_bytes"] > 0
+    until(lambda: prepared(world)["events"] == 4)
+    assert prepared(world)["size_bytes"] > 0
     assert file.read_text() == ""
 
     complete(world, (7, 0, 1))
-    until(lambda: held(world)["events"] == 1)
+    until(lambda: prepared(world)["events"] == 1)
     assert lines(file) == [1, 2, 3]
     assert [event["event"]["late"] for event in hook.events()] == [1, 2, 3]
     keys = [headers["Idempotency-Key"] for headers in hook.headers]
@@ -108,7 +108,7 @@ def test_results_that_a_restart_undid_never_come(world: World, tmp_path: Path) -
     until(lambda: not running.link.unacknowledged(), running)
     complete(world, (7, 0, 1), (7, 1, 3))
     until(lambda: lines(file) == [1, 2])
-    until(lambda: held(world)["events"] == 0)
+    until(lambda: prepared(world)["events"] == 0)
 
 
 def test_a_publisher_whose_results_are_gone_is_refused_and_one_whose_results_are_there_goes_on(world: World) -> None:
@@ -140,10 +140,10 @@ def test_a_zeromq_sink_tells_the_place_of_each_batch_and_leaves_out_what_its_pee
     until(lambda: len(receiver.rows()) == 2, receiver, publisher)
     assert [row[0] for row in receiver.rows()] == [3, 4]
     assert [frame.message.position for frame in receiver.frames] == [3, 4]
-    assert held(world)["events"] == 4, "the peer has not secured them"
+    assert prepared(world)["events"] == 4, "the peer has not secured them"
     for link in receiver.server.links.values():
         receiver.server.secure(link, 4)
-    until(lambda: held(world)["events"] == 0, receiver)
+    until(lambda: prepared(world)["events"] == 0, receiver)
 
 
 def test_a_plan_that_is_undeployed_delivers_what_its_topology_gives_until_that_is_gone(
@@ -155,7 +155,7 @@ def test_a_plan_that_is_undeployed_delivers_what_its_topology_gives_until_that_i
     publisher.send("Alerts", numbered(1))
     publisher.mark(1)
     publisher.send("Alerts", numbered(2))
-    until(lambda: held(world)["events"] == 2, publisher)
+    until(lambda: prepared(world)["events"] == 2, publisher)
     world.manager.deploy()
     until(lambda: world.health()["plans"] == [], publisher)
     publisher.send("Alerts", numbered(3))
@@ -203,7 +203,7 @@ def test_a_plan_that_is_deployed_anew_at_once_delivers_what_the_former_one_gave_
     until(lambda: lines(file) == [1, 2, 3, 4], second)
     complete(world, (7, 0, 1), (8, 0, 3))
     until(lambda: lines(file) == [1, 2, 3, 4, 10], second)
-    until(lambda: held(world)["events"] == 0, second)
+    until(lambda: prepared(world)["events"] == 0, second)
 
 
 def test_what_the_former_topology_undid_does_not_come_when_its_plan_is_deployed_anew(
@@ -229,7 +229,7 @@ def test_what_the_former_topology_undid_does_not_come_when_its_plan_is_deployed_
     former.close()
     world.closing.remove(former)
     file.rmdir()
-    until(lambda: held(world)["events"] == 0)
+    until(lambda: prepared(world)["events"] == 0)
     assert lines(file) == [1]
 
 
@@ -283,7 +283,7 @@ def test_results_are_not_taken_under_an_epoch_that_a_replaced_database_gives_out
     world.manager.checkpoints = told if another else merged(*told)
     stands = [1, 2, 3] if another else [1, 2]  # the same plan gives again what no checkpoint held
     until(lambda: sorted(lines(file)) == [*stands, *range(10, 20)], later)
-    until(lambda: held(world)["events"] == 0, later)
+    until(lambda: prepared(world)["events"] == 0, later)
 
 
 def merged(*told: PlanCheckpoints) -> tuple[PlanCheckpoints]:

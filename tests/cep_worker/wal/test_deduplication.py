@@ -153,11 +153,11 @@ def test_what_a_killed_process_may_not_have_got_to_the_disk_is_brought_there_bef
     append(opened(tmp_path), BatchOrigin(SOURCES[0], 1))
     deferred: list[Callable[[int], None]] = []
     synced, safe = [], []
-    upkeep = GroupCommit(deferred.append)
-    log = StreamLog(tmp_path, IDENTITY, SMALL, upkeep)
+    disk_sync = GroupCommit(deferred.append)
+    log = StreamLog(tmp_path, IDENTITY, SMALL, disk_sync)
     monkeypatch.setattr(os, "fdatasync", lambda _: synced.append("synced"))
     assert log.has_taken(BatchOrigin(SOURCES[0], 1))
-    upkeep.when_safe(lambda: safe.append(list(synced)))
+    disk_sync.when_safe(lambda: safe.append(list(synced)))
     assert safe == []
     for call in deferred:
         call(0)

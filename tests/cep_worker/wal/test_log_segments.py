@@ -289,8 +289,8 @@ def test_damaged_files_that_were_set_aside_are_told_and_count_until_they_are_rem
     log.secure(log.last_position)
     assert log.problem == "", "nobody needs what is in it"
     log.reserve(200)
-    for aside in log.folder.glob("*.unreadable"):
-        aside.unlink()
+    for orphans in log.folder.glob("*.unreadable"):
+        orphans.unlink()
     log.tick(5_000)
     assert log.damaged_file_bytes == 0
     log.close()
@@ -327,7 +327,7 @@ def test_a_log_at_its_bound_takes_nothing_until_something_is_secured(tmp_path: P
     while log.size_bytes < 1_000:
         log.reserve(100)
         log.append(bytes(100), 100, 1, 0)
-    with pytest.raises(WalFullError, match=r"spool\.maximum_bytes is 1000"):
+    with pytest.raises(WalFullError, match=r"wal\.maximum_bytes is 1000"):
         log.reserve(100)
     assert "stream Departures of plan Delays" in log.problem
     assert 1_000 <= log.size_bytes < 1_300
@@ -341,7 +341,7 @@ def test_what_would_fill_the_whole_log_is_refused_and_the_log_goes_on(tmp_path: 
     log = StreamLog(tmp_path / "log", IDENTITY, LogLimits(maximum_bytes=1_000, segment_bytes=250), DiskSync())
     most = (1_000 - SEGMENT_HEADER_BYTES - RECORD_HEADER_BYTES) // ALIGNMENT * ALIGNMENT - ALIGNMENT
     for _ in range(3):
-        with pytest.raises(BatchTooLargeError, match=r"spool\.maximum_bytes is 1000; send fewer at once"):
+        with pytest.raises(BatchTooLargeError, match=r"wal\.maximum_bytes is 1000; send fewer at once"):
             log.reserve(most + 1)
         assert log.problem == "", "others need not wait"
         log.reserve(most)
@@ -365,7 +365,7 @@ def test_a_full_disk_is_told_before_anything_is_accepted_and_nothing_is_lost(
             model.append(2_000_000)
         assert "No space left on device" in model.log.problem
         model.check()
-    model.log.look_again()
+    model.log.recheck()
     model.append(2_000_000)
     model.check()
     model.log.close()

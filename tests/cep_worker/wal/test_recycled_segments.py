@@ -189,13 +189,13 @@ def test_a_file_that_is_deleted_later_has_a_name_that_no_later_log_uses(tmp_path
         def deleted(self, path: Path) -> None:
             self.paths.append(path)
 
-    upkeep = Later()
-    log = StreamLog(tmp_path / "log", IDENTITY, LIMITS, upkeep)
+    disk_sync = Later()
+    log = StreamLog(tmp_path / "log", IDENTITY, LIMITS, disk_sync)
     log.reserve(2 * SEGMENT_BYTES)
     log.append(bytes(2 * SEGMENT_BYTES), 2 * SEGMENT_BYTES, 1, 0)  # too long to be written over
     append(log, 1)
     log.secure(1)
-    (path,) = upkeep.paths
+    (path,) = disk_sync.paths
     assert path.exists()
     assert path.suffix == SUFFIX
     assert not path.with_suffix(SEGMENT_SUFFIX).exists()
@@ -297,10 +297,10 @@ def test_a_reader_sees_nothing_of_what_is_written_over_files_of_which_it_holds_o
     append(log, 2)
     reader = log.reader(0)
     first = reader.read()
-    held = log._segments[0].path
+    prepared = log._segments[0].path
     append(log, 4)
     log.secure(16)
-    assert not held.exists(), "it is deleted, not spared"
+    assert not prepared.exists(), "it is deleted, not spared"
     append(log, 20)
     rest = [one.position for part in iter(reader.read, []) for one in part]
     assert [one.position for one in first] + rest == list(range(13, 41))

@@ -38,9 +38,9 @@ def stored(log: StreamLog, rows: int = 1) -> int:
 def test_a_worker_without_a_name_has_the_same_one_every_time(tmp_path: Path) -> None:
     names = set()
     for _ in range(2):
-        spool = WalStore(WalConfig(str(tmp_path / "spool")), "")
-        names.add(spool.name)
-        spool.close()
+        wal = WalStore(WalConfig(str(tmp_path / "wal")), "")
+        names.add(wal.name)
+        wal.close()
     assert len(names) == 1
     assert len(names.pop()) > 6
 
@@ -48,7 +48,7 @@ def test_a_worker_without_a_name_has_the_same_one_every_time(tmp_path: Path) -> 
 def test_a_second_worker_with_the_same_folder_is_told_what_to_change(tmp_path: Path) -> None:
     config = WalConfig(str(tmp_path))
     first = WalStore(config, "")
-    with pytest.raises(ConfigError, match=rf"spool\.path: .* is used by process {os.getpid()}; give each worker"):
+    with pytest.raises(ConfigError, match=rf"wal\.path: .* is used by process {os.getpid()}; give each worker"):
         WalStore(config, "")
     WalStore(config, "another").close()
     first.close()
@@ -57,46 +57,46 @@ def test_a_second_worker_with_the_same_folder_is_told_what_to_change(tmp_path: P
 
 def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(ConfigError, match=r"spool\.path: .*file"):
+    with pytest.raises(ConfigError, match=r"wal\.path: .*file"):
         WalStore(WalConfig(str(tmp_path / "file")), "worker")
 
 
 def test_a_log_is_opened_again_with_its_identity_and_events(tmp_path: Path) -> None:
-    spool = WalStore(WalConfig(str(tmp_path)), "worker")
-    log = spool.open_log(KEY, BINDING, DiskSync())
+    wal = WalStore(WalConfig(str(tmp_path)), "worker")
+    log = wal.open_log(KEY, BINDING, DiskSync())
     stored(log, rows=7)
     log.close()
-    again = spool.open_log(KEY, BINDING, DiskSync())
+    again = wal.open_log(KEY, BINDING, DiskSync())
     assert (again.identity, again.rows_waiting()) == (log.identity, 7)
     again.close()
-    spool.close()
+    wal.close()
 
 
 def test_events_of_former_attributes_stay_in_the_log_which_knows_these(tmp_path: Path) -> None:
-    spool = WalStore(WalConfig(str(tmp_path)), "worker")
-    log = spool.open_log(KEY, BINDING, DiskSync())
+    wal = WalStore(WalConfig(str(tmp_path)), "worker")
+    log = wal.open_log(KEY, BINDING, DiskSync())
     before = log.identity
     stored(log, rows=7)
     log.close()
     other = (("carrier", "string"), ("price", "double"))
     for _ in range(2):
-        changed = spool.open_log(KEY, StreamBinding("Departures", "Departures:1.0.0", other), DiskSync())
+        changed = wal.open_log(KEY, StreamBinding("Departures", "Departures:1.0.0", other), DiskSync())
         assert (changed.identity.log, changed.rows_waiting()) == (before.log, 7)
         assert changed.identity.attributes_at(log.last_position) == BINDING.attributes
         assert changed.identity.attributes_at(log.last_position + 1) == other
         changed.close()
-    again = spool.open_log(KEY, BINDING, DiskSync())
+    again = wal.open_log(KEY, BINDING, DiskSync())
     again.secure(again.last_position)
     again.close()
-    again = spool.open_log(KEY, StreamBinding("Departures", "Departures:1.0.0", other), DiskSync())
+    again = wal.open_log(KEY, StreamBinding("Departures", "Departures:1.0.0", other), DiskSync())
     assert again.identity.earlier == (), "nothing of it is needed any more"
     again.close()
-    spool.close()
+    wal.close()
 
 
 def test_what_waits_for_a_stream_that_its_plan_does_not_import_any_more_is_kept_as_failed(tmp_path: Path) -> None:
-    spool = WalStore(WalConfig(str(tmp_path)), "worker")
-    log = spool.open_log(KEY, BINDING, DiskSync())
+    wal = WalStore(WalConfig(str(tmp_path)), "worker")
+    log = wal.open_log(KEY, BINDING, DiskSync())
     schema = arrow_schema(StreamSchema("Departures", BINDING.attributes))
     batch = pa.RecordBatch.from_pylist([{"_timestamp": 1, "_kind": 0}] * 3, schema=schema)
     body = encode_batch(batch)
@@ -109,96 +109,96 @@ def test_what_waits_for_a_stream_that_its_plan_does_not_import_any_more_is_kept_
         failed.append((key, stream, events.num_rows, reason))
         return 0
 
-    assert spool.has_waiting(KEY, "Departures")
-    spool.keep_only([], DiskSync(), whole=[KEY])
-    assert spool.has_waiting(KEY, "Departures"), "a plan that cannot run keeps what it has"
-    spool.keep_only([], DiskSync(), failed=fail, served={KEY: 5})
+    assert wal.has_waiting(KEY, "Departures")
+    wal.keep_only([], DiskSync(), whole=[KEY])
+    assert wal.has_waiting(KEY, "Departures"), "a plan that cannot run keeps what it has"
+    wal.keep_only([], DiskSync(), failed=fail, served={KEY: 5})
     assert failed == [(KEY, "Departures", 3, f"{KEY.plan} does not import Departures now")]
-    assert not spool.has_waiting(KEY, "Departures")
-    spool.close()
+    assert not wal.has_waiting(KEY, "Departures")
+    wal.close()
 
 
 def test_only_logs_of_plans_that_people_have_undeployed_are_deleted(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    spool = WalStore(WalConfig(str(tmp_path)), "worker")
+    wal = WalStore(WalConfig(str(tmp_path)), "worker")
     gone, missing = PlanKey(-1234, "../Gone"), PlanKey(-1234, "Missing")
     for key in (KEY, gone, missing):
-        log = spool.open_log(key, BINDING, DiskSync(), deployed_ms=5)
+        log = wal.open_log(key, BINDING, DiskSync(), deployed_ms=5)
         stored(log, rows=3)
         stored(log, rows=4)
         log.secure(1)
         log.close()
-    spool.note_removed([RemovedPlan(gone, 5), RemovedPlan(missing, 4)])
+    wal.note_removed([RemovedPlan(gone, 5), RemovedPlan(missing, 4)])
     with caplog.at_level(logging.ERROR):
-        spool.keep_only([(KEY, "Departures")], DiskSync())
+        wal.keep_only([(KEY, "Departures")], DiskSync())
     assert f"accepted events are dropped, their plan was undeployed: folder={tmp_path}/worker/-1234/%2E" in caplog.text
-    (aside,) = spool.aside.entries()
-    assert (aside.key, aside.stream, aside.events, aside.deployed_ms) == (missing, "Departures", 4, 5)
-    kept = spool.open_log(KEY, BINDING, DiskSync(), deployed_ms=5)
+    (orphans,) = wal.orphans.entries()
+    assert (orphans.key, orphans.stream, orphans.events, orphans.deployed_ms) == (missing, "Departures", 4, 5)
+    kept = wal.open_log(KEY, BINDING, DiskSync(), deployed_ms=5)
     assert kept.rows_waiting() == 4
     kept.close()
-    spool.close()
+    wal.close()
 
 
 def test_a_log_that_was_set_aside_comes_back_with_its_plan(tmp_path: Path) -> None:
-    spool = WalStore(WalConfig(str(tmp_path)), "worker")
-    log = spool.open_log(KEY, BINDING, DiskSync(), deployed_ms=5)
+    wal = WalStore(WalConfig(str(tmp_path)), "worker")
+    log = wal.open_log(KEY, BINDING, DiskSync(), deployed_ms=5)
     stored(log, rows=7)
     log.close()
-    spool.keep_only([], DiskSync())
-    spool.close()
-    spool = WalStore(WalConfig(str(tmp_path)), "worker")
-    assert [one.events for one in spool.aside.entries()] == [7], "the next process knows of it"
-    other = spool.open_log(KEY, BINDING, DiskSync(), deployed_ms=6)
+    wal.keep_only([], DiskSync())
+    wal.close()
+    wal = WalStore(WalConfig(str(tmp_path)), "worker")
+    assert [one.events for one in wal.orphans.entries()] == [7], "the next process knows of it"
+    other = wal.open_log(KEY, BINDING, DiskSync(), deployed_ms=6)
     assert other.rows_waiting() == 0, "another plan of the name does not get it"
     stored(other)
     other.close()
-    assert spool.has_waiting(KEY, "Departures", deployed_ms=5)
-    again = spool.open_log(KEY, BINDING, DiskSync(), deployed_ms=5)
+    assert wal.has_waiting(KEY, "Departures", deployed_ms=5)
+    again = wal.open_log(KEY, BINDING, DiskSync(), deployed_ms=5)
     assert (again.identity.log, again.rows_waiting()) == (log.identity.log, 7)
     again.close()
-    assert [(one.deployed_ms, one.events) for one in spool.aside.entries()] == [(6, 1)]
-    spool.close()
+    assert [(one.deployed_ms, one.events) for one in wal.orphans.entries()] == [(6, 1)]
+    wal.close()
 
 
 def test_what_is_set_aside_is_deleted_after_its_time_and_counted(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     clock = ManualClock(1_000)
-    spool = WalStore(WalConfig(str(tmp_path), orphan_retention_ms=86_400_000), "worker", clock)
-    log = spool.open_log(KEY, BINDING, DiskSync(), deployed_ms=5)
+    wal = WalStore(WalConfig(str(tmp_path), orphan_retention_ms=86_400_000), "worker", clock)
+    log = wal.open_log(KEY, BINDING, DiskSync(), deployed_ms=5)
     stored(log, rows=7)
     log.close()
-    spool.keep_only([], DiskSync())
+    wal.keep_only([], DiskSync())
     clock.advance(86_399_999)
-    spool.aside.tick()
-    assert [one.until_ms for one in spool.aside.reports()] == [86_401_000]
+    wal.orphans.tick()
+    assert [one.until_ms for one in wal.orphans.reports()] == [86_401_000]
     clock.advance(60_001)
     with caplog.at_level(logging.ERROR):
-        spool.aside.tick()
-    assert spool.aside.entries() == ()
+        wal.orphans.tick()
+    assert wal.orphans.entries() == ()
     assert "plan=Delays[-1234] events=7 reason=it was set aside for 86400000 ms" in caplog.text
     assert list((tmp_path / "worker" / ".set-aside").iterdir()) == []
-    spool.close()
+    wal.close()
 
 
 def test_a_log_whose_identity_is_damaged_is_told_by_its_segments(tmp_path: Path) -> None:
-    spool = WalStore(WalConfig(str(tmp_path)), "worker")
-    log = spool.open_log(KEY, BINDING, DiskSync(), deployed_ms=5)
+    wal = WalStore(WalConfig(str(tmp_path)), "worker")
+    log = wal.open_log(KEY, BINDING, DiskSync(), deployed_ms=5)
     stored(log, rows=7)
     log.close()
     for name in ("log.json", "log.json.copy"):
         (log.folder / name).write_bytes(b"")
-    again = spool.open_log(KEY, BINDING, DiskSync(), deployed_ms=5)
+    again = wal.open_log(KEY, BINDING, DiskSync(), deployed_ms=5)
     assert (again.identity.log, again.rows_waiting()) == (log.identity.log, 7)
     again.close()
     for name in ("log.json", "log.json.copy"):
         (log.folder / name).write_bytes(b"")
-    spool.keep_only([], DiskSync())
-    (aside,) = spool.aside.entries()
-    assert (aside.key, aside.stream) == (KEY, "Departures"), "nobody can tell whose it is: it is kept"
-    spool.close()
+    wal.keep_only([], DiskSync())
+    (orphans,) = wal.orphans.entries()
+    assert (orphans.key, orphans.stream) == (KEY, "Departures"), "nobody can tell whose it is: it is kept"
+    wal.close()
 
 
 def test_a_folder_has_an_identity_and_its_copy_another_one(tmp_path: Path) -> None:
@@ -217,28 +217,28 @@ def test_a_folder_has_an_identity_and_its_copy_another_one(tmp_path: Path) -> No
 
 
 def test_a_folder_serves_the_system_that_it_heard_first_until_a_person_says_otherwise(tmp_path: Path) -> None:
-    spool = WalStore(WalConfig(str(tmp_path)), "worker")
-    assert spool.ownership.serves("a")
-    assert not spool.ownership.serves("b")
-    assert spool.ownership.refused == "b"
-    spool.close()
-    spool = WalStore(WalConfig(str(tmp_path)), "worker")
-    assert not spool.ownership.serves("b"), "the next process remembers it"
-    assert spool.ownership.serves("a")
-    assert spool.ownership.refused == ""
-    spool.ownership.adopt("b")
-    assert not spool.ownership.serves("a")
-    spool.close()
+    wal = WalStore(WalConfig(str(tmp_path)), "worker")
+    assert wal.ownership.serves("a")
+    assert not wal.ownership.serves("b")
+    assert wal.ownership.refused == "b"
+    wal.close()
+    wal = WalStore(WalConfig(str(tmp_path)), "worker")
+    assert not wal.ownership.serves("b"), "the next process remembers it"
+    assert wal.ownership.serves("a")
+    assert wal.ownership.refused == ""
+    wal.ownership.adopt("b")
+    assert not wal.ownership.serves("a")
+    wal.close()
 
 
 def test_what_a_former_process_was_about_to_delete_is_deleted(tmp_path: Path) -> None:
     left = tmp_path / "worker" / ".removed-1"
     left.mkdir(parents=True)
     (left / "file").write_text("")
-    spool = WalStore(WalConfig(str(tmp_path)), "worker")
-    spool.keep_only([], DiskSync())
+    wal = WalStore(WalConfig(str(tmp_path)), "worker")
+    wal.keep_only([], DiskSync())
     assert not left.exists()
-    spool.close()
+    wal.close()
 
 
 @given(st.lists(st.text(min_size=1, max_size=300), min_size=2, max_size=2, unique=True))
@@ -271,36 +271,36 @@ def synced(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 def test_with_always_sources_are_told_after_one_sync_for_all_of_a_turn(tmp_path: Path, synced: list[int]) -> None:
     deferred: list[Callable[[int], None]] = []
-    upkeep = GroupCommit(deferred.append)
-    upkeep.start()
-    spool = WalStore(WalConfig(str(tmp_path)), "worker")
-    log = spool.open_log(KEY, BINDING, upkeep)
+    disk_sync = GroupCommit(deferred.append)
+    disk_sync.start()
+    wal = WalStore(WalConfig(str(tmp_path)), "worker")
+    log = wal.open_log(KEY, BINDING, disk_sync)
     told: list[int] = []
     for number in range(3):
         stored(log)
-        upkeep.when_safe(lambda number=number: told.append(number))  # type: ignore[misc]
+        disk_sync.when_safe(lambda number=number: told.append(number))  # type: ignore[misc]
     assert told == []
     assert len(deferred) == 1
     deferred[0](0)
     assert (told, len(synced)) == ([0, 1, 2], 1)
-    upkeep.when_safe(lambda: told.append(3))
+    disk_sync.when_safe(lambda: told.append(3))
     assert told[-1] == 3, "nothing is waited for when everything is on the disk"
     log.close()
-    upkeep.stop()
-    spool.close()
+    disk_sync.stop()
+    wal.close()
 
 
 def test_a_disk_that_fails_tells_no_source_that_its_events_are_safe(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     deferred: list[Callable[[int], None]] = []
-    upkeep = GroupCommit(deferred.append)
-    upkeep.start()
-    spool = WalStore(WalConfig(str(tmp_path)), "worker")
-    log = spool.open_log(KEY, BINDING, upkeep)
+    disk_sync = GroupCommit(deferred.append)
+    disk_sync.start()
+    wal = WalStore(WalConfig(str(tmp_path)), "worker")
+    log = wal.open_log(KEY, BINDING, disk_sync)
     stored(log)
     told: list[bool] = []
-    upkeep.when_safe(lambda: told.append(True))
+    disk_sync.when_safe(lambda: told.append(True))
 
     def fail(descriptor: int) -> None:
         raise OSError(5, "Input/output error")
@@ -310,16 +310,16 @@ def test_a_disk_that_fails_tells_no_source_that_its_events_are_safe(
         with pytest.raises(OSError, match="Input/output"):
             deferred[0](0)
     log.close()
-    upkeep.stop()
-    spool.close()
+    disk_sync.stop()
+    wal.close()
     assert told == []
 
 
 def test_with_interval_a_thread_brings_events_onto_the_disk(tmp_path: Path, synced: list[int]) -> None:
-    upkeep = BackgroundSync(5)
-    upkeep.start()
-    spool = WalStore(WalConfig(str(tmp_path)), "worker")
-    log = spool.open_log(KEY, BINDING, upkeep)
+    disk_sync = BackgroundSync(5)
+    disk_sync.start()
+    wal = WalStore(WalConfig(str(tmp_path)), "worker")
+    log = wal.open_log(KEY, BINDING, disk_sync)
     stored(log)
     pause = threading.Event()
     for _ in range(2_000):
@@ -328,5 +328,5 @@ def test_with_interval_a_thread_brings_events_onto_the_disk(tmp_path: Path, sync
         pause.wait(0.005)
     assert synced
     log.close()
-    upkeep.stop()
-    spool.close()
+    disk_sync.stop()
+    wal.close()

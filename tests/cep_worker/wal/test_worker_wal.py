@@ -156,14 +156,14 @@ def test_a_receiver_that_has_everything_gets_nothing_again(world: World, receive
 def test_what_is_secured_is_deleted_and_never_sent_again(
     make_world: Callable[..., World], receiver_of: Callable[..., Receiver], tmp_path: Path
 ) -> None:
-    spool = WalConfig(str(tmp_path / "spool"), segment_bytes=4_096, maximum_bytes=65_536)
-    world = make_world(spool=spool)
+    wal = WalConfig(str(tmp_path / "wal"), segment_bytes=4_096, maximum_bytes=65_536)
+    world = make_world(wal=wal)
     world.start(PLAN)
     receiver = receiver_of(world)
     for number in range(40):
         post(world, number)
     until(lambda: len(times(receiver)) == 40, receiver)
-    files = list(Path(spool.path).glob("worker-1/-1234/KnockOnDelays/Departures/*.segment"))
+    files = list(Path(wal.path).glob("worker-1/-1234/KnockOnDelays/Departures/*.segment"))
     assert len(files) > 2
     receiver.secure(receiver.taken[receiver.openings[0].log])
     until(lambda: sum(path.exists() for path in files) == 1, receiver)
@@ -195,11 +195,11 @@ def test_an_outage_longer_than_memory_is_ridden_out(
     until(lambda: (world.inflow().waiting_events, world.inflow().sent_events) == (0, 400), receiver)
 
 
-def test_a_full_spool_holds_sources_back_and_says_why(
+def test_a_full_log_holds_sources_back_and_says_why(
     make_world: Callable[..., World], receiver_of: Callable[..., Receiver], tmp_path: Path
 ) -> None:
-    spool = WalConfig(str(tmp_path / "spool"), segment_bytes=16_384, maximum_bytes=65_536)
-    world = make_world(spool=spool)
+    wal = WalConfig(str(tmp_path / "wal"), segment_bytes=16_384, maximum_bytes=65_536)
+    world = make_world(wal=wal)
     world.start(PLAN)
     accepted = 0
     while (answer := post(world, *range(accepted, accepted + 50))).status_code == 202:
@@ -209,8 +209,8 @@ def test_a_full_spool_holds_sources_back_and_says_why(
     sender.send(departures((9_999, "UA", 1, None)))
     with pytest.raises(PeerError, match="did not answer within"):
         sender.flush(200)
-    until(lambda: "spool.maximum_bytes is 65536" in world.manager.last(RegisterWorker).plans[0].last_error)
-    told = world.health()["plans"][0]["spool"][0]
+    until(lambda: "wal.maximum_bytes is 65536" in world.manager.last(RegisterWorker).plans[0].last_error)
+    told = world.health()["plans"][0]["wal"][0]
     assert (told["stream"], told["full"], told["size_bytes"] >= 65_536) == ("Departures", True, True)
 
     receiver = receiver_of(world)
@@ -222,15 +222,15 @@ def test_a_full_spool_holds_sources_back_and_says_why(
     until(lambda: world.manager.last(RegisterWorker).plans[0].last_error == "")
 
 
-def test_what_would_fill_the_whole_spool_is_refused_and_others_go_on(
+def test_what_would_fill_the_whole_log_is_refused_and_others_go_on(
     make_world: Callable[..., World], receiver_of: Callable[..., Receiver], tmp_path: Path
 ) -> None:
-    spool = WalConfig(str(tmp_path / "spool"), segment_bytes=16_384, maximum_bytes=65_536)
-    world = make_world(spool=spool, http=WorkerHttpConfig(port=free_port()))
+    wal = WalConfig(str(tmp_path / "wal"), segment_bytes=16_384, maximum_bytes=65_536)
+    world = make_world(wal=wal, http=WorkerHttpConfig(port=free_port()))
     world.start(PLAN)
     answer = post(world, *range(2_500))
     assert (answer.status_code, answer.json()["code"]) == (413, "too-large")
-    assert "spool.maximum_bytes is 65536; send fewer at once" in answer.json()["message"]
+    assert "wal.maximum_bytes is 65536; send fewer at once" in answer.json()["message"]
     sender = world.sender()
     sender.send(departures(*[(number, "UA", 1, None) for number in range(2_500)]))
     with pytest.raises(InputError, match="send fewer at once") as refused:
@@ -269,7 +269,7 @@ def test_of_plans_that_share_a_stream_all_take_a_batch_or_none(
 ) -> None:
     wide = (StreamBinding("D", "Departures:1.0.0", tuple(reversed(DEPARTURES))),)
     other = msgspec.structs.replace(PLAN, key=PlanKey(-1234, "Other"), imported=wide, exported=())
-    world = make_world(spool=WalConfig(str(tmp_path / "spool"), segment_bytes=4_096, maximum_bytes=16_384))
+    world = make_world(wal=WalConfig(str(tmp_path / "wal"), segment_bytes=4_096, maximum_bytes=16_384))
     world.start(PLAN, other)
     second = Receiver(world.context)
     world.manager.receivers["D"] = second.endpoint
@@ -293,7 +293,7 @@ def test_a_plan_that_is_delivered_at_most_once_has_no_log(world: World, receiver
     post(world, 1)
     until(lambda: receiver.frames, receiver)
     assert (receiver.openings[0].log, receiver.positions()) == ("", [0])
-    assert list(Path(world.config.spool.path).glob("worker-1/*/*/*")) == []
+    assert list(Path(world.config.wal.path).glob("worker-1/*/*/*")) == []
 
 
 def test_logs_of_plans_that_were_undeployed_meanwhile_are_deleted_and_their_events_counted(
@@ -301,7 +301,7 @@ def test_logs_of_plans_that_were_undeployed_meanwhile_are_deleted_and_their_even
 ) -> None:
     world.start(PLAN)
     post(world, 1, 2, 3)
-    folder = Path(world.config.spool.path) / "worker-1/-1234/KnockOnDelays/Departures"
+    folder = Path(world.config.wal.path) / "worker-1/-1234/KnockOnDelays/Departures"
     world.manager.stop()
     restart(world)
     pause = threading.Event()
@@ -313,7 +313,7 @@ def test_logs_of_plans_that_were_undeployed_meanwhile_are_deleted_and_their_even
         until(lambda: not folder.exists())
     assert "accepted events are dropped, their plan was undeployed" in caplog.text
     assert "events=3" in caplog.text
-    assert world.manager.last(RegisterWorker).aside == ()
+    assert world.manager.last(RegisterWorker).orphans == ()
 
 
 def test_a_manager_that_has_never_heard_of_a_plan_costs_none_of_its_events(
@@ -323,15 +323,15 @@ def test_a_manager_that_has_never_heard_of_a_plan_costs_none_of_its_events(
     world.start(msgspec.structs.replace(PLAN, deployed_ms=5))
     post(world, 1, 2, 3)
     world.manager.lose()
-    until(lambda: world.manager.last(RegisterWorker).aside)
-    (aside,) = world.manager.last(RegisterWorker).aside
-    assert (aside.kind, aside.plan, aside.stream, aside.events) == ("log", KEY.plan, "Departures", 3)
+    until(lambda: world.manager.last(RegisterWorker).orphans)
+    (orphans,) = world.manager.last(RegisterWorker).orphans
+    assert (orphans.kind, orphans.plan, orphans.stream, orphans.events) == ("log", KEY.plan, "Departures", 3)
     world.manager.lose(msgspec.structs.replace(PLAN, deployed_ms=5, epoch=9))
     until(lambda: world.reports() and world.reports()[0].epoch == 9)
     receiver = receiver_of(world)
     until(lambda: len(times(receiver)) == 3, receiver)
     assert times(receiver) == [1, 2, 3]
-    until(lambda: not world.manager.last(RegisterWorker).aside)
+    until(lambda: not world.manager.last(RegisterWorker).orphans)
 
 
 def test_what_is_set_aside_is_given_to_another_plan_of_the_name_once_or_discarded(
@@ -341,7 +341,7 @@ def test_what_is_set_aside_is_given_to_another_plan_of_the_name_once_or_discarde
     for number in range(3):
         post(world, number)
     world.manager.lose()
-    until(lambda: world.manager.last(RegisterWorker).aside)
+    until(lambda: world.manager.last(RegisterWorker).orphans)
     wal = world.url("/wal")
     (entry,) = requests.get(wal, timeout=5).json()["entries"]
     assert (entry["kind"], entry["plan"], entry["stream"], entry["events"]) == ("log", KEY.plan, "Departures", 3)
@@ -361,11 +361,11 @@ def test_what_is_set_aside_is_given_to_another_plan_of_the_name_once_or_discarde
     until(lambda: len(times(receiver)) == 3, receiver)
     post(world, 7)
     world.manager.lose()
-    until(lambda: world.manager.last(RegisterWorker).aside)
+    until(lambda: world.manager.last(RegisterWorker).orphans)
     (entry,) = requests.get(wal, timeout=5).json()["entries"]
     discarded = requests.post(f"{wal}/{entry['id']}/discard", timeout=5)
     assert discarded.status_code == 200, discarded.text
-    until(lambda: not world.manager.last(RegisterWorker).aside)
+    until(lambda: not world.manager.last(RegisterWorker).orphans)
 
 
 def test_a_worker_of_another_system_is_adopted_and_sets_aside_what_it_has(world: World) -> None:
@@ -375,11 +375,11 @@ def test_a_worker_of_another_system_is_adopted_and_sets_aside_what_it_has(world:
     world.manager.system = "second"
     world.manager.lose()
     until(lambda: world.manager.last(RegisterWorker).refused_system == "second")
-    assert world.manager.last(RegisterWorker).aside == ()
+    assert world.manager.last(RegisterWorker).orphans == ()
     world.manager.adopts = True
-    until(lambda: world.manager.last(RegisterWorker).aside)
+    until(lambda: world.manager.last(RegisterWorker).orphans)
     assert world.manager.last(RegisterWorker).system == "second"
-    assert [one.events for one in world.manager.last(RegisterWorker).aside] == [3]
+    assert [one.events for one in world.manager.last(RegisterWorker).orphans] == [3]
 
 
 def test_a_manager_of_another_system_is_not_followed(world: World, receiver_of: Callable[..., Receiver]) -> None:
@@ -466,7 +466,7 @@ def test_the_receiver_of_before_is_asked_for_again_in_the_same_epoch(
 def test_every_policy_tells_sources_and_keeps_order(
     make_world: Callable[..., World], receiver_of: Callable[..., Receiver], tmp_path: Path, policy: str
 ) -> None:
-    world = make_world(spool=WalConfig(str(tmp_path / "spool"), fsync=policy))  # type: ignore[arg-type]
+    world = make_world(wal=WalConfig(str(tmp_path / "wal"), fsync=policy))  # type: ignore[arg-type]
     world.start(PLAN)
     receiver = receiver_of(world)
     sender = world.sender()
@@ -479,9 +479,9 @@ def test_every_policy_tells_sources_and_keeps_order(
     assert [time for time in times(receiver) if time < 20] == list(range(20))
 
 
-def test_two_workers_do_not_share_a_spool(world: World) -> None:
+def test_two_workers_do_not_share_a_log(world: World) -> None:
     world.start(PLAN)
-    with pytest.raises(ConfigError, match=r"spool\.path: .*worker-1 is used by process"):
+    with pytest.raises(ConfigError, match=r"wal\.path: .*worker-1 is used by process"):
         Worker(world.config)
 
 

@@ -52,8 +52,8 @@ class WorkerRow(msgspec.Struct, frozen=True):
     received: str
     emitted: str
     waiting: str
-    spool: str
-    held: str
+    wal: str
+    prepared: str
     memory: str
     cpu: str
     errors: str
@@ -77,7 +77,7 @@ class PublisherRow(msgspec.Struct, frozen=True):
     under_way: Share
 
 
-class SpoolRow(msgspec.Struct, frozen=True):
+class WalRow(msgspec.Struct, frozen=True):
     stream: str
     used: Share
     segments: str
@@ -97,10 +97,10 @@ class PlanPart(msgspec.Struct, frozen=True):
     outflow: tuple[tuple[str, str, str, str], ...]
     """Stream, rate, events in all."""
     publishers: tuple[PublisherRow, ...]
-    spools: tuple[SpoolRow, ...]
-    held: str
-    held_trouble: str
-    """What is wrong with results that are held; empty: nothing."""
+    write_ahead_logs: tuple[WalRow, ...]
+    prepared: str
+    prepared_problem: str
+    """What is wrong with prepared results; empty: nothing."""
     last_error: str
     errors: str
 
@@ -143,7 +143,7 @@ def present_worker_row(told: WorkerDetails) -> WorkerRow:
     if told.state == "live" and not told.synchronised:
         state, tone = BEHIND
     failing = [one for one in told.connectors if one.error]
-    full = [spool for plan in told.plans for spool in plan.spools if spool.problem]
+    full = [wal for plan in told.plans for wal in plan.write_ahead_logs if wal.problem]
     troubles = []
     if full:
         troubles.append(f"{plural(len(full), 'log', 'logs')} full")
@@ -167,8 +167,8 @@ def present_worker_row(told: WorkerDetails) -> WorkerRow:
         received=rate(told.events_in_per_s),
         emitted=rate(told.events_out_per_s),
         waiting=count(told.waiting_events),
-        spool=size(told.wal_bytes),
-        held=count(told.prepared_results),
+        wal=size(told.wal_bytes),
+        prepared=count(told.prepared_results),
         memory=size(told.memory_bytes),
         cpu=percent(told.cpu),
         errors=count(told.errors),
@@ -221,31 +221,31 @@ def present_worker(told: WorkerDetails) -> WorkerPage:
 
 def _damage(told: WorkerDetails) -> list[str]:
     """What of the files on its disk is lost, or was set aside."""
-    spools = [spool for plan in told.plans for spool in plan.spools]
-    held = [plan.held for plan in told.plans if plan.held is not None]
-    events, results = sum(one.lost_events for one in spools), sum(one.lost_events for one in held)
-    aside = sum(one.damaged_file_bytes for one in spools) + sum(one.damaged_file_bytes for one in held)
+    write_ahead_logs = [wal for plan in told.plans for wal in plan.write_ahead_logs]
+    prepared = [plan.prepared for plan in told.plans if plan.prepared is not None]
+    events, results = sum(one.lost_events for one in write_ahead_logs), sum(one.lost_events for one in prepared)
+    aside = sum(one.damaged_file_bytes for one in write_ahead_logs) + sum(one.damaged_file_bytes for one in prepared)
     found = []
     if events:
         found.append(f"{plural(events, 'event', 'events')} lost")
     if results:
-        found.append(f"{plural(results, 'held result', 'held results')} lost")
+        found.append(f"{plural(results, 'prepared result', 'prepared results')} lost")
     if aside:
         found.append(f"damaged files of {size(aside)} set aside")
     return found
 
 
-def _held_trouble(held: PreparedResultsReport) -> str:
+def _prepared_problem(prepared: PreparedResultsReport) -> str:
     found = []
-    if held.lost_events:
-        found.append(f"{plural(held.lost_events, 'result', 'results')} could not be read again and are lost")
-    if held.damaged_file_bytes:
-        found.append(f"damaged files of {size(held.damaged_file_bytes)} were set aside (*.unreadable)")
+    if prepared.lost_events:
+        found.append(f"{plural(prepared.lost_events, 'result', 'results')} could not be read again and are lost")
+    if prepared.damaged_file_bytes:
+        found.append(f"damaged files of {size(prepared.damaged_file_bytes)} were set aside (*.unreadable)")
     return "; ".join(found)
 
 
 def _part(told: WorkerPlanView) -> PlanPart:
-    held = told.held
+    prepared = told.prepared
     return PlanPart(
         plan=told.plan,
         tenant=told.tenant,
@@ -276,25 +276,25 @@ def _part(told: WorkerPlanView) -> PlanPart:
             )
             for one in told.publishers
         ),
-        spools=tuple(map(_spool, told.spools)),
-        held=(
-            f"{plural(held.events, 'result', 'results')} ({size(held.size_bytes)}), the oldest for "
-            f"{duration(held.oldest_ms)}"
-            if held is not None and held.events
+        write_ahead_logs=tuple(map(_wal, told.write_ahead_logs)),
+        prepared=(
+            f"{plural(prepared.events, 'result', 'results')} ({size(prepared.size_bytes)}), the oldest for "
+            f"{duration(prepared.oldest_ms)}"
+            if prepared is not None and prepared.events
             else "none"
-            if held is not None
+            if prepared is not None
             else ""
         ),
-        held_trouble=_held_trouble(held) if held is not None else "",
+        prepared_problem=_prepared_problem(prepared) if prepared is not None else "",
         last_error=told.last_error,
         errors=count(sum(one.count for one in told.errors)),
     )
 
 
-def _spool(one: WalReport) -> SpoolRow:
+def _wal(one: WalReport) -> WalRow:
     share = one.size_bytes / one.maximum_bytes if one.maximum_bytes else 0.0
     tone: Tone = "bad" if one.problem else "warn" if share >= NEARLY_FULL else "good"
-    return SpoolRow(
+    return WalRow(
         stream=one.stream,
         used=Share(f"{size(one.size_bytes)} of {size(one.maximum_bytes)}", min(1_000, round(share * 1_000)), tone),
         segments=count(one.segments),

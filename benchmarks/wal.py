@@ -1,6 +1,6 @@
 """What it costs that accepted events are on disk: the log alone, and a worker with a log beside one without.
 
-    .venv/bin/python benchmarks/spool.py [--rounds 5] [--folder FOLDER] [--json]
+    .venv/bin/python benchmarks/wal.py [--rounds 5] [--folder FOLDER] [--json]
 
 Prints appends and megabytes per second of the log for each fsync policy, into new files and again over those that are
 not needed any more, and of reading it back; and of a client, a worker and a receiver in processes of their own: events
@@ -62,20 +62,20 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
-        figures = {
+        metrics = {
             "log": {policy: _best(lambda policy=policy: _log(Path(folder), policy), options.rounds)  # type: ignore[misc]
                     for policy in POLICIES[1:]},
             "worker": _workers(Path(folder), options.rounds),
         }  # fmt: skip
     if options.json:
-        print(json.dumps(figures))
+        print(json.dumps(metrics))
         return
-    for policy, values in figures["log"].items():
+    for policy, values in metrics["log"].items():
         print(f"log, fsync {policy}: {values['small_appends_per_s']:,.0f} small appends/s, "
               f"{values['large_megabytes_per_s']:,.0f} MB/s in large ones, "
               f"again {values['again_megabytes_per_s']:,.0f} MB/s, "
               f"read back {values['read_megabytes_per_s']:,.0f} MB/s")  # fmt: skip
-    for policy, values in figures["worker"].items():
+    for policy, values in metrics["worker"].items():
         print(f"worker, {policy}: {values['events_per_s']:,.0f} events/s ({values['events_ratio']:.2f}), "
               f"{values['cpu_us_per_batch']:,.0f} us of processor time for a batch "
               f"({values['cpu_more_us_per_batch']:+,.0f} us), a lone event {values['lone_us']:,.0f} us "
@@ -106,13 +106,13 @@ def _best(measure: Callable[[], dict[str, float]], rounds: int) -> dict[str, flo
 def _log(folder: Path, policy: str) -> dict[str, float]:
     config = WalConfig(str(folder / "log"), fsync=policy)  # type: ignore[arg-type]
     committing: list[Callable[[int], None]] = []
-    upkeep = open_disk_sync(config, committing.append)
-    upkeep.start()
-    spool = WalStore(config, "benchmark")
-    log = spool.open_log(PLAN.key, BINDING, upkeep)
+    disk_sync = open_disk_sync(config, committing.append)
+    disk_sync.start()
+    wal = WalStore(config, "benchmark")
+    log = wal.open_log(PLAN.key, BINDING, disk_sync)
 
     def commit() -> None:
-        upkeep.when_safe(lambda: None)
+        disk_sync.when_safe(lambda: None)
         for call in committing:
             call(0)
         committing.clear()
@@ -131,9 +131,9 @@ def _log(folder: Path, policy: str) -> dict[str, float]:
     again_s = _append(log, large, LARGE_ROWS, 1_000, commit)
     log.secure(log.last_position)
     log.close()
-    spool.keep_only([], upkeep)
-    upkeep.stop()
-    spool.close()
+    wal.keep_only([], disk_sync)
+    disk_sync.stop()
+    wal.close()
     return {
         "small_appends_per_s": 20_000 / small_s,
         "large_megabytes_per_s": written / large_s / 1e6,
@@ -214,14 +214,14 @@ def _worker(processes: Any, folder: str, policy: str, endpoint: Endpoint) -> Ite
 def _run_worker(pipe: Any, folder: str, policy: str, endpoint: Endpoint) -> None:
     keep_freed_memory()  # as the worker's process does
     config = WorkerConfig(
-        spool=WalConfig(folder, fsync="none" if policy == "no log" else policy),  # type: ignore[arg-type]
+        wal=WalConfig(folder, fsync="none" if policy == "no log" else policy),  # type: ignore[arg-type]
         ingress=IngressConfig(port=_free_port()),
         egress=EgressConfig(port=_free_port()),
         http=WorkerHttpConfig(port=_free_port()),
     )
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-    spool = WalStore(config.spool, "benchmark")
-    data = DataPlane(config, "benchmark", spool, context, SystemClock(), ((), ()), lambda: None)
+    wal = WalStore(config.wal, "benchmark")
+    data = DataPlane(config, "benchmark", wal, context, SystemClock(), ((), ()), lambda: None)
     data.open()
     thread = threading.Thread(target=data.run)
     thread.start()
@@ -234,7 +234,7 @@ def _run_worker(pipe: Any, folder: str, policy: str, endpoint: Endpoint) -> None
         pipe.send(time.process_time())
     data.stop()
     thread.join()
-    spool.close()
+    wal.close()
     context.destroy(linger=0)
 
 
