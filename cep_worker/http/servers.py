@@ -16,7 +16,7 @@ Address = tuple[str, int]
 
 
 class HttpServers:
-    """Paths and the sources behind them. Changed by the reactor's thread, read by those of the servers."""
+    """Paths and the sources behind them. Changed by the data thread, read by those of the servers."""
 
     def __init__(self, config: WorkerHttpConfig, security: ServerSecurity, gate: Gate) -> None:
         self._config = config

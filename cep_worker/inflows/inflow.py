@@ -40,7 +40,7 @@ logger = logging.getLogger(__name__)
 
 class Inflow:
     """Takes batches of its stream's schema from sources and carries them, with watermarks when event time drives the
-    plan, to the receiver stage that it is connected to. Belongs to the reactor's thread."""
+    plan, to the receiver stage that it is connected to. Belongs to the data thread."""
 
     def __init__(
         self,

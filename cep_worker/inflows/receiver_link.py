@@ -47,7 +47,7 @@ STALLED_MS = 2_000
 
 
 class ReceiverLink:
-    """Sends batches of one stream, in order. Belongs to the reactor's thread.
+    """Sends batches of one stream, in order. Belongs to the data thread.
 
     Where the opening `tells_time`, batches have the time at which they were accepted for their watermark, by the clock
     `wall_ms`, and the server learns when nothing waits any more.

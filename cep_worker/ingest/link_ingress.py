@@ -49,7 +49,7 @@ class _IngressClient:
 class LinkIngress:
     """Takes links from clients and hands their batches to routes. A frame is acknowledged when every inflow has taken
     it and the worker can no longer lose it; until it is taken it waits here, bounded by the link's window. Belongs to
-    the reactor's thread."""
+    the data thread."""
 
     def __init__(
         self, event_loop: EventLoop, disk_sync: DiskSync, resolve: Resolve, make_route: MakeRoute, most_links: int

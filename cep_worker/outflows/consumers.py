@@ -39,7 +39,7 @@ class FrameId:
 
 
 class ResultConsumer(Protocol):
-    """Whoever takes the events of an exported stream. All methods are called on the reactor's thread; a receipt is
+    """Whoever takes the events of an exported stream. All methods are called on the data thread; a receipt is
     settled on it too."""
 
     def has_room(self) -> bool:

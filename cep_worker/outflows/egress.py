@@ -149,7 +149,7 @@ class _EgressTap:
 
 class Egress:
     """Serves listeners. One that keeps the plan waiting while it is more than `lag_ms` behind is refused, so that no
-    listener can stop a plan. Belongs to the reactor's thread. `room` is called when room was made."""
+    listener can stop a plan. Belongs to the data thread. `room` is called when room was made."""
 
     def __init__(self, event_loop: EventLoop, config: EgressConfig, room: Callable[[], None]) -> None:
         self._event_loop = event_loop

@@ -57,7 +57,7 @@ class ResultLogs(Protocol):
 
 class Outflow:
     """One service for all exported streams of a plan under one epoch, for publishers of the newest attempt alone.
-    Belongs to the reactor's thread.
+    Belongs to the data thread.
 
     A frame is acknowledged when every consumer has delivered it, or it is kept in `logs`; for a plan that may lose
     results, when consumers have taken it; for one that delivers exactly once, when it is kept in `logs`. A slow sink

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 class DeliveryReceipt:
     """What each consumer of a frame settles once, when it has delivered the frame or, by its own policy, given it up.
     `delivered` is called when all have, or `returned` when one of them has ended and given the frame back. Belongs to
-    the reactor's thread."""
+    the data thread."""
 
     __slots__ = ("_delivered", "_given_back", "_returned", "_unsettled", "lost_rows")
 

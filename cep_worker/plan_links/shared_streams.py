@@ -65,7 +65,7 @@ class _SharedStreamTap:
 
 class SharedStreams:
     """Keeps a publisher for each exported stream, and a subscription for each imported one, that `@Export` or `@Import`
-    gives the name of an event stream. Belongs to the reactor's thread."""
+    gives the name of an event stream. Belongs to the data thread."""
 
     def __init__(self, topics: TopicRegistry) -> None:
         self._topics = topics

@@ -5,7 +5,7 @@
 
 A topic is an event stream, which plans export and import, or a name of its own of sinks and sources `inMemory`. An
 event has been delivered when every inflow has taken it and the worker can no longer lose it. A plan that is not active
-gets nothing, as from other sources. Everything here belongs to the reactor's thread.
+gets nothing, as from other sources. Everything here belongs to the data thread.
 """
 
 from __future__ import annotations

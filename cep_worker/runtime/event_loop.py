@@ -37,7 +37,7 @@ class EventLoop:
         del self._handlers[socket]
 
     def post(self, call: Callable[[], None]) -> None:
-        """`call` will run on the reactor's thread; any thread may post. After `close` nothing runs."""
+        """`call` will run on the data thread; any thread may post. After `close` nothing runs."""
         self._posted.append(call)
         self._bell.ring()
 

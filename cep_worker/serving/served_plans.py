@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 
 class ServedPlans:
-    """A flow for each plan; `consumers` are those of a plan's results. Belongs to the reactor's thread."""
+    """A flow for each plan; `consumers` are those of a plan's results. Belongs to the data thread."""
 
     def __init__(self, plan_context: PlanContext, consumers: Callable[[PlanKey], Consumers]) -> None:
         self._around = plan_context

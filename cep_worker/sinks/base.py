@@ -20,7 +20,7 @@ from cep_worker.runtime.event_loop import EventLoop
 
 
 class EventSink(ResultConsumer, Protocol):
-    """Takes the events of one exported stream. All methods are called on the reactor's thread and none blocks.
+    """Takes the events of one exported stream. All methods are called on the data thread and none blocks.
     `dropped_events` counts those that could not be delivered for good. `passes_on` says whether a successor gets what
     the sink cannot deliver."""
 

@@ -230,7 +230,7 @@ class ThreadedSink:
         return self._successor is not None and work.attempt is None and (not grouped or work.receipt.takes_back)
 
     def _pass_on(self, work: _QueuedWork) -> None:
-        """On the reactor's thread. Of a group the successor gets all again, for it may not have its beginning."""
+        """On the data thread. Of a group the successor gets all again, for it may not have its beginning."""
         if work.frame is not None or work.group is not None:
             work.receipt.give_back()
         elif self._successor is not None and work.batch is not None:

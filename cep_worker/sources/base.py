@@ -33,7 +33,7 @@ class MakeRoute(Protocol):
 
 
 class EventSource(Protocol):
-    """Brings events of one stream. All methods are called on the reactor's thread and none blocks."""
+    """Brings events of one stream. All methods are called on the data thread and none blocks."""
 
     @property
     def error(self) -> str:

@@ -59,7 +59,7 @@ class _ReportedRows:
 
 
 class ConsumerDeliveries:
-    """The deliveries of one publisher's log. Belongs to the reactor's thread."""
+    """The deliveries of one publisher's log. Belongs to the data thread."""
 
     def __init__(
         self,

@@ -15,7 +15,7 @@ Task = Callable[[], None]
 
 
 class FileSync:
-    """Brings files onto the disk on a thread of its own, in order. `post` has a call made on the reactor's thread. A
+    """Brings files onto the disk on a thread of its own, in order. `post` has a call made on the data thread. A
     disk that fails fails the worker there, which cannot keep its word."""
 
     def __init__(self, post: Callable[[Task], None]) -> None:
@@ -29,7 +29,7 @@ class FileSync:
         self._tasks.put(lambda: _sync(descriptor, folder))
 
     def when_done(self, call: Task) -> None:
-        """`call` is made on the reactor's thread when all files that were given before are on the disk."""
+        """`call` is made on the data thread when all files that were given before are on the disk."""
         self._tasks.put(lambda: self._post(call))
 
     def close(self) -> None:

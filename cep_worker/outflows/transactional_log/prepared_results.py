@@ -46,7 +46,7 @@ LAST_CHECKPOINT = 2**63 - 1
 
 class PreparedResults:
     """Takes what publishers send, and gives it to consumers when it is known to stand, in the order of each publisher.
-    Belongs to the reactor's thread.
+    Belongs to the data thread.
 
     A group is deleted when all consumers have delivered it. One that was released when the process ended is released
     again, frame by frame the same. What an earlier deployment of the plan's name has left is judged apart: another

@@ -47,7 +47,7 @@ LAST_POSITION = 2**63 - 1
 
 class PublisherLog:
     """Stores what one publisher instance sends in one epoch, in groups that end with the markers of checkpoints.
-    Belongs to the reactor's thread. After an OSError nothing has changed, and the call may be repeated."""
+    Belongs to the data thread. After an OSError nothing has changed, and the call may be repeated."""
 
     def __init__(self, folder: Path, key: PlanKey, sync: FileSync) -> None:
         """Opens what is in `folder`, which is made when missing. Raises OSError."""

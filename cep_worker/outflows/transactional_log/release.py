@@ -19,7 +19,7 @@ UNREADABLE_MS = 10_000
 class GroupDelivery:
     """Offers the frames of `stream` in a group to a consumer as it has room, then has it commit the group. Frames of a
     group that is delivered `at_once` are offered one by one, without a commit, also while the group is written.
-    Belongs to the reactor's thread.
+    Belongs to the data thread.
 
     `moved` is called when more of it is settled, `finished` when all is, `again` instead when the consumer has ended
     before that.

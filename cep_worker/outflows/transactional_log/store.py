@@ -52,7 +52,7 @@ class LogOwner(msgspec.Struct, frozen=True):
 
 
 class TransactionalLogStore:
-    """Opens the prepared results of plans. Belongs to the reactor's thread."""
+    """Opens the prepared results of plans. Belongs to the data thread."""
 
     def __init__(
         self,
