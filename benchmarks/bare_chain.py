@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import zmq
 
-from topology.frames import decode_batch, encode_batch
+from topology.events.frames import decode_batch, encode_batch
 
 STOP = b""
 

@@ -26,7 +26,7 @@ import pyarrow as pa
 from cep_cli.plan_commands.plans import wait_until_connected
 from cep_cli.system.local_system import LocalSystem, Ports
 from cep_worker.ingest.event_sender import EventSender, fetch_schema
-from topology.event_listener import EventListener
+from topology.links.event_listener import EventListener
 
 PLAN = """
 @Plan:name('Cost')

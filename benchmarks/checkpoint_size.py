@@ -25,7 +25,7 @@ from siddhi.analysis.analyser import analyse
 from siddhi.engine.app_runtime import AppRuntime
 from siddhi.engine.jit.arrays import Int64Array
 from siddhi.language.parser import parse
-from topology.checkpoint.chunks import cut
+from topology.checkpoint.storage.chunks import cut
 
 BATCH = 8_192
 _COLUMNS = "(id long, symbol string, price double, volume long)"

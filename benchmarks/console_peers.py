@@ -8,9 +8,9 @@ from typing import Any
 
 import zmq
 
-from cep_common.driver_messages import RegisterDriver, TopologyReport
 from cep_common.ids import Endpoint, PlanKey
-from cep_common.messages import (
+from cep_common.protocol.drivers import RegisterDriver, TopologyReport
+from cep_common.protocol.registry import (
     InflowReport,
     Message,
     OutflowReport,
@@ -19,8 +19,8 @@ from cep_common.messages import (
     WorkerPlanReport,
     WorkerRegistered,
 )
-from cep_common.task_messages import ComponentReport, RegisterTask, StreamCount
-from cep_common.transport import ControlClient
+from cep_common.protocol.tasks import ComponentReport, RegisterTask, StreamCount
+from cep_common.sockets.transport import ControlClient
 
 HEARTBEAT_S = 1.0
 WORKERS = 3

@@ -24,15 +24,15 @@ import pyarrow as pa
 import zmq
 
 from cep_common.ids import Endpoint
-from cep_common.link_messages import OpenLink, StreamSchema
+from cep_common.protocol.links import OpenLink, StreamSchema
 from cep_common.security.config import SecurityConfig
 from cep_common.security.context import open_context
 from cep_common.security.keys import write_keys
 from cep_common.security.roles import Door, Role
-from topology.frames import arrow_schema, encode_batch
-from topology.link import NO_WATERMARK
-from topology.link_sender import LinkSender, LinkState
-from topology.link_server import FrameArrived, LinkServer
+from topology.events.frames import arrow_schema, encode_batch
+from topology.links.protocol import NO_WATERMARK
+from topology.links.sender import LinkSender, LinkState
+from topology.links.server import FrameArrived, LinkServer
 
 SCHEMA = StreamSchema("S", (("key", "long"), ("value", "double"), ("amount", "double")))
 WINDOW_ROWS = 65_536

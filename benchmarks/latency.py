@@ -21,8 +21,8 @@ from benchmarks.bare_chain import bare_chain
 from cep_cli.plan_commands.plans import wait_until_connected
 from cep_cli.system.local_system import LocalSystem, Ports
 from cep_worker.ingest.event_sender import EventSender, fetch_schema
-from topology.event_listener import EventListener
-from topology.frames import encode_batch
+from topology.events.frames import encode_batch
+from topology.links.event_listener import EventListener
 
 PLAN = """
 @Plan:name('Latency')

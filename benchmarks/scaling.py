@@ -37,11 +37,11 @@ from cep_cli.system.local_system import LocalSystem, Ports
 from cep_common.ids import SUPER_TENANT, PlanKey
 from cep_worker.ingest.event_sender import EventSender, fetch_schema
 from query_plan.examination import examine
-from topology.bundle import Bundle, Receipt
-from topology.event_listener import EventListener
-from topology.frames import arrow_schema
+from topology.events.bundle import Bundle, Receipt
+from topology.events.frames import arrow_schema
+from topology.links.event_listener import EventListener
 from topology.model import Topology
-from topology.stages.exchange import Exchange
+from topology.stages.routes.exchange import Exchange
 
 PATTERN = """
 @Plan:name('Scaling')

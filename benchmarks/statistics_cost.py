@@ -25,20 +25,20 @@ import zmq
 
 from cep_common.clock import SystemClock
 from cep_common.ids import SUPER_TENANT, PlanKey
-from cep_common.link_messages import OpenLink
-from cep_common.messages import EndpointAssigned
+from cep_common.protocol.links import OpenLink
+from cep_common.protocol.registry import EndpointAssigned
+from cep_common.protocol.tasks import StatisticsLevel
 from cep_common.security.roles import Door
-from cep_common.task_messages import StatisticsLevel
 from query_plan.builder import build
 from siddhi.analysis.analyser import analyse
 from siddhi.language.parser import parse
-from topology.frames import arrow_schema, encode_batch
-from topology.link import NO_WATERMARK
-from topology.link_sender import LinkSender, LinkState
-from topology.link_server import FrameArrived, LinkServer
+from topology.events.frames import arrow_schema, encode_batch
+from topology.links.protocol import NO_WATERMARK
+from topology.links.sender import LinkSender, LinkState
+from topology.links.server import FrameArrived, LinkServer
 from topology.model import Topology
 from topology.stages.settings import StageSettings
-from topology.stages.task import Task
+from topology.stages.tasks.task import Task
 
 PLAN = """
 @Plan:name('Cost')

@@ -29,8 +29,8 @@ from cep_common.security.config import SecurityConfig
 from cep_common.security.keys import write_keys
 from cep_worker.formats.files.event_files import read_events
 from cep_worker.ingest.event_sender import EventSender, fetch_schema
-from topology.event_listener import EventListener
-from topology.frames import arrow_schema, encode_batch
+from topology.events.frames import arrow_schema, encode_batch
+from topology.links.event_listener import EventListener
 
 PLAN = """
 @Plan:name('Throughput')

@@ -29,10 +29,10 @@ import pyarrow as pa
 import zmq
 
 from cep_common.clock import SystemClock
-from cep_common.freed_memory import keep_freed_memory
 from cep_common.ids import Endpoint, PlanKey
-from cep_common.link_messages import Data, StreamSchema
-from cep_common.messages import DeployedPlan, EndpointAssigned, StreamBinding
+from cep_common.process.freed_memory import keep_freed_memory
+from cep_common.protocol.links import Data, StreamSchema
+from cep_common.protocol.registry import DeployedPlan, EndpointAssigned, StreamBinding
 from cep_common.security.roles import Door
 from cep_worker.config import EgressConfig, IngressConfig, WalConfig, WorkerConfig, WorkerHttpConfig
 from cep_worker.data_plane import DataPlane
@@ -40,8 +40,8 @@ from cep_worker.inflows.wal.log import StreamLog
 from cep_worker.inflows.wal.store import WalStore
 from cep_worker.ingest.event_sender import EventSender
 from cep_worker.storage.group_commit import open_disk_sync
-from topology.frames import arrow_schema, encode_batch
-from topology.link_server import FrameArrived, LinkArrived, LinkServer
+from topology.events.frames import arrow_schema, encode_batch
+from topology.links.server import FrameArrived, LinkArrived, LinkServer
 
 ATTRIBUTES = (("carrier", "string"), ("flight", "string"), ("delay", "int"), ("distance", "double"))
 BINDING = StreamBinding("Departures", "Departures:1.0.0", ATTRIBUTES)

@@ -9,7 +9,7 @@ from typing import Literal
 
 import msgspec
 
-from cep_common.messages import Message
+from cep_common.protocol.registry import Message
 
 
 class MirroredFile(msgspec.Struct, frozen=True, array_like=True):

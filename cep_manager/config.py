@@ -8,11 +8,11 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from cep_common.driver_messages import PlanHost
 from cep_common.ids import Endpoint, parse_endpoint
-from cep_common.insight.config import LogConfig
+from cep_common.inspection.config import LogConfig
 from cep_common.nodes.config import ManagerNode
-from cep_common.priority import ControlPriority
+from cep_common.process.priority import ControlPriority
+from cep_common.protocol.drivers import PlanHost
 from cep_common.security.config import ServerSecurity
 from cep_common.security.context import is_loopback
 from siddhi.language.bounds import MOST_WORDS

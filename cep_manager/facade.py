@@ -10,8 +10,8 @@ from collections.abc import Collection, Hashable
 
 from cep_common.clock import Clock
 from cep_common.ids import PlanKey
-from cep_common.insight.door import Insight
-from cep_common.process_time import process_up_ms
+from cep_common.inspection.endpoint import Insight
+from cep_common.process.up_time import process_up_ms
 from cep_manager.authoring.edits import EditPreviews
 from cep_manager.authoring.explanations import Explanations
 from cep_manager.authoring.language import describe_language

@@ -12,11 +12,11 @@ from contextlib import ExitStack
 import msgspec
 
 from cep_common.clock import Clock, SystemClock
-from cep_common.freed_memory import give_back_freed_memory, share_freed_memory
-from cep_common.insight.door import Insight
-from cep_common.priority import raise_process_priority
+from cep_common.inspection.endpoint import Insight
+from cep_common.process.freed_memory import give_back_freed_memory, share_freed_memory
+from cep_common.process.priority import raise_process_priority
 from cep_common.security.web import Gate
-from cep_common.web_server import WebServer
+from cep_common.web.server import WebServer
 from cep_manager.accounts.accounts import Accounts
 from cep_manager.accounts.first_admin import welcome_first_admin
 from cep_manager.commands.stored_plans import StoredPlans

@@ -10,9 +10,9 @@ import msgspec
 from msgspec import Meta
 
 from cep_common.ids import Endpoint, parse_endpoint
-from cep_common.insight.config import LogConfig
+from cep_common.inspection.config import LogConfig
 from cep_common.nodes.config import WorkerNode
-from cep_common.priority import ControlPriority
+from cep_common.process.priority import ControlPriority
 from cep_common.reach.guard import Reach
 from cep_common.reach.rules import UrlRule
 from cep_common.security.config import ServerSecurity

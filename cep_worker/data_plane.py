@@ -12,15 +12,15 @@ import pyarrow as pa
 import zmq
 
 from cep_common.clock import Clock
+from cep_common.configuration.secrets import Secrets
 from cep_common.errors import InputError
-from cep_common.freed_memory import give_back_freed_memory
-from cep_common.health import stalled
 from cep_common.ids import PlanKey
-from cep_common.link_messages import StreamSchema
-from cep_common.messages import DeployedPlan, EndpointAssigned, PlanCheckpoints, RemovedPlan, TenantLimit
-from cep_common.secrets import Secrets
+from cep_common.process.freed_memory import give_back_freed_memory
+from cep_common.protocol.links import StreamSchema
+from cep_common.protocol.registry import DeployedPlan, EndpointAssigned, PlanCheckpoints, RemovedPlan, TenantLimit
+from cep_common.protocol.worker_reports import MAX_ORPHANS, OrphanReport
 from cep_common.security.web import Gate
-from cep_common.worker_reports import MAX_ORPHANS, OrphanReport
+from cep_common.web.health import stalled
 from cep_worker.config import WorkerConfig
 from cep_worker.connector_runtime.reach import worker_guard
 from cep_worker.connector_runtime.running_sinks import SinkSupervisor

@@ -12,10 +12,10 @@ from types import FrameType
 from typing import Any
 
 from cep_common.clock import Clock, SystemClock
-from cep_common.freed_memory import keep_freed_memory
-from cep_common.insight.door import Insight, InsightDoor, open_door
+from cep_common.inspection.endpoint import Insight, InsightDoor, open_door
 from cep_common.nodes.role_watch import RoleWatch
-from cep_common.priority import raise_process_priority
+from cep_common.process.freed_memory import keep_freed_memory
+from cep_common.process.priority import raise_process_priority
 from cep_common.security.context import open_context
 from cep_common.security.roles import Role
 from cep_worker.config import WorkerConfig

@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from cep_common.driver_messages import PlanHost
-from cep_common.task_messages import StatisticsLevel
+from cep_common.protocol.drivers import PlanHost
+from cep_common.protocol.tasks import StatisticsLevel
 from query_plan.model import Delivery
 from query_plan.plan_names import name_of_text
 from siddhi.language import ast

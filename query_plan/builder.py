@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from query_plan.annotations import delivery_of, labels_of, memory_of, named, positive, read_cores
-from query_plan.bindings import definition_of
-from query_plan.elements import syntax_of
+from query_plan.components.bindings import definition_of
+from query_plan.components.elements import syntax_of
+from query_plan.components.members import Member
 from query_plan.errors import QueryPlanError
 from query_plan.findings import Severity
-from query_plan.groupings import grouping_of, obstacles
-from query_plan.groups import Group
-from query_plan.members import Member
 from query_plan.model import (
     Playback,
     ProcessingStage,
@@ -22,7 +20,9 @@ from query_plan.model import (
     StageInput,
     TriggerStage,
 )
-from query_plan.survey import Survey, survey
+from query_plan.planning.groupings import grouping_of, obstacles
+from query_plan.planning.groups import Group
+from query_plan.planning.survey import Survey, survey
 from query_plan.validation import findings_of
 from siddhi.analysis import model
 from siddhi.language import ast

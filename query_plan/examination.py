@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from query_plan.bindings import PlanBindings
 from query_plan.builder import build_surveyed
 from query_plan.checks.reach import UNKNOWN, Reaches, unreachable
+from query_plan.components.bindings import PlanBindings
 from query_plan.errors import QueryPlanXmlError
 from query_plan.findings import Finding, Severity
 from query_plan.model import QueryPlan
-from query_plan.survey import survey
+from query_plan.planning.survey import survey
 from query_plan.validation import findings_of, findings_of_syntax, in_order
 from query_plan.xml import write_xml
 from siddhi.analysis.analyser import analyse

@@ -1,7 +1,7 @@
 """Secrets in the texts of plans: where they are, and the text without them. Pure.
 
-What is no reference (`${secret:NAME}`, see `cep_common.secrets`) is covered by the name of its option: passwords,
-tokens, headers, what a URL has beside scheme, host and port.
+What is no reference (`${secret:NAME}`, see `cep_common.configuration.secrets`) is covered by the name of its
+option: passwords, tokens, headers, what a URL has beside scheme, host and port.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import re
 from functools import lru_cache
 from html import escape
 
-from cep_common.insight.redaction import COVER, redact, shown_url
-from cep_common.secrets import is_whole_reference
+from cep_common.configuration.redaction import COVER, redact, shown_url
+from cep_common.configuration.secrets import is_whole_reference
 
 _OPTION = re.compile(
     r"""(?P<name>[\w.]{1,100})(?P<equals>\s{0,50}=\s{0,50})(?P<quote>\"\"\"|"|')(?P<value>.*?)(?P=quote)""", re.DOTALL

@@ -18,8 +18,8 @@ from query_plan.checks import (
     stores,
 )
 from query_plan.findings import Finding, Rule
-from query_plan.groupings import OBSTACLES
-from query_plan.survey import Survey
+from query_plan.planning.groupings import OBSTACLES
+from query_plan.planning.survey import Survey
 from siddhi.language import ast
 
 

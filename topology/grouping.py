@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from query_plan.model import Grouping, GroupingKind
 from siddhi.column_names import column_name
 from siddhi.engine.arrow_c.record_shares import UInt32Array, share_by_owner, text_hashes
-from topology.bundle import Bundle
+from topology.events.bundle import Bundle
 
 NULL_HASH: Final = zlib.crc32(b"null")
 """A query that groups by a key takes null and the text 'null' for the same, as Java's texts of them are."""

@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import Final
 
 from cep_common.ids import PlanKey, instance_name
-from cep_common.link_messages import StreamSchema
-from cep_common.task_messages import ComponentKind
+from cep_common.protocol.links import StreamSchema
+from cep_common.protocol.tasks import ComponentKind
 from query_plan.model import Grouping, GroupingKind, QueryPlan
 from siddhi.language import ast
 from topology.placement import Stage, Way, place

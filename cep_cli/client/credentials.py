@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from cep_common.errors import ConfigError
-from cep_common.private_folders import make_private
+from cep_common.process.private_folders import make_private
 
 
 class Credential(msgspec.Struct, frozen=True):

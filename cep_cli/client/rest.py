@@ -15,7 +15,7 @@ from cep_cli.errors import RefusedError
 from cep_common.errors import PeerError
 from cep_common.ids import SUPER_TENANT
 from cep_common.security.tokens import bearer
-from cep_common.web_client import Answer, AnswerError, WebClient
+from cep_common.web.client import Answer, AnswerError, WebClient
 
 TIMEOUT_S = 30
 MOST_ANSWER_BYTES = 64 * 2**20

@@ -22,8 +22,8 @@ from cep_common.security.config import SecurityConfig
 from cep_worker.formats.files.event_files import count_events, read_events
 from cep_worker.ingest.event_sender import EventSender, fetch_schema
 from siddhi.column_names import TIMESTAMP
-from topology.event_listener import EventListener
-from topology.frames import event_rows
+from topology.events.frames import event_rows
+from topology.links.event_listener import EventListener
 
 KEYS_OPTION = click.option(
     "--keys",

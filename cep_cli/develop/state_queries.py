@@ -11,7 +11,7 @@ from cep_cli.client.rest import ManagerClient
 from cep_cli.errors import with_readable_errors
 from cep_cli.plan_commands.plan_text import is_text
 from cep_cli.terminal import printable
-from cep_common.insight_messages import MOST_ROWS
+from cep_common.protocol.inspection import MOST_ROWS
 
 
 @click.command("query")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from cep_cli.doctor.sockets import ListeningSocket
-from cep_common.insight.redaction import COVER
+from cep_common.configuration.redaction import COVER
 from query_plan.secrets import secrets_of
 
 Weight = Literal["critical", "warning"]

@@ -13,7 +13,7 @@ import click
 from cep_cli.client.options import JSON_OPTION, manager_options
 from cep_cli.client.rest import ManagerClient
 from cep_cli.errors import RefusedError, with_readable_errors
-from cep_common.insight_messages import LEVELS, MOST_RECORDS
+from cep_common.protocol.inspection import LEVELS, MOST_RECORDS
 from cep_common.writable import one_line
 
 AGAIN_S = 1.0

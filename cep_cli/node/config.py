@@ -10,8 +10,8 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Meta
 
+from cep_common.configuration.yaml_files import read_yaml
 from cep_common.errors import ConfigError
-from cep_common.yaml_files import read_yaml
 
 Port = Annotated[int, Meta(ge=1, le=65_535)]
 Milliseconds = Annotated[int, Meta(ge=20)]

@@ -21,7 +21,7 @@ from cep_cli.system.local_system import LocalSystemError
 from cep_cli.system.processes import LEAVES_WITH_PARENT
 from cep_common.nodes.files import ROLE_FILE, FileView, NodeRole
 from cep_common.nodes.role_watch import FENCED, monotonic_ms
-from cep_common.private_folders import make_private
+from cep_common.process.private_folders import make_private
 
 PROCESSES = ("manager", "driver", "worker")
 ACTIVE_ONES = ("driver", "worker")

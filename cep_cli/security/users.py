@@ -15,7 +15,7 @@ import msgspec
 from cep_cli.client.options import CONFIG_OPTION
 from cep_cli.errors import with_readable_errors
 from cep_common.clock import SystemClock
-from cep_common.config import load_config
+from cep_common.configuration.loading import load_config
 from cep_common.security.access import AccessRole
 from cep_manager.accounts.accounts import Accounts
 from cep_manager.accounts.administration import PEOPLE, Administration, Change, administration

@@ -24,8 +24,8 @@ from cep_common.clock import SystemClock
 from cep_common.errors import CepError
 from cep_worker.formats.files.event_files import count_events, read_events
 from cep_worker.ingest.event_sender import EventSender, fetch_schema
-from topology.event_listener import EventListener
-from topology.frames import event_rows
+from topology.events.frames import event_rows
+from topology.links.event_listener import EventListener
 
 DEPLOY_TIMEOUT_S = 300.0
 """The first start after an installation compiles the engine's loops, which takes a busy machine minutes."""

@@ -23,12 +23,12 @@ import msgspec
 from cep_cli.client.rest import ManagerClient
 from cep_cli.system.processes import LEAVES_WITH_PARENT
 from cep_common.clock import SystemClock
+from cep_common.configuration.yaml_files import read_yaml
 from cep_common.errors import CepError, ConfigError, PeerError
 from cep_common.ids import Endpoint
-from cep_common.private_folders import make_private
+from cep_common.process.private_folders import make_private
 from cep_common.security.access import AccessRole
 from cep_common.security.tokens import TokenFile
-from cep_common.yaml_files import read_yaml
 from cep_manager.accounts.accounts import Accounts
 from cep_manager.accounts.administration import administration
 from cep_manager.accounts.first_admin import first_login

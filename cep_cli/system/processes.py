@@ -13,11 +13,11 @@ import msgspec
 
 from cep_cli.client.options import CONFIG_OPTION
 from cep_cli.errors import with_readable_errors
-from cep_common.config import Loaded, load_with_sources
-from cep_common.insight.config import LogConfig
-from cep_common.insight.door import Insight
-from cep_common.insight.settings import settings_of
-from cep_common.insight.setup import start_log
+from cep_common.configuration.loading import Loaded, load_with_sources
+from cep_common.inspection.config import LogConfig
+from cep_common.inspection.endpoint import Insight
+from cep_common.inspection.log_setup import start_log
+from cep_common.inspection.settings import settings_of
 
 T = TypeVar("T", bound=msgspec.Struct)
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import msgspec
 
-from cep_common.web_limits import WebLimits
+from cep_common.security.web_limits import WebLimits
 
 
 class SecurityConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -12,7 +12,7 @@ from zmq.auth.thread import ThreadAuthenticator
 from zmq.utils import z85
 
 from cep_common.errors import ConfigError
-from cep_common.paced_log import PacedLog
+from cep_common.monitoring.paced_log import PacedLog
 from cep_common.security.config import SecurityConfig
 from cep_common.security.keys import Keyring, read_keys
 from cep_common.security.roles import DOORS, Door, Role, may_enter

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from cep_common.driver_messages import RegisterDriver
-from cep_common.messages import ListPlans, Message, RegisterEndpoint, RegisterWorker, RequestEndpoint
-from cep_common.task_messages import RegisterTask
+from cep_common.protocol.drivers import RegisterDriver
+from cep_common.protocol.registry import ListPlans, Message, RegisterEndpoint, RegisterWorker, RequestEndpoint
+from cep_common.protocol.tasks import RegisterTask
 
 
 class Role(StrEnum):

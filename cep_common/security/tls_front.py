@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from cep_common.errors import ConfigError
-from cep_common.web_limits import WebLimits
+from cep_common.security.web_limits import WebLimits
 
 logger = logging.getLogger(__name__)
 

@@ -21,7 +21,7 @@ from cep_common.security.config import ServerSecurity
 from cep_common.security.context import is_loopback
 from cep_common.security.pace import RequestPace
 from cep_common.security.tokens import PREFIX, TokenFile
-from cep_common.web_limits import BodyHead, BodyRefusal
+from cep_common.security.web_limits import BodyHead, BodyRefusal
 
 logger = logging.getLogger(__name__)
 

@@ -7,14 +7,14 @@ import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from cep_common.messages import StreamBinding
+from cep_common.protocol.registry import StreamBinding
 from cep_manager.authoring.model import Validation
 from cep_manager.authoring.scope import scope_of
 from cep_manager.errors import BadRequestError, PlanInvalidError, PlanProblem
 from cep_manager.plans.compiled_plan import CompiledPlan, PlannedComponent, PlannedQuery
-from query_plan import bindings
 from query_plan.annotations import host_of, of_header, read_header, statistics_of
 from query_plan.checks.reach import UNKNOWN, Reaches
+from query_plan.components import bindings
 from query_plan.connectors.reading import read_connectors, stores_of_errors
 from query_plan.examination import Compiled, examine
 from query_plan.findings import Severity

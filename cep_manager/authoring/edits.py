@@ -16,8 +16,8 @@ from cep_manager.plans.compiled_plan import CompiledPlan
 from cep_manager.plans.record import PlanRecord
 from siddhi.analysis.catalogue import builtin_registry
 from siddhi.scripts.language import ScriptPolicy
-from topology.conversion import Attributes, conversion_problem
 from topology.edit_preview.messages import EditAnswer, EditRefused, EditRequest
+from topology.events.conversion import Attributes, conversion_problem
 
 LEAST_MS = 60_000
 """A preview runs no events, so all of its time goes by until the engine is loaded: long on a busy host."""

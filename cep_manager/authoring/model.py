@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from cep_common.task_messages import HeldState
+from cep_common.protocol.tasks import HeldState
 from cep_manager.errors import PlanProblem
 from cep_manager.graph.model import TopologyGraph
 from siddhi.trial.messages import TrialEvent

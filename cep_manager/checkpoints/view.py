@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import msgspec
 
-from cep_common.driver_messages import (
+from cep_common.ids import PlanKey
+from cep_common.protocol.drivers import (
     FORMER_SAVEPOINT,
     CheckpointSettings,
     CheckpointState,
     CheckpointTrigger,
     SavepointReport,
 )
-from cep_common.ids import PlanKey
 from cep_manager.control.snapshot import Snapshot
 from cep_manager.errors import StateUnreadableError, UnknownSavepointError
 from cep_manager.plans.record import PlanRecord

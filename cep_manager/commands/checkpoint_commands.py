@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 
-from cep_common.checkpoint_messages import ClearCheckpoints, DeleteSavepoint, TakeSavepoint
-from cep_common.driver_messages import FORMER_SAVEPOINT, UNREADABLE_SAVEPOINT, SavepointReport
 from cep_common.ids import PlanKey
+from cep_common.protocol.checkpoints import ClearCheckpoints, DeleteSavepoint, TakeSavepoint
+from cep_common.protocol.drivers import FORMER_SAVEPOINT, UNREADABLE_SAVEPOINT, SavepointReport
 from cep_manager.checkpoints.view import (
     BEGIN_ANEW,
     CheckpointList,

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from cep_common.errors import CepError
 from cep_common.ids import PlanKey
-from cep_common.paced_log import PacedLog
+from cep_common.monitoring.paced_log import PacedLog
 from cep_manager.config import PlanFolderConfig
 from cep_manager.errors import NotLeaderError
 from cep_manager.plans.folder import SUFFIX, FileProblem, Origin, PlanFolder, Stamp, origin_of, tenant_of

@@ -10,7 +10,7 @@ import msgspec
 
 from cep_common.clock import Clock
 from cep_common.ids import PlanKey
-from cep_common.task_messages import StatisticsLevel
+from cep_common.protocol.tasks import StatisticsLevel
 from cep_manager.authoring.compiler import with_name
 from cep_manager.authoring.compilers import PlanCompilers
 from cep_manager.checkpoints.view import BEGIN_ANEW, require_readable_state, require_savepoint

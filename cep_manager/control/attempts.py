@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from cep_common.ids import PlanKey
-from cep_common.messages import Rejected
+from cep_common.protocol.registry import Rejected
 
 
 @dataclass(slots=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from cep_common.driver_messages import RegisterDriver
 from cep_common.ids import PlanKey
-from cep_common.messages import CheckpointSpan, PlanCheckpoints
+from cep_common.protocol.drivers import RegisterDriver
+from cep_common.protocol.registry import CheckpointSpan, PlanCheckpoints
 from cep_manager.control.members import Member
 from cep_manager.plans.record import PlanRecord
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import msgspec
 
-from cep_common.driver_messages import DriverRegistered, PlanHost, RegisterDriver
 from cep_common.ids import PlanKey
 from cep_common.lease import AdaptiveLease
-from cep_common.messages import (
+from cep_common.protocol.drivers import DriverRegistered, PlanHost, RegisterDriver
+from cep_common.protocol.registry import (
     DeployedPlan,
     ListPlans,
     Message,
@@ -22,7 +22,7 @@ from cep_common.messages import (
     RequestEndpoint,
     WorkerRegistered,
 )
-from cep_common.task_messages import RegisterTask, StatisticsLevel, TaskRegistered
+from cep_common.protocol.tasks import RegisterTask, StatisticsLevel, TaskRegistered
 from cep_manager.config import QuotasConfig
 from cep_manager.control.committed_results import standing_results
 from cep_manager.control.deployment import state_transfer

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from cep_common.checkpoint_messages import ClearCheckpoints, DeleteSavepoint, TakeSavepoint
-from cep_common.driver_messages import KillTopology, RenamePlan, SubmitTopology
 from cep_common.ids import PlanKey
+from cep_common.protocol.checkpoints import ClearCheckpoints, DeleteSavepoint, TakeSavepoint
+from cep_common.protocol.drivers import KillTopology, RenamePlan, SubmitTopology
 from cep_manager.log_line import LogLine
 from cep_manager.plans.record import PlanVersion
 

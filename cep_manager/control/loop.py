@@ -19,17 +19,17 @@ import msgspec
 import zmq
 
 from cep_common.clock import Clock
-from cep_common.driver_messages import DriverRegistered
 from cep_common.errors import DecodeError, PortInUseError, UnauthorisedError
 from cep_common.ids import PlanKey
-from cep_common.insight.door import Insight, open_door
-from cep_common.messages import Message, Rejected, RemovedPlan, WorkerRegistered
-from cep_common.paced_log import PacedLog
-from cep_common.priority import raise_priority
+from cep_common.inspection.endpoint import Insight, open_door
+from cep_common.monitoring.paced_log import PacedLog
+from cep_common.process.priority import raise_priority
+from cep_common.protocol.drivers import DriverRegistered
+from cep_common.protocol.registry import Message, Rejected, RemovedPlan, WorkerRegistered
+from cep_common.protocol.tasks import StatisticsLevel, TaskRegistered
 from cep_common.security.context import GuardedContext, open_context
 from cep_common.security.roles import Role
-from cep_common.task_messages import StatisticsLevel, TaskRegistered
-from cep_common.transport import ControlServer
+from cep_common.sockets.transport import ControlServer
 from cep_manager.config import ManagerConfig
 from cep_manager.control.command_queue import Command, CommandQueue
 from cep_manager.control.control_plane import ControlPlane

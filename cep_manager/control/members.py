@@ -10,11 +10,11 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from cep_common.driver_messages import RegisterDriver
 from cep_common.ids import PlanKey
 from cep_common.lease import AdaptiveLease
-from cep_common.messages import RegisterWorker, WorkerPlanReport
-from cep_common.task_messages import RegisterTask
+from cep_common.protocol.drivers import RegisterDriver
+from cep_common.protocol.registry import RegisterWorker, WorkerPlanReport
+from cep_common.protocol.tasks import RegisterTask
 
 Report = TypeVar("Report", bound=RegisterTask | RegisterWorker | RegisterDriver)
 

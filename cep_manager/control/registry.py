@@ -13,7 +13,7 @@ from collections.abc import Collection
 import msgspec
 
 from cep_common.ids import Endpoint, PlanKey
-from cep_common.messages import (
+from cep_common.protocol.registry import (
     EndpointAssigned,
     EndpointRegistered,
     Message,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from cep_common.ids import PlanKey
-from cep_common.messages import EndpointRegistered, Message, RegisterEndpoint, Rejected, RequestEndpoint
-from cep_common.task_messages import RegisterTask, TaskRegistered
+from cep_common.protocol.registry import EndpointRegistered, Message, RegisterEndpoint, Rejected, RequestEndpoint
+from cep_common.protocol.tasks import RegisterTask, TaskRegistered
 from cep_manager.control.attempts import Attempts
 from cep_manager.control.deployment.deployments import RUNS, Deployments
 from cep_manager.control.members import Members

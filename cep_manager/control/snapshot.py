@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 import msgspec
 
-from cep_common.driver_messages import RegisterDriver
 from cep_common.ids import PlanKey
-from cep_common.messages import RegisterWorker, WorkerPlanReport
-from cep_common.task_messages import RegisterTask
+from cep_common.protocol.drivers import RegisterDriver
+from cep_common.protocol.registry import RegisterWorker, WorkerPlanReport
+from cep_common.protocol.tasks import RegisterTask
 from cep_manager.control.members import Member
 from cep_manager.control.registry import EndpointRecord
 from cep_manager.control.worker_admission import Stranger

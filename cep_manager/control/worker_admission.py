@@ -13,7 +13,7 @@ from typing import Literal
 
 import msgspec
 
-from cep_common.messages import RegisterWorker, Rejected
+from cep_common.protocol.registry import RegisterWorker, Rejected
 from cep_manager.control.members import Member, brings_back, has_left, waiting_events
 
 MOST_KNOWN = 16

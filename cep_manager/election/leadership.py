@@ -18,10 +18,10 @@ import msgspec
 from cep_common.clock import Clock
 from cep_common.errors import CepError
 from cep_common.ids import Endpoint, InsightAddress
-from cep_common.messages import Rejected
-from cep_common.paced_log import PacedLog
-from cep_common.priority import raise_priority
-from cep_common.probe import Probes
+from cep_common.monitoring.paced_log import PacedLog
+from cep_common.process.priority import raise_priority
+from cep_common.protocol.registry import Rejected
+from cep_common.sockets.probe import Probes
 from cep_manager.config import ManagerConfig
 from cep_manager.election.election import (
     Claim,

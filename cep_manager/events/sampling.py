@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from cep_manager.errors import BadRequestError
 from cep_manager.events.model import EventFilter
 from siddhi.column_names import KIND, column_name
-from topology.frames import ARROW_TYPES, event_rows
+from topology.events.frames import ARROW_TYPES, event_rows
 
 LARGEST_WHOLE = 2**53
 LONGEST_TEXT = 1_000

@@ -8,9 +8,9 @@ from urllib.parse import quote
 
 import requests
 
-from cep_common.messages import RegisterWorker
+from cep_common.protocol.registry import RegisterWorker
 from cep_common.security.tokens import bearer
-from cep_common.web_client import WebClient
+from cep_common.web.client import WebClient
 from cep_manager.errors import EventsRefusedError, NoWorkerError, WorkerFailedError
 from cep_manager.events.model import SentEvents
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cep_common.ids import PlanKey
-from cep_common.messages import RegisterWorker, StreamBinding
+from cep_common.protocol.registry import RegisterWorker, StreamBinding
 from cep_manager.control.snapshot import Snapshot
 from cep_manager.errors import NoWorkerError, UnknownStreamError
 from cep_manager.events.model import EventStreamView, Side, StreamMember

@@ -24,7 +24,7 @@ from cep_manager.config import TailConfig
 from cep_manager.errors import TailsBusyError, WorkerFailedError
 from cep_manager.events.model import EventFilter, TailReport
 from cep_manager.events.sampling import Allowance, Filter, as_events, sampled
-from topology.event_listener import EventListener
+from topology.links.event_listener import EventListener
 
 logger = logging.getLogger(__name__)
 

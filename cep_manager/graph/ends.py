@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from cep_common.messages import Connector, RegisterWorker, StreamBinding, WorkerPlanReport
-from cep_common.worker_reports import PublisherReport
+from cep_common.protocol.registry import Connector, RegisterWorker, StreamBinding, WorkerPlanReport
+from cep_common.protocol.worker_reports import PublisherReport
 from cep_manager.control.members import Member
 from cep_manager.graph.model import Connection, GraphEdge, GraphNode
 from cep_manager.graph.stages import StageInstance

@@ -12,8 +12,8 @@ from typing import Literal
 import msgspec
 
 from cep_common.ids import PlanKey
-from cep_common.messages import Connector, StreamBinding
-from cep_common.worker_reports import ConnectorReport
+from cep_common.protocol.registry import Connector, StreamBinding
+from cep_common.protocol.worker_reports import ConnectorReport
 from cep_manager.control.members import undelivered_results
 from cep_manager.control.snapshot import Snapshot
 from cep_manager.graph.ends import sink_nodes, source_nodes

@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from cep_common.task_messages import StreamCount
+from cep_common.protocol.tasks import StreamCount
 
 NodeKind = Literal["source", "receiver", "trigger", "processor", "publisher", "sink"]
 NodeState = Literal["live", "failing", "silent", "expected"]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from cep_common.ids import PlanKey, instance_name
-from cep_common.task_messages import ComponentReport, RegisterTask, StreamCount
+from cep_common.protocol.tasks import ComponentReport, RegisterTask, StreamCount
 from cep_manager.control.members import Member
 from cep_manager.control.snapshot import Snapshot
 from cep_manager.graph.model import GraphEdge, GraphNode

@@ -6,8 +6,8 @@ from collections.abc import Collection
 
 import msgspec
 
-from cep_common.driver_messages import CheckpointReport, TopologyReport
 from cep_common.ids import PlanKey
+from cep_common.protocol.drivers import CheckpointReport, TopologyReport
 
 MOST_CHECKPOINTS = 256
 """Checkpoints that are remembered of each plan, the newest."""

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 import msgspec
 
 from cep_common.ids import PlanKey
-from cep_common.task_messages import ComponentReport, RegisterTask
+from cep_common.protocol.tasks import ComponentReport, RegisterTask
 from cep_manager.history.counter_history import Counter, History, Track
 
 

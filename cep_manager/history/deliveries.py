@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from cep_common.ids import PlanKey
-from cep_common.messages import WorkerPlanReport
+from cep_common.protocol.registry import WorkerPlanReport
 from cep_manager.history.counter_history import Counter, History, Track
 
 KIND = "delivered"

@@ -12,11 +12,11 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
-from cep_common.driver_messages import RegisterDriver
-from cep_common.error_records import ErrorRecord, group_of
 from cep_common.ids import SUPER_TENANT, PlanKey
-from cep_common.messages import RegisterWorker
-from cep_common.task_messages import RegisterTask
+from cep_common.protocol.drivers import RegisterDriver
+from cep_common.protocol.error_records import ErrorRecord, group_of
+from cep_common.protocol.registry import RegisterWorker
+from cep_common.protocol.tasks import RegisterTask
 from cep_manager.history.errors import ErrorGroup, ErrorKind, ErrorPlace, group_id
 
 MOST_GROUPS = 64

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 import msgspec
 
 from cep_common.ids import PlanKey
-from cep_common.task_messages import SampledEvent, SampleOrder
+from cep_common.protocol.tasks import SampledEvent, SampleOrder
 
 MOST_EVENTS = 100
 """So many events of each stage are kept, the newest."""

@@ -15,7 +15,7 @@ import msgspec
 
 from cep_common.errors import CepError
 from cep_common.ids import PlanKey
-from cep_common.paced_log import PacedLog
+from cep_common.monitoring.paced_log import PacedLog
 from cep_manager.errors import ManagerError, StreamsBusyError
 from cep_manager.live.merge_patch import merge_patch, tells_something
 

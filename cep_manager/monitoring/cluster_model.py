@@ -9,8 +9,8 @@ from typing import Literal
 
 import msgspec
 
-from cep_common.driver_messages import RunState
 from cep_common.ids import Endpoint
+from cep_common.protocol.drivers import RunState
 from cep_manager.control.snapshot import Snapshot
 from cep_manager.election.election import LeaderChange
 from cep_manager.monitoring.metric_tables.writer import MetricTablesView

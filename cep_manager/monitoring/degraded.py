@@ -8,8 +8,8 @@ from typing import Literal
 import msgspec
 
 from cep_common.ids import PlanKey
-from cep_common.messages import RegisterWorker, WorkerPlanReport
-from cep_common.worker_reports import ConnectorReport, PreparedResultsReport
+from cep_common.protocol.registry import RegisterWorker, WorkerPlanReport
+from cep_common.protocol.worker_reports import ConnectorReport, PreparedResultsReport
 from cep_manager.control.members import Member, undelivered_results
 
 Worker = Member[RegisterWorker]

@@ -11,8 +11,8 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
-from cep_common.driver_messages import SavepointReport
 from cep_common.ids import PlanKey
+from cep_common.protocol.drivers import SavepointReport
 from cep_manager.checkpoints.view import savepoint_view
 from cep_manager.control.snapshot import Snapshot
 from cep_manager.errors import UnknownOperationError

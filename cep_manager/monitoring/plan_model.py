@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from cep_common.messages import StreamBinding
+from cep_common.protocol.registry import StreamBinding
 from cep_manager.monitoring.status import PlanStatus
 
 

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from cep_common.ids import PlanKey, instance_name
-from cep_common.latency import percentile_ms
-from cep_common.task_messages import ComponentKind, QueryReport, StatisticsLevel, StreamCount
+from cep_common.monitoring.latency import percentile_ms
+from cep_common.protocol.tasks import ComponentKind, QueryReport, StatisticsLevel, StreamCount
 from cep_manager.control.snapshot import Snapshot
 from cep_manager.history.counter_history import WINDOWS_S, History
 from cep_manager.history.windowed_metrics import Figures, added_up, capacity, figures

@@ -6,9 +6,9 @@ import itertools
 from collections.abc import Callable
 from typing import TypeVar
 
-from cep_common.driver_messages import RegisterDriver
-from cep_common.messages import RegisterWorker
-from cep_common.task_messages import RegisterTask
+from cep_common.protocol.drivers import RegisterDriver
+from cep_common.protocol.registry import RegisterWorker
+from cep_common.protocol.tasks import RegisterTask
 from cep_manager.control.members import Member
 
 Report = TypeVar("Report", bound=RegisterTask | RegisterWorker | RegisterDriver)

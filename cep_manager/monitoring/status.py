@@ -12,8 +12,8 @@ from typing import Literal
 import msgspec
 
 from cep_common.ids import PlanKey
-from cep_common.messages import RegisterWorker, WorkerPlanReport
-from cep_common.task_messages import ComponentReport, HeldState, RegisterTask, StatisticsLevel, StreamCount
+from cep_common.protocol.registry import RegisterWorker, WorkerPlanReport
+from cep_common.protocol.tasks import ComponentReport, HeldState, RegisterTask, StatisticsLevel, StreamCount
 from cep_manager.checkpoints.view import unreadable_state
 from cep_manager.control.deployment.draining import Unprocessed, unprocessed_of
 from cep_manager.control.members import Member

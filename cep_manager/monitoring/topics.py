@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from cep_common.ids import PlanKey
-from cep_common.messages import RegisterWorker, WorkerPlanReport
+from cep_common.protocol.registry import RegisterWorker, WorkerPlanReport
 from cep_manager.control.members import Member
 
 

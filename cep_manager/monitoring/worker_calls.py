@@ -10,8 +10,8 @@ from typing import Any, Generic, TypeVar
 import msgspec
 import requests
 
-from cep_common.messages import RegisterWorker
-from cep_common.web_client import WebClient
+from cep_common.protocol.registry import RegisterWorker
+from cep_common.web.client import WebClient
 from cep_manager.control.snapshot import Snapshot
 from cep_manager.errors import NoWorkerError, WorkerFailedError
 

@@ -7,10 +7,16 @@ from typing import Literal
 
 import msgspec
 
-from cep_common.error_records import ErrorRecord
 from cep_common.ids import Endpoint, PlanKey
-from cep_common.messages import RegisterWorker, WorkerPlanReport
-from cep_common.worker_reports import ConnectorReport, ListenerReport, PreparedResultsReport, PublisherReport, WalReport
+from cep_common.protocol.error_records import ErrorRecord
+from cep_common.protocol.registry import RegisterWorker, WorkerPlanReport
+from cep_common.protocol.worker_reports import (
+    ConnectorReport,
+    ListenerReport,
+    PreparedResultsReport,
+    PublisherReport,
+    WalReport,
+)
 from cep_manager.control.members import Member, undelivered_results
 from cep_manager.control.snapshot import Snapshot
 from cep_manager.errors import UnknownWorkerError

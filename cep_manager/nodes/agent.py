@@ -15,9 +15,9 @@ from pathlib import Path
 from cep_common.clock import Clock
 from cep_common.errors import CepError
 from cep_common.ids import Endpoint
+from cep_common.monitoring.paced_log import PacedLog
 from cep_common.nodes.config import ManagerNode
 from cep_common.nodes.files import MIRROR_FILE, ROLE_FILE, FileView, MirrorReport, NodeRole, write_file
-from cep_common.paced_log import PacedLog
 from cep_manager.election.leadership import Leadership
 from cep_manager.persistence.node_store import NodeStore, StoredNode
 

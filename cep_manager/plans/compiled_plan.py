@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from cep_common.driver_messages import PlanHost, SubmitTopology
 from cep_common.ids import PlanKey, instance_name
-from cep_common.messages import Connector, Delivery, StreamBinding
-from cep_common.task_messages import ComponentKind, StatisticsLevel
+from cep_common.protocol.drivers import PlanHost, SubmitTopology
+from cep_common.protocol.registry import Connector, Delivery, StreamBinding
+from cep_common.protocol.tasks import ComponentKind, StatisticsLevel
 
 
 class PlannedQuery(msgspec.Struct, frozen=True):

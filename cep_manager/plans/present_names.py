@@ -10,10 +10,10 @@ from typing import TypeVar
 
 import msgspec
 
-from cep_common.driver_messages import RegisterDriver, RenamePlan, SavepointReport, TopologyReport
 from cep_common.ids import PlanKey
-from cep_common.messages import Message, RegisterEndpoint, RegisterWorker, RequestEndpoint, WorkerPlanReport
-from cep_common.task_messages import RegisterTask
+from cep_common.protocol.drivers import RegisterDriver, RenamePlan, SavepointReport, TopologyReport
+from cep_common.protocol.registry import Message, RegisterEndpoint, RegisterWorker, RequestEndpoint, WorkerPlanReport
+from cep_common.protocol.tasks import RegisterTask
 from cep_manager.plans.record import PlanRecord
 
 _Keyed = TypeVar(

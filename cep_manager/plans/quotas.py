@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from cep_common.ids import PlanKey
-from cep_common.messages import TenantLimit
+from cep_common.protocol.registry import TenantLimit
 from cep_manager.config import Quota, QuotasConfig
 from cep_manager.errors import QuotaError
 from cep_manager.plans.record import PlanRecord, Submission

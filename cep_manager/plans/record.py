@@ -6,9 +6,9 @@ from enum import Enum
 
 import msgspec
 
-from cep_common.driver_messages import PlanHost, SubmitTopology, TopologyReport
 from cep_common.ids import PlanKey
-from cep_common.task_messages import StatisticsLevel
+from cep_common.protocol.drivers import PlanHost, SubmitTopology, TopologyReport
+from cep_common.protocol.tasks import StatisticsLevel
 from cep_manager.plans.compiled_plan import CompiledPlan
 from cep_manager.plans.state import ChangeKind, PlanState
 

@@ -23,7 +23,7 @@ from typing import Literal
 
 import msgspec
 
-from cep_common.driver_messages import TopologyReport
+from cep_common.protocol.drivers import TopologyReport
 
 ChangeKind = Literal["update", "rebalance"]
 """Why another topology takes a plan's place: another text, or another number of workers."""

@@ -15,8 +15,8 @@ from sqlalchemy import Connection, Table
 from sqlalchemy.exc import IntegrityError
 
 from cep_common.ids import PlanKey
-from cep_common.messages import RemovedPlan
-from cep_common.task_messages import StatisticsLevel
+from cep_common.protocol.registry import RemovedPlan
+from cep_common.protocol.tasks import StatisticsLevel
 from cep_manager.errors import NotLeaderError, PlanExistsError
 from cep_manager.persistence.database import Database
 from cep_manager.persistence.database_note import contents_of

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from cep_common.insight_messages import MOST_QUERY_CHARACTERS, MOST_ROWS
+from cep_common.protocol.inspection import MOST_QUERY_CHARACTERS, MOST_ROWS
 
 
 class StateQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from cep_common.ids import InsightAddress, PlanKey
-from cep_common.insight_messages import QueryState, StateFound
+from cep_common.protocol.inspection import QueryState, StateFound
 from cep_manager.authoring.compiler import plan_problems
 from cep_manager.control.snapshot import Snapshot
 from cep_manager.errors import InsightBusyError, PlanNotRunningError, ProcessSilentError, QueryInvalidError

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from cep_common.health import HEALTH_CALLS
 from cep_common.security.access import Permission
+from cep_common.web.health import HEALTH_CALLS
 
 CALLS: dict[str, Permission] = {
     **HEALTH_CALLS,

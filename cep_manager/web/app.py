@@ -7,8 +7,8 @@ from functools import partial
 
 from flask import Flask, Response, make_response, redirect, render_template, request, url_for
 
-from cep_common.health import add_health_routes
 from cep_common.security.web import SENT_BY_SINK, Gate, Refuse, guard, open_gate
+from cep_common.web.health import add_health_routes
 from cep_manager.accounts.accounts import Accounts
 from cep_manager.web.access import CALLS
 from cep_manager.web.account_pages.blueprint import accounts_blueprint

@@ -9,7 +9,7 @@ from collections.abc import Collection, Hashable
 from typing import Protocol
 
 from cep_common.ids import PlanKey
-from cep_common.task_messages import StatisticsLevel
+from cep_common.protocol.tasks import StatisticsLevel
 from cep_manager.authoring.model import EditPreview, Language, Preview, Trial, Validation
 from cep_manager.checkpoints.view import CheckpointList, SavepointList, SavepointView
 from cep_manager.events.model import EventFilter, EventStreamView, SentEvents, TailReport

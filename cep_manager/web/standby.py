@@ -7,7 +7,7 @@ from collections.abc import Callable
 from flask import Response, redirect, render_template, request
 from werkzeug.wrappers import Response as AnyResponse
 
-from cep_common.health import HEALTH_CALLS
+from cep_common.web.health import HEALTH_CALLS
 from cep_manager.monitoring.cluster_model import ManagerMember
 from cep_manager.web.api.failures import failure
 from cep_manager.web.ports import ManagerView

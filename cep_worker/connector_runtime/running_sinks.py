@@ -14,12 +14,12 @@ import msgspec
 import pyarrow as pa
 import zmq
 
+from cep_common.configuration.redaction import redact
+from cep_common.configuration.secrets import Secrets
 from cep_common.errors import ConfigError, InputError
 from cep_common.ids import PlanKey
-from cep_common.insight.redaction import redact
-from cep_common.paced_log import PacedLog
+from cep_common.monitoring.paced_log import PacedLog
 from cep_common.reach.guard import Guard
-from cep_common.secrets import Secrets
 from cep_worker.connector_runtime.sink_types import make_sink
 from cep_worker.failed_events.entries import FailureOrigin
 from cep_worker.failed_events.service import ReplayAttempt, fitting

@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from cep_common.configuration.redaction import redact
+from cep_common.configuration.secrets import Secrets
 from cep_common.errors import CepError, InputError
 from cep_common.ids import PlanKey
-from cep_common.insight.redaction import redact
-from cep_common.paced_log import PacedLog
-from cep_common.secrets import Secrets
+from cep_common.monitoring.paced_log import PacedLog
 from cep_worker.failed_events.service import ReplayAttempt
 from cep_worker.kafka.source import kafka_source
 from cep_worker.plans.connectors import DeclaredConnector, with_secrets

@@ -15,7 +15,10 @@ import zmq
 from cep_common.clock import Clock
 from cep_common.errors import CepError, PeerError, RequestRejectedError
 from cep_common.ids import Endpoint, InsightAddress, PlanKey
-from cep_common.messages import (
+from cep_common.monitoring.paced_log import PacedLog
+from cep_common.process.priority import raise_priority
+from cep_common.process.up_time import process_up_ms
+from cep_common.protocol.registry import (
     DeployedPlan,
     EndpointAssigned,
     EndpointRegistered,
@@ -29,16 +32,13 @@ from cep_common.messages import (
     TenantLimit,
     WorkerRegistered,
 )
-from cep_common.paced_log import PacedLog
-from cep_common.priority import raise_priority
-from cep_common.process_time import process_up_ms
-from cep_common.transport import ControlClient
+from cep_common.sockets.transport import ControlClient
 from cep_worker.config import WorkerConfig
 from cep_worker.coordination.heartbeat import HeartbeatTimer, RetryTimer
 from cep_worker.runtime.worker_metrics import WorkerParts
 from cep_worker.serving.plan_flow import PlanSnapshot
 from cep_worker.storage.ownership import Ownership
-from topology.stages.usage import TaskTime, memory_bytes
+from topology.stages.tasks.usage import TaskTime, memory_bytes
 
 logger = logging.getLogger(__name__)
 paced_logger = PacedLog(logger)

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from cep_common.ids import PlanKey
-from cep_common.worker_reports import MOST_CONNECTORS, ListenerReport
+from cep_common.protocol.worker_reports import MOST_CONNECTORS, ListenerReport
 from cep_worker.connector_runtime.running_sinks import SinkSupervisor
 from cep_worker.connector_runtime.running_sources import SourceSupervisor
 from cep_worker.failed_events.store import FailedEventStore

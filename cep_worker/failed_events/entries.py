@@ -10,9 +10,9 @@ from typing import Any, Literal
 import msgspec
 import pyarrow as pa
 
-from cep_common.error_records import LONGEST_TEXT
 from cep_common.ids import PlanKey
-from topology.frames import concatenate, event_rows
+from cep_common.protocol.error_records import LONGEST_TEXT
+from topology.events.frames import concatenate, event_rows
 
 Kind = Literal["stream", "sink", "source"]
 

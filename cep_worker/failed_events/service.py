@@ -19,11 +19,11 @@ from msgspec import Meta
 
 from cep_common.errors import InputError
 from cep_common.ids import PlanKey
-from cep_common.link_messages import StreamSchema
+from cep_common.protocol.links import StreamSchema
 from cep_worker.failed_events.entries import FailedEventEntry, FailedEvents
 from cep_worker.failed_events.store import FailedEventStore
 from cep_worker.plans.streams import EventStream, StreamDirectory
-from topology.conversion import attributes_of, conversion_problem, converted
+from topology.events.conversion import attributes_of, conversion_problem, converted
 
 MOST_IDS = 100
 MOST_REPLAYED = 1_000

@@ -25,8 +25,8 @@ from sqlalchemy.pool import StaticPool
 
 from cep_common.errors import InputError
 from cep_common.ids import PlanKey
-from cep_common.messages import RemovedPlan
-from cep_common.private_folders import make_private
+from cep_common.process.private_folders import make_private
+from cep_common.protocol.registry import RemovedPlan
 from cep_worker.config import ErrorsConfig, WalConfig
 from cep_worker.failed_events.entries import (
     FailedEventEntry,

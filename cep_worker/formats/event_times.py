@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cep_common.link_messages import StreamSchema
+from cep_common.protocol.links import StreamSchema
 from siddhi.column_names import TIMESTAMP
 
 USUAL_TIMESTAMP = "ts"

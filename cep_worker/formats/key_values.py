@@ -15,12 +15,12 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from cep_common.errors import ConfigError
-from cep_common.link_messages import StreamSchema
+from cep_common.protocol.links import StreamSchema
 from query_plan.connectors.attribute_paths import by_attribute, refuse_transport, split_options, split_paths
 from query_plan.connectors.mappers import KeyValueSourceOptions
 from query_plan.connectors.options import read_options
 from siddhi.column_names import KIND, TIMESTAMP, column_name
-from topology.frames import ARROW_TYPES, arrow_schema
+from topology.events.frames import ARROW_TYPES, arrow_schema
 
 NAME = "keyvalue"
 _REFERENCE = re.compile(r"\s*(?:\{\{\s*(?P<braced>[^{}\s]+)\s*\}\}|(?P<plain>[^{}]*?))\s*")

@@ -16,13 +16,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cep_common.errors import InputError
-from cep_common.link_messages import StreamSchema
+from cep_common.protocol.links import StreamSchema
 from cep_worker.formats.event_times import WRONG_TIME, strange_times, usual_timestamp
 from cep_worker.formats.object_values import WRONG_OBJECT, is_readable
 from cep_worker.formats.rejections import MOST_DETAILS, InvalidEvent, events_rejected
 from siddhi.column_names import TIMESTAMP
 from siddhi.engine.columnar.java_text import parse_floating, parse_integer
-from topology.frames import ARROW_TYPES, CURRENT, arrow_schema
+from topology.events.frames import ARROW_TYPES, CURRENT, arrow_schema
 
 _FLOATING = r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 _PLAIN = {"int": r"^-?[0-9]{1,10}$", "long": r"^-?[0-9]{1,19}$", "float": _FLOATING, "double": _FLOATING}

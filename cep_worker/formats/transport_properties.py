@@ -13,12 +13,12 @@ import msgspec
 import pyarrow as pa
 
 from cep_common.errors import ConfigError
-from cep_common.link_messages import StreamSchema
-from cep_common.messages import Connector
+from cep_common.protocol.links import StreamSchema
+from cep_common.protocol.registry import Connector
 from cep_worker.formats.rejections import InvalidEvent, events_rejected
 from cep_worker.formats.text_columns import read_column
 from query_plan.connectors.attribute_paths import PATHS, by_attribute, split_paths, transport_property
-from topology.frames import arrow_schema
+from topology.events.frames import arrow_schema
 
 SECRET = frozenset({"authorization", "proxy-authorization", "cookie"})
 """By these the sender shows who it is: they are no business of plans."""

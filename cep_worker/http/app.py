@@ -20,12 +20,12 @@ from flask import Flask, Response, current_app, request
 from werkzeug.exceptions import HTTPException
 
 from cep_common.errors import InputError, UnauthorisedError
-from cep_common.health import add_health_routes
 from cep_common.ids import SUPER_TENANT, PlanKey, parse_tenant
-from cep_common.link_messages import StreamSchema
-from cep_common.metric_families import Metrics
+from cep_common.monitoring.metric_families import Metrics
+from cep_common.protocol.links import StreamSchema
 from cep_common.security.access import Permission, is_granted
 from cep_common.security.web import Gate, answer_for, callers_tenant, guard, shown_token
+from cep_common.web.health import add_health_routes
 from cep_worker.failed_events.service import MOST_SHOWN, EntrySelection, FailedEventService
 from cep_worker.failed_events.store import UNAVAILABLE
 from cep_worker.formats.rejections import EventsRejectedError
@@ -39,7 +39,7 @@ from cep_worker.runtime.prometheus import worker_metrics
 from cep_worker.runtime.worker_metrics import WorkerMetrics
 from cep_worker.serving.orphaned_events import UNAVAILABLE as ASIDE_UNAVAILABLE
 from cep_worker.serving.orphaned_events import UNKNOWN_ID, OrphanedEventService
-from topology.frames import concatenate
+from topology.events.frames import concatenate
 
 logger = logging.getLogger(__name__)
 

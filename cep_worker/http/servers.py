@@ -8,7 +8,7 @@ from typing import Any
 from cep_common.errors import ConfigError
 from cep_common.security.config import ServerSecurity
 from cep_common.security.web import Gate
-from cep_common.web_server import WebServer, WsgiApp
+from cep_common.web.server import WebServer, WsgiApp
 from cep_worker.config import WorkerHttpConfig
 from cep_worker.http.app import HttpSource
 

@@ -8,11 +8,11 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from cep_common.link_messages import Data
+from cep_common.protocol.links import Data
 from cep_worker.inflows.batching import BatchingQueue, QueuedBatch, ReadyFrame
 from cep_worker.storage.records import BatchOrigin
-from topology.frames import decode_batch
-from topology.link import PendingFrame
+from topology.events.frames import decode_batch
+from topology.links.protocol import PendingFrame
 
 
 class Backlog(Protocol):

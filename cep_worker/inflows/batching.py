@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from cep_worker.storage.records import BatchOrigin
-from topology.frames import concatenate, encode_batch
+from topology.events.frames import concatenate, encode_batch
 
 JOINED_BYTES = 16 * 1024 * 1024
 """Batches are joined up to so many bytes: a frame that is too large for the transport would break each link anew."""

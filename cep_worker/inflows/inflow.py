@@ -14,8 +14,8 @@ import pyarrow as pa
 import zmq
 
 from cep_common.ids import PlanKey
-from cep_common.link_messages import OpenLink, StreamSchema
-from cep_common.messages import DeployedPlan, EndpointAssigned, InflowReport, StreamBinding
+from cep_common.protocol.links import OpenLink, StreamSchema
+from cep_common.protocol.registry import DeployedPlan, EndpointAssigned, InflowReport, StreamBinding
 from cep_common.security.roles import Door
 from cep_worker.config import WorkerConfig
 from cep_worker.inflows.backlog import MemoryBacklog
@@ -31,9 +31,9 @@ from cep_worker.runtime.event_loop import EventLoop
 from cep_worker.runtime.worker_metrics import WalMetrics
 from cep_worker.storage.records import BatchOrigin
 from siddhi.column_names import TIMESTAMP
-from topology.conversion import attributes_of, conversion_problem, converted
-from topology.frames import arrow_schema
-from topology.link import NO_WATERMARK
+from topology.events.conversion import attributes_of, conversion_problem, converted
+from topology.events.frames import arrow_schema
+from topology.links.protocol import NO_WATERMARK
 
 logger = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from cep_common.errors import DecodeError
-from cep_common.link_messages import StreamSchema
+from cep_common.protocol.links import StreamSchema
 from cep_worker.inflows.backlog import frame_again
 from cep_worker.inflows.batching import BatchingQueue, QueuedBatch, ReadyFrame
 from cep_worker.inflows.poison_pills import STRIKES, PoisonPillDetector
@@ -26,9 +26,9 @@ from cep_worker.inflows.wal.errors import BatchTooLargeError, WalFullError
 from cep_worker.inflows.wal.log import StreamLog
 from cep_worker.inflows.wal.reader import LogReader
 from cep_worker.storage.records import BatchOrigin, Record
-from topology.conversion import Attributes, attributes_of, conversion_problem, converted
-from topology.frames import arrow_schema, concatenate, decode_batch, encode_batch
-from topology.link import PendingFrame
+from topology.events.conversion import Attributes, attributes_of, conversion_problem, converted
+from topology.events.frames import arrow_schema, concatenate, decode_batch, encode_batch
+from topology.links.protocol import PendingFrame
 
 logger = logging.getLogger(__name__)
 

@@ -12,16 +12,16 @@ import pyarrow as pa
 import zmq
 
 from cep_common.ids import Endpoint
-from cep_common.link_messages import OpenLink
-from cep_common.paced_log import PacedLog
+from cep_common.monitoring.paced_log import PacedLog
+from cep_common.protocol.links import OpenLink
 from cep_common.security.roles import Door
 from cep_worker.inflows.backlog import Backlog
 from cep_worker.inflows.batching import QueuedBatch, ReadyFrame
 from cep_worker.runtime.event_loop import EventLoop
 from cep_worker.storage.records import BatchOrigin
-from topology.frames import arrow_schema, encode_batch
-from topology.link import NO_WATERMARK
-from topology.link_sender import LinkSender, LinkState
+from topology.events.frames import arrow_schema, encode_batch
+from topology.links.protocol import NO_WATERMARK
+from topology.links.sender import LinkSender, LinkState
 
 logger = logging.getLogger(__name__)
 paced_logger = PacedLog(logger)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 
-from topology.link import HEARD_OF, NO_WATERMARK
+from topology.links.protocol import HEARD_OF, NO_WATERMARK
 
 
 @dataclass(slots=True)

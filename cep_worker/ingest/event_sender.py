@@ -1,5 +1,5 @@
-"""A client that sends events into a worker's ingress; `topology.event_listener` has the one that takes them from its
-egress.
+"""A client that sends events into a worker's ingress; `topology.links.event_listener` has the one that takes
+them from its egress.
 
 It belongs to one thread and owns its sockets. Waiting is polling: nothing sleeps.
 """
@@ -17,15 +17,15 @@ import zmq
 
 from cep_common.errors import InputError, PeerError
 from cep_common.ids import SUPER_TENANT, Endpoint
-from cep_common.link_messages import OpenLink, StreamSchema
+from cep_common.protocol.links import OpenLink, StreamSchema
 from cep_common.security.config import SecurityConfig
 from cep_common.security.context import about_silence, open_context
 from cep_common.security.roles import Door, Role
 from cep_common.security.tokens import bearer
-from cep_common.web_client import WebClient
-from topology.frames import arrow_schema, encode_batch
-from topology.link import NO_WATERMARK
-from topology.link_sender import LinkSender, LinkState
+from cep_common.web.client import WebClient
+from topology.events.frames import arrow_schema, encode_batch
+from topology.links.protocol import NO_WATERMARK
+from topology.links.sender import LinkSender, LinkState
 
 LOOK_EVERY_MS = 10
 """While there is room, a sender takes in answers only so often."""

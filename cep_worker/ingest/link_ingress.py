@@ -12,10 +12,10 @@ import pyarrow as pa
 import zmq
 
 from cep_common.errors import InputError
-from cep_common.link_messages import Data, MarkIdle, OpenLink, StreamSchema
-from cep_common.messages import Rejected
+from cep_common.protocol.links import Data, MarkIdle, OpenLink, StreamSchema
+from cep_common.protocol.registry import Rejected
 from cep_common.security.roles import Door
-from cep_common.transport import readable
+from cep_common.sockets.transport import readable
 from cep_worker.formats.event_times import LATEST_MS, WRONG_TIME, strange_times
 from cep_worker.formats.object_values import WRONG_JSON, unreadable_object
 from cep_worker.inflows.wal.errors import WalFullError
@@ -24,8 +24,8 @@ from cep_worker.plans.streams import EventStream, check_schema
 from cep_worker.runtime.event_loop import EventLoop
 from cep_worker.storage.group_commit import DiskSync
 from siddhi.column_names import KIND, TIMESTAMP
-from topology.frames import CURRENT
-from topology.link_server import FrameArrived, Link, LinkArrived, LinkGone, LinkServer
+from topology.events.frames import CURRENT
+from topology.links.server import FrameArrived, Link, LinkArrived, LinkGone, LinkServer
 
 logger = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from cep_worker.inflows.inflow import Inflow
 from cep_worker.ingest.tenant_limits import RateLimit
 from cep_worker.plans.streams import Attributes, SchemaFit
 from cep_worker.storage.records import BatchOrigin
-from topology.conversion import conversion_problem
+from topology.events.conversion import conversion_problem
 
 
 class Route:

@@ -12,14 +12,14 @@ from functools import partial
 import pyarrow as pa
 
 from cep_common.errors import InputError
-from cep_common.link_messages import StreamSchema
+from cep_common.protocol.links import StreamSchema
 from cep_worker.inflows.wal.errors import WalFullError
 from cep_worker.ingest.routing import Route
 from cep_worker.plans.streams import EventStream
 from cep_worker.runtime.event_loop import EventLoop
 from cep_worker.storage.group_commit import DiskSync
 from cep_worker.storage.records import BatchOrigin
-from topology.link import NO_WATERMARK
+from topology.links.protocol import NO_WATERMARK
 
 MakeRoute = Callable[[Hashable, StreamSchema, EventStream], Route]
 

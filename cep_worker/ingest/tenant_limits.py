@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from cep_common.messages import TenantLimit
+from cep_common.protocol.registry import TenantLimit
 
 BURST_MS = 1_000
 """A tenant that was silent for so long, or longer, may send as many events at once as it may send in this time."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from cep_common.configuration.password_files import PasswordFileError, read_password
 from cep_common.errors import ConfigError
-from cep_common.password_files import PasswordFileError, read_password
 from cep_common.reach.connecting import ReachError, allowed_addresses
 from cep_common.reach.guard import Guard, UrlUse
 from query_plan.connectors.kafka import SCHEME, KafkaConnection, read_servers

@@ -13,7 +13,7 @@ import msgspec
 import pyarrow as pa
 
 from cep_common.errors import InputError
-from cep_common.link_messages import StreamSchema
+from cep_common.protocol.links import StreamSchema
 from cep_worker.failed_events.entries import FailedEvents
 from cep_worker.formats.rejections import EventsRejectedError
 from cep_worker.formats.source_mappers.csv_mapper import CsvFormat
@@ -21,7 +21,7 @@ from cep_worker.formats.source_mappers.registry import BodyReader, LineReader, S
 from cep_worker.formats.text_columns import read_column
 from cep_worker.formats.transport_properties import body_schema, with_properties
 from siddhi.column_names import TIMESTAMP
-from topology.frames import CURRENT, arrow_schema, concatenate
+from topology.events.frames import CURRENT, arrow_schema, concatenate
 
 LONGEST_REASON = 500
 TOGETHER = 100

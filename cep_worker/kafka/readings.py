@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cep_common.worker_reports import PartitionReport
+from cep_common.protocol.worker_reports import PartitionReport
 from cep_worker.kafka.positions import Known, OutOfRangeError, Position, Reset, in_range, mark, marked_position, start
 from cep_worker.kafka.positions import source_of as origin_of
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from cep_common.paced_log import PacedLog
+from cep_common.monitoring.paced_log import PacedLog
 from cep_common.reach.guard import Guard
 from cep_worker.failed_events.entries import FailedEvents
 from cep_worker.formats.sink_mappers.registry import sink_mapper
@@ -36,7 +36,7 @@ from query_plan.connectors.kafka import KafkaSinkOptions, is_topic
 from query_plan.connectors.options import options_of
 from query_plan.connectors.sinks import read_headers
 from query_plan.connectors.templates import attributes_in
-from topology.frames import event_rows
+from topology.events.frames import event_rows
 
 logger = logging.getLogger(__name__)
 

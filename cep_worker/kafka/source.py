@@ -23,7 +23,7 @@ from typing import Any
 import pyarrow as pa
 
 from cep_common.errors import ConfigError, InputError
-from cep_common.worker_reports import PartitionReport
+from cep_common.protocol.worker_reports import PartitionReport
 from cep_worker.failed_events.entries import FailureOrigin as Failing
 from cep_worker.failed_events.service import ReplayAttempt
 from cep_worker.formats.source_mappers.registry import source_format

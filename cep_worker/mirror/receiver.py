@@ -17,9 +17,7 @@ from typing import Any
 
 import zmq
 
-from cep_common.codec import MAXIMUM_DATA_BYTES, decode, encode
 from cep_common.errors import DecodeError
-from cep_common.messages import Message
 from cep_common.mirror_messages import (
     FileChange,
     MirrorApplied,
@@ -28,9 +26,11 @@ from cep_common.mirror_messages import (
     MirrorOpened,
     OpenMirror,
 )
-from cep_common.private_folders import make_private
+from cep_common.process.private_folders import make_private
+from cep_common.protocol.codec import MAXIMUM_DATA_BYTES, decode, encode
+from cep_common.protocol.registry import Message
 from cep_common.security.roles import Door
-from cep_common.transport import bind, listening_socket, receive, send_now
+from cep_common.sockets.transport import bind, listening_socket, receive, send_now
 from cep_worker.mirror.folders import below, checksum, mirrored_files
 
 logger = logging.getLogger(__name__)

@@ -18,10 +18,8 @@ from typing import Any
 
 import zmq
 
-from cep_common.codec import MAXIMUM_DATA_BYTES, decode, encode
 from cep_common.errors import DecodeError
 from cep_common.ids import Endpoint
-from cep_common.messages import Message
 from cep_common.mirror_messages import (
     FileChange,
     MirrorApplied,
@@ -30,12 +28,14 @@ from cep_common.mirror_messages import (
     MirrorOpened,
     OpenMirror,
 )
+from cep_common.monitoring.paced_log import PacedLog
 from cep_common.nodes.config import WorkerNode
 from cep_common.nodes.files import MIRROR_FILE, MirrorReport, write_file
 from cep_common.nodes.role_watch import FENCED, RoleWatch, monotonic_ms
-from cep_common.paced_log import PacedLog
+from cep_common.protocol.codec import MAXIMUM_DATA_BYTES, decode, encode
+from cep_common.protocol.registry import Message
 from cep_common.security.roles import Door
-from cep_common.transport import connecting_socket, receive_now, send_now
+from cep_common.sockets.transport import connecting_socket, receive_now, send_now
 from cep_worker.mirror.folders import checksum, is_mirrored, mirrored_files
 from cep_worker.mirror.protection import Instruction, Protection, Record, Release, State
 from cep_worker.storage.file_changes import FileChanges

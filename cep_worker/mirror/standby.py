@@ -10,9 +10,9 @@ from pathlib import Path
 
 import msgspec
 
+from cep_common.monitoring.paced_log import PacedLog
 from cep_common.nodes.files import MIRROR_FILE, MirrorReport, write_file
 from cep_common.nodes.role_watch import RoleWatch
-from cep_common.paced_log import PacedLog
 from cep_common.security.context import open_context
 from cep_common.security.roles import Role
 from cep_worker.config import WorkerConfig

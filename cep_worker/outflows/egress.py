@@ -20,21 +20,21 @@ from typing import Any
 import pyarrow as pa
 import zmq
 
-from cep_common.codec import MAXIMUM_CONTROL_BYTES, decode, encode
 from cep_common.errors import DecodeError, InputError, PortInUseError
 from cep_common.ids import PlanKey
-from cep_common.link_messages import Acknowledge, BeatLink, CloseLink, Data, Subscribe, Subscribed
-from cep_common.messages import Message, Rejected
+from cep_common.protocol.codec import MAXIMUM_CONTROL_BYTES, decode, encode
+from cep_common.protocol.links import Acknowledge, BeatLink, CloseLink, Data, Subscribe, Subscribed
+from cep_common.protocol.registry import Message, Rejected
+from cep_common.protocol.worker_reports import MOST_LISTENERS, ListenerReport
 from cep_common.security.roles import Door
-from cep_common.transport import bind, listening_socket, readable, receive
-from cep_common.worker_reports import MOST_LISTENERS, ListenerReport
+from cep_common.sockets.transport import bind, listening_socket, readable, receive
 from cep_worker.config import EgressConfig
 from cep_worker.inflows.batching import BatchingQueue, QueuedBatch
 from cep_worker.outflows.consumers import FrameId, GroupId
 from cep_worker.outflows.receipts import DeliveryReceipt
 from cep_worker.plans.streams import EventStream, SchemaFit, StreamDirectory
 from cep_worker.runtime.event_loop import EventLoop
-from topology.link import NO_WATERMARK, Outbox, PendingFrame
+from topology.links.protocol import NO_WATERMARK, Outbox, PendingFrame
 
 logger = logging.getLogger(__name__)
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from cep_common.link_messages import Data
+from cep_common.protocol.links import Data
 from cep_worker.outflows.receipts import OrderedAcks
 from cep_worker.outflows.transactional_log.unlogged_frames import LoggedFrames, UnloggedFrame
-from topology.link_server import FrameArrived
+from topology.links.server import FrameArrived
 
 SPILL_MS = 1_000
 """Results go to the disk when consumers have delivered none of a publisher's for so long."""

@@ -23,12 +23,12 @@ import zmq
 
 from cep_common.errors import ConfigError
 from cep_common.ids import Endpoint, PlanKey
-from cep_common.link_messages import RESULTS_MISSING, STALE_ATTEMPT, Data, MarkCheckpoint, MarkIdle, OpenLink
-from cep_common.messages import DeployedPlan, OutflowReport, Rejected
-from cep_common.paced_log import PacedLog
+from cep_common.monitoring.paced_log import PacedLog
+from cep_common.protocol.links import RESULTS_MISSING, STALE_ATTEMPT, Data, MarkCheckpoint, MarkIdle, OpenLink
+from cep_common.protocol.registry import DeployedPlan, OutflowReport, Rejected
+from cep_common.protocol.worker_reports import PublisherReport
 from cep_common.security.roles import Door
-from cep_common.transport import readable
-from cep_common.worker_reports import PublisherReport
+from cep_common.sockets.transport import readable
 from cep_worker.config import OutflowConfig
 from cep_worker.outflows.consumers import Consumers
 from cep_worker.outflows.in_flight import InFlightFrames, OfferedFrame
@@ -37,7 +37,7 @@ from cep_worker.outflows.transactional_log.prepared_results import PreparedResul
 from cep_worker.plans.event_trace import EventTrace
 from cep_worker.plans.stream_counts import StreamCounts
 from cep_worker.runtime.event_loop import EventLoop
-from topology.link_server import FrameArrived, Link, LinkArrived, LinkGone, LinkServer
+from topology.links.server import FrameArrived, Link, LinkArrived, LinkGone, LinkServer
 
 logger = logging.getLogger(__name__)
 paced_logger = PacedLog(logger)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cep_common.messages import Connector
+from cep_common.protocol.registry import Connector
 from cep_worker.plan_links.subscriptions import Topic
 
 BY_POSITION = ("", "passThrough")

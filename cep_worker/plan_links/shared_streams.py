@@ -9,14 +9,14 @@ from typing import Any
 import pyarrow as pa
 
 from cep_common.ids import PlanKey
-from cep_common.link_messages import StreamSchema
-from cep_common.messages import DeployedPlan, StreamBinding
+from cep_common.protocol.links import StreamSchema
+from cep_common.protocol.registry import DeployedPlan, StreamBinding
 from cep_worker.outflows.consumers import FrameId, GroupId
 from cep_worker.outflows.receipts import DeliveryReceipt
 from cep_worker.plan_links.subscriptions import Subscription, Topic
 from cep_worker.plan_links.topic_registry import TopicPublisher, TopicRegistry
 from cep_worker.plans.streams import EventStream, PlanStream, SchemaFit, lasting_name
-from topology.frames import arrow_schema
+from topology.events.frames import arrow_schema
 
 logger = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from cep_common.errors import InputError
 from cep_common.ids import PlanKey
-from cep_common.link_messages import StreamSchema
+from cep_common.protocol.links import StreamSchema
 from cep_worker.formats.key_values import Keys, KeyValueReader
 from cep_worker.inflows.wal.errors import WalFullError
 from cep_worker.ingest.routing import Route
@@ -22,8 +22,8 @@ from cep_worker.outflows.receipts import DeliveryReceipt
 from cep_worker.plans.streams import EventStream, schema_problems
 from cep_worker.storage.group_commit import DiskSync
 from cep_worker.storage.records import SOURCE_BYTES, BatchOrigin
-from topology.frames import arrow_schema
-from topology.link import NO_WATERMARK
+from topology.events.frames import arrow_schema
+from topology.links.protocol import NO_WATERMARK
 
 logger = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from cep_common.ids import PlanKey
-from cep_common.link_messages import StreamSchema
+from cep_common.protocol.links import StreamSchema
 from cep_worker.formats.key_values import Keys
 from cep_worker.outflows.consumers import FrameId, GroupId
 from cep_worker.outflows.receipts import DeliveryReceipt

@@ -10,12 +10,12 @@ from typing import Any, Literal
 
 import msgspec
 
+from cep_common.configuration.secrets import Secrets
+from cep_common.configuration.yaml_files import read_yaml
 from cep_common.errors import ConfigError, InputError
 from cep_common.ids import SUPER_TENANT, PlanKey
-from cep_common.link_messages import StreamSchema
-from cep_common.messages import Connector, DeployedPlan
-from cep_common.secrets import Secrets
-from cep_common.yaml_files import read_yaml
+from cep_common.protocol.links import StreamSchema
+from cep_common.protocol.registry import Connector, DeployedPlan
 from cep_worker.plans.extensions import ConnectorExtensions
 from cep_worker.plans.streams import EventStream, PlanStream, StreamDirectory
 

@@ -9,8 +9,8 @@ from typing import Literal
 import pyarrow as pa
 
 from cep_common.ids import PlanKey
-from cep_common.messages import StreamBinding
-from topology.frames import event_rows
+from cep_common.protocol.registry import StreamBinding
+from topology.events.frames import event_rows
 
 logger = logging.getLogger("cep.trace")
 

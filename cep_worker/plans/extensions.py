@@ -9,7 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 from cep_common.errors import ConfigError
-from cep_common.messages import Connector
+from cep_common.protocol.registry import Connector
 from query_plan.connectors.judging import CONNECTORS, MAPPERS, Kind
 from query_plan.connectors.options import Options, option_names
 

@@ -16,10 +16,10 @@ import pyarrow as pa
 
 from cep_common.errors import InputError
 from cep_common.ids import PlanKey
-from cep_common.link_messages import StreamSchema
-from cep_common.messages import StreamBinding
-from topology.conversion import attributes_of, conversion_problem, converted
-from topology.frames import arrow_schema
+from cep_common.protocol.links import StreamSchema
+from cep_common.protocol.registry import StreamBinding
+from topology.events.conversion import attributes_of, conversion_problem, converted
+from topology.events.frames import arrow_schema
 
 logger = logging.getLogger(__name__)
 

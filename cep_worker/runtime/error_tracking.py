@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from cep_common.error_records import ErrorLog, ErrorRecord, group_of
 from cep_common.ids import PlanKey
+from cep_common.protocol.error_records import ErrorLog, ErrorRecord, group_of
 
 
 @dataclass(frozen=True, slots=True)

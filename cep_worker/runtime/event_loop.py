@@ -8,7 +8,7 @@ from typing import Any
 
 import zmq
 
-from cep_common.bell import Bell
+from cep_common.sockets.wakeup import Bell
 
 Handler = Callable[[int], None]
 """Called with the monotonic time in milliseconds when its socket can be read."""

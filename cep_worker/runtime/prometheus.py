@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator
 from prometheus_client.core import Metric
 
 from cep_common.ids import PlanKey
-from cep_common.messages import InflowReport
-from cep_common.metric_families import Figure, Labelled, counter, gauge, told
-from cep_common.worker_reports import PartitionReport
+from cep_common.monitoring.metric_families import Figure, Labelled, counter, gauge, told
+from cep_common.protocol.registry import InflowReport
+from cep_common.protocol.worker_reports import PartitionReport
 from cep_worker.runtime.worker_metrics import ConnectorMetrics, PreparedResultsMetrics, WalMetrics, WorkerMetrics
 
 PLAN = ("tenant", "plan")

@@ -6,10 +6,10 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Literal
 
-from cep_common.error_records import LONGEST_TEXT
 from cep_common.ids import PlanKey
-from cep_common.messages import WorkerPlanReport
-from cep_common.worker_reports import (
+from cep_common.protocol.error_records import LONGEST_TEXT
+from cep_common.protocol.registry import WorkerPlanReport
+from cep_common.protocol.worker_reports import (
     MOST_PARTITIONS,
     ConnectorReport,
     ListenerReport,

@@ -12,7 +12,7 @@ import msgspec
 import pyarrow as pa
 
 from cep_common.errors import DecodeError, InputError
-from cep_common.link_messages import StreamSchema
+from cep_common.protocol.links import StreamSchema
 from cep_worker.failed_events.service import fitting, inflow_of
 from cep_worker.inflows.wal.log import StreamLog
 from cep_worker.inflows.wal.store import WalStore
@@ -20,7 +20,7 @@ from cep_worker.outflows.transactional_log.store import TransactionalLogStore
 from cep_worker.plans.streams import EventStream, StreamDirectory
 from cep_worker.storage.orphaned_folders import OrphanedFolder, OrphanedFolders
 from cep_worker.storage.records import BatchOrigin, Record
-from topology.frames import arrow_schema, decode_batch
+from topology.events.frames import arrow_schema, decode_batch
 
 UNKNOWN_ID = "unknown-id"
 """The code for an id of nothing that is set aside here."""

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from cep_common.error_records import ErrorRecord
 from cep_common.ids import Endpoint
-from cep_common.messages import DeployedPlan, StreamBinding, WorkerPlanReport
+from cep_common.protocol.error_records import ErrorRecord
+from cep_common.protocol.registry import DeployedPlan, StreamBinding, WorkerPlanReport
 from cep_worker.inflows.inflow import Inflow
 from cep_worker.outflows.consumers import Consumers
 from cep_worker.runtime.worker_metrics import PreparedResultsMetrics, WalMetrics

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import msgspec
 
 from cep_common.errors import ConfigError, PortInUseError
-from cep_common.messages import DeployedPlan, PlanCheckpoints
+from cep_common.protocol.registry import DeployedPlan, PlanCheckpoints
 from cep_worker.outflows.consumers import Consumers
 from cep_worker.outflows.outflow import Outflow
 from cep_worker.outflows.transactional_log.deliveries import Who

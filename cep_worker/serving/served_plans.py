@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 
 from cep_common.ids import PlanKey
-from cep_common.messages import DeployedPlan, PlanCheckpoints, RemovedPlan, StreamBinding
+from cep_common.protocol.registry import DeployedPlan, PlanCheckpoints, RemovedPlan, StreamBinding
 from cep_worker.inflows.inflow import Inflow
 from cep_worker.outflows.consumers import Consumers
 from cep_worker.serving.context import PlanContext

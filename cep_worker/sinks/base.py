@@ -9,8 +9,8 @@ from typing import Protocol
 import zmq
 
 from cep_common.ids import PlanKey
-from cep_common.link_messages import StreamSchema
-from cep_common.messages import Connector
+from cep_common.protocol.links import StreamSchema
+from cep_common.protocol.registry import Connector
 from cep_common.reach.guard import Guard
 from cep_worker.failed_events.entries import FailureOrigin
 from cep_worker.failed_events.store import FailedEventStore

@@ -13,14 +13,14 @@ import pyarrow as pa
 import zmq
 
 from cep_common.ids import Endpoint
-from cep_common.link_messages import Data, OpenLink
-from cep_common.paced_log import PacedLog
+from cep_common.monitoring.paced_log import PacedLog
+from cep_common.protocol.links import Data, OpenLink
 from cep_common.security.roles import Door
 from cep_worker.outflows.receipts import DeliveryReceipt
 from cep_worker.runtime.event_loop import EventLoop
-from topology.frames import concatenate, encode_batch
-from topology.link import NO_WATERMARK
-from topology.link_sender import LinkSender, LinkState
+from topology.events.frames import concatenate, encode_batch
+from topology.links.protocol import NO_WATERMARK
+from topology.links.sender import LinkSender, LinkState
 
 logger = logging.getLogger(__name__)
 paced_logger = PacedLog(logger)

@@ -18,12 +18,12 @@ from typing import Any
 
 import pyarrow as pa
 
+from cep_common.configuration.password_files import PasswordFileError, read_password
 from cep_common.errors import ConfigError
-from cep_common.paced_log import PacedLog
-from cep_common.password_files import PasswordFileError, read_password
+from cep_common.monitoring.paced_log import PacedLog
 from cep_common.reach.connecting import ReachError, allowed_addresses
 from cep_common.reach.guard import Guard
-from cep_common.web_client import MOST_BYTES, BoundedSocket
+from cep_common.web.client import MOST_BYTES, BoundedSocket
 from cep_worker.failed_events.entries import FailedEvents
 from cep_worker.formats.sink_mappers.registry import sink_mapper
 from cep_worker.formats.sink_mappers.template import Row, SinkMapper, Template
@@ -35,7 +35,7 @@ from cep_worker.sinks.threaded import ThreadedSink, WriteError
 from query_plan.connectors.options import options_of
 from query_plan.connectors.reach import SMTP
 from query_plan.connectors.sinks import ADDRESS, UNREADABLE, EmailOptions
-from topology.frames import event_rows
+from topology.events.frames import event_rows
 
 logger = logging.getLogger(__name__)
 paced_logger = PacedLog(logger)

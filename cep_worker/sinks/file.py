@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, TypeVar
 import pyarrow as pa
 
 from cep_common.errors import ConfigError
-from cep_common.paced_log import PacedLog
+from cep_common.monitoring.paced_log import PacedLog
 from cep_common.reach.guard import Guard
 from cep_worker.failed_events.entries import FailedEvents
 from cep_worker.formats.sink_mappers.registry import sink_mapper

@@ -13,13 +13,13 @@ from urllib.parse import quote
 import pyarrow as pa
 import requests
 
-from cep_common.insight.redaction import shown_url
-from cep_common.link_messages import StreamSchema
-from cep_common.paced_log import PacedLog
+from cep_common.configuration.redaction import shown_url
+from cep_common.monitoring.paced_log import PacedLog
+from cep_common.protocol.links import StreamSchema
 from cep_common.reach.connecting import ReachError, allowed_addresses
 from cep_common.reach.guard import Guard
 from cep_common.security.web import SENT_BY_SINK
-from cep_common.web_client import WebClient
+from cep_common.web.client import WebClient
 from cep_worker.failed_events.entries import FailedEvents
 from cep_worker.formats.sink_mappers.registry import sink_mapper
 from cep_worker.formats.sink_mappers.template import Row, SinkMapper, Template
@@ -32,7 +32,7 @@ from query_plan.connectors.options import options_of
 from query_plan.connectors.reach import refuse_web_url
 from query_plan.connectors.sinks import METHODS, HttpSinkOptions, is_web_url, read_headers
 from query_plan.connectors.templates import attributes_in
-from topology.frames import event_rows
+from topology.events.frames import event_rows
 
 logger = logging.getLogger(__name__)
 paced_logger = PacedLog(logger)

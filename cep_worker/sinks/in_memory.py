@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from cep_common.link_messages import StreamSchema
+from cep_common.protocol.links import StreamSchema
 from cep_worker.formats import key_values
 from cep_worker.formats.key_values import KeyValueReader
 from cep_worker.formats.sink_mappers.template import Template, parts_by_text
@@ -21,7 +21,7 @@ from cep_worker.plan_links.topic_registry import TopicPublisher, TopicRegistry
 from cep_worker.plans.streams import lasting_name
 from cep_worker.sinks.base import EventSink, SinkContext
 from query_plan.connectors.templates import attributes_in
-from topology.frames import arrow_schema
+from topology.events.frames import arrow_schema
 
 logger = logging.getLogger(__name__)
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import requests
 
-from cep_common.insight.redaction import shown_url
-from cep_common.web_client import AnswerError, WebClient
+from cep_common.configuration.redaction import shown_url
+from cep_common.web.client import AnswerError, WebClient
 from query_plan.connectors.sinks import HttpSinkOptions
 
 EARLY_S = 10.0

@@ -14,8 +14,8 @@ import sqlalchemy
 from sqlalchemy import Connection, Engine, exc
 
 from cep_common.errors import ConfigError
-from cep_common.link_messages import StreamSchema
-from cep_common.paced_log import PacedLog
+from cep_common.monitoring.paced_log import PacedLog
+from cep_common.protocol.links import StreamSchema
 from cep_worker.failed_events.entries import FailedEvents
 from cep_worker.outflows.consumers import FrameId, GroupId
 from cep_worker.sinks.base import EventSink, SinkContext
@@ -25,8 +25,8 @@ from query_plan.connectors.options import read_options
 from query_plan.connectors.sinks import RdbmsOptions
 from siddhi.column_names import KIND, TIMESTAMP, attribute_name
 from siddhi.float_values import written_batch
-from topology.databases import RETRY_WAITS_S, DatabaseUrlError, guard_database, may_pass, open_database, said_by
-from topology.frames import arrow_schema
+from topology.events.frames import arrow_schema
+from topology.stores.databases import RETRY_WAITS_S, DatabaseUrlError, guard_database, may_pass, open_database, said_by
 
 logger = logging.getLogger(__name__)
 paced_logger = PacedLog(logger)

@@ -8,7 +8,7 @@ import sqlalchemy
 from sqlalchemy import BigInteger, Column, Connection, Integer, MetaData, String, Table
 
 from cep_worker.outflows.consumers import GroupId
-from topology.databases import COLUMN_TYPES
+from topology.stores.databases import COLUMN_TYPES
 
 COMMITS = Table(
     "cep_commits",

@@ -17,7 +17,7 @@ from cep_worker.failed_events.entries import FailedEvents, FailureOrigin
 from cep_worker.outflows.consumers import FrameId, GroupId
 from cep_worker.outflows.receipts import DeliveryReceipt
 from cep_worker.sinks.base import EventSink, SinkContext
-from topology.frames import concatenate
+from topology.events.frames import concatenate
 
 logger = logging.getLogger(__name__)
 

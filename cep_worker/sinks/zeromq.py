@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from cep_common.errors import ConfigError
 from cep_common.ids import Endpoint, parse_endpoint
-from cep_common.link_messages import OpenLink, StreamSchema
+from cep_common.protocol.links import OpenLink, StreamSchema
 from cep_common.reach.connecting import ReachError, allowed_addresses
 from cep_common.reach.guard import Guard
 from cep_worker.outflows.consumers import FrameId, GroupId

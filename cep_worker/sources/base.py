@@ -10,9 +10,9 @@ from typing import Protocol, runtime_checkable
 import pyarrow as pa
 import zmq
 
-from cep_common.link_messages import StreamSchema
+from cep_common.protocol.links import StreamSchema
+from cep_common.protocol.worker_reports import PartitionReport
 from cep_common.reach.guard import Guard
-from cep_common.worker_reports import PartitionReport
 from cep_worker.config import FileSourcesConfig, IngressConfig, WorkerHttpConfig
 from cep_worker.failed_events.service import ReplayAttempt
 from cep_worker.failed_events.store import FailedEventStore

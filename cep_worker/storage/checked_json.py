@@ -11,7 +11,7 @@ from zlib import crc32
 
 import msgspec
 
-from cep_common.private_folders import make_private
+from cep_common.process.private_folders import make_private
 from cep_worker.storage.file_changes import replaced
 from cep_worker.storage.group_commit import sync_folders
 

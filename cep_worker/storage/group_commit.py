@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from cep_common.paced_log import PacedLog
+from cep_common.monitoring.paced_log import PacedLog
 from cep_worker.config import WalConfig
 
 logger = logging.getLogger(__name__)

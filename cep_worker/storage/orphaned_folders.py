@@ -21,8 +21,8 @@ from typing import Literal
 import msgspec
 
 from cep_common.ids import PlanKey
-from cep_common.private_folders import make_private
-from cep_common.worker_reports import OrphanReport
+from cep_common.process.private_folders import make_private
+from cep_common.protocol.worker_reports import OrphanReport
 from cep_worker.storage.group_commit import sync_folders
 
 logger = logging.getLogger(__name__)

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator, Sequence
 
 from query_plan.annotations import EXPORTING, IMPORTING, named
-from query_plan.bindings import binds_by_default, taken_in_by_rule
-from query_plan.elements import queries_of
+from query_plan.components.bindings import binds_by_default, taken_in_by_rule
+from query_plan.components.elements import queries_of
 from query_plan.findings import Finding, error_rule, warning_rule
-from query_plan.survey import Survey
+from query_plan.planning.survey import Survey
 from siddhi.analysis import model
 from siddhi.language import ast
 

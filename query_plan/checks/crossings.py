@@ -5,13 +5,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
-from query_plan.elements import queries_of, sources
+from query_plan.components.elements import queries_of, sources
+from query_plan.components.members import Member, Read
 from query_plan.findings import Finding, error_rule, warning_rule
-from query_plan.groupings import grouping_of
-from query_plan.groups import Group
-from query_plan.members import Member, Read
 from query_plan.model import SHUFFLE
-from query_plan.survey import Survey
+from query_plan.planning.groupings import grouping_of
+from query_plan.planning.groups import Group
+from query_plan.planning.survey import Survey
 from siddhi.analysis import model
 from siddhi.analysis.parts import parts_of
 from siddhi.language import ast

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from query_plan.annotations import MOST_INSTANCES, positive, written_name
-from query_plan.elements import queries_of, syntax_of
+from query_plan.components.elements import queries_of, syntax_of
 from query_plan.findings import Finding, error_rule, warning_rule
-from query_plan.groupings import grouping_of, obstacles
-from query_plan.groups import Group, loops
 from query_plan.model import PUBLISHER_NAME, RECEIVER_NAME
-from query_plan.survey import Survey
+from query_plan.planning.groupings import grouping_of, obstacles
+from query_plan.planning.groups import Group, loops
+from query_plan.planning.survey import Survey
 from siddhi.analysis import model
 from siddhi.errors import did_you_mean
 from siddhi.language import ast

@@ -10,8 +10,8 @@ from query_plan.annotations import named
 from query_plan.connectors.judging import Kind
 from query_plan.connectors.reach import reach_faults
 from query_plan.connectors.reading import connector_of
+from query_plan.databases.stores import store_annotation
 from query_plan.findings import Finding, error_rule
-from query_plan.stores import store_annotation
 from siddhi.language import ast
 
 NOT_ALLOWED = error_rule(

@@ -6,9 +6,9 @@ import difflib
 from collections.abc import Iterator
 
 from query_plan.annotations import named
+from query_plan.databases.stores import STORE_OPTIONS, UNHEEDED, Store, StoreError, store_annotation, store_of
 from query_plan.findings import Finding, error_rule, warning_rule
-from query_plan.stores import STORE_OPTIONS, UNHEEDED, Store, StoreError, store_annotation, store_of
-from query_plan.survey import Survey
+from query_plan.planning.survey import Survey
 from siddhi.analysis import model
 from siddhi.language import ast
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator
 from urllib.parse import unquote, urlsplit
 
 from cep_common.ids import SUPER_TENANT, PlanKey
-from cep_common.messages import Connector, StreamBinding
+from cep_common.protocol.registry import Connector, StreamBinding
 
 OF_TENANTS = "/t"
 """Below this are the paths of all tenants but the super tenant: `/t/<tenant>/…`."""

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from cep_common.configuration.secrets import is_whole_reference, name_fault, with_sample
 from cep_common.errors import ConfigError
-from cep_common.messages import Connector
-from cep_common.secrets import is_whole_reference, name_fault, with_sample
+from cep_common.protocol.registry import Connector
 from query_plan.connectors import kafka, mappers, sinks, sources
 from query_plan.connectors.attribute_paths import by_attribute, split_options, split_paths
 from query_plan.connectors.options import Fault, FaultKind, Options, option_faults

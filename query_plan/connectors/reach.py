@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from cep_common.errors import ConfigError
 from cep_common.ids import parse_endpoint
-from cep_common.messages import Connector
+from cep_common.protocol.registry import Connector
 from cep_common.reach.databases import refuse_database
 from cep_common.reach.guard import Guard
 from cep_common.reach.rules import DEFAULT_PORTS

@@ -6,8 +6,8 @@ import itertools
 from collections.abc import Iterator
 from typing import Literal
 
-from cep_common.messages import Connector
-from query_plan.error_streams import SINK_TYPE, STREAM_OPTION, error_streams
+from cep_common.protocol.registry import Connector
+from query_plan.components.error_streams import SINK_TYPE, STREAM_OPTION, error_streams
 from siddhi.analysis.model import AnalysedApp
 from siddhi.language import ast
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import msgspec
 from manager_world import KEY, World, driver, receiver, serves, task, topology, worker
 
-from cep_common.driver_messages import CheckpointReport, CheckpointSettings, RegisterDriver, SavepointReport
-from cep_common.error_records import ErrorRecord
-from cep_common.task_messages import RegisterTask
-from cep_common.worker_reports import (
+from cep_common.protocol.drivers import CheckpointReport, CheckpointSettings, RegisterDriver, SavepointReport
+from cep_common.protocol.error_records import ErrorRecord
+from cep_common.protocol.tasks import RegisterTask
+from cep_common.protocol.worker_reports import (
     ConnectorReport,
     ListenerReport,
     PartitionReport,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable
 from pathlib import Path
 
-from cep_common.driver_messages import RegisterDriver, RunState, SavepointReport, TopologyReport
 from cep_common.ids import SUPER_TENANT, Endpoint, PlanKey
-from cep_common.insight.door import Insight
-from cep_common.messages import (
+from cep_common.inspection.endpoint import Insight
+from cep_common.protocol.drivers import RegisterDriver, RunState, SavepointReport, TopologyReport
+from cep_common.protocol.registry import (
     InflowReport,
     OutflowReport,
     RegisterEndpoint,
@@ -17,7 +17,7 @@ from cep_common.messages import (
     StreamBinding,
     WorkerPlanReport,
 )
-from cep_common.task_messages import ComponentReport, HandOver, HeldState, RegisterTask, StatisticsLevel, StreamCount
+from cep_common.protocol.tasks import ComponentReport, HandOver, HeldState, RegisterTask, StatisticsLevel, StreamCount
 from cep_manager.authoring.language import describe_language
 from cep_manager.authoring.model import EditedPart, EditedStream, EditPreview, Language, Preview, Trial
 from cep_manager.checkpoints.view import (

@@ -9,7 +9,7 @@ from flask import Flask
 from free_ports import free_port
 
 from cep_common.security.config import ServerSecurity
-from cep_common.web_server import WebServer
+from cep_common.web.server import WebServer
 
 
 @contextmanager

@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 from manager_world import COMPILED, FakeView, World, driver, plan, receiver, serves, task, topology, worker
 
-from cep_common.driver_messages import CheckpointReport, ExecutorReport, StageHostReport
-from cep_common.latency import bucket
-from cep_common.task_messages import ComponentReport, HeldState, RegisterTask
+from cep_common.monitoring.latency import bucket
+from cep_common.protocol.drivers import CheckpointReport, ExecutorReport, StageHostReport
+from cep_common.protocol.tasks import ComponentReport, HeldState, RegisterTask
 
 PER_SECOND = 100
 RUNS_S = 1_200

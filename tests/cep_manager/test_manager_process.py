@@ -22,11 +22,11 @@ import zmq
 from free_ports import free_port
 from manager_world import receiver, request, task
 
-from cep_common.codec import decode
-from cep_common.driver_messages import KillTopology, RegisterDriver, RunState, SubmitTopology, TopologyReport
 from cep_common.errors import PortInUseError, RequestRejectedError
 from cep_common.ids import SUPER_TENANT, Endpoint, PlanKey
-from cep_common.messages import (
+from cep_common.protocol.codec import decode
+from cep_common.protocol.drivers import KillTopology, RegisterDriver, RunState, SubmitTopology, TopologyReport
+from cep_common.protocol.registry import (
     EndpointAssigned,
     InflowReport,
     ListPlans,
@@ -37,7 +37,7 @@ from cep_common.messages import (
     WorkerPlanReport,
     WorkerRegistered,
 )
-from cep_common.transport import ControlClient
+from cep_common.sockets.transport import ControlClient
 from cep_manager.config import AccountsConfig, ControlConfig, DatabaseConfig, HttpConfig, ManagerConfig
 from cep_manager.control.control_plane import ControlPlane
 from cep_manager.control.snapshot import Snapshot

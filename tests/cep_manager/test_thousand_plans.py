@@ -6,7 +6,7 @@ import pytest
 from manager_world import KEY, World, driver, plan, receiver, request, serves, task, topology, worker
 
 from cep_common.ids import PlanKey
-from cep_common.messages import Message
+from cep_common.protocol.registry import Message
 from cep_manager.plans.state import PlanState
 
 

@@ -8,9 +8,9 @@ import msgspec
 import pyarrow as pa
 from worker_world import DEPARTURES, PLAN
 
-from cep_common.link_messages import StreamSchema
-from cep_common.messages import Connector, DeployedPlan, StreamBinding
-from topology.frames import arrow_schema
+from cep_common.protocol.links import StreamSchema
+from cep_common.protocol.registry import Connector, DeployedPlan, StreamBinding
+from topology.events.frames import arrow_schema
 
 FAULTS = (*DEPARTURES, ("_error", "object"))
 

@@ -15,11 +15,11 @@ import sqlalchemy
 from worker_world import PLAN, FakeReceiver, World, until
 
 from cep_common.ids import Endpoint, PlanKey
-from cep_common.link_messages import StreamSchema
-from cep_common.messages import Connector, StreamBinding
+from cep_common.protocol.links import StreamSchema
+from cep_common.protocol.registry import Connector, StreamBinding
 from cep_worker.formats.files.event_files import read_events
 from cep_worker.ingest.event_sender import fetch_schema
-from topology.frames import arrow_schema
+from topology.events.frames import arrow_schema
 
 ATTRIBUTES = (("_timestamp", "long"), ("_kind", "string"), ("a", "int"))
 EVENTS: list[dict[str, Any]] = [

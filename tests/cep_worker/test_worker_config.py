@@ -11,7 +11,7 @@ import msgspec
 import pytest
 import yaml
 
-from cep_common.config import load_config
+from cep_common.configuration.loading import load_config
 from cep_common.errors import ConfigError
 from cep_worker.config import WorkerConfig
 

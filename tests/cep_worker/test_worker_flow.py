@@ -15,16 +15,16 @@ from worker_world import ALERTS, DEPARTURES, KEY, PLAN, World, alerts, departure
 from cep_common.clock import SystemClock
 from cep_common.errors import InputError, PeerError
 from cep_common.ids import Endpoint, PlanKey
-from cep_common.link_messages import Data, MarkIdle, StreamSchema
-from cep_common.messages import Connector, DeployedPlan, StreamBinding
+from cep_common.protocol.links import Data, MarkIdle, StreamSchema
+from cep_common.protocol.registry import Connector, DeployedPlan, StreamBinding
 from cep_worker.config import EgressConfig, InflowConfig
 from cep_worker.ingest.event_sender import fetch_schema
 from cep_worker.ingest.routing import Route
 from cep_worker.ingest.tenant_limits import RateLimit
 from siddhi.nesting import DEEPEST
-from topology.event_listener import EventListener
-from topology.frames import arrow_schema
-from topology.link_sender import LinkState
+from topology.events.frames import arrow_schema
+from topology.links.event_listener import EventListener
+from topology.links.sender import LinkState
 
 PLAYBACK = msgspec.structs.replace(PLAN, playback=True)
 

@@ -16,10 +16,10 @@ import requests
 import zmq
 from worker_world import PLAN, World, alerts, departures, now_ms, until
 
-from cep_common.codec import encode
 from cep_common.errors import InputError
-from cep_common.link_messages import Acknowledge, Data, Subscribe
-from cep_common.messages import ListPlans
+from cep_common.protocol.codec import encode
+from cep_common.protocol.links import Acknowledge, Data, Subscribe
+from cep_common.protocol.registry import ListPlans
 from cep_worker.config import EgressConfig
 
 RUN = """

@@ -14,7 +14,7 @@ from worker_world import KEY, PLAN, World, alerts, departures, until
 
 from cep_common.errors import InputError
 from cep_common.ids import PlanKey
-from cep_common.messages import CheckpointSpan, Connector, DeployedPlan, PlanCheckpoints
+from cep_common.protocol.registry import CheckpointSpan, Connector, DeployedPlan, PlanCheckpoints
 from cep_worker.inflows.wal.identity import read_identity
 from cep_worker.ingest.event_sender import EventSender
 from cep_worker.main import Worker

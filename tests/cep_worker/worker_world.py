@@ -17,8 +17,8 @@ from free_ports import free_port, free_range
 
 from cep_common.errors import DecodeError
 from cep_common.ids import Endpoint, PlanKey
-from cep_common.link_messages import MarkCheckpoint, MarkIdle, OpenLink, StreamSchema
-from cep_common.messages import (
+from cep_common.protocol.links import MarkCheckpoint, MarkIdle, OpenLink, StreamSchema
+from cep_common.protocol.registry import (
     Connector,
     DeployedPlan,
     EndpointAssigned,
@@ -37,7 +37,7 @@ from cep_common.messages import (
     WorkerRegistered,
 )
 from cep_common.security.roles import Door
-from cep_common.transport import ControlServer
+from cep_common.sockets.transport import ControlServer
 from cep_worker.config import (
     EgressConfig,
     ErrorsConfig,
@@ -62,10 +62,10 @@ from cep_worker.plan_links.topic_registry import TopicRegistry
 from cep_worker.runtime.event_loop import EventLoop
 from cep_worker.sinks.base import SinkContext
 from cep_worker.storage.group_commit import DiskSync
-from topology.event_listener import EventListener
-from topology.frames import arrow_schema, encode_batch
-from topology.link_sender import LinkSender, LinkState
-from topology.link_server import FrameArrived, LinkEvent, LinkServer
+from topology.events.frames import arrow_schema, encode_batch
+from topology.links.event_listener import EventListener
+from topology.links.sender import LinkSender, LinkState
+from topology.links.server import FrameArrived, LinkEvent, LinkServer
 
 DEADLINE_MS = 8_000
 OPEN_SINKS = SinkConfig(folders=("/",), urls=("*", "*://localhost", "*://127.0.0.1"))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from query_plan.databases.stores import store_of
 from query_plan.examination import Compiled, Examination, examine
 from query_plan.findings import Severity
 from query_plan.model import stage_app
 from query_plan.plan_names import named_after
-from query_plan.stores import store_of
 from query_plan.xml import read_xml
 from siddhi.analysis.analyser import analyse
 

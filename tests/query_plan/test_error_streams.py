@@ -11,16 +11,16 @@ from cep_common.ids import PlanKey
 from cep_manager.authoring.compiler import compiled_plan
 from cep_worker.connector_runtime.sink_types import OF_COMPILER
 from cep_worker.sinks.failed_events import ERROR_COLUMN, FailedEventSinkOptions
-from query_plan.error_streams import SINK_TYPE, STREAM_OPTION
+from query_plan.components.error_streams import SINK_TYPE, STREAM_OPTION
+from query_plan.components.members import Member, members
 from query_plan.examination import Compiled, examine
-from query_plan.members import Member, members
 from query_plan.model import stage_app
 from query_plan.xml import read_xml
 from siddhi.analysis.analyser import analyse
 from siddhi.analysis.definitions import FAULT_ATTRIBUTE
 from siddhi.analysis.model import AnalysedApp
 from siddhi.engine.app_runtime import AppRuntime
-from topology.frames import event_rows
+from topology.events.frames import event_rows
 from topology.model import Topology
 
 HEADER = "@Plan:name('P') "
@@ -135,7 +135,7 @@ def test_plans_are_looked_through_for_them_as_often_however_many_stages_they_hav
         looked.append(1)
         return members(app)
 
-    monkeypatch.setattr("query_plan.survey.members", counted)
+    monkeypatch.setattr("query_plan.planning.survey.members", counted)
 
     def looks(stages: int, stored: str) -> int:
         looked.clear()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from query_plan.bindings import StreamBinding, plan_bindings
+from query_plan.components.bindings import StreamBinding, plan_bindings
 from siddhi.analysis.analyser import analyse
 from siddhi.language.parser import parse
 

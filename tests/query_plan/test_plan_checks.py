@@ -10,7 +10,7 @@ from query_plan.builder import build
 from query_plan.errors import QueryPlanError
 from query_plan.examination import examine
 from query_plan.findings import Severity
-from query_plan.survey import survey
+from query_plan.planning.survey import survey
 from query_plan.validation import CHECKS, SyntaxCheck
 from siddhi.analysis.analyser import analyse
 from siddhi.language.parser import parse

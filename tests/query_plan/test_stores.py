@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from query_plan.jdbc_urls import JdbcUrlError, from_jdbc
-from query_plan.stores import Store, StoreError, store_of
+from query_plan.databases.jdbc_urls import JdbcUrlError, from_jdbc
+from query_plan.databases.stores import Store, StoreError, store_of
 from siddhi.analysis.analyser import analyse
 from siddhi.language.parser import parse
 

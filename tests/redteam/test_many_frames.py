@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import zmq
 
-from cep_common import transport
 from cep_common.security.roles import Door
-from cep_common.transport import MOST_BYTES_IN_ALL, MOST_FRAMES, listening_socket, receive, receive_now
+from cep_common.sockets import transport
+from cep_common.sockets.transport import MOST_BYTES_IN_ALL, MOST_FRAMES, listening_socket, receive, receive_now
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cep_common.ids import SUPER_TENANT, PlanKey
-from cep_common.messages import Connector, StreamBinding
+from cep_common.protocol.registry import Connector, StreamBinding
 from query_plan.connectors.http_paths import path_faults, refuse_path
 
 IMPORTED = (StreamBinding("In", "In:1.0.0", ()),)

@@ -11,8 +11,8 @@ import pytest
 
 from cep_common.errors import ConfigError
 from cep_common.ids import Endpoint, PlanKey
-from cep_common.link_messages import OpenLink, StreamSchema
-from cep_common.messages import Connector
+from cep_common.protocol.links import OpenLink, StreamSchema
+from cep_common.protocol.registry import Connector
 from cep_common.reach import connecting
 from cep_common.reach.connecting import ReachError, allowed_addresses
 from cep_common.reach.files import APPLICATION_ID

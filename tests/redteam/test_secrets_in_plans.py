@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from cep_common.configuration.redaction import redact, shown_url
+from cep_common.configuration.secrets import Secrets
 from cep_common.errors import ConfigError
-from cep_common.insight.redaction import redact, shown_url
-from cep_common.messages import Connector
-from cep_common.secrets import Secrets
+from cep_common.protocol.registry import Connector
 from query_plan.connectors.judging import connector_faults
 from query_plan.examination import examine
 from query_plan.secrets import cover_in, cover_plan

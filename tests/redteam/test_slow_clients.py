@@ -22,8 +22,8 @@ from cep_common.security.access import AccessRole, Permission
 from cep_common.security.config import ServerSecurity
 from cep_common.security.tokens import TokenFile
 from cep_common.security.web import Gate, guard
-from cep_common.web_limits import WebLimits
-from cep_common.web_server import WebServer
+from cep_common.security.web_limits import WebLimits
+from cep_common.web.server import WebServer
 
 BODY_BYTES = 16_777_216
 EVENTS_PER_S, PER_REQUEST = 400, 4

@@ -8,22 +8,22 @@ from dataclasses import dataclass
 from typing import Any
 from unittest import mock
 
-from cep_common.checkpoint_messages import ReportPart
-from cep_common.messages import CheckpointSpan
+from cep_common.protocol.checkpoints import ReportPart
+from cep_common.protocol.registry import CheckpointSpan
 from cep_manager.control.assignment import Candidate, Choice, choose
 from cep_manager.control.registry import Registry
 from cep_manager.election.election import Election, Role
 from cep_worker.outflows.transactional_log.commit_decisions import Attempt, CommitDecision, commit_decision
-from topology.alignment import Aligner, Step
-from topology.bundle import Bundle
-from topology.checkpoint.archive import Archive, Opened
-from topology.checkpoint.coordinator import Coordinator
-from topology.checkpoint.runs import Opening, RunId
+from topology.checkpoint.alignment import Aligner, Step
+from topology.checkpoint.coordination.archive import Archive, Opened
+from topology.checkpoint.coordination.coordinator import Coordinator
+from topology.checkpoint.coordination.runs import Opening, RunId
 from topology.driver.fencing import OrderFence
-from topology.positions import Positions
-from topology.stages.publisher import Publisher
-from topology.stages.receiver import Receiver
-from topology.stages.task import Task
+from topology.events.bundle import Bundle
+from topology.links.positions import Positions
+from topology.stages.kinds.publisher import Publisher
+from topology.stages.kinds.receiver import Receiver
+from topology.stages.tasks.task import Task
 
 Broken = Callable[[], AbstractContextManager[Any]]
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from virtual_world import VirtualWorld
 
 from cep_common.ids import Endpoint, PlanKey
-from cep_common.messages import EndpointAssigned, RegisterEndpoint, RequestEndpoint
+from cep_common.protocol.registry import EndpointAssigned, RegisterEndpoint, RequestEndpoint
 from cep_manager.control.registry import Registry
 
 KEY = PlanKey(-1234, "Storms")

@@ -27,7 +27,7 @@ from simulated_worker import LateSync, SimulatedWorker, Sink
 from virtual_world import VirtualWorld
 
 from cep_common.ids import PlanKey
-from cep_common.messages import Message
+from cep_common.protocol.registry import Message
 from cep_manager.authoring.compiler import compile_plan
 from cep_manager.config import QuotasConfig
 from cep_manager.control.control_plane import ControlPlane
@@ -36,11 +36,11 @@ from cep_manager.plans.compiled_plan import CompiledPlan
 from cep_manager.plans.record import PlanToRun
 from query_plan.model import QueryPlan
 from siddhi.scripts.language import ScriptPolicy
+from topology.checkpoint.coordination.runs import RunId
 from topology.checkpoint.model import Manifest, stages_of, unseal
-from topology.checkpoint.runs import RunId
-from topology.checkpoint.store import CheckpointStore
-from topology.positions import Positions
-from topology.stages.receiver import POSITIONS
+from topology.checkpoint.storage.store import CheckpointStore
+from topology.links.positions import Positions
+from topology.stages.kinds.receiver import POSITIONS
 
 KEY = PlanKey(-1234, "Numbers")
 HEARTBEAT_MS, LEASE_MS = 700, 2_100
@@ -59,7 +59,7 @@ SPREAD = """@info(name='some') @dist(execGroup='some', parallel='2') from In sel
 MADE_UP: dict[str, Any] = {
     "cep_worker.outflows.transactional_log.store.FileSync": LateSync,
     "cep_worker.inflows.wal.segment.RESERVED_BYTES": 4_096,
-    "topology.checkpoint.archive.stages_of": lru_cache(stages_of),
+    "topology.checkpoint.coordination.archive.stages_of": lru_cache(stages_of),
     "query_plan.model.QueryPlan.links": lru_cache(QueryPlan.links),
 }
 """What is replaced while a world lasts: threads by virtual time, and what is dear by its answer of last time."""

@@ -14,16 +14,16 @@ from simulated_task import SimulatedTask
 from simulated_worker import Ask
 from virtual_world import VirtualWorld
 
-from cep_common.driver_messages import KillTopology, RegisterDriver, SubmitTopology
-from cep_common.messages import Message
+from cep_common.protocol.drivers import KillTopology, RegisterDriver, SubmitTopology
+from cep_common.protocol.registry import Message
 from query_plan.xml import read_xml
-from topology.checkpoint.archive import Archive
-from topology.checkpoint.coordinator import Timing
+from topology.checkpoint.coordination.archive import Archive
+from topology.checkpoint.coordination.coordinator import Timing
+from topology.checkpoint.coordination.instructions import Drained, RestartTopology
+from topology.checkpoint.coordination.runs import Phase, RunId
+from topology.checkpoint.coordination.service import CheckpointService, RunOpened, RunRefused
 from topology.checkpoint.errors import CheckpointError, CheckpointUnreadableError, StoreUnreachableError
-from topology.checkpoint.instructions import Drained, RestartTopology
-from topology.checkpoint.runs import Phase, RunId
-from topology.checkpoint.service import CheckpointService, RunOpened, RunRefused
-from topology.checkpoint.store import CheckpointStore
+from topology.checkpoint.storage.store import CheckpointStore
 from topology.driver.fencing import OrderFence
 from topology.driver.lifecycle import Action, Instruction, TopologyRuns
 from topology.model import Topology

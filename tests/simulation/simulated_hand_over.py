@@ -15,9 +15,9 @@ import msgspec
 from simulated_moving_task import KEY, Job, MovingTask
 from virtual_world import VirtualWorld
 
-from cep_common.driver_messages import KillTopology, RegisterDriver, SubmitTopology
 from cep_common.ids import Endpoint
-from cep_common.messages import (
+from cep_common.protocol.drivers import KillTopology, RegisterDriver, SubmitTopology
+from cep_common.protocol.registry import (
     EndpointAssigned,
     ListPlans,
     Message,
@@ -28,7 +28,7 @@ from cep_common.messages import (
     StreamBinding,
     WorkerRegistered,
 )
-from cep_common.task_messages import StateSource, TaskRegistered
+from cep_common.protocol.tasks import StateSource, TaskRegistered
 from cep_manager.config import QuotasConfig
 from cep_manager.control.control_plane import ControlPlane
 from cep_manager.control.instructions import PushToDriver, RaiseEpoch, SettleChange

@@ -9,10 +9,10 @@ from typing import Any
 
 from virtual_world import VirtualWorld
 
-from cep_common.driver_messages import SubmitTopology
 from cep_common.ids import Endpoint, PlanKey
-from cep_common.task_messages import ComponentReport, RegisterTask
-from topology.stages.task import Task
+from cep_common.protocol.drivers import SubmitTopology
+from cep_common.protocol.tasks import ComponentReport, RegisterTask
+from topology.stages.tasks.task import Task
 
 KEY = PlanKey(-1234, "Numbers")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from cep_common.link_messages import StreamSchema
-from topology.frames import CURRENT, arrow_schema
+from cep_common.protocol.links import StreamSchema
+from topology.events.frames import CURRENT, arrow_schema
 
 SCHEMA = arrow_schema(StreamSchema("In", (("number", "long"),)))
 

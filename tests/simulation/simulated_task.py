@@ -14,19 +14,19 @@ from virtual_world import VirtualWorld
 
 from cep_common.errors import CepError
 from cep_common.ids import Endpoint
-from cep_common.messages import EndpointAssigned, RegisterEndpoint, Rejected, RequestEndpoint
-from cep_common.task_messages import RegisterTask, TaskRegistered
-from topology.bundle import Bundle
-from topology.checkpoint.store import CheckpointStore
-from topology.checkpoint.writer import PartWriter
+from cep_common.protocol.registry import EndpointAssigned, RegisterEndpoint, Rejected, RequestEndpoint
+from cep_common.protocol.tasks import RegisterTask, TaskRegistered
+from topology.checkpoint.storage.store import CheckpointStore
+from topology.checkpoint.storage.writer import PartWriter
+from topology.events.bundle import Bundle
+from topology.events.resequencer import Resequencer
 from topology.model import PROCESSOR, Component, Topology
-from topology.resequencer import Resequencer
-from topology.stages import stored_states
-from topology.stages.checkpoint_agent import CheckpointAgent
 from topology.stages.contract import NO_STATE, Emit, Parts, Statistics
-from topology.stages.instances import Instances, Surroundings
 from topology.stages.settings import StageSettings
-from topology.stages.task import Task
+from topology.stages.state import stored_states
+from topology.stages.tasks.checkpoint_agent import CheckpointAgent
+from topology.stages.tasks.instances import Instances, Surroundings
+from topology.stages.tasks.task import Task
 
 SEEN = "engine"
 SETTINGS = StageSettings("127.0.0.1", 15_000, 15_999, window_rows=6, publisher_queue_rows=12)

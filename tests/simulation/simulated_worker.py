@@ -12,7 +12,7 @@ from simulated_processes import Process
 from simulated_rows import batch_of, ids_of
 from virtual_world import VirtualWorld
 
-from cep_common.messages import (
+from cep_common.protocol.registry import (
     DeployedPlan,
     EndpointAssigned,
     ListPlans,
@@ -32,7 +32,7 @@ from cep_worker.runtime.event_loop import Handler
 from cep_worker.serving.context import PlanContext
 from cep_worker.serving.plan_flow import PlanFlow
 from cep_worker.storage.group_commit import DiskSync
-from topology.link import NO_WATERMARK
+from topology.links.protocol import NO_WATERMARK
 
 STREAM, RESULTS = "In", "Out"
 HOST = "127.0.0.1"

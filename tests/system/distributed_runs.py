@@ -26,8 +26,8 @@ from siddhi.language import ast
 from siddhi.language.parser import parse
 from siddhi.language.printer import print_app
 from siddhi.testing import Case, record_batch
-from topology.event_listener import EventListener
-from topology.frames import CURRENT
+from topology.events.frames import CURRENT
+from topology.links.event_listener import EventListener
 
 DEPLOY_TIMEOUT_S = 180.0
 RESULT_TIMEOUT_MS = 20_000

@@ -16,11 +16,11 @@ import msgspec
 import zmq
 
 from cep_cli.system.processes import LEAVES_WITH_PARENT
-from cep_common.driver_messages import DriverRegistered, KillTopology, RegisterDriver, SubmitTopology, TopologyReport
 from cep_common.ids import PlanKey
-from cep_common.messages import EndpointRegistered, Message, RegisterEndpoint, Rejected
-from cep_common.task_messages import RegisterTask, TaskRegistered
-from cep_common.transport import ControlServer
+from cep_common.protocol.drivers import DriverRegistered, KillTopology, RegisterDriver, SubmitTopology, TopologyReport
+from cep_common.protocol.registry import EndpointRegistered, Message, RegisterEndpoint, Rejected
+from cep_common.protocol.tasks import RegisterTask, TaskRegistered
+from cep_common.sockets.transport import ControlServer
 from query_plan.builder import build
 from query_plan.xml import write_xml
 from siddhi.analysis.analyser import analyse

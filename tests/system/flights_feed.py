@@ -13,7 +13,7 @@ from flights_events import EXPORTED, IMPORTED, PLAN, Rows, flight_batches, last_
 from cep_cli.plan_commands.plans import wait_until_connected
 from cep_cli.system.local_system import LocalSystem
 from cep_worker.ingest.event_sender import EventSender, fetch_schema
-from topology.event_listener import EventListener
+from topology.links.event_listener import EventListener
 
 BATCH_ROWS = 1_000
 DEPLOY_TIMEOUT_S = 60.0

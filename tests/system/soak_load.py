@@ -13,10 +13,10 @@ import pyarrow as pa
 
 from cep_common.errors import CepError
 from cep_common.ids import Endpoint
-from cep_common.latency import bucket, percentile_ms
+from cep_common.monitoring.latency import bucket, percentile_ms
 from cep_common.security.config import SecurityConfig
 from cep_worker.ingest.event_sender import EventSender, fetch_schema
-from topology.event_listener import EventListener
+from topology.links.event_listener import EventListener
 
 BATCH_ROWS = 512
 KEYS = 64

@@ -26,7 +26,7 @@ from cep_common.security.config import SecurityConfig
 from cep_common.security.keys import write_keys
 from cep_common.security.tokens import TokenFile
 from cep_worker.ingest.event_sender import EventSender, fetch_schema
-from topology.event_listener import EventListener
+from topology.links.event_listener import EventListener
 
 pytestmark = [pytest.mark.spark, pytest.mark.cluster]
 

@@ -15,13 +15,13 @@ from late_plan import PLAN, assert_events_flow, departures, deploy_late
 from cep_cli.system.local_system import LocalSystem
 from cep_common.errors import CepError, RequestRejectedError
 from cep_common.ids import SUPER_TENANT, Endpoint, PlanKey
-from cep_common.link_messages import OpenLink, StreamSchema
-from cep_common.messages import RegisterEndpoint
+from cep_common.protocol.links import OpenLink, StreamSchema
+from cep_common.protocol.registry import RegisterEndpoint
+from cep_common.protocol.tasks import RegisterTask
 from cep_common.security.roles import Door
-from cep_common.task_messages import RegisterTask
-from cep_common.transport import ControlClient
+from cep_common.sockets.transport import ControlClient
 from cep_worker.ingest.event_sender import EventSender, fetch_schema
-from topology.link_sender import LinkSender, LinkState
+from topology.links.sender import LinkSender, LinkState
 
 pytestmark = [pytest.mark.spark, pytest.mark.cluster]
 

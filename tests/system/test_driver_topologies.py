@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 from driver_desk import Desk, driver_at_desk, lives
 
-from cep_common.driver_messages import KillTopology, RegisterDriver
 from cep_common.ids import PlanKey
-from cep_common.messages import Rejected
+from cep_common.protocol.drivers import KillTopology, RegisterDriver
+from cep_common.protocol.registry import Rejected
 
 pytestmark = [pytest.mark.spark, pytest.mark.cluster]
 

@@ -21,7 +21,7 @@ from late_plan import (
 
 from cep_cli.monitor.status_text import plan_status
 from cep_cli.system.local_system import LocalSystem
-from topology.event_listener import EventListener
+from topology.links.event_listener import EventListener
 
 pytestmark = [pytest.mark.spark, pytest.mark.cluster]
 

@@ -23,21 +23,21 @@ from flights_events import (
 
 from cep_common.clock import SystemClock
 from cep_common.ids import PlanKey
-from cep_common.link_messages import OpenLink
-from cep_common.messages import EndpointAssigned
+from cep_common.protocol.links import OpenLink
+from cep_common.protocol.registry import EndpointAssigned
 from cep_common.security.roles import Door
 from query_plan.builder import build
 from query_plan.xml import read_xml, write_xml
 from siddhi.analysis.analyser import analyse
 from siddhi.engine.app_runtime import AppRuntime
 from siddhi.language.parser import parse
-from topology.frames import encode_batch
-from topology.link_sender import LinkSender
-from topology.link_server import FrameArrived, LinkServer
+from topology.events.frames import encode_batch
+from topology.links.sender import LinkSender
+from topology.links.server import FrameArrived, LinkServer
 from topology.model import Topology
-from topology.stages.exchange import TASK_LOST
+from topology.stages.routes.exchange import TASK_LOST
 from topology.stages.settings import StageSettings
-from topology.stages.task import Task
+from topology.stages.tasks.task import Task
 
 KEY = PlanKey(-1234, "KnockOnDelays")
 EPOCH = 3

@@ -13,7 +13,7 @@ from late_plan import CONNECT_TIMEOUT_S, EVENT_TIMEOUT_MS, POLL_S
 from cep_cli.main import main
 from cep_cli.plan_commands.plans import wait_until_connected
 from cep_cli.system.local_system import LocalSystem
-from topology.event_listener import EventListener
+from topology.links.event_listener import EventListener
 
 pytestmark = [pytest.mark.spark, pytest.mark.cluster]
 

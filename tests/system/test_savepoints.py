@@ -20,8 +20,8 @@ from cep_cli.plan_commands.plans import wait_until_connected
 from cep_cli.system.local_system import LocalSystem
 from cep_common.ids import SUPER_TENANT, PlanKey
 from cep_worker.ingest.event_sender import EventSender, fetch_schema
-from topology.checkpoint.store import open_store
-from topology.event_listener import EventListener
+from topology.checkpoint.storage.store import open_store
+from topology.links.event_listener import EventListener
 
 pytestmark = [pytest.mark.spark, pytest.mark.cluster]
 

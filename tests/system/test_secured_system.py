@@ -25,7 +25,7 @@ from cep_common.security.keys import read_keys, write_keys
 from cep_common.security.roles import Role
 from cep_common.security.tokens import TokenFile, bearer
 from cep_worker.ingest.event_sender import EventSender, fetch_schema
-from topology.event_listener import EventListener
+from topology.links.event_listener import EventListener
 
 pytestmark = [pytest.mark.spark, pytest.mark.cluster]
 

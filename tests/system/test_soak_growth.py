@@ -11,7 +11,7 @@ import pytest
 from soak_growth import WARM_UP_S, Holding, course, descendants, growth, holding, processor_time, slope
 from soak_load import LATE_MS, in_time, p99_of
 
-from cep_common.latency import bucket
+from cep_common.monitoring.latency import bucket
 
 MEBIBYTE = 2**20
 

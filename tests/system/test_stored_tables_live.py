@@ -15,7 +15,7 @@ from late_plan import CONNECT_TIMEOUT_S, POLL_S, departures, status_until
 from cep_cli.plan_commands.plans import wait_until_connected
 from cep_cli.system.local_system import LocalSystem
 from cep_worker.ingest.event_sender import EventSender, fetch_schema
-from topology.event_listener import EventListener
+from topology.links.event_listener import EventListener
 
 pytestmark = [pytest.mark.spark, pytest.mark.cluster]
 

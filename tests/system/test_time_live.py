@@ -19,7 +19,7 @@ from flights_feed import deploy_flights
 from cep_cli.monitor.status_text import plan_status
 from cep_cli.plan_commands.plans import wait_until_connected
 from cep_cli.system.local_system import LocalSystem, Ports
-from topology.event_listener import EventListener
+from topology.links.event_listener import EventListener
 
 pytestmark = [pytest.mark.spark, pytest.mark.cluster]
 

@@ -20,7 +20,7 @@ from late_plan import PLAN
 from cep_cli.client.rest import ManagerClient
 from cep_cli.system.local_system import LocalSystem, Ports
 from cep_worker.ingest.event_sender import EventSender, fetch_schema
-from topology.event_listener import EventListener
+from topology.links.event_listener import EventListener
 
 POLL_S = 0.02
 EVERY_S = 0.01

@@ -12,15 +12,15 @@ from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 from s3_server import s3_server
 
 from cep_common.ids import PlanKey
-from cep_common.messages import CheckpointSpan
+from cep_common.protocol.registry import CheckpointSpan
 from query_plan.builder import build
 from query_plan.xml import write_xml
 from siddhi.analysis.analyser import analyse
 from siddhi.language.parser import parse
-from topology.checkpoint.blobs import ObjectBlobs
 from topology.checkpoint.model import Lineage, Manifest, needed_packs, new_pack
-from topology.checkpoint.store import CheckpointStore, open_store
-from topology.checkpoint.writer import Part, PartWriter
+from topology.checkpoint.storage.blobs import ObjectBlobs
+from topology.checkpoint.storage.store import CheckpointStore, open_store
+from topology.checkpoint.storage.writer import Part, PartWriter
 
 KEY = PlanKey(-1234, "Delays")
 PLAN = """@Plan:name('Delays')

@@ -10,14 +10,14 @@ from topology_builders import EPOCH, KEY
 
 from query_plan.model import instance_stage
 from query_plan.xml import read_xml
-from topology.bundle import Bundle
-from topology.link import HEARD_OF
+from topology.events.bundle import Bundle
+from topology.events.resequencer import Resequencer
+from topology.links.protocol import HEARD_OF
 from topology.model import PROCESSOR, TRIGGER, Component, Topology
-from topology.resequencer import Resequencer
-from topology.stages.processor import Processor
-from topology.stages.routing import Routing
+from topology.stages.kinds.processor import Processor
+from topology.stages.kinds.trigger import Trigger
+from topology.stages.routes.routing import Routing
 from topology.stages.settings import StageSettings
-from topology.stages.trigger import Trigger
 
 Row = tuple[object, ...]
 """Timestamp, then the values."""

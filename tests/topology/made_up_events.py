@@ -9,10 +9,10 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from cep_common.link_messages import StreamSchema
+from cep_common.protocol.links import StreamSchema
 from siddhi.language import ast
 from siddhi.language.ast import AttributeType
-from topology.frames import CURRENT, arrow_schema
+from topology.events.frames import CURRENT, arrow_schema
 
 START_MS = 1_700_000_000_000
 STEPS_MS = (*[7] * 30, *[113] * 10, *[1_009] * 5, *[10_007] * 3, 61_001, 181_003)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from topology_builders import bundle, rows_of
 
 from query_plan.model import ALL, GLOBAL, ORIGIN, SHUFFLE, Grouping, fields
-from topology.bundle import Bundle
+from topology.events.bundle import Bundle
 from topology.grouping import NULL_HASH, key_hashes, split
 
 ROWS = st.lists(st.tuples(st.integers(0, 50), st.integers(0, 9)), max_size=20)

@@ -14,8 +14,8 @@ import pytest
 from in_process_topology import InProcessTopology, Row, rows
 from recorded_cases import recorded_cases
 
+from query_plan.components.members import Member, members
 from query_plan.examination import Compiled, examine
-from query_plan.members import Member, members
 from siddhi.analysis.analyser import analyse
 from siddhi.column_names import KIND
 from siddhi.engine.app_runtime import AppRuntime
@@ -23,7 +23,7 @@ from siddhi.language import ast
 from siddhi.language.parser import parse
 from siddhi.language.printer import print_app
 from siddhi.testing import Case, record_batch
-from topology.frames import CURRENT
+from topology.events.frames import CURRENT
 from topology.stages.settings import StageSettings
 
 SHARE = 1 if os.environ.get("CEP_SPREAD_CASES") == "all" else 180

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import pyarrow as pa
 
 from cep_common.ids import PlanKey
-from cep_common.link_messages import StreamSchema
+from cep_common.protocol.links import StreamSchema
 from query_plan.model import (
     Grouping,
     ProcessingStage,
@@ -17,11 +17,11 @@ from query_plan.model import (
     StageInput,
 )
 from siddhi.language import ast
-from topology.bundle import Bundle, Receipt
-from topology.frames import CURRENT, arrow_schema
-from topology.link import NO_WATERMARK
+from topology.events.bundle import Bundle, Receipt
+from topology.events.frames import CURRENT, arrow_schema
+from topology.links.protocol import NO_WATERMARK
 from topology.model import Topology
-from topology.stages.processor import Processor
+from topology.stages.kinds.processor import Processor
 
 KEY = PlanKey(-1234, "P")
 EPOCH = 7

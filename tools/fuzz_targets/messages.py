@@ -14,21 +14,21 @@ import msgspec
 import pyarrow as pa
 import zmq
 
-from cep_common.codec import decode, encode
-from cep_common.driver_messages import RegisterDriver, TopologyReport
 from cep_common.errors import DecodeError
 from cep_common.ids import Endpoint, PlanKey
-from cep_common.link_messages import BeatLink, CloseLink, Data, MarkIdle, OpenLink, StreamSchema
-from cep_common.message_types import message_types
-from cep_common.messages import ListPlans, RegisterEndpoint, RegisterWorker, RequestEndpoint
-from cep_common.task_messages import RegisterTask
+from cep_common.protocol.codec import decode, encode
+from cep_common.protocol.drivers import RegisterDriver, TopologyReport
+from cep_common.protocol.links import BeatLink, CloseLink, Data, MarkIdle, OpenLink, StreamSchema
+from cep_common.protocol.message_types import message_types
+from cep_common.protocol.registry import ListPlans, RegisterEndpoint, RegisterWorker, RequestEndpoint
+from cep_common.protocol.tasks import RegisterTask
 from cep_manager.authoring.compiler import compile_plan
 from cep_manager.config import QuotasConfig
 from cep_manager.control.control_plane import ControlPlane
 from cep_manager.plans.record import PlanToRun
 from siddhi.scripts.language import ScriptPolicy
-from topology.frames import arrow_schema, decode_batch, encode_batch
-from topology.link_server import LinkServer
+from topology.events.frames import arrow_schema, decode_batch, encode_batch
+from topology.links.server import LinkServer
 
 KEY = PlanKey(-1234, "P")
 SCHEMA = StreamSchema("In", (("s", "string"), ("i", "int"), ("d", "double"), ("b", "bool"), ("o", "object")))

@@ -14,9 +14,9 @@ from pathlib import Path
 import msgspec
 import pyarrow as pa
 
-from cep_common.config import load_config
+from cep_common.configuration.loading import load_config
 from cep_common.errors import ConfigError, InputError
-from cep_common.link_messages import StreamSchema
+from cep_common.protocol.links import StreamSchema
 from cep_manager.config import ManagerConfig
 from cep_worker.config import WorkerConfig
 from cep_worker.formats.source_mappers.csv_mapper import CsvFormat

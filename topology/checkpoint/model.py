@@ -15,9 +15,9 @@ from typing import TypeVar
 
 import msgspec
 
-from cep_common.checkpoint_messages import StoredPack, StoredState
 from cep_common.ids import PlanKey
-from cep_common.messages import CheckpointSpan
+from cep_common.protocol.checkpoints import StoredPack, StoredState
+from cep_common.protocol.registry import CheckpointSpan
 from query_plan.xml import read_xml
 from topology.checkpoint.errors import OTHER_VERSION, CheckpointUnreadableError
 from topology.model import Topology

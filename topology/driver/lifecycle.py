@@ -36,8 +36,8 @@ from enum import Enum
 
 import msgspec
 
-from cep_common.driver_messages import RunState, SubmitTopology, TopologyReport
 from cep_common.ids import PlanKey
+from cep_common.protocol.drivers import RunState, SubmitTopology, TopologyReport
 
 SETTLES_MS = 200
 """So long after a job has ended Spark's list of executors tells whether one was lost with it."""

@@ -22,8 +22,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 
-from cep_common.host_messages import Blame, HostedTask
 from cep_common.ids import PlanKey
+from cep_common.protocol.stage_hosts import Blame, HostedTask
 
 HEARTBEAT_MS = 500
 LEASE_MS = 6_000

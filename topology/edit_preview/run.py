@@ -21,10 +21,10 @@ from topology.edit_preview.messages import EditAnswer, EditFates, EditRefused, E
 from topology.errors import TopologyError
 from topology.model import Topology
 from topology.stages.contract import Parts
-from topology.stages.processor import ENGINE
-from topology.stages.rescaling import rescaled
-from topology.stages.restoring import former_stages
-from topology.stages.stored_tables import stores_of
+from topology.stages.kinds.processor import ENGINE
+from topology.stages.kinds.stored_tables import stores_of
+from topology.stages.state.rescaling import rescaled
+from topology.stages.state.restoring import former_stages
 
 GONE = "the text has none of that name"
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
-from cep_common.error_records import ErrorLog
-from cep_common.latency import bucket
-from cep_common.task_messages import (
+from cep_common.monitoring.latency import bucket
+from cep_common.protocol.error_records import ErrorLog
+from cep_common.protocol.tasks import (
     ComponentKind,
     ComponentReport,
     HeldState,
@@ -18,7 +18,7 @@ from cep_common.task_messages import (
     StreamCount,
 )
 from cep_common.writable import writable
-from topology.bundle import Bundle
+from topology.events.bundle import Bundle
 
 Emit = Callable[[Bundle], None]
 """Hands a bundle to every consumer of the instance's component."""

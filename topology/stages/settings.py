@@ -9,8 +9,8 @@ from typing import Annotated
 import msgspec
 
 from cep_common.ids import Endpoint, PlanKey
-from cep_common.insight.config import LogConfig
-from cep_common.priority import ControlPriority
+from cep_common.inspection.config import LogConfig
+from cep_common.process.priority import ControlPriority
 from cep_common.reach.guard import Guard, Reach
 from cep_common.security.config import SecurityConfig
 from siddhi.engine.limits import MAX_PARTIAL_MATCHES

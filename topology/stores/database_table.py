@@ -13,10 +13,10 @@ from sqlalchemy import BigInteger, Column, Connection, Engine, Index, MetaData, 
 from sqlalchemy.engine.interfaces import ReflectedColumn
 from sqlalchemy.types import Float, TypeEngine
 
-from query_plan.stores import Store
+from query_plan.databases.stores import Store
 from siddhi.analysis import model
 from siddhi.engine.columnar.column import ARROW_TYPES
-from topology.databases import COLUMN_TYPES, may_pass, said_by
+from topology.stores.databases import COLUMN_TYPES, may_pass, said_by
 from topology.stores.pending import Row, Writes, identity_of
 
 logger = logging.getLogger(__name__)

@@ -22,10 +22,10 @@ from typing import NamedTuple
 import pyarrow as pa
 from sqlalchemy.exc import SQLAlchemyError
 
-from cep_common.paced_log import PacedLog
+from cep_common.monitoring.paced_log import PacedLog
 from siddhi.engine.operators.tables.stored_table import RowChange
-from topology.databases import RETRY_WAITS_S, may_pass, said_by
 from topology.stores.database_table import DatabaseTable, Group, UnreadableRowsError
+from topology.stores.databases import RETRY_WAITS_S, may_pass, said_by
 from topology.stores.pending import writes_of
 
 logger = logging.getLogger(__name__)

@@ -12,10 +12,10 @@ from typing import Literal
 
 import msgspec
 
-from cep_common.driver_messages import KillTopology, PlanHost, RegisterDriver, TopologyReport
 from cep_common.ids import PlanKey
-from cep_common.messages import WorkerPlanReport
-from cep_common.task_messages import RegisterTask, StatisticsLevel
+from cep_common.protocol.drivers import KillTopology, PlanHost, RegisterDriver, TopologyReport
+from cep_common.protocol.registry import WorkerPlanReport
+from cep_common.protocol.tasks import RegisterTask, StatisticsLevel
 from cep_manager.config import QuotasConfig
 from cep_manager.control.deployment import plan_change, state_transfer
 from cep_manager.control.deployment.draining import drain

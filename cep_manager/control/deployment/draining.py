@@ -13,8 +13,8 @@ from typing import Literal
 import msgspec
 
 from cep_common.ids import PlanKey
-from cep_common.messages import RegisterWorker, WorkerPlanReport
-from cep_common.task_messages import RegisterTask
+from cep_common.protocol.registry import RegisterWorker, WorkerPlanReport
+from cep_common.protocol.tasks import RegisterTask
 from cep_manager.control.deployment.state_transfer import AT_REST, Tasks
 from cep_manager.control.instructions import Instruction, RemoveDrained
 from cep_manager.control.members import Member, Members, has_left, is_secured, undelivered_results, waiting_events

@@ -16,8 +16,8 @@ from enum import Enum
 
 import msgspec
 
-from cep_common.driver_messages import KillTopology, RegisterDriver, TopologyReport
 from cep_common.ids import PlanKey
+from cep_common.protocol.drivers import KillTopology, RegisterDriver, TopologyReport
 from cep_manager.control.deployment import state_transfer
 from cep_manager.control.instructions import Instruction, PushToDriver, RaiseEpoch, SettleChange
 from cep_manager.control.members import Member

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from cep_common.task_messages import HandOver, RegisterTask, StateSource, TaskOrder
+from cep_common.protocol.tasks import HandOver, RegisterTask, StateSource, TaskOrder
 from cep_manager.control.members import Member
 from cep_manager.plans.record import PlanRecord, Trial
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from cep_common.driver_messages import TopologyReport
+from cep_common.protocol.drivers import TopologyReport
 from cep_manager.plans.record import PlanRecord
 
 

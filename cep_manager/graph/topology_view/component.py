@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 from cep_common.ids import PlanKey, instance_name
-from cep_common.latency import percentile_ms
-from cep_common.task_messages import QueryReport
+from cep_common.monitoring.latency import percentile_ms
+from cep_common.protocol.tasks import QueryReport
 from cep_manager.errors import UnknownComponentError
 from cep_manager.graph.stages import StageInstance, stage_instances
 from cep_manager.graph.topology_view.model import (

@@ -9,8 +9,8 @@ from typing import Literal
 
 import msgspec
 
-from cep_common.messages import Delivery
-from cep_common.task_messages import ComponentKind, HeldState, SampledEvent, SampleOrder
+from cep_common.protocol.registry import Delivery
+from cep_common.protocol.tasks import ComponentKind, HeldState, SampledEvent, SampleOrder
 from cep_manager.graph.model import Connection
 from cep_manager.history.errors import ErrorGroup
 from cep_manager.monitoring.status import PlanStatus

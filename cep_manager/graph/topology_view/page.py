@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cep_common.ids import PlanKey
-from cep_common.latency import percentile_ms
+from cep_common.monitoring.latency import percentile_ms
 from cep_manager.checkpoints.view import checkpoint_list, usable_savepoints
 from cep_manager.control.snapshot import Snapshot
 from cep_manager.graph.ends import connections

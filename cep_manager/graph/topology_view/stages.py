@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from cep_common.latency import BUCKETS, percentile_ms, upper_bound_ms
-from cep_common.task_messages import ComponentReport
+from cep_common.monitoring.latency import BUCKETS, percentile_ms, upper_bound_ms
+from cep_common.protocol.tasks import ComponentReport
 from cep_manager.graph.topology_view.model import Bar, Counts, Stage, StageError, WindowName
 from cep_manager.history.windowed_metrics import Figures
 from cep_manager.monitoring.storm_topology.model import Component, Executor

@@ -8,7 +8,7 @@ from typing import TypeVar
 import msgspec
 
 from cep_common.ids import PlanKey
-from cep_common.messages import RegisterWorker
+from cep_common.protocol.registry import RegisterWorker
 from cep_manager.monitoring.failed_events.model import (
     DiscardedErrors,
     ErrorChoice,

@@ -10,12 +10,12 @@ from typing import Any
 import msgspec
 import zmq
 
-from cep_common.codec import MAXIMUM_CONTROL_BYTES, decode, encode
 from cep_common.errors import CepError, DecodeError
 from cep_common.ids import Endpoint
-from cep_common.messages import Message, Rejected
+from cep_common.protocol.codec import MAXIMUM_CONTROL_BYTES, decode, encode
+from cep_common.protocol.registry import Message, Rejected
 from cep_common.security.roles import INSIGHT_DOORS, Role
-from cep_common.transport import connecting_socket
+from cep_common.sockets.transport import connecting_socket
 
 
 class Question(msgspec.Struct, frozen=True):

@@ -7,9 +7,9 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 
 from cep_common.ids import PlanKey
-from cep_common.insight.door import Insight, answer_to
-from cep_common.insight_messages import ConfigurationRead, LogRead, ReadConfiguration, ReadLog
-from cep_common.messages import Message, Rejected
+from cep_common.inspection.endpoint import Insight, answer_to
+from cep_common.protocol.inspection import ConfigurationRead, LogRead, ReadConfiguration, ReadLog
+from cep_common.protocol.registry import Message, Rejected
 from cep_manager.errors import BadRequestError, InsightBusyError, ProcessSilentError, UnknownProcessError
 from cep_manager.monitoring.logs.asking import Ask, Question, Silence
 from cep_manager.monitoring.logs.meanings import explain

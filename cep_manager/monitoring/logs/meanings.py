@@ -6,7 +6,7 @@ import functools
 import re
 from pathlib import Path
 
-from cep_common.insight_messages import Setting
+from cep_common.protocol.inspection import Setting
 from cep_manager.monitoring.logs.model import KnownSetting
 
 UNITS = {"_ms": "ms", "_bytes": "bytes", "_rows": "rows", "_per_s": "per second", "_s": "s"}

@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from cep_common.insight_messages import Level, LogRecord, Origin
+from cep_common.protocol.inspection import Level, LogRecord, Origin
 
 ProcessKind = Literal["manager", "driver", "worker", "task"]
 

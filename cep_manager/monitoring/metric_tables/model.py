@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 
 from cep_common.ids import PlanKey
-from cep_common.task_messages import HeldState
+from cep_common.protocol.tasks import HeldState
 
 Kind = Literal["gauge", "counter", "meter", "histogram", "timer"]
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from cep_common.ids import PlanKey, instance_name
-from cep_common.task_messages import ComponentReport, HeldState, QueryReport
+from cep_common.protocol.tasks import ComponentReport, HeldState, QueryReport
 from cep_manager.control.snapshot import Snapshot
 from cep_manager.history.windowed_metrics import Figures, added_up, figures
 from cep_manager.monitoring.metric_tables.model import PlanReading, QueryReading, StageReading

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from cep_common.clock import Clock
 from cep_common.ids import PlanKey
-from cep_common.paced_log import PacedLog
+from cep_common.monitoring.paced_log import PacedLog
 from cep_manager.config import MetricTablesConfig
 from cep_manager.control.snapshot import Snapshot
 from cep_manager.errors import StoreError

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from cep_common.ids import PlanKey
-from cep_common.latency import middle_ms, percentile_ms
+from cep_common.monitoring.latency import middle_ms, percentile_ms
 from cep_manager.monitoring.metric_tables.meter import Meter
 from cep_manager.monitoring.metric_tables.model import Kind, MetricRow, PlanPoint, PlanReading, StageReading
 from cep_manager.monitoring.metric_tables.names import KINDS, of_part, of_plan, source_of

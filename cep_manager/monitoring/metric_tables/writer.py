@@ -9,7 +9,7 @@ from collections import deque
 import msgspec
 
 from cep_common.clock import Clock
-from cep_common.paced_log import PacedLog
+from cep_common.monitoring.paced_log import PacedLog
 from cep_manager.errors import StoreError
 from cep_manager.monitoring.metric_tables.database import MetricDatabase
 from cep_manager.monitoring.metric_tables.model import MetricRow

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from cep_common.driver_messages import CheckpointReport, TopologyReport
 from cep_common.ids import PlanKey
+from cep_common.protocol.drivers import CheckpointReport, TopologyReport
 from cep_manager.checkpoints.view import former_savepoint, unreadable_state
 from cep_manager.control.deployment.deployments import RUNS
 from cep_manager.history.windowed_metrics import CAPACITY_WINDOW_S, figures

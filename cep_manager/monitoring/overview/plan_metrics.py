@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cep_common.ids import PlanKey
-from cep_common.latency import percentile_ms
-from cep_common.messages import RegisterWorker, WorkerPlanReport
-from cep_common.task_messages import ComponentKind, RegisterTask
+from cep_common.monitoring.latency import percentile_ms
+from cep_common.protocol.registry import RegisterWorker, WorkerPlanReport
+from cep_common.protocol.tasks import ComponentKind, RegisterTask
 from cep_manager.control.members import Member, undelivered_results
 from cep_manager.control.snapshot import Snapshot
 from cep_manager.history.counter_history import WINDOWS_S, History

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import msgspec
 
-from cep_common.messages import RegisterWorker
+from cep_common.protocol.registry import RegisterWorker
 from cep_manager.errors import UnknownAsideError, WorkerFailedError
 from cep_manager.monitoring.set_aside.model import AsideEntry, AsideList, DiscardedAside, RestoredAside
 from cep_manager.monitoring.worker_calls import Call, ask_workers

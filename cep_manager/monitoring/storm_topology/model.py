@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 import msgspec
 
-from cep_common.driver_messages import ExecutorReport
 from cep_common.ids import PlanKey, instance_name
-from cep_common.task_messages import ComponentReport, RegisterTask
+from cep_common.protocol.drivers import ExecutorReport
+from cep_common.protocol.tasks import ComponentReport, RegisterTask
 from cep_manager.control.members import Member
 from cep_manager.control.snapshot import Snapshot
 from cep_manager.history.counter_history import History

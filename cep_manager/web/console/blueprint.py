@@ -9,7 +9,7 @@ from werkzeug.exceptions import HTTPException
 
 from cep_common.errors import CepError
 from cep_common.ids import PlanKey
-from cep_common.task_messages import StatisticsLevel
+from cep_common.protocol.tasks import StatisticsLevel
 from cep_manager.authoring.samples import sample, samples
 from cep_manager.errors import BadRequestError, PlanExistsError, PlanInvalidError, PlanProblem, UnknownStreamError
 from cep_manager.events.model import Side

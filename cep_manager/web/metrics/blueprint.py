@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from flask import Blueprint, Response, request
 from prometheus_client.core import Metric
 
-from cep_common.metric_families import Metrics, gauge
+from cep_common.monitoring.metric_families import Metrics, gauge
 from cep_manager.web.metrics.checkpoints import checkpoint_metrics
 from cep_manager.web.metrics.cluster import cluster_metrics
 from cep_manager.web.metrics.plans import plan_metrics

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from prometheus_client.core import Metric
 
-from cep_common.driver_messages import CheckpointReport
 from cep_common.ids import PlanKey
-from cep_common.metric_families import Figure, counter, told
+from cep_common.monitoring.metric_families import Figure, counter, told
+from cep_common.protocol.drivers import CheckpointReport
 from cep_manager.control.snapshot import Snapshot
 
 PLAN = ("tenant", "plan")

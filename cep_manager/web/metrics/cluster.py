@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 
 from prometheus_client.core import Metric
 
-from cep_common.messages import WorkerPlanReport
-from cep_common.metric_families import counter, gauge
+from cep_common.monitoring.metric_families import counter, gauge
+from cep_common.protocol.registry import WorkerPlanReport
 from cep_manager.control.snapshot import Snapshot
 from cep_manager.monitoring.cluster_model import Overview
 

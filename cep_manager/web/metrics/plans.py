@@ -8,8 +8,8 @@ from typing import get_args
 from prometheus_client.core import Metric
 
 from cep_common.ids import PlanKey
-from cep_common.metric_families import Figure, gauge, told
-from cep_common.task_messages import RegisterTask, StatisticsLevel
+from cep_common.monitoring.metric_families import Figure, gauge, told
+from cep_common.protocol.tasks import RegisterTask, StatisticsLevel
 from cep_manager.control.snapshot import Snapshot
 from cep_manager.monitoring.status import PlanStatus, plan_status
 from cep_manager.plans.state import PlanState

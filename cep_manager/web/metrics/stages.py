@@ -12,9 +12,9 @@ import msgspec
 from prometheus_client.core import HistogramMetricFamily, Metric
 
 from cep_common.ids import PlanKey, instance_name
-from cep_common.latency import BUCKETS, PER_DOUBLING, upper_bound_ms
-from cep_common.metric_families import Figure, counter, gauge, told
-from cep_common.task_messages import ComponentReport
+from cep_common.monitoring.latency import BUCKETS, PER_DOUBLING, upper_bound_ms
+from cep_common.monitoring.metric_families import Figure, counter, gauge, told
+from cep_common.protocol.tasks import ComponentReport
 from cep_manager.control.snapshot import Snapshot
 from cep_manager.history.counter_history import History
 from cep_manager.history.windowed_metrics import Figures, added_up, capacity, figures

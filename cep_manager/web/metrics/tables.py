@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from prometheus_client.core import Metric
 
-from cep_common.metric_families import Figure, told
+from cep_common.monitoring.metric_families import Figure, told
 from cep_manager.monitoring.metric_tables.writer import MetricTablesView
 
 _TABLES: tuple[Figure[MetricTablesView], ...] = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cep_common.task_messages import RegisterTask
+from cep_common.protocol.tasks import RegisterTask
 from cep_manager.control.members import Member
 from cep_manager.history.windowed_metrics import Figures
 from cep_manager.monitoring.storm_topology.model import Component, StageError, Topology

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cep_common.errors import InputError
-from cep_common.link_messages import StreamSchema
+from cep_common.protocol.links import StreamSchema
 from cep_worker.formats.event_times import USUAL_TIMESTAMP, timestamp_among
 from cep_worker.formats.files.table_files import read_csv, read_parquet
 from cep_worker.formats.rejections import EventsRejectedError

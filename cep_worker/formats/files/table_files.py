@@ -18,10 +18,10 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from cep_common.errors import InputError
-from cep_common.link_messages import StreamSchema
+from cep_common.protocol.links import StreamSchema
 from cep_worker.formats.event_times import WRONG_TIME, strange_times, timestamp_among
 from siddhi.column_names import TIMESTAMP
-from topology.frames import ARROW_TYPES, CURRENT, arrow_schema
+from topology.events.frames import ARROW_TYPES, CURRENT, arrow_schema
 
 Now = Callable[[], int]
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from cep_common.errors import ConfigError
-from cep_common.link_messages import StreamSchema
+from cep_common.protocol.links import StreamSchema
 from cep_worker.formats.sink_mappers.template import SinkMapper, join_lines
 from cep_worker.formats.source_mappers.csv_mapper import csv_delimiter, csv_place
 from cep_worker.formats.value_texts import text_rows

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from cep_common.errors import ConfigError
-from cep_common.link_messages import StreamSchema
+from cep_common.protocol.links import StreamSchema
 from cep_worker.formats.sink_mappers.template import Row, SinkMapper, Template, by_row, join_lines
 from query_plan.connectors.mappers import JsonSinkOptions, NdjsonSinkOptions
 from query_plan.connectors.options import read_options

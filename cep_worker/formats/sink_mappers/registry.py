@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from cep_common.errors import ConfigError
-from cep_common.link_messages import StreamSchema
-from cep_common.messages import Connector
+from cep_common.protocol.links import StreamSchema
+from cep_common.protocol.registry import Connector
 from cep_worker.formats.sink_mappers.csv_mapper import csv_mapper
 from cep_worker.formats.sink_mappers.json_mapper import json_mapper, ndjson_mapper
 from cep_worker.formats.sink_mappers.template import SinkMapper

@@ -8,10 +8,10 @@ from typing import Any
 import pyarrow as pa
 
 from cep_common.errors import ConfigError
-from cep_common.link_messages import StreamSchema
+from cep_common.protocol.links import StreamSchema
 from query_plan.connectors.templates import TEMPLATE, unknown_in
 from siddhi.column_names import TIMESTAMP
-from topology.frames import event_rows
+from topology.events.frames import event_rows
 
 Row = dict[str, Any]
 ValueText = Callable[[str, Any], str]

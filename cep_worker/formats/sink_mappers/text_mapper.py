@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-from cep_common.link_messages import StreamSchema
+from cep_common.protocol.links import StreamSchema
 from cep_worker.formats.sink_mappers.template import SinkMapper, Template, by_row, join_lines
 from cep_worker.formats.value_texts import text_rows, value_text
 from query_plan.connectors.mappers import TextSinkOptions

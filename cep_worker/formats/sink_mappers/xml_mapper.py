@@ -13,7 +13,7 @@ import pyarrow as pa
 from lxml import etree
 
 from cep_common.errors import ConfigError
-from cep_common.link_messages import StreamSchema
+from cep_common.protocol.links import StreamSchema
 from cep_worker.formats.rejections import EventsRejectedError
 from cep_worker.formats.sink_mappers.template import SinkMapper, Template, by_row
 from cep_worker.formats.source_mappers.xml_mapper import parsed

@@ -18,12 +18,12 @@ import pyarrow as pa
 from msgspec import UNSET, Meta, UnsetType
 
 from cep_common.errors import InputError
-from cep_common.link_messages import StreamSchema
+from cep_common.protocol.links import StreamSchema
 from cep_worker.formats.event_times import WRONG_TIME, strange_times, usual_timestamp
 from cep_worker.formats.object_values import WRONG_OBJECT, unreadable_object
 from cep_worker.formats.rejections import MOST_DETAILS, EventsRejectedError, InvalidEvent, events_rejected
 from siddhi.column_names import TIMESTAMP
-from topology.frames import CURRENT, arrow_schema
+from topology.events.frames import CURRENT, arrow_schema
 
 Int = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
 Long = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]

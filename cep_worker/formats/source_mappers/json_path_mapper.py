@@ -16,7 +16,7 @@ import msgspec
 import pyarrow as pa
 
 from cep_common.errors import ConfigError, InputError
-from cep_common.link_messages import StreamSchema
+from cep_common.protocol.links import StreamSchema
 from cep_worker.formats.rejections import EventsRejectedError, InvalidEvent
 from cep_worker.formats.source_mappers.json_mapper import JSON_TYPES, JsonEvents, decoded, decoded_lines, text_of
 from query_plan.connectors.attribute_paths import by_attribute, refuse_transport, split_paths

@@ -11,8 +11,8 @@ from typing import Protocol, runtime_checkable
 import pyarrow as pa
 
 from cep_common.errors import ConfigError
-from cep_common.link_messages import StreamSchema
-from cep_common.messages import Connector
+from cep_common.protocol.links import StreamSchema
+from cep_common.protocol.registry import Connector
 from cep_worker.formats import key_values
 from cep_worker.formats.source_mappers.csv_mapper import csv_format
 from cep_worker.formats.source_mappers.json_path_mapper import json_format

@@ -19,7 +19,7 @@ import pyarrow as pa
 from lxml import etree
 
 from cep_common.errors import ConfigError
-from cep_common.link_messages import StreamSchema
+from cep_common.protocol.links import StreamSchema
 from cep_worker.formats.rejections import MOST_DETAILS, EventsRejectedError, InvalidEvent, events_rejected
 from cep_worker.formats.text_columns import TextColumns
 from query_plan.connectors.attribute_paths import by_attribute, refuse_transport, split_paths

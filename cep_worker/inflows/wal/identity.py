@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from cep_common.ids import PlanKey
-from cep_common.messages import StreamBinding
+from cep_common.protocol.registry import StreamBinding
 from cep_worker.storage.checked_json import read_checked, write_checked
 
 IDENTITY_FILE = "log.json"

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 from zlib import crc32
 
-from cep_common.paced_log import PacedLog
+from cep_common.monitoring.paced_log import PacedLog
 from cep_worker.inflows.wal.segment import RecoveredSegment, Segment
 
 paced_logger = PacedLog(logging.getLogger(__name__))

@@ -20,9 +20,9 @@ import pyarrow as pa
 from cep_common.clock import Clock, SystemClock
 from cep_common.errors import ConfigError, DecodeError
 from cep_common.ids import SUPER_TENANT, PlanKey, parse_tenant
-from cep_common.link_messages import StreamSchema
-from cep_common.messages import RemovedPlan, StreamBinding
-from cep_common.private_folders import make_private
+from cep_common.process.private_folders import make_private
+from cep_common.protocol.links import StreamSchema
+from cep_common.protocol.registry import RemovedPlan, StreamBinding
 from cep_worker.config import WalConfig
 from cep_worker.inflows.wal.identity import LogIdentity, new_identity, read_identity, write_identity
 from cep_worker.inflows.wal.log import LogLimits, StreamLog
@@ -31,7 +31,7 @@ from cep_worker.inflows.wal.segment import SUFFIX as SEGMENT_SUFFIX
 from cep_worker.storage.group_commit import DiskSync
 from cep_worker.storage.orphaned_folders import OrphanedFolder, OrphanedFolders
 from cep_worker.storage.ownership import Ownership
-from topology.frames import arrow_schema, decode_batch
+from topology.events.frames import arrow_schema, decode_batch
 
 logger = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import Enum
 
-from cep_common.messages import CheckpointSpan
+from cep_common.protocol.registry import CheckpointSpan
 
 Attempt = tuple[int, int]
 """(epoch, attempt): which run of a plan's topology."""

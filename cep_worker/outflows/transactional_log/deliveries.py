@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
-from cep_common.paced_log import PacedLog
+from cep_common.monitoring.paced_log import PacedLog
 from cep_worker.outflows.consumers import Consumers, Tap
 from cep_worker.outflows.transactional_log.commit_decisions import CommitDecision
 from cep_worker.outflows.transactional_log.group_file import ResultGroup
@@ -23,7 +23,7 @@ from cep_worker.outflows.transactional_log.publisher_log import PublisherLog, pl
 from cep_worker.outflows.transactional_log.release import GroupDelivery, UnloggedDelivery
 from cep_worker.plans.stream_counts import StreamCounts
 from cep_worker.storage.losses import Losses
-from topology.frames import arrow_schema
+from topology.events.frames import arrow_schema
 
 logger = logging.getLogger(__name__)
 paced_logger = PacedLog(logger)

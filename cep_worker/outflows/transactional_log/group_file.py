@@ -20,7 +20,7 @@ from typing import Any
 
 import msgspec
 
-from cep_common.link_messages import OpenLink, StreamSchema
+from cep_common.protocol.links import OpenLink, StreamSchema
 from cep_worker.outflows.transactional_log.commit_decisions import Attempt
 from cep_worker.storage.file_changes import appended
 from cep_worker.storage.records import (

@@ -12,10 +12,10 @@ from typing import Any
 import pyarrow as pa
 
 from cep_common.ids import PlanKey
-from cep_common.link_messages import Data, OpenLink
-from cep_common.messages import CheckpointSpan, DeployedPlan, PlanCheckpoints
-from cep_common.paced_log import PacedLog
-from cep_common.private_folders import make_private
+from cep_common.monitoring.paced_log import PacedLog
+from cep_common.process.private_folders import make_private
+from cep_common.protocol.links import Data, OpenLink
+from cep_common.protocol.registry import CheckpointSpan, DeployedPlan, PlanCheckpoints
 from cep_worker.inflows.wal.store import safe_component
 from cep_worker.outflows.consumers import Consumers
 from cep_worker.outflows.transactional_log.commit_decisions import Attempt, CommitDecision, commit_decision

@@ -15,8 +15,8 @@ import msgspec
 import pyarrow as pa
 
 from cep_common.ids import PlanKey
-from cep_common.link_messages import Data, OpenLink
-from cep_common.private_folders import make_private
+from cep_common.process.private_folders import make_private
+from cep_common.protocol.links import Data, OpenLink
 from cep_worker.outflows.consumers import GroupId
 from cep_worker.outflows.transactional_log.commit_decisions import Attempt, new_rows
 from cep_worker.outflows.transactional_log.file_sync import FileSync
@@ -38,7 +38,7 @@ from cep_worker.outflows.transactional_log.progress import read_progress
 from cep_worker.storage.damaged_files import SUFFIX as ASIDE
 from cep_worker.storage.damaged_files import quarantine
 from cep_worker.storage.records import RECORD_HEADER_BYTES
-from topology.frames import encode_batch
+from topology.events.frames import encode_batch
 
 logger = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from cep_worker.outflows.consumers import FrameId, GroupId, Tap
 from cep_worker.outflows.receipts import DeliveryReceipt, OrderedAcks
 from cep_worker.outflows.transactional_log.group_file import DamagedError, GroupReader, ResultGroup, StoredFrame
-from topology.frames import decode_batch
+from topology.events.frames import decode_batch
 
 UNREADABLE_MS = 10_000
 """A part of a file that the disk cannot read for so long counts as lost."""

@@ -16,10 +16,10 @@ import msgspec
 from cep_common.clock import Clock, SystemClock
 from cep_common.errors import ConfigError
 from cep_common.ids import SUPER_TENANT, PlanKey, parse_tenant
-from cep_common.messages import DeployedPlan, RemovedPlan
-from cep_common.paced_log import PacedLog
-from cep_common.private_folders import make_private
-from cep_common.worker_reports import OrphanReport
+from cep_common.monitoring.paced_log import PacedLog
+from cep_common.process.private_folders import make_private
+from cep_common.protocol.registry import DeployedPlan, RemovedPlan
+from cep_common.protocol.worker_reports import OrphanReport
 from cep_worker.config import ResultsConfig, WalConfig
 from cep_worker.inflows.wal.store import safe_component
 from cep_worker.outflows.consumers import Consumers

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from cep_common.link_messages import Data
+from cep_common.protocol.links import Data
 from cep_worker.outflows.transactional_log.deliveries import ConsumerDeliveries
 from cep_worker.outflows.transactional_log.group_file import ResultGroup
 

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from cep_cli.main import main
-from cep_common.web_client import Answer, WebClient
+from cep_common.web.client import Answer, WebClient
 
 ANSWER = {
     "plan": "Flights",

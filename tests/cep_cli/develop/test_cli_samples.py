@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 import cep_cli.develop.samples
 from cep_cli.main import main
-from cep_common.web_client import Answer, WebClient
+from cep_common.web.client import Answer, WebClient
 
 ORDERS = [{"component": "late", "percent": 5.0, "left_ms": 900}]
 

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from cep_cli.main import main
-from cep_common.web_client import Answer, WebClient
+from cep_common.web.client import Answer, WebClient
 
 ENTRY = {
     "id": "a1", "worker": "w", "kind": "sink", "stream": "Out", "sink": "http#2", "query": "", "time_ms": 0,

@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 from cep_cli.main import main
 from cep_cli.monitor.health import MOST_ERRORS
-from cep_common.web_client import Answer, WebClient
+from cep_common.web.client import Answer, WebClient
 
 PLACE = {"instance": "storms#0", "host": "10.0.0.2", "process_id": 200, "first_ms": 0, "last_ms": 0, "count": 3}
 ERROR = {

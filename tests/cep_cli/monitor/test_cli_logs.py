@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 import cep_cli.monitor.logs
 from cep_cli.main import main
-from cep_common.web_client import Answer, WebClient
+from cep_common.web.client import Answer, WebClient
 
 
 def process(identity: str, kind: str, name: str, live: bool = True) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 from cep_cli.main import main
 from cep_cli.monitor import operations
-from cep_common.web_client import Answer, WebClient
+from cep_common.web.client import Answer, WebClient
 
 NAME = "rebalance:1767225600000::Storms"
 RUNNING = {

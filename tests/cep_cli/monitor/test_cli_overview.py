@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from cep_cli.main import main
-from cep_common.web_client import Answer, WebClient
+from cep_common.web.client import Answer, WebClient
 
 FIGURES = {"received_per_second": 595.4, "emitted_per_second": 5.2, "p99_ms": 14.26, "waiting_events": 7}
 SYSTEM = {"driver": "driver", "driver_missing": "", "slots_total": 8, "slots_free": 5, "workers": 1}

@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 import cep_cli.plan_commands.checkpoints
 from cep_cli.main import main
-from cep_common.web_client import Answer, WebClient
+from cep_common.web.client import Answer, WebClient
 
 STORED = {
     "name": "three", "state": "stored", "checkpoint": 7, "taken_ms": 1_767_225_600_000, "size_bytes": 13_865,

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from cep_cli.main import main
-from cep_common.web_client import Answer, WebClient
+from cep_common.web.client import Answer, WebClient
 
 OUTCOME = {
     "plan": "P",

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from cep_cli.main import main
-from cep_common.web_client import Answer, WebClient
+from cep_common.web.client import Answer, WebClient
 
 COUNTS = {"add": 0, "update": 0, "rename": 0, "restart": 0, "activate": 0, "remove": 0, "keep": 0}
 CHANGE = {"message": "P was deployed", "former": "", "epoch": 1, "waiting_events": 0, "waiting_results": 0}

@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 
 from cep_cli.main import main
 from cep_cli.system.local_system import Ports
-from cep_common.web_client import Answer, WebClient
+from cep_common.web.client import Answer, WebClient
 from cep_manager.config import ControlConfig, DatabaseConfig, HttpConfig, ManagerConfig
 from cep_manager.main import ManagerProcess
 

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from cep_cli.main import main
 from cep_common.security.access import AccessRole, Principal
 from cep_common.security.tokens import TokenFile
-from cep_common.web_client import Answer, WebClient
+from cep_common.web.client import Answer, WebClient
 
 
 @pytest.fixture

@@ -10,16 +10,16 @@ from threading import Thread
 import pytest
 import zmq
 
-from cep_common.codec import decode, encode
-from cep_common.driver_messages import DriverRegistered, RegisterDriver
 from cep_common.errors import ConfigError, RequestRejectedError, UnauthorisedError
 from cep_common.ids import Endpoint
-from cep_common.messages import ListPlans, PlansListed
+from cep_common.protocol.codec import decode, encode
+from cep_common.protocol.drivers import DriverRegistered, RegisterDriver
+from cep_common.protocol.registry import ListPlans, PlansListed
 from cep_common.security.config import SecurityConfig
 from cep_common.security.context import GuardedContext, is_loopback, open_context
 from cep_common.security.keys import write_keys
 from cep_common.security.roles import DOORS, Door, Role, may_enter
-from cep_common.transport import ControlClient, ControlServer, connecting_socket, listening_socket
+from cep_common.sockets.transport import ControlClient, ControlServer, connecting_socket, listening_socket
 
 MAXIMUM_BYTES = 1_000
 PATIENCE_MS = 3_000

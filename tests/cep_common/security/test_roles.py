@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from cep_common.driver_messages import RegisterDriver
 from cep_common.ids import Endpoint, PlanKey
-from cep_common.message_types import message_types
-from cep_common.messages import ListPlans, RegisterEndpoint, RegisterWorker, RequestEndpoint
+from cep_common.protocol.drivers import RegisterDriver
+from cep_common.protocol.message_types import message_types
+from cep_common.protocol.registry import ListPlans, RegisterEndpoint, RegisterWorker, RequestEndpoint
+from cep_common.protocol.tasks import RegisterTask
 from cep_common.security.roles import CONTROL_SENDERS, DOORS, INSIGHT_DOORS, Door, Role, may_enter, may_send
-from cep_common.task_messages import RegisterTask
 
 KEY = PlanKey(-1234, "P")
 WHERE = Endpoint("127.0.0.1", 1)

@@ -5,8 +5,8 @@ import pytest
 from manager_world import World, plan, serves, task, worker
 
 from cep_common.ids import SUPER_TENANT, PlanKey
-from cep_common.messages import InflowReport
-from cep_common.task_messages import HeldState
+from cep_common.protocol.registry import InflowReport
+from cep_common.protocol.tasks import HeldState
 from cep_manager.authoring.compiler import compile_plan
 from cep_manager.authoring.edits import NOT_RUNNING, EditPreviews
 from cep_manager.authoring.model import EditedPart, EditedStream, EditPreview

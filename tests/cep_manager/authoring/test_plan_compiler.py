@@ -3,7 +3,7 @@
 import pytest
 from manager_world import FLIGHTS
 
-from cep_common.messages import Connector
+from cep_common.protocol.registry import Connector
 from cep_manager.authoring.compiler import compile_plan, validate_plan
 from cep_manager.config import ManagerConfig
 from cep_manager.errors import PlanInvalidError

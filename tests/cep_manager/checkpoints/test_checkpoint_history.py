@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 from manager_world import KEY, World, driver, plan, topology
 
-from cep_common.driver_messages import CheckpointReport, CheckpointSettings
+from cep_common.protocol.drivers import CheckpointReport, CheckpointSettings
 from cep_manager.checkpoints.view import CheckpointList, Spread, checkpoint_list, checkpoint_overview
 from cep_manager.history.checkpoint_history import MOST_CHECKPOINTS, UNTOLD
 

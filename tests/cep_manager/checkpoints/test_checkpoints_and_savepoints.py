@@ -7,10 +7,10 @@ import pytest
 from flask.testing import FlaskClient
 from manager_world import COMPILED, DEPLOYED_MS, KEY, FakeView, World, driver, plan, topology
 
-from cep_common.checkpoint_messages import ClearCheckpoints, TakeSavepoint
-from cep_common.driver_messages import CheckpointReport, KillTopology, SavepointReport, SubmitTopology
 from cep_common.ids import PlanKey
-from cep_common.messages import CheckpointSpan
+from cep_common.protocol.checkpoints import ClearCheckpoints, TakeSavepoint
+from cep_common.protocol.drivers import CheckpointReport, KillTopology, SavepointReport, SubmitTopology
+from cep_common.protocol.registry import CheckpointSpan
 from cep_manager.commands.checkpoint_commands import require_free_name
 from cep_manager.control.instructions import NoteBegun, PushToDriver, RaiseEpoch
 from cep_manager.errors import BadRequestError, NoDriverError

@@ -14,7 +14,8 @@ from free_ports import free_port
 from manager_world import task
 from test_manager_process import KEY, LEASE_MS, PLAN, Peer, deploy, eventually, state_is, status
 
-from cep_common.driver_messages import (
+from cep_common.ids import PlanKey
+from cep_common.protocol.drivers import (
     KillTopology,
     RegisterDriver,
     RenamePlan,
@@ -23,8 +24,7 @@ from cep_common.driver_messages import (
     SubmitTopology,
     TopologyReport,
 )
-from cep_common.ids import PlanKey
-from cep_common.messages import (
+from cep_common.protocol.registry import (
     InflowReport,
     ListPlans,
     OutflowReport,
@@ -33,8 +33,8 @@ from cep_common.messages import (
     WorkerPlanReport,
     WorkerRegistered,
 )
-from cep_common.task_messages import HandOver, TaskRegistered
-from cep_common.worker_reports import PreparedResultsReport
+from cep_common.protocol.tasks import HandOver, TaskRegistered
+from cep_common.protocol.worker_reports import PreparedResultsReport
 from cep_manager.authoring.compiler import compile_plan
 from cep_manager.commands.plan_commands import FROM_CHECKPOINT
 from cep_manager.config import AccountsConfig, ControlConfig, DatabaseConfig, HttpConfig, ManagerConfig, QuotasConfig

@@ -10,7 +10,7 @@ from flask.testing import FlaskClient
 from manager_world import KEY, FakeView, World, driver, plan, topology, worker
 
 from cep_common.ids import SUPER_TENANT, PlanKey
-from cep_common.messages import WorkerPlanReport
+from cep_common.protocol.registry import WorkerPlanReport
 from cep_manager.monitoring.overview.plan_list import PlanFilter, plan_page
 from cep_manager.plans.rule_sets.origin import RuleOrigin
 from cep_manager.web.app import create_app

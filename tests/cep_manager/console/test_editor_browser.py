@@ -13,7 +13,7 @@ from serving import serving
 
 from cep_common.clock import SystemClock
 from cep_common.ids import SUPER_TENANT, PlanKey
-from cep_common.task_messages import HeldState
+from cep_common.protocol.tasks import HeldState
 from cep_manager.authoring.compiler import compile_plan, validate_plan
 from cep_manager.authoring.model import EditedPart, EditedStream, EditPreview, Preview, Trial, Validation
 from cep_manager.authoring.preview import preview_plan

@@ -12,7 +12,7 @@ from manager_world import KEY, FakeView, World, driver, plan, task
 
 from cep_cli.monitor.status_text import plan_status
 from cep_common.clock import ManualClock
-from cep_common.messages import RegisterWorker
+from cep_common.protocol.registry import RegisterWorker
 from cep_common.security.access import AccessRole
 from cep_common.security.config import ServerSecurity
 from cep_common.security.tokens import TokenFile

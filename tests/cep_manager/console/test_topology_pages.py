@@ -11,11 +11,11 @@ from flask.testing import FlaskClient
 from manager_world import COMPILED, KEY, FakeView, World, components, plan, task
 
 from cep_common.clock import ManualClock
+from cep_common.protocol.tasks import SampledEvent
 from cep_common.security.access import AccessRole
 from cep_common.security.config import ServerSecurity
 from cep_common.security.tokens import TokenFile
 from cep_common.security.web import Gate
-from cep_common.task_messages import SampledEvent
 from cep_manager.plans.compiled_plan import PlannedQuery
 from cep_manager.web.app import create_app
 

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from manager_world import KEY, FakeView, World, plan
 
-from cep_common.latency import bucket, upper_bound_ms
+from cep_common.monitoring.latency import bucket, upper_bound_ms
 from cep_manager.graph.model import Connection
 from cep_manager.graph.topology_view.page import topology_view
 from cep_manager.graph.topology_view.stages import histogram

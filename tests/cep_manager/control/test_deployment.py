@@ -19,9 +19,9 @@ from manager_world import (
     worker,
 )
 
-from cep_common.driver_messages import DriverRegistered, KillTopology, SubmitTopology
 from cep_common.ids import Endpoint, PlanKey
-from cep_common.messages import (
+from cep_common.protocol.drivers import DriverRegistered, KillTopology, SubmitTopology
+from cep_common.protocol.registry import (
     CheckpointSpan,
     EndpointAssigned,
     ListPlans,
@@ -31,7 +31,7 @@ from cep_common.messages import (
     RequestEndpoint,
     WorkerRegistered,
 )
-from cep_common.task_messages import TaskRegistered
+from cep_common.protocol.tasks import TaskRegistered
 from cep_manager.config import QuotasConfig
 from cep_manager.control.instructions import PushToDriver, RaiseEpoch
 from cep_manager.log_line import LogLine

@@ -6,10 +6,10 @@ import msgspec
 import pytest
 from manager_world import COMPILED, KEY, LEASE_MS, World, driver, plan, serves, task, topology, worker
 
-from cep_common.driver_messages import KillTopology
-from cep_common.messages import PlansListed, RegisterWorker, WorkerPlanReport
-from cep_common.task_messages import TaskRegistered
-from cep_common.worker_reports import PreparedResultsReport, WalReport
+from cep_common.protocol.drivers import KillTopology
+from cep_common.protocol.registry import PlansListed, RegisterWorker, WorkerPlanReport
+from cep_common.protocol.tasks import TaskRegistered
+from cep_common.protocol.worker_reports import PreparedResultsReport, WalReport
 from cep_manager.control.deployment.draining import Unprocessed, awaited_workers, unprocessed
 from cep_manager.control.instructions import PushToDriver, RemoveDrained
 from cep_manager.control.members import Member

@@ -3,7 +3,7 @@
 import pytest
 from manager_world import KEY, LEASE_MS, receiver, request
 
-from cep_common.messages import EndpointAssigned, EndpointRegistered, Rejected
+from cep_common.protocol.registry import EndpointAssigned, EndpointRegistered, Rejected
 from cep_manager.control.registry import FORGET_AFTER_LEASES, Registry
 from cep_manager.log_line import LogLine
 

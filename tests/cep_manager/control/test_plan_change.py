@@ -4,9 +4,9 @@ import msgspec
 import pytest
 from manager_world import COMPILED, DEPLOYED_MS, KEY, LEASE_MS, World, driver, plan, task, topology
 
-from cep_common.driver_messages import KillTopology, RegisterDriver, RunState, SubmitTopology, TopologyReport
-from cep_common.messages import Rejected
-from cep_common.task_messages import TaskRegistered
+from cep_common.protocol.drivers import KillTopology, RegisterDriver, RunState, SubmitTopology, TopologyReport
+from cep_common.protocol.registry import Rejected
+from cep_common.protocol.tasks import TaskRegistered
 from cep_manager.control.instructions import PushToDriver, RaiseEpoch, SettleChange
 from cep_manager.plans.record import PlanRecord
 from cep_manager.plans.state import ChangeKind, PlanState

@@ -4,9 +4,9 @@ import msgspec
 import pytest
 from manager_world import COMPILED, KEY, World, driver, plan, task, topology
 
-from cep_common.driver_messages import KillTopology, RegisterDriver
 from cep_common.ids import Endpoint
-from cep_common.task_messages import HandOver, RegisterTask, StateSource, TaskRegistered
+from cep_common.protocol.drivers import KillTopology, RegisterDriver
+from cep_common.protocol.tasks import HandOver, RegisterTask, StateSource, TaskRegistered
 from cep_manager.control.deployment import state_transfer
 from cep_manager.control.instructions import PushToDriver
 from cep_manager.plans.record import PlanRecord

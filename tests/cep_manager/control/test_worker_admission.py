@@ -5,8 +5,8 @@ import pytest
 from alert_world import found, picture
 from manager_world import KEY, LEASE_MS, World, serves, worker
 
-from cep_common.messages import ListPlans, PlansListed, RegisterWorker, Rejected, RemovedPlan, WorkerRegistered
-from cep_common.worker_reports import OrphanReport
+from cep_common.protocol.registry import ListPlans, PlansListed, RegisterWorker, Rejected, RemovedPlan, WorkerRegistered
+from cep_common.protocol.worker_reports import OrphanReport
 from cep_manager.control.control_plane import ControlPlane
 
 

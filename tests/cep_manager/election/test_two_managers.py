@@ -17,7 +17,9 @@ from manager_world import task
 from postgresql_server import PostgresqlServer
 from test_manager_process import KEY, LEASE_MS, PLAN, eventually, running
 
-from cep_common.driver_messages import (
+from cep_common.errors import PeerError, RequestRejectedError
+from cep_common.ids import Endpoint
+from cep_common.protocol.drivers import (
     DriverRegistered,
     KillTopology,
     RegisterDriver,
@@ -25,10 +27,8 @@ from cep_common.driver_messages import (
     SubmitTopology,
     TopologyReport,
 )
-from cep_common.errors import PeerError, RequestRejectedError
-from cep_common.ids import Endpoint
-from cep_common.messages import ListPlans, Message, PlansListed, RegisterWorker, WorkerRegistered
-from cep_common.transport import ControlClient
+from cep_common.protocol.registry import ListPlans, Message, PlansListed, RegisterWorker, WorkerRegistered
+from cep_common.sockets.transport import ControlClient
 from cep_manager.authoring.compiler import compile_plan
 from cep_manager.config import AccountsConfig, ControlConfig, DatabaseConfig, ElectionConfig, HttpConfig, ManagerConfig
 from cep_manager.control.control_plane import ControlPlane

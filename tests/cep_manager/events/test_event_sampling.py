@@ -3,11 +3,11 @@
 import pyarrow as pa
 import pytest
 
-from cep_common.link_messages import StreamSchema
+from cep_common.protocol.links import StreamSchema
 from cep_manager.errors import BadRequestError
 from cep_manager.events.model import EventFilter
 from cep_manager.events.sampling import LONGEST_TEXT, Allowance, Filter, as_events, sampled
-from topology.frames import arrow_schema
+from topology.events.frames import arrow_schema
 
 SCHEMA = arrow_schema(
     StreamSchema("S", (("name", "string"), ("n", "long"), ("x", "double"), ("b", "bool"), ("o", "object")))

@@ -12,7 +12,7 @@ from free_ports import free_port
 from manager_world import COMPILED, KEY, LEASE_MS, World, plan, worker
 
 from cep_common.ids import PlanKey
-from cep_common.messages import StreamBinding
+from cep_common.protocol.registry import StreamBinding
 from cep_manager.errors import EventsRefusedError, NoWorkerError, UnknownStreamError, WorkerFailedError
 from cep_manager.events.sending import own_authorization, send_events
 from cep_manager.events.streams import event_streams, find_stream, workers_of

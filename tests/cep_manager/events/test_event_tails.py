@@ -8,20 +8,20 @@ import pyarrow as pa
 import pytest
 
 from cep_common.clock import SystemClock
-from cep_common.codec import decode, encode
 from cep_common.errors import InputError, PeerError
 from cep_common.ids import Endpoint
-from cep_common.link_messages import Data, StreamSchema, Subscribe, Subscribed
+from cep_common.protocol.codec import decode, encode
+from cep_common.protocol.links import Data, StreamSchema, Subscribe, Subscribed
 from cep_common.security.config import SecurityConfig
 from cep_common.security.context import open_context
 from cep_common.security.keys import write_keys
 from cep_common.security.roles import Door, Role
-from cep_common.transport import listening_socket
+from cep_common.sockets.transport import listening_socket
 from cep_manager.config import TailConfig
 from cep_manager.errors import BadRequestError, TailsBusyError, WorkerFailedError
 from cep_manager.events.model import EventFilter, TailReport
 from cep_manager.events.tails import Tail, Tails, listen_with
-from topology.frames import arrow_schema, encode_batch
+from topology.events.frames import arrow_schema, encode_batch
 
 SCHEMA = arrow_schema(StreamSchema("S", (("n", "long"),)))
 WORKERS = (Endpoint("a", 1), Endpoint("b", 2))

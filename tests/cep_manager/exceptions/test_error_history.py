@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 from manager_world import KEY, World, driver, plan, serves, task, topology, worker
 
-from cep_common.error_records import ErrorRecord
-from cep_common.task_messages import RegisterTask
+from cep_common.protocol.error_records import ErrorRecord
+from cep_common.protocol.tasks import RegisterTask
 from cep_manager.history.error_history import MOST_GROUPS, MOST_PLACES, MOST_REPORTERS, SHOWN_PLACES, ErrorHistory
 from cep_manager.history.errors import ErrorGroup
 

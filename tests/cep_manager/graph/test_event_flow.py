@@ -4,7 +4,7 @@ import msgspec
 from manager_world import COMPILED, KEY, LEASE_MS, World, plan
 
 from cep_common.ids import PlanKey
-from cep_common.messages import Connector, StreamBinding
+from cep_common.protocol.registry import Connector, StreamBinding
 from cep_manager.graph.event_flow import EventFlow, FlowNode, event_flow
 from cep_manager.plans.compiled_plan import CompiledPlan
 

@@ -4,10 +4,10 @@ import msgspec
 import pytest
 from manager_world import KEY, FakeView, World, components, plan, serves, task, worker
 
-from cep_common.error_records import ErrorRecord
-from cep_common.latency import bucket
-from cep_common.task_messages import HeldState, QueryReport, RegisterTask
-from cep_common.worker_reports import PublisherReport
+from cep_common.monitoring.latency import bucket
+from cep_common.protocol.error_records import ErrorRecord
+from cep_common.protocol.tasks import HeldState, QueryReport, RegisterTask
+from cep_common.protocol.worker_reports import PublisherReport
 from cep_manager.errors import UnknownComponentError
 from cep_manager.graph.topology_view.component import component_view
 from cep_manager.graph.topology_view.mermaid import mermaid

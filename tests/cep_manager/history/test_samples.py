@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from manager_world import KEY, World, plan, task
 
-from cep_common.task_messages import SampledEvent, SampleOrder
+from cep_common.protocol.tasks import SampledEvent, SampleOrder
 from cep_manager.commands.sample_commands import sampled_components
 from cep_manager.errors import BadRequestError
 from cep_manager.history.samples import MOST_EVENTS, Samples, sample_report

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from manager_world import COMPILED, KEY, World, counts, plan, task
 
-from cep_common.task_messages import ComponentReport, RegisterTask
+from cep_common.protocol.tasks import ComponentReport, RegisterTask
 from cep_manager.history.counter_histories import Histories
 from cep_manager.history.counter_history import MOST_COUNTERS, OTHERS, WINDOWS_S, History, Track
 from cep_manager.history.windowed_metrics import added_up, capacity, figures

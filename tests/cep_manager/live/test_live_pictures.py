@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from manager_world import KEY, FakeView, World, driver, task, topology
 
 from cep_common.security.config import ServerSecurity
-from cep_common.web_server import WebServer
+from cep_common.web.server import WebServer
 from cep_manager.errors import StreamsBusyError, UnknownPlanError
 from cep_manager.live import broadcaster as module
 from cep_manager.live.broadcaster import Broadcaster

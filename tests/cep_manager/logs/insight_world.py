@@ -9,10 +9,10 @@ import msgspec
 from manager_world import FakeView, World, driver, insights_of, plan, task, worker
 
 from cep_common.ids import Endpoint, InsightAddress, PlanKey
-from cep_common.insight.door import Insight, answer_to
-from cep_common.insight.ring import LogRing
-from cep_common.insight_messages import ReadConfiguration, ReadLog, Setting
-from cep_common.messages import Message
+from cep_common.inspection.endpoint import Insight, answer_to
+from cep_common.inspection.log_buffer import LogRing
+from cep_common.protocol.inspection import ReadConfiguration, ReadLog, Setting
+from cep_common.protocol.registry import Message
 from cep_manager.monitoring.logs.asking import Question, Silence
 
 KEY = PlanKey(-1234, "Storms")

@@ -13,11 +13,11 @@ from insight_world import KEY, Processes, insight, where
 from manager_world import components, insights_of, plan, task, worker
 
 from cep_common.ids import Endpoint, PlanKey
-from cep_common.insight.config import LogConfig
-from cep_common.insight.door import Insight, InsightDoor
-from cep_common.insight.ring import LogRing
-from cep_common.insight_messages import ReadLog
-from cep_common.messages import Message
+from cep_common.inspection.config import LogConfig
+from cep_common.inspection.endpoint import Insight, InsightDoor
+from cep_common.inspection.log_buffer import LogRing
+from cep_common.protocol.inspection import ReadLog
+from cep_common.protocol.registry import Message
 from cep_common.security.config import SecurityConfig
 from cep_common.security.context import GuardedContext, open_context
 from cep_common.security.roles import Role

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cep_common.insight.settings import settings_of
+from cep_common.inspection.settings import settings_of
 from cep_manager.config import ManagerConfig
 from cep_manager.monitoring.logs.meanings import explain, read_meanings
 from cep_worker.config import WorkerConfig

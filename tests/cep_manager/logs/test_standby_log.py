@@ -12,8 +12,8 @@ import pytest
 from free_ports import free_port
 from test_manager_process import eventually
 
-from cep_common.insight.door import Insight
-from cep_common.insight.ring import LogRing
+from cep_common.inspection.endpoint import Insight
+from cep_common.inspection.log_buffer import LogRing
 from cep_manager.config import AccountsConfig, ControlConfig, DatabaseConfig, ElectionConfig, HttpConfig, ManagerConfig
 from cep_manager.main import ManagerProcess
 from cep_manager.monitoring.logs.model import LogQuery

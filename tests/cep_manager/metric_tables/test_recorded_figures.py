@@ -11,8 +11,8 @@ from manager_world import KEY, NO_QUOTAS, World, driver, plan, task, topology
 from storm_world import PER_SECOND, working_task
 
 from cep_common.ids import PlanKey
-from cep_common.latency import bucket
-from cep_common.task_messages import HeldState, QueryReport
+from cep_common.monitoring.latency import bucket
+from cep_common.protocol.tasks import HeldState, QueryReport
 from cep_manager.monitoring.metric_tables.meter import Meter
 from cep_manager.monitoring.metric_tables.model import MetricRow
 from cep_manager.monitoring.metric_tables.names import of_part, of_plan, source_of

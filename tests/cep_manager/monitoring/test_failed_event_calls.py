@@ -16,7 +16,7 @@ from free_ports import free_port
 from manager_world import KEY, LEASE_MS, FakeView, World, worker
 
 from cep_common.clock import ManualClock
-from cep_common.messages import RegisterWorker
+from cep_common.protocol.registry import RegisterWorker
 from cep_common.security.access import AccessRole
 from cep_common.security.config import ServerSecurity
 from cep_common.security.tokens import TokenFile

@@ -14,16 +14,16 @@ from manager_world import KEY
 from prometheus_client.parser import text_string_to_metric_families
 from storm_world import running_view
 
-from cep_common.driver_messages import TopologyReport
-from cep_common.messages import InflowReport, OutflowReport, WorkerPlanReport
-from cep_common.metric_families import Metrics
-from cep_common.worker_reports import PartitionReport
+from cep_common.monitoring.metric_families import Metrics
+from cep_common.protocol.drivers import TopologyReport
+from cep_common.protocol.registry import InflowReport, OutflowReport, WorkerPlanReport
+from cep_common.protocol.worker_reports import PartitionReport
 from cep_manager.control.members import LOST_SHOWN_MS
 from cep_manager.web.app import create_app as manager_app
 from cep_worker.runtime.prometheus import worker_metrics
 from cep_worker.runtime.worker_metrics import ConnectorMetrics, PreparedResultsMetrics, WalMetrics, WorkerMetrics
 from tools.write_dashboard import TARGET, text
-from topology.checkpoint.runs import HISTORY
+from topology.checkpoint.coordination.runs import HISTORY
 from topology.spark.driver_side.config import DriverConfig
 from topology.spark.driver_side.metrics import DriverFigures, driver_metrics
 

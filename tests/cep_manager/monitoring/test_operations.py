@@ -7,8 +7,8 @@ import pytest
 from flask.testing import FlaskClient
 from manager_world import COMPILED, KEY, FakeView, World, driver, plan, task, topology
 
-from cep_common.driver_messages import SavepointReport
 from cep_common.ids import PlanKey
+from cep_common.protocol.drivers import SavepointReport
 from cep_manager.errors import UnknownOperationError
 from cep_manager.monitoring.operations import (
     Operation,

@@ -20,7 +20,7 @@ from manager_world import (
 )
 
 from cep_common.ids import SUPER_TENANT, PlanKey
-from cep_common.latency import percentile_ms
+from cep_common.monitoring.latency import percentile_ms
 from cep_manager.monitoring.cluster_model import ElectionView, ManagerInfo
 from cep_manager.monitoring.overview.alerts import Picture
 from cep_manager.monitoring.overview.plan_metrics import STEP_S, STEPS, Traffic, plan_figure, traffic

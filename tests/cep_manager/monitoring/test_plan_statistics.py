@@ -7,8 +7,8 @@ import pytest
 from manager_world import KEY, FakeView, World, driver, plan, task, topology
 from storm_world import PER_SECOND, running_view
 
-from cep_common.latency import bucket
-from cep_common.task_messages import HeldState, QueryReport
+from cep_common.monitoring.latency import bucket
+from cep_common.protocol.tasks import HeldState, QueryReport
 from cep_manager.monitoring.plan_statistics import Activity, PlanStatistics, WindowStatistics, plan_statistics
 from cep_manager.web.app import create_app
 

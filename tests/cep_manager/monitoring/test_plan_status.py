@@ -17,7 +17,7 @@ from manager_world import (
     worker,
 )
 
-from cep_common.task_messages import HeldState
+from cep_common.protocol.tasks import HeldState
 from cep_manager.control.members import LOST_SHOWN_MS
 from cep_manager.monitoring.status import InflowStatus, LostWorker, OutflowStatus, PlanStatus, plan_status
 from cep_manager.plans.state import PlanState

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from test_failed_event_calls import FakeWorker
 
-from cep_common.messages import RegisterWorker
+from cep_common.protocol.registry import RegisterWorker
 from cep_manager.errors import UnknownAsideError, WorkerFailedError
 from cep_manager.monitoring.set_aside.asking import AsideStores
 

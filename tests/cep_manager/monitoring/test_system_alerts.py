@@ -20,12 +20,12 @@ from manager_world import (
     worker,
 )
 
-from cep_common.driver_messages import CheckpointReport, CheckpointSettings, SavepointReport, TopologyReport
-from cep_common.error_records import ErrorRecord
 from cep_common.ids import SUPER_TENANT, Endpoint, PlanKey
-from cep_common.messages import InflowReport, WorkerPlanReport
-from cep_common.task_messages import StreamCount
-from cep_common.worker_reports import ConnectorReport, PreparedResultsReport, PublisherReport, WalReport
+from cep_common.protocol.drivers import CheckpointReport, CheckpointSettings, SavepointReport, TopologyReport
+from cep_common.protocol.error_records import ErrorRecord
+from cep_common.protocol.registry import InflowReport, WorkerPlanReport
+from cep_common.protocol.tasks import StreamCount
+from cep_common.protocol.worker_reports import ConnectorReport, PreparedResultsReport, PublisherReport, WalReport
 from cep_manager.election.election import LeaderChange
 from cep_manager.log_line import LogLine
 from cep_manager.monitoring.cluster_model import ElectionView

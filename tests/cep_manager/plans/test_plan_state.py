@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from manager_world import topology
 
-from cep_common.driver_messages import RunState
+from cep_common.protocol.drivers import RunState
 from cep_manager.plans.state import MOVES, Observation, PlanState, Signal, read_signal
 
 RUNNING = Observation(

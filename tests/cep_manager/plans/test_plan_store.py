@@ -10,7 +10,7 @@ from databases import KINDS, leading_store, open_database, take_lease, url_of
 from manager_world import KEY
 
 from cep_common.ids import PlanKey
-from cep_common.messages import RemovedPlan
+from cep_common.protocol.registry import RemovedPlan
 from cep_manager.errors import NotLeaderError, PlanExistsError
 from cep_manager.persistence.database import Database
 from cep_manager.plans.store import REMOVED_KNOWN_MS, PlanStore, StoredPlan, StoredVersion

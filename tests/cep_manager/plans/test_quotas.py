@@ -6,9 +6,9 @@ import msgspec
 import pytest
 from manager_world import COMPILED, DEPLOYED_MS, World, driver, plan, topology, worker
 
-from cep_common.driver_messages import RegisterDriver, SubmitTopology, TopologyReport
 from cep_common.ids import PlanKey
-from cep_common.messages import TenantLimit
+from cep_common.protocol.drivers import RegisterDriver, SubmitTopology, TopologyReport
+from cep_common.protocol.registry import TenantLimit
 from cep_manager.config import Quota, QuotasConfig
 from cep_manager.control.instructions import PushToDriver
 from cep_manager.errors import QuotaError

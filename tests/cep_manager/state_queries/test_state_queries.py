@@ -11,10 +11,10 @@ from flask.testing import FlaskClient
 from manager_world import KEY, FakeView, World, plan, task
 
 from cep_common.ids import Endpoint, InsightAddress
-from cep_common.insight_messages import QueryState, StateFound
-from cep_common.messages import Message
+from cep_common.protocol.inspection import QueryState, StateFound
+from cep_common.protocol.registry import Message
+from cep_common.protocol.tasks import ComponentReport
 from cep_common.security.roles import Role
-from cep_common.task_messages import ComponentReport
 from cep_manager.authoring.compiler import compile_plan
 from cep_manager.control.snapshot import Snapshot
 from cep_manager.errors import InsightBusyError, PlanNotRunningError, ProcessSilentError, QueryInvalidError

@@ -13,7 +13,7 @@ from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 from storm_world import running_view
 
-from cep_common.task_messages import ComponentReport
+from cep_common.protocol.tasks import ComponentReport
 from cep_manager.errors import ManagerUnavailableError
 from cep_manager.monitoring.metric_tables.writer import MetricTablesView
 from cep_manager.plans.compiled_plan import PlannedComponent

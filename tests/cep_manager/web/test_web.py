@@ -10,7 +10,7 @@ from manager_world import COMPILED, KEY, LEASE_MS, PROBLEM, WARNING, FakeView, W
 
 from cep_common.errors import CepError
 from cep_common.ids import PlanKey
-from cep_common.messages import StreamBinding
+from cep_common.protocol.registry import StreamBinding
 from cep_manager.errors import (
     BadRequestError,
     ManagerError,

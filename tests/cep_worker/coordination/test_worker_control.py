@@ -14,7 +14,14 @@ from worker_world import ALERTS, EVENT, KEY, PLAN, World, alerts, departures, un
 
 from cep_common.errors import PortInUseError
 from cep_common.ids import Endpoint, PlanKey
-from cep_common.messages import Connector, ListPlans, RegisterEndpoint, RegisterWorker, RequestEndpoint, StreamBinding
+from cep_common.protocol.registry import (
+    Connector,
+    ListPlans,
+    RegisterEndpoint,
+    RegisterWorker,
+    RequestEndpoint,
+    StreamBinding,
+)
 from cep_worker.config import IngressConfig, OutflowConfig
 from cep_worker.main import Worker
 from cep_worker.plans.event_trace import EVENTS_A_SECOND

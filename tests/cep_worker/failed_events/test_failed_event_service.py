@@ -13,7 +13,7 @@ from worker_world import ALERTS, KEY, alerts
 
 from cep_common.errors import InputError
 from cep_common.ids import PlanKey
-from cep_common.messages import StreamBinding
+from cep_common.protocol.registry import StreamBinding
 from cep_worker.config import ErrorsConfig
 from cep_worker.failed_events import service as desks
 from cep_worker.failed_events.entries import FailedEvents, FailureOrigin

@@ -11,7 +11,7 @@ from worker_world import KEY, alerts, until, values
 
 from cep_common.errors import InputError
 from cep_common.ids import PlanKey
-from cep_common.messages import RemovedPlan
+from cep_common.protocol.registry import RemovedPlan
 from cep_worker.config import ErrorsConfig
 from cep_worker.failed_events.entries import FailedEvents, FailureOrigin
 from cep_worker.failed_events.store import FailedEventStore

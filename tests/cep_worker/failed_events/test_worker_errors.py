@@ -17,7 +17,7 @@ from worker_hook import Hook
 from worker_world import ALERTS, KEY, PLAN, World, alerts, until
 
 from cep_common.ids import PlanKey
-from cep_common.messages import Connector, DeployedPlan, StreamBinding
+from cep_common.protocol.registry import Connector, DeployedPlan, StreamBinding
 from cep_worker.config import ArtefactConfig, ErrorsConfig
 from cep_worker.failed_events.store import FailedEventStore
 from cep_worker.main import Worker

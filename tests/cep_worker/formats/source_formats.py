@@ -8,8 +8,8 @@ import pytest
 from worker_world import values
 
 from cep_common.errors import ConfigError
-from cep_common.link_messages import StreamSchema
-from cep_common.messages import Connector
+from cep_common.protocol.links import StreamSchema
+from cep_common.protocol.registry import Connector
 from cep_worker.formats.rejections import EventsRejectedError
 from cep_worker.formats.source_mappers.registry import source_format
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from source_formats import EVERYTHING, impossible, paths, problems, read, refused
 
-from cep_common.link_messages import StreamSchema
+from cep_common.protocol.links import StreamSchema
 from cep_worker.formats.rejections import MOST_DETAILS
 
 A, B = (9, "WSO2", 55.5, 100), (9, "IBM", 75.5, 10)

@@ -14,7 +14,7 @@ import pytest
 from worker_world import values
 
 from cep_common.errors import InputError
-from cep_common.link_messages import StreamSchema
+from cep_common.protocol.links import StreamSchema
 from cep_worker.formats.files.event_files import count_events, read_events, read_lines
 
 SCHEMA = StreamSchema("Trips", (("carrier", "string"), ("delay", "int"), ("price", "double")))

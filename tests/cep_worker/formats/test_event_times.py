@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from cep_common.errors import InputError
-from cep_common.link_messages import StreamSchema
+from cep_common.protocol.links import StreamSchema
 from cep_worker.formats.event_times import EARLIEST_MS, LATEST_MS, strange_times
 from cep_worker.formats.files.table_files import read_csv, read_parquet
 from cep_worker.formats.rejections import EventsRejectedError

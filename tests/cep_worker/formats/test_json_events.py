@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from worker_world import values
 
 from cep_common.errors import InputError
-from cep_common.link_messages import StreamSchema
+from cep_common.protocol.links import StreamSchema
 from cep_worker.formats.object_values import WRONG_OBJECT
 from cep_worker.formats.rejections import EventsRejectedError, InvalidEvent
 from cep_worker.formats.source_mappers.json_mapper import JsonEvents

@@ -9,7 +9,7 @@ import pytest
 from worker_world import values
 
 from cep_common.errors import ConfigError
-from cep_common.link_messages import StreamSchema
+from cep_common.protocol.links import StreamSchema
 from cep_worker.formats.rejections import EventsRejectedError
 from cep_worker.formats.source_mappers.json_path_mapper import JsonMapping, JsonPathEvents, json_mapping
 from query_plan.connectors.attribute_paths import split_paths

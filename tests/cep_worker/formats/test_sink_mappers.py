@@ -13,11 +13,11 @@ from source_formats import read
 from worker_world import ALERTS, alerts
 
 from cep_common.errors import ConfigError
-from cep_common.link_messages import StreamSchema
-from cep_common.messages import Connector
+from cep_common.protocol.links import StreamSchema
+from cep_common.protocol.registry import Connector
 from cep_worker.formats.sink_mappers.registry import sink_mapper
 from cep_worker.formats.sink_mappers.template import SinkMapper
-from topology.frames import arrow_schema
+from topology.events.frames import arrow_schema
 
 SCHEMA = StreamSchema("Alerts", ALERTS)
 ONE = alerts((5, "UA", 3))

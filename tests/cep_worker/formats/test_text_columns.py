@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cep_common.errors import InputError
-from cep_common.link_messages import StreamSchema
+from cep_common.protocol.links import StreamSchema
 from cep_worker.formats.rejections import MOST_DETAILS, EventsRejectedError
 from cep_worker.formats.text_columns import TextColumns, read_column
 

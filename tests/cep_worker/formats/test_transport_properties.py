@@ -6,11 +6,11 @@ import pyarrow as pa
 import pytest
 
 from cep_common.errors import ConfigError
-from cep_common.link_messages import StreamSchema
-from cep_common.messages import Connector
+from cep_common.protocol.links import StreamSchema
+from cep_common.protocol.registry import Connector
 from cep_worker.formats.rejections import EventsRejectedError
 from cep_worker.formats.transport_properties import split_attributes, with_properties
-from topology.frames import arrow_schema
+from topology.events.frames import arrow_schema
 
 SCHEMA = StreamSchema("Stocks", (("symbol", "string"), ("sender", "string"), ("price", "double"), ("hops", "int")))
 BODY = StreamSchema("Stocks", (("symbol", "string"), ("price", "double")))

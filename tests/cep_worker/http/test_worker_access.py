@@ -9,7 +9,7 @@ import pytest
 from flask.testing import FlaskClient
 
 from cep_common.clock import ManualClock
-from cep_common.link_messages import StreamSchema
+from cep_common.protocol.links import StreamSchema
 from cep_common.security.access import AccessRole
 from cep_common.security.config import ServerSecurity
 from cep_common.security.tokens import TokenFile

@@ -15,8 +15,8 @@ import requests
 from worker_world import DEPARTURES, EVENT, PLAN, World, departures, until
 
 from cep_common.ids import Endpoint, PlanKey
-from cep_common.link_messages import StreamSchema
-from cep_common.messages import StreamBinding
+from cep_common.protocol.links import StreamSchema
+from cep_common.protocol.registry import StreamBinding
 from cep_worker.config import InflowConfig, WorkerHttpConfig
 from cep_worker.ingest.event_sender import EventSender
 

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from worker_world import DEPARTURES, departures, values
 
-from cep_common.link_messages import StreamSchema
+from cep_common.protocol.links import StreamSchema
 from cep_worker.inflows import batching
 from cep_worker.inflows.batching import BatchingQueue, QueuedBatch, ReadyFrame
-from topology.frames import arrow_schema, decode_batch, encode_batch
+from topology.events.frames import arrow_schema, decode_batch, encode_batch
 
 SCHEMA = arrow_schema(StreamSchema("Departures", DEPARTURES))
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from worker_world import DEPARTURES, departures, values
 
 from cep_common.ids import PlanKey
-from cep_common.link_messages import Data, StreamSchema
-from cep_common.messages import StreamBinding
+from cep_common.protocol.links import Data, StreamSchema
+from cep_common.protocol.registry import StreamBinding
 from cep_worker.inflows.batching import QueuedBatch, ReadyFrame
 from cep_worker.inflows.logged_backlog import LoggedBacklog
 from cep_worker.inflows.wal.errors import WalFullError
@@ -23,9 +23,9 @@ from cep_worker.inflows.wal.identity import new_identity, read_identity
 from cep_worker.inflows.wal.log import LogLimits, StreamLog
 from cep_worker.inflows.wal.row_counts import ACCEPTED_FILE, SECURED_FILE, UNKNOWN, PositionCount, RowCounts
 from cep_worker.storage.group_commit import DiskSync
-from topology.conversion import Attributes
-from topology.frames import arrow_schema, decode_batch
-from topology.link import PendingFrame
+from topology.events.conversion import Attributes
+from topology.events.frames import arrow_schema, decode_batch
+from topology.links.protocol import PendingFrame
 
 SCHEMA = arrow_schema(StreamSchema("Departures", DEPARTURES))
 IDENTITY = new_identity(PlanKey(-1234, "Delays"), StreamBinding("Departures", "Departures:1.0.0", DEPARTURES))

@@ -11,13 +11,13 @@ from worker_world import PLAN
 
 from cep_common.clock import SystemClock
 from cep_common.ids import Endpoint
-from cep_common.messages import EndpointAssigned
+from cep_common.protocol.registry import EndpointAssigned
 from cep_worker.config import WorkerConfig
 from cep_worker.inflows import receiver_link
 from cep_worker.inflows.inflow import Inflow
 from cep_worker.runtime.event_loop import EventLoop
-from topology.link import Outbox, PendingFrame
-from topology.link_sender import LinkState
+from topology.links.protocol import Outbox, PendingFrame
+from topology.links.sender import LinkState
 
 FIRST, LATER = Endpoint("127.0.0.1", 15_000), Endpoint("127.0.0.1", 15_001)
 

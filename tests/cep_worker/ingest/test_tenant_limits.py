@@ -6,7 +6,7 @@ import pytest
 import requests
 from worker_world import EVENT, PLAN, World, departures, until
 
-from cep_common.messages import TenantLimit
+from cep_common.protocol.registry import TenantLimit
 from cep_worker.ingest.tenant_limits import RateLimit, TenantLimits
 
 

@@ -9,7 +9,7 @@ import msgspec
 from kafka_broker import Broker
 from worker_world import PLAN, until
 
-from cep_common.messages import Connector, DeployedPlan
+from cep_common.protocol.registry import Connector, DeployedPlan
 
 _numbers = itertools.count(1)
 

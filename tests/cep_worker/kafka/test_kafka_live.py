@@ -16,7 +16,7 @@ from kafka_topics import Topic
 from worker_world import World, alerts, until
 
 from cep_cli.doctor.commands import doctor_command
-from cep_common.messages import DeployedPlan
+from cep_common.protocol.registry import DeployedPlan
 from cep_worker.config import FileSourcesConfig, InflowConfig, SinkConfig, SourcesConfig
 
 pytestmark = pytest.mark.cluster

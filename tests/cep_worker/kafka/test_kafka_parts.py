@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 
 from cep_common.errors import ConfigError
-from cep_common.link_messages import StreamSchema
-from cep_common.messages import Connector
+from cep_common.protocol.links import StreamSchema
+from cep_common.protocol.registry import Connector
+from cep_common.protocol.worker_reports import PartitionReport
 from cep_common.reach.guard import Guard, Reach
-from cep_common.worker_reports import PartitionReport
 from cep_worker.formats.source_mappers.json_path_mapper import JsonFormat
 from cep_worker.kafka.client import library
 from cep_worker.kafka.messages import Message, MessageReader, Refused, StoredMessages, failed_messages, stored

@@ -11,9 +11,9 @@ from worker_hook import Hook
 from worker_world import OPEN_SINKS, PLAN, FakePublisher, World, alerts, until
 
 from cep_common.errors import InputError
-from cep_common.messages import Connector, DeployedPlan
+from cep_common.protocol.registry import Connector, DeployedPlan
 from cep_worker.config import EgressConfig, OutflowConfig
-from topology.link_sender import LinkState
+from topology.links.sender import LinkState
 
 TWO = alerts((5, "UA", 3), (6, "AA", 4))
 

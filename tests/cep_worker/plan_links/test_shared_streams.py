@@ -14,7 +14,7 @@ from worker_hook import Hook
 from worker_world import ALERTS, DEADLINE_MS, KEY, PLAN, FakeReceiver, World, alerts, lonely_topics, until
 
 from cep_common.ids import PlanKey
-from cep_common.messages import (
+from cep_common.protocol.registry import (
     CheckpointSpan,
     Connector,
     DeployedPlan,

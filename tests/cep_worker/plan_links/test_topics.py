@@ -12,8 +12,8 @@ from worker_world import ALERTS, KEY, alerts
 
 from cep_common.errors import InputError
 from cep_common.ids import PlanKey
-from cep_common.link_messages import StreamSchema
-from cep_common.messages import StreamBinding
+from cep_common.protocol.links import StreamSchema
+from cep_common.protocol.registry import StreamBinding
 from cep_worker.formats.key_values import Keys
 from cep_worker.inflows.wal.errors import BatchTooLargeError, WalFullError
 from cep_worker.outflows.receipts import DeliveryReceipt

@@ -9,7 +9,7 @@ from worker_world import PLAN
 
 from cep_common.errors import ConfigError
 from cep_common.ids import SUPER_TENANT
-from cep_common.messages import Connector
+from cep_common.protocol.registry import Connector
 from cep_worker.plans.connectors import Artefact, declared_by_artefacts, read_artefacts
 from cep_worker.plans.streams import PlanStream, StreamDirectory
 

@@ -10,7 +10,7 @@ import pytest
 from worker_world import PLAN, World, alerts, until
 
 from cep_common.errors import ConfigError
-from cep_common.messages import Connector
+from cep_common.protocol.registry import Connector
 from cep_worker.config import WorkerConfig
 from cep_worker.plans.extensions import ConnectorExtension, ConnectorExtensions
 

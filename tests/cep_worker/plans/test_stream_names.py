@@ -6,8 +6,8 @@ import pytest
 
 from cep_common.errors import InputError
 from cep_common.ids import SUPER_TENANT, PlanKey
-from cep_common.link_messages import StreamSchema
-from cep_common.messages import StreamBinding
+from cep_common.protocol.links import StreamSchema
+from cep_common.protocol.registry import StreamBinding
 from cep_worker.plans.streams import PlanStream, StreamDirectory, check_schema
 
 AB = (("a", "int"), ("b", "string"))

@@ -10,9 +10,9 @@ import requests
 from prometheus_client.parser import text_string_to_metric_families
 from worker_world import EVENT, KEY, PLAN, World, alerts, until
 
-from cep_common.messages import Connector, InflowReport, OutflowReport, WorkerPlanReport
-from cep_common.metric_families import Metrics
-from cep_common.worker_reports import OrphanReport, PartitionReport
+from cep_common.monitoring.metric_families import Metrics
+from cep_common.protocol.registry import Connector, InflowReport, OutflowReport, WorkerPlanReport
+from cep_common.protocol.worker_reports import OrphanReport, PartitionReport
 from cep_worker.runtime.prometheus import worker_metrics
 from cep_worker.runtime.worker_metrics import ConnectorMetrics, PreparedResultsMetrics, WalMetrics, WorkerMetrics
 

@@ -20,7 +20,7 @@ from free_ports import free_port
 from worker_world import KEY, alerts, now_ms, sink_context, until
 
 from cep_common.errors import ConfigError
-from cep_common.messages import Connector
+from cep_common.protocol.registry import Connector
 from cep_worker.connector_runtime.sink_types import make_sink
 from cep_worker.outflows.consumers import FrameId, GroupId
 from cep_worker.outflows.receipts import DeliveryReceipt

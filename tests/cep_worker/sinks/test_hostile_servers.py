@@ -12,7 +12,7 @@ import zmq
 from hostile_server import HostileServer
 from worker_world import alerts, now_ms, sink_context, until
 
-from cep_common.messages import Connector
+from cep_common.protocol.registry import Connector
 from cep_worker.connector_runtime.sink_types import make_sink
 from cep_worker.outflows.receipts import DeliveryReceipt
 from cep_worker.runtime.event_loop import EventLoop

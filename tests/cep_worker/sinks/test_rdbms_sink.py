@@ -15,7 +15,7 @@ from worker_world import KEY, alerts, now_ms, sink_context, until
 
 from cep_common.errors import ConfigError
 from cep_common.ids import PlanKey
-from cep_common.messages import Connector
+from cep_common.protocol.registry import Connector
 from cep_worker.config import ErrorsConfig
 from cep_worker.connector_runtime.sink_types import make_sink
 from cep_worker.failed_events.entries import FailedEvents

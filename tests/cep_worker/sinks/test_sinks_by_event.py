@@ -15,7 +15,7 @@ import pytest
 from worker_world import ALERTS, PLAN, World, alerts, until
 
 from cep_common.ids import PlanKey
-from cep_common.messages import Connector, DeployedPlan, StreamBinding
+from cep_common.protocol.registry import Connector, DeployedPlan, StreamBinding
 
 
 class Server:

@@ -13,7 +13,7 @@ import zmq
 from worker_world import KEY, alerts, sink_context, until
 
 from cep_common.ids import PlanKey
-from cep_common.messages import Connector
+from cep_common.protocol.registry import Connector
 from cep_worker.config import ErrorsConfig
 from cep_worker.failed_events.store import FailedEventStore
 from cep_worker.outflows.consumers import FrameId, GroupId

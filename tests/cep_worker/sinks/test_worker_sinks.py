@@ -13,7 +13,7 @@ from worker_hook import Hook
 from worker_world import ALERTS, OPEN_SINKS, PLAN, FakeReceiver, World, alerts, until
 
 from cep_common.ids import PlanKey
-from cep_common.messages import Connector, DeployedPlan, StreamBinding
+from cep_common.protocol.registry import Connector, DeployedPlan, StreamBinding
 from cep_worker.config import ArtefactConfig
 from cep_worker.connector_runtime import running_sinks
 

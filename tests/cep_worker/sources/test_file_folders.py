@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from worker_world import PLAN, World, until
 
-from cep_common.messages import Connector, DeployedPlan
+from cep_common.protocol.registry import Connector, DeployedPlan
 from cep_worker.config import FileSourcesConfig
 from cep_worker.sources.file_regex import RegexSplitter
 

@@ -10,7 +10,7 @@ import pytest
 from worker_world import PLAN, World, until
 
 from cep_common.ids import PlanKey
-from cep_common.messages import Connector, DeployedPlan
+from cep_common.protocol.registry import Connector, DeployedPlan
 from cep_worker.config import ArtefactConfig, FileSourcesConfig
 
 LINE = '{"_timestamp": %d, "carrier": "UA", "dep_delay": 5, "price": 1.5}\n'

@@ -13,8 +13,8 @@ from worker_world import DEPARTURES, PLAN, World, departures, until
 
 from cep_common.errors import InputError
 from cep_common.ids import Endpoint, PlanKey
-from cep_common.link_messages import StreamSchema
-from cep_common.messages import Connector, DeployedPlan
+from cep_common.protocol.links import StreamSchema
+from cep_common.protocol.registry import Connector, DeployedPlan
 from cep_worker.config import ArtefactConfig
 from cep_worker.ingest.event_sender import EventSender
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cep_common.messages import CheckpointSpan
+from cep_common.protocol.registry import CheckpointSpan
 from cep_worker.outflows.transactional_log.commit_decisions import CommitDecision, commit_decision, new_rows
 
 

@@ -12,11 +12,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from worker_world import ALERTS, KEY, alerts
 
-from cep_common.link_messages import Data, OpenLink, StreamSchema
+from cep_common.protocol.links import Data, OpenLink, StreamSchema
 from cep_worker.outflows.transactional_log.file_sync import FileSync
 from cep_worker.outflows.transactional_log.group_file import GroupFrame, GroupHeader, GroupReader, GroupWriter, recover
 from cep_worker.outflows.transactional_log.publisher_log import PublisherLog
-from topology.frames import encode_batch
+from topology.events.frames import encode_batch
 
 STREAMS = (StreamSchema("Alerts", ALERTS),)
 HEADER = GroupHeader("log", "publisher#0", 7, 0, STREAMS, 5, 0)

@@ -16,8 +16,8 @@ import pytest
 from test_prepared_results import ONCE
 from worker_world import ALERTS, KEY, PLAN, alerts
 
-from cep_common.link_messages import Data, OpenLink, StreamSchema
-from cep_common.messages import CheckpointSpan, Delivery, DeployedPlan, StreamBinding
+from cep_common.protocol.links import Data, OpenLink, StreamSchema
+from cep_common.protocol.registry import CheckpointSpan, Delivery, DeployedPlan, StreamBinding
 from cep_worker.outflows.consumers import FrameId, GroupId
 from cep_worker.outflows.receipts import DeliveryReceipt
 from cep_worker.outflows.transactional_log import release
@@ -27,7 +27,7 @@ from cep_worker.outflows.transactional_log.prepared_results import CUT_BYTES, Pr
 from cep_worker.outflows.transactional_log.unlogged_frames import UnloggedFrame
 from cep_worker.plans.stream_counts import StreamCounts
 from cep_worker.runtime.event_loop import EventLoop
-from topology.frames import encode_batch
+from topology.events.frames import encode_batch
 
 EVERY_BYTES = 1 if os.environ.get("CEP_ACCEPTANCE") == "1" else 61
 """Every so manieth byte of a file is damaged in turn."""

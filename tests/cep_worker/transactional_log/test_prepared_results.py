@@ -17,8 +17,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from worker_world import ALERTS, KEY, PLAN, alerts
 
 from cep_common.errors import ConfigError
-from cep_common.link_messages import Data, OpenLink, StreamSchema
-from cep_common.messages import CheckpointSpan, PlanCheckpoints, RemovedPlan
+from cep_common.protocol.links import Data, OpenLink, StreamSchema
+from cep_common.protocol.registry import CheckpointSpan, PlanCheckpoints, RemovedPlan
 from cep_worker.config import ResultsConfig
 from cep_worker.outflows.consumers import FrameId, GroupId
 from cep_worker.outflows.receipts import DeliveryReceipt
@@ -26,7 +26,7 @@ from cep_worker.outflows.transactional_log.file_sync import FileSync
 from cep_worker.outflows.transactional_log.prepared_results import TRY_AGAIN_MS, PreparedResults
 from cep_worker.outflows.transactional_log.store import TransactionalLogStore
 from cep_worker.runtime.event_loop import EventLoop
-from topology.frames import encode_batch
+from topology.events.frames import encode_batch
 
 ONCE = msgspec.structs.replace(PLAN, delivery="exactly-once")
 STREAMS = (StreamSchema("Alerts", ALERTS),)

@@ -16,7 +16,7 @@ from free_ports import free_port
 from worker_hook import Hook
 from worker_world import OPEN_SINKS, PLAN, FakePublisher, World, alerts, until
 
-from cep_common.messages import CheckpointSpan, Connector, DeployedPlan, PlanCheckpoints, RegisterWorker
+from cep_common.protocol.registry import CheckpointSpan, Connector, DeployedPlan, PlanCheckpoints, RegisterWorker
 from cep_worker.config import OutflowConfig, ResultsConfig
 from cep_worker.connector_runtime import running_sinks
 from cep_worker.outflows import in_flight

@@ -13,9 +13,9 @@ from free_ports import free_port
 from worker_hook import Hook
 from worker_world import KEY, PLAN, FakePublisher, FakeReceiver, World, alerts, until, values
 
-from cep_common.messages import CheckpointSpan, Connector, DeployedPlan, PlanCheckpoints
+from cep_common.protocol.registry import CheckpointSpan, Connector, DeployedPlan, PlanCheckpoints
 from cep_worker.main import Worker
-from topology.link_sender import LinkState
+from topology.links.sender import LinkState
 
 ONCE = msgspec.structs.replace(PLAN, delivery="exactly-once")
 

@@ -15,8 +15,8 @@ import sqlalchemy
 from worker_hook import Hook
 from worker_world import KEY, PLAN, FakePublisher, World, alerts, until
 
-from cep_common.messages import CheckpointSpan, Connector, PlanCheckpoints, RegisterEndpoint
-from topology.link_sender import LinkState
+from cep_common.protocol.registry import CheckpointSpan, Connector, PlanCheckpoints, RegisterEndpoint
+from topology.links.sender import LinkState
 
 RUN = """
 import json, sys, msgspec

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cep_common.ids import PlanKey
-from cep_common.messages import StreamBinding
+from cep_common.protocol.registry import StreamBinding
 from cep_worker.inflows.wal.deduplication import MOST_SOURCES, SeenOrigins
 from cep_worker.inflows.wal.errors import WalFullError
 from cep_worker.inflows.wal.identity import new_identity

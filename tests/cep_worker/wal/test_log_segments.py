@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cep_common.ids import PlanKey
-from cep_common.messages import StreamBinding
+from cep_common.protocol.registry import StreamBinding
 from cep_worker.inflows.wal.errors import BatchTooLargeError, WalFullError
 from cep_worker.inflows.wal.identity import LogIdentity, new_identity, read_identity
 from cep_worker.inflows.wal.log import RESTART_GAP, LogLimits, StreamLog

@@ -17,14 +17,14 @@ from hypothesis import strategies as st
 from cep_common.clock import ManualClock
 from cep_common.errors import ConfigError
 from cep_common.ids import PlanKey
-from cep_common.link_messages import StreamSchema
-from cep_common.messages import RemovedPlan, StreamBinding
+from cep_common.protocol.links import StreamSchema
+from cep_common.protocol.registry import RemovedPlan, StreamBinding
 from cep_worker.config import WalConfig
 from cep_worker.inflows.wal.log import StreamLog
 from cep_worker.inflows.wal.store import WalStore, safe_component
 from cep_worker.storage import group_commit as upkeep_module
 from cep_worker.storage.group_commit import BackgroundSync, DiskSync, GroupCommit
-from topology.frames import arrow_schema, encode_batch
+from topology.events.frames import arrow_schema, encode_batch
 
 KEY = PlanKey(-1234, "Delays")
 BINDING = StreamBinding("Departures", "Departures:1.0.0", (("carrier", "string"),))

@@ -25,13 +25,13 @@ from worker_world import DEPARTURES, EVENT, KEY, PLAN, FakeReceiver, World, depa
 
 from cep_common.errors import ConfigError, InputError, PeerError
 from cep_common.ids import PlanKey
-from cep_common.link_messages import Data, OpenLink
-from cep_common.messages import RegisterWorker, RequestEndpoint, StreamBinding
+from cep_common.protocol.links import Data, OpenLink
+from cep_common.protocol.registry import RegisterWorker, RequestEndpoint, StreamBinding
 from cep_common.security.roles import Door
 from cep_worker.config import InflowConfig, WalConfig, WorkerHttpConfig
 from cep_worker.inflows.wal import segment
 from cep_worker.main import Worker
-from topology.link_server import FrameArrived, LinkServer
+from topology.links.server import FrameArrived, LinkServer
 
 PLAYBACK = msgspec.structs.replace(PLAN, playback=True)
 

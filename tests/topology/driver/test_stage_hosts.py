@@ -9,8 +9,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from cep_common.host_messages import Blame, HostedState, HostedTask
 from cep_common.ids import PlanKey
+from cep_common.protocol.stage_hosts import Blame, HostedState, HostedTask
 from topology.driver.stage_hosting import (
     END_MS,
     HOST_TRANSITIONS,

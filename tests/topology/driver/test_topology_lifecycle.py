@@ -10,8 +10,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from cep_common.driver_messages import RunState, SubmitTopology
 from cep_common.ids import PlanKey
+from cep_common.protocol.drivers import RunState, SubmitTopology
 from topology.driver.lifecycle import (
     HOLDS_SLOTS,
     OVERBOOKED_MS,

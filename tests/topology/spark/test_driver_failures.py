@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from cep_common.driver_messages import TopologyReport
 from cep_common.ids import PlanKey
+from cep_common.protocol.drivers import TopologyReport
 from topology.spark.driver_side.failures import MOST_IN_ALL, Failures
 from topology.spark.reasons import Ending
 

@@ -14,13 +14,13 @@ from prometheus_client.parser import text_string_to_metric_families
 from topology_builders import KEY
 
 from cep_common.clock import ManualClock, SystemClock
-from cep_common.driver_messages import TopologyReport
 from cep_common.errors import ConfigError
-from cep_common.health import STALLED_MS
+from cep_common.protocol.drivers import TopologyReport
 from cep_common.security.access import AccessRole
 from cep_common.security.config import SecurityConfig, ServerSecurity
 from cep_common.security.tokens import TokenFile
 from cep_common.security.web import open_gate
+from cep_common.web.health import STALLED_MS
 from topology.spark.driver_side.config import DriverConfig, MetricsConfig
 from topology.spark.driver_side.metrics import DriverFigures, MetricsServer, create_app
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from cep_common.driver_messages import SubmitTopology
 from cep_common.ids import PlanKey
-from topology.checkpoint.runs import RunId
-from topology.checkpoint.service import RunOpened
+from cep_common.protocol.drivers import SubmitTopology
+from topology.checkpoint.coordination.runs import RunId
+from topology.checkpoint.coordination.service import RunOpened
 from topology.driver.lifecycle import Action, TopologyRuns
 from topology.spark.driver_side.driver import Driver
 

@@ -20,17 +20,17 @@ from topology_builders import numbers, schema_of
 
 from cep_common.clock import SystemClock
 from cep_common.ids import Endpoint, PlanKey
-from cep_common.link_messages import OpenLink
-from cep_common.messages import EndpointRegistered, Message, RegisterEndpoint, Rejected
+from cep_common.protocol.links import OpenLink
+from cep_common.protocol.registry import EndpointRegistered, Message, RegisterEndpoint, Rejected
+from cep_common.protocol.tasks import ComponentReport, HeldState, RegisterTask, TaskRegistered
 from cep_common.security.roles import Door
-from cep_common.task_messages import ComponentReport, HeldState, RegisterTask, TaskRegistered
-from cep_common.transport import ControlServer
+from cep_common.sockets.transport import ControlServer
 from query_plan.builder import build
 from query_plan.xml import write_xml
 from siddhi.analysis.analyser import analyse
 from siddhi.language.parser import parse
-from topology.frames import encode_batch
-from topology.link_sender import LinkSender, LinkState
+from topology.events.frames import encode_batch
+from topology.links.sender import LinkSender, LinkState
 from topology.spark.driver_side import hosts as shell
 from topology.spark.driver_side.config import DriverConfig
 from topology.spark.driver_side.hosts import HostedJob, Hosts
@@ -38,7 +38,7 @@ from topology.spark.executor_side import stage_host
 from topology.spark.reasons import Ending
 from topology.stages.hosts import host_memory, host_trace
 from topology.stages.settings import HostAssignment, StageSettings, TaskAssignment
-from topology.stages.task import Task
+from topology.stages.tasks.task import Task
 
 PLAN = """@Plan:name('{name}')
 @Import('A:1.0.0') define stream A (number long);

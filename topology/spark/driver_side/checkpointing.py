@@ -7,11 +7,11 @@ from collections.abc import Iterable
 import msgspec
 
 from cep_common.clock import Clock
-from cep_common.driver_messages import CheckpointSettings, TopologyReport
+from cep_common.protocol.drivers import CheckpointSettings, TopologyReport
 from cep_common.security.context import GuardedContext
-from topology.checkpoint.archive import Archive
-from topology.checkpoint.service import CheckpointService
-from topology.checkpoint.store import open_store
+from topology.checkpoint.coordination.archive import Archive
+from topology.checkpoint.coordination.service import CheckpointService
+from topology.checkpoint.storage.store import open_store
 from topology.spark.driver_side.config import DriverConfig
 
 

@@ -7,14 +7,14 @@ from typing import Annotated
 
 import msgspec
 
-from cep_common.driver_messages import CheckpointSettings
 from cep_common.ids import Endpoint, parse_endpoint
-from cep_common.insight.config import LogConfig
+from cep_common.inspection.config import LogConfig
 from cep_common.nodes.config import NodeMember
-from cep_common.priority import ControlPriority
+from cep_common.process.priority import ControlPriority
+from cep_common.protocol.drivers import CheckpointSettings
 from cep_common.security.config import SecurityConfig, ServerSecurity
-from topology.checkpoint.coordinator import Timing
-from topology.checkpoint.store import is_folder, shown_location
+from topology.checkpoint.coordination.coordinator import Timing
+from topology.checkpoint.storage.store import is_folder, shown_location
 from topology.stages.settings import StageSettings
 
 Count = Annotated[int, msgspec.Meta(ge=1)]

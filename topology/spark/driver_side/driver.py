@@ -13,9 +13,16 @@ from types import FrameType
 import msgspec
 from py4j.protocol import Py4JError
 
-from cep_common.checkpoint_messages import ClearCheckpoints, DeleteSavepoint, TakeSavepoint
 from cep_common.clock import Clock, SystemClock
-from cep_common.driver_messages import (
+from cep_common.errors import PeerError, RequestRejectedError
+from cep_common.ids import PlanKey
+from cep_common.inspection.endpoint import Insight, open_door
+from cep_common.monitoring.paced_log import PacedLog
+from cep_common.nodes.role_watch import RoleWatch
+from cep_common.process.priority import raise_priority, raise_process_priority
+from cep_common.process.up_time import process_up_ms
+from cep_common.protocol.checkpoints import ClearCheckpoints, DeleteSavepoint, TakeSavepoint
+from cep_common.protocol.drivers import (
     DriverRegistered,
     ExecutorReport,
     KillTopology,
@@ -25,20 +32,13 @@ from cep_common.driver_messages import (
     SubmitTopology,
     TopologyReport,
 )
-from cep_common.errors import PeerError, RequestRejectedError
-from cep_common.ids import PlanKey
-from cep_common.insight.door import Insight, open_door
-from cep_common.messages import Message
-from cep_common.nodes.role_watch import RoleWatch
-from cep_common.paced_log import PacedLog
-from cep_common.priority import raise_priority, raise_process_priority
-from cep_common.process_time import process_up_ms
+from cep_common.protocol.registry import Message
 from cep_common.security.context import open_context
 from cep_common.security.roles import Role
-from cep_common.transport import ControlClient
-from topology.checkpoint.instructions import Drained, RestartTopology
-from topology.checkpoint.runs import RunId
-from topology.checkpoint.service import RunOpened, RunRefused
+from cep_common.sockets.transport import ControlClient
+from topology.checkpoint.coordination.instructions import Drained, RestartTopology
+from topology.checkpoint.coordination.runs import RunId
+from topology.checkpoint.coordination.service import RunOpened, RunRefused
 from topology.driver.fencing import OrderFence
 from topology.driver.lifecycle import HOLDS_SLOTS, Action, Instruction, TopologyRuns
 from topology.spark.driver_side.checkpointing import start_checkpoints, told_of, with_checkpoints

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 import msgspec
 
-from cep_common.driver_messages import TopologyReport
-from cep_common.error_records import ErrorLog
 from cep_common.ids import PlanKey
+from cep_common.protocol.drivers import TopologyReport
+from cep_common.protocol.error_records import ErrorLog
 from topology.spark.reasons import Ending
 
 MOST_OF_A_PLAN = 4

@@ -16,15 +16,15 @@ import zmq
 from pyspark import SparkContext
 
 from cep_common.clock import Clock
-from cep_common.codec import MAXIMUM_DATA_BYTES, decode, encode
-from cep_common.driver_messages import StageHostReport
 from cep_common.errors import DecodeError
-from cep_common.host_messages import EndTask, HostedTask, HostHeard, ReportHost, RunTask
 from cep_common.ids import Endpoint, PlanKey
-from cep_common.messages import Message, Rejected
-from cep_common.paced_log import PacedLog
+from cep_common.monitoring.paced_log import PacedLog
+from cep_common.protocol.codec import MAXIMUM_DATA_BYTES, decode, encode
+from cep_common.protocol.drivers import StageHostReport
+from cep_common.protocol.registry import Message, Rejected
+from cep_common.protocol.stage_hosts import EndTask, HostedTask, HostHeard, ReportHost, RunTask
 from cep_common.security.roles import Door
-from cep_common.transport import bind_in_range, listening_socket, receive, send_now
+from cep_common.sockets.transport import bind_in_range, listening_socket, receive, send_now
 from topology.driver.stage_hosting import HEARTBEAT_MS, HostAction, HostInstruction, SeatId, StageHosts
 from topology.spark.driver_side.config import DriverConfig
 from topology.spark.driver_side.session import CANCELLED, HostJob

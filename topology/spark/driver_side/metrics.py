@@ -15,13 +15,13 @@ from flask import Flask, Response, jsonify, request
 from prometheus_client.core import Metric
 
 from cep_common.clock import Clock
-from cep_common.driver_messages import RunState, TopologyReport
-from cep_common.health import HEALTH_CALLS, add_health_routes, stalled
-from cep_common.metric_families import Metrics, counter, gauge
+from cep_common.monitoring.metric_families import Metrics, counter, gauge
+from cep_common.protocol.drivers import RunState, TopologyReport
 from cep_common.security.access import Permission
 from cep_common.security.config import ServerSecurity
 from cep_common.security.web import Gate, guard
-from cep_common.web_server import WebServer
+from cep_common.web.health import HEALTH_CALLS, add_health_routes, stalled
+from cep_common.web.server import WebServer
 from topology.spark.driver_side.config import MetricsConfig
 
 CALLS = {**HEALTH_CALLS, "show_metrics": Permission.SEE_SYSTEM}

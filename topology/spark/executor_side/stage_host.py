@@ -27,33 +27,33 @@ import pyarrow as pa
 import zmq
 
 from cep_common.clock import SystemClock
-from cep_common.codec import MAXIMUM_CONTROL_BYTES, decode, encode
 from cep_common.errors import ConfigError, DecodeError
-from cep_common.host_messages import Blame, EndTask, HostedState, HostedTask, HostHeard, ReportHost, RunTask
 from cep_common.ids import PlanKey
-from cep_common.insight.door import Insight, open_door
-from cep_common.insight.settings import settings_of
-from cep_common.insight_messages import QueryState
-from cep_common.messages import Message, Rejected
-from cep_common.paced_log import PacedLog
+from cep_common.inspection.endpoint import Insight, open_door
+from cep_common.inspection.settings import settings_of
+from cep_common.monitoring.paced_log import PacedLog
+from cep_common.protocol.codec import MAXIMUM_CONTROL_BYTES, decode, encode
+from cep_common.protocol.inspection import QueryState
+from cep_common.protocol.registry import Message, Rejected
+from cep_common.protocol.stage_hosts import Blame, EndTask, HostedState, HostedTask, HostHeard, ReportHost, RunTask
 from cep_common.security.context import open_context
 from cep_common.security.roles import Door, Role
-from cep_common.transport import ControlClient, connecting_socket, receive_now, send_now
+from cep_common.sockets.transport import ControlClient, connecting_socket, receive_now, send_now
 from siddhi.errors import SiddhiError
 from topology.errors import STATE_UNREADABLE, TopologyError
 from topology.spark.executor_side.heartbeat_monitor import WATCHMAN
 from topology.spark.executor_side.task import address_of_task, build_task, start_task_log, unfit
 from topology.spark.reasons import Ending, describe_place, read_ending
-from topology.stages.call_timer import CallTimer
-from topology.stages.checkpoint_agent import CheckpointSpeaker
-from topology.stages.control import FENCED_EXIT_CODE, TaskSpeaker
 from topology.stages.hosts.host_control import Asks, HostAgents, HostControl
 from topology.stages.hosts.host_loop import HostedTime, HostLoop
 from topology.stages.hosts.host_memory import HostMemory, raise_file_limit, refuse_beyond_files
 from topology.stages.hosts.host_trace import HostTrace, default_folder, left_behind
 from topology.stages.settings import HostAssignment, TaskAssignment
-from topology.stages.task import Task
-from topology.stages.usage import TaskTime, memory_bytes
+from topology.stages.tasks.call_timer import CallTimer
+from topology.stages.tasks.checkpoint_agent import CheckpointSpeaker
+from topology.stages.tasks.control import FENCED_EXIT_CODE, TaskSpeaker
+from topology.stages.tasks.task import Task
+from topology.stages.tasks.usage import TaskTime, memory_bytes
 
 logger = logging.getLogger(__name__)
 paced_logger = PacedLog(logger)

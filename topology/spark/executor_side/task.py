@@ -15,31 +15,31 @@ from pyspark import BarrierTaskContext
 
 from cep_common.clock import SystemClock
 from cep_common.errors import ConfigError
-from cep_common.insight.config import LogConfig
-from cep_common.insight.door import Insight, InsightDoor, open_door
-from cep_common.insight.ring import LogRing
-from cep_common.insight.settings import settings_of
-from cep_common.insight.setup import start_log
+from cep_common.inspection.config import LogConfig
+from cep_common.inspection.endpoint import Insight, InsightDoor, open_door
+from cep_common.inspection.log_buffer import LogRing
+from cep_common.inspection.log_setup import start_log
+from cep_common.inspection.settings import settings_of
 from cep_common.security.context import GuardedContext, open_context
 from cep_common.security.roles import Role
 from query_plan.xml import read_xml
 from siddhi.errors import SiddhiError
 from topology.checkpoint.errors import CheckpointUnreadableError, decide
 from topology.checkpoint.model import Manifest
-from topology.checkpoint.store import open_store
-from topology.checkpoint.writer import PartWriter
+from topology.checkpoint.storage.store import open_store
+from topology.checkpoint.storage.writer import PartWriter
 from topology.errors import STATE_UNREADABLE, TopologyError
 from topology.model import Topology
 from topology.spark.errors import UnfitPlanError
 from topology.spark.executor_side.heartbeat_monitor import WATCHMAN
 from topology.spark.reasons import describe_place, describe_unfit
-from topology.stages import stored_states
-from topology.stages.call_timer import CallTimer
-from topology.stages.checkpoint_agent import CheckpointAgent
-from topology.stages.control import TaskControl
 from topology.stages.settings import StageSettings, TaskAssignment
-from topology.stages.task import Task
-from topology.stages.usage import MemoryGuard
+from topology.stages.state import stored_states
+from topology.stages.tasks.call_timer import CallTimer
+from topology.stages.tasks.checkpoint_agent import CheckpointAgent
+from topology.stages.tasks.control import TaskControl
+from topology.stages.tasks.task import Task
+from topology.stages.tasks.usage import MemoryGuard
 
 logger = logging.getLogger(__name__)
 

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 import zmq
 
 from cep_common.errors import PeerError
-from cep_common.priority import ControlPriority, raise_priority
-from cep_common.transport import ControlClient
-from topology.stages.checkpoint_agent import CLOSING_S, LOOK_MS, CheckpointSpeaker
-from topology.stages.control import TaskSpeaker
-from topology.stages.task import Task
+from cep_common.process.priority import ControlPriority, raise_priority
+from cep_common.sockets.transport import ControlClient
+from topology.stages.tasks.checkpoint_agent import CLOSING_S, LOOK_MS, CheckpointSpeaker
+from topology.stages.tasks.control import TaskSpeaker
+from topology.stages.tasks.task import Task
 
 logger = logging.getLogger(__name__)
 

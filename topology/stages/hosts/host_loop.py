@@ -16,11 +16,11 @@ from typing import Any
 
 import zmq
 
-from cep_common.bell import Bell
 from cep_common.clock import Clock
+from cep_common.sockets.wakeup import Bell
 from siddhi.engine.time_limits import TookTooLongError
-from topology.stages.task import Task
-from topology.stages.usage import TaskTime
+from topology.stages.tasks.task import Task
+from topology.stages.tasks.usage import TaskTime
 
 logger = logging.getLogger(__name__)
 

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from topology.errors import TopologyError
-from topology.stages.task import Task
-from topology.stages.usage import memory_bytes
+from topology.stages.tasks.task import Task
+from topology.stages.tasks.usage import memory_bytes
 
 logger = logging.getLogger(__name__)
 

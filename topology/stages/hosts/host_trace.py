@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 
 from cep_common.ids import PlanKey
-from cep_common.private_folders import make_private
+from cep_common.process.private_folders import make_private
 
 _SIZE = 4096
 _LENGTH = struct.Struct("=I")

@@ -10,7 +10,7 @@ import msgspec
 from flask import Request, Response, request
 from msgspec import Meta
 
-from cep_common.web_server import is_stopping
+from cep_common.web.server import is_stopping
 from cep_manager.errors import (
     EventFileError,
     EventsRefusedError,

@@ -8,7 +8,7 @@ from typing import Any
 
 from flask import Response, request
 
-from cep_common.web_server import is_stopping
+from cep_common.web.server import is_stopping
 from cep_manager.errors import StreamsBusyError, UnknownPlanError
 from cep_manager.live.broadcaster import Look, Watch
 from cep_manager.live.pictures import plan_picture

@@ -9,7 +9,7 @@ from flask import request
 from msgspec import Meta
 
 from cep_common.ids import PlanKey
-from cep_common.insight_messages import MOST_FILTER_CHARACTERS, MOST_RECORDS, Level
+from cep_common.protocol.inspection import MOST_FILTER_CHARACTERS, MOST_RECORDS, Level
 from cep_manager.errors import InsightBusyError, ProcessSilentError, UnknownPlanError, UnknownProcessError
 from cep_manager.monitoring.logs.model import (
     ConfigurationList,

@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from cep_common.task_messages import StatisticsLevel
+from cep_common.protocol.tasks import StatisticsLevel
 from cep_manager.errors import BadRequestError, StoreError, UnknownPlanError, unknown_plan
 from cep_manager.monitoring.metric_tables.history import MOST_STEPS, Metric, PlanHistory, Wanted
 from cep_manager.monitoring.plan_statistics import PlanStatistics, plan_statistics

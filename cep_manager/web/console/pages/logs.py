@@ -5,7 +5,7 @@ from __future__ import annotations
 from flask import Blueprint, render_template, request
 
 from cep_common.ids import PlanKey
-from cep_common.insight_messages import LEVELS
+from cep_common.protocol.inspection import LEVELS
 from cep_manager.monitoring.logs.processes import task_id
 from cep_manager.web.api.requests import read_tenant
 from cep_manager.web.console.page import Page, fragment, link, page

@@ -8,7 +8,7 @@ import msgspec
 from flask import Blueprint, render_template, request
 
 from cep_common.errors import CepError
-from cep_common.insight_messages import MOST_QUERY_CHARACTERS
+from cep_common.protocol.inspection import MOST_QUERY_CHARACTERS
 from cep_manager.errors import BadRequestError, QueryInvalidError
 from cep_manager.state_queries.model import StateList, StateQuestion, StateRows, StateSource
 from cep_manager.web.api.failures import status_of

@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from cep_common.driver_messages import CheckpointSettings
+from cep_common.protocol.drivers import CheckpointSettings
 from cep_manager.checkpoints.view import (
     CheckpointList,
     CheckpointOverview,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from cep_common.task_messages import StatisticsLevel
+from cep_common.protocol.tasks import StatisticsLevel
 from cep_manager.control.snapshot import Snapshot
 from cep_manager.monitoring.overview.plan_list import NOT_AT_WORK, PlanEntry, PlanPage
 from cep_manager.monitoring.overview.plan_metrics import plan_figure

@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 
 from cep_common.ids import Endpoint
-from cep_common.worker_reports import PreparedResultsReport, WalReport
+from cep_common.protocol.worker_reports import PreparedResultsReport, WalReport
 from cep_manager.monitoring.worker_view import WorkerDetails, WorkerPlanView
 from cep_manager.web.console.texts.formats import UNKNOWN, count, duration, percent, plural, rate, size
 

@@ -1,5 +1,5 @@
 """What cannot be shared out by key is told, and what no key owns stays where it is. That answers stay the same is in
-tests/topology/test_redistribution.py."""
+tests/topology/state/test_redistribution.py."""
 
 from __future__ import annotations
 

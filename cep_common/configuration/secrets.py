@@ -1,0 +1,98 @@
+"""Secrets by name: `${secret:NAME}` in a plan is a file of the operator's on the host that uses it.
+
+    <folder>/<tenant>/<NAME>        the value; one last line end is no part of it
+
+Plans, messages, databases and logs have the reference alone. What is resolved is covered in the process's log.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+
+from cep_common.configuration.redaction import cover_values
+from cep_common.errors import ConfigError
+
+_REFERENCE = re.compile(r"\$\{secret:([^{}]*)\}")
+_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,127}")
+MOST_BYTES = 65_536
+"""No secret is longer."""
+
+
+def names_in(text: str) -> tuple[str, ...]:
+    """The names of the secrets that the text refers to, in order."""
+    return tuple(_REFERENCE.findall(text))
+
+
+def is_reference(text: str) -> bool:
+    """Return whether the text refers to a secret; something else may be around it, as in a URL."""
+    return _REFERENCE.search(text) is not None
+
+
+def is_whole_reference(text: str) -> bool:
+    """Return whether the text is a reference and nothing else."""
+    return _REFERENCE.fullmatch(text) is not None
+
+
+def with_sample(text: str, sample: str) -> str:
+    """The text with `sample` where it refers to secrets."""
+    return _REFERENCE.sub(lambda _: sample, text)
+
+
+def name_fault(text: str) -> str:
+    """What is wrong with the names in the text, or nothing."""
+    wrong = [name for name in names_in(text) if _NAME.fullmatch(name) is None]
+    return f"{wrong[0][:80]!r} is no name of a secret: letters, digits, _, - and . make one" if wrong else ""
+
+
+class Secrets:
+    """The secrets in `folder`, which may be empty for none. Files are read when they are asked for."""
+
+    def __init__(self, folder: str, key: str) -> None:
+        """`key` names the folder in the configuration."""
+        self._folder = folder
+        self._key = key
+
+    def resolved(self, options: Mapping[str, str], tenant: int) -> dict[str, str]:
+        """The options of a plan of the tenant with the values of the secrets that they refer to. Raises ConfigError
+        with the option and the secret's name."""
+        found = {}
+        for option, text in options.items():
+            try:
+                found[option] = self.fill(text, tenant)
+            except ConfigError as error:
+                raise ConfigError(f"{option}: {error.message}") from error
+        return found
+
+    def fill(self, text: str, tenant: int) -> str:
+        """The text with values in place of references. Raises ConfigError."""
+        if not is_reference(text):
+            return text
+        if fault := name_fault(text):
+            raise ConfigError(fault)
+        return _REFERENCE.sub(lambda found: self._value(found[1], tenant), text)
+
+    def _value(self, name: str, tenant: int) -> str:
+        if not self._folder:
+            raise ConfigError(f"there is no secret {name} here: {self._key} of the configuration names no folder")
+        path = Path(self._folder) / str(tenant) / name
+        try:
+            with path.open("rb") as file:
+                if stat.S_IMODE(os.fstat(file.fileno()).st_mode) & stat.S_IRWXO:
+                    raise ConfigError(f"the secret {name} can be read by everybody on this host: chmod 600 {path}")
+                value = file.read(MOST_BYTES + 1)
+        except OSError as error:
+            raise ConfigError(
+                f"there is no secret {name} of tenant {tenant} in {self._key}: {error.strerror}"
+            ) from None
+        if len(value) > MOST_BYTES:
+            raise ConfigError(f"the secret {name} is longer than {MOST_BYTES} bytes")
+        try:
+            text = value.decode().removesuffix("\n").removesuffix("\r")
+        except UnicodeDecodeError:
+            raise ConfigError(f"the secret {name} is no text") from None
+        cover_values((text,))
+        return text

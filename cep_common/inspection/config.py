@@ -1,0 +1,30 @@
+"""How a process keeps its log."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from cep_common.protocol.inspection import Level
+
+Port = Annotated[int, Meta(ge=1, le=65_535)]
+
+
+class LogConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Records of at least `level` are written to standard error, and the newest are kept in memory, up to `ring_bytes`,
+    for managers that ask at a port of the range. With a `folder` they also go to a file there, as JSON a line; one that
+    reaches `file_bytes` is put aside, and so many `files` are kept."""
+
+    level: Level = "INFO"
+    ring_bytes: Annotated[int, Meta(ge=65_536, le=1_073_741_824)] = 2_097_152
+    folder: str = ""
+    file_bytes: Annotated[int, Meta(ge=65_536)] = 10_485_760
+    files: Annotated[int, Meta(ge=1, le=1_000)] = 5
+    first_port: Port = 13_000
+    last_port: Port = 13_999
+
+    def __post_init__(self) -> None:
+        if self.last_port < self.first_port:
+            raise ValueError(f"last_port: must be at least first_port ({self.first_port})")

@@ -1,0 +1,1 @@
+"""Building blocks of monitoring: metric families, latency buckets and rate-limited log lines."""

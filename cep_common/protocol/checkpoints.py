@@ -1,0 +1,130 @@
+"""The messages by which a topology's tasks and the driver take checkpoints. PROTOCOL.md describes them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from cep_common.ids import Endpoint, PlanKey
+from cep_common.protocol.registry import Message
+
+Checkpoint = Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
+"""The number of a checkpoint; never used twice for a plan."""
+
+
+class JoinTopology(Message, frozen=True):
+    """A task to its driver: it is task `task` of attempt `attempt` of the plan's epoch, and listens for the others at
+    `exchange`; sent again it is the heartbeat. What checkpoints up to `settled` hold of stored tables is in their
+    databases."""
+
+    TYPE = "join-topology"
+    key: PlanKey
+    epoch: int
+    attempt: int
+    task: int
+    exchange: Endpoint
+    settled: int = 0
+
+
+class TopologyJoined(Message, frozen=True):
+    """Join again within `heartbeat_ms`; a task that is silent for `lease_ms` counts as lost, and its topology starts
+    again. `exchanges` are where all tasks listen for each other, in order; none before all have joined."""
+
+    TYPE = "topology-joined"
+    heartbeat_ms: int
+    lease_ms: int
+    exchanges: tuple[Endpoint, ...] = ()
+
+
+class BeginCheckpoint(Message, frozen=True):
+    """Driver to every task: receivers and triggers send the marker of `checkpoint`. When it is `final` the topology is
+    to end: they take nothing in behind the marker. Told again to a task that has not reported: it does nothing twice,
+    and reports again what it has."""
+
+    TYPE = "begin-checkpoint"
+    checkpoint: Checkpoint
+    final: bool = False
+
+
+class StoredState(msgspec.Struct, frozen=True):
+    """The state of one component instance as the store has it: `chunks` are the names of its pieces in order, or
+    `inline` is the state itself when it is small; `size_bytes` is its whole size. `format` is that of a snapshot of the
+    engine; 0: it is none, or an earlier version wrote it."""
+
+    instance: str
+    size_bytes: int
+    chunks: tuple[str, ...] = ()
+    inline: bytes = b""
+    format: int = 0
+
+
+class StoredPack(msgspec.Struct, frozen=True):
+    """A file of chunks that was written for a checkpoint: where each chunk lies in it, as (name, offset, length)."""
+
+    name: str
+    chunks: tuple[tuple[str, int, int], ...]
+
+
+class ReportPart(Message, frozen=True):
+    """A task to its driver: all of its instances have done their part of `checkpoint`, and their states are stored; or
+    `error` says why they are not. `alignment_ms` is the longest that an instance waited for markers, `stored_bytes`
+    what was newly written. A task that `settles` has stored tables, whose changes go to databases."""
+
+    TYPE = "report-part"
+    key: PlanKey
+    epoch: int
+    attempt: int
+    task: int
+    checkpoint: Checkpoint
+    states: tuple[StoredState, ...] = ()
+    packs: tuple[StoredPack, ...] = ()
+    alignment_ms: int = 0
+    stored_bytes: int = 0
+    error: str = ""
+    settles: bool = False
+
+
+class CompleteCheckpoint(Message, frozen=True):
+    """Driver to every task: `checkpoint` is complete, and will be what the topology begins from when it is lost.
+    Receivers tell their senders what it holds, and what need not be kept: what the `oldest` checkpoint holds from which
+    the topology may begin when later ones are damaged (0: that is not known)."""
+
+    TYPE = "complete-checkpoint"
+    checkpoint: Checkpoint
+    oldest: int = 0
+
+
+class AbandonCheckpoint(Message, frozen=True):
+    """Driver to every task: `checkpoint` will not be completed; what was stored for it may be forgotten."""
+
+    TYPE = "abandon-checkpoint"
+    checkpoint: Checkpoint
+
+
+class TakeSavepoint(Message, frozen=True):
+    """Manager to driver: keep a checkpoint of the plan's topology of `epoch` under `name`, in place of one that has it.
+    `token` is the one under which the manager leads."""
+
+    TYPE = "take-savepoint"
+    key: PlanKey
+    epoch: int
+    name: str
+    token: int = 0
+
+
+class DeleteSavepoint(Message, frozen=True):
+    """Manager to driver: the plan shall have no savepoint `name`."""
+
+    TYPE = "delete-savepoint"
+    key: PlanKey
+    name: str
+    token: int = 0
+
+
+class ClearCheckpoints(Message, frozen=True):
+    """Manager to driver: the plan shall have no checkpoints but its savepoints, and those that are yet to come."""
+
+    TYPE = "clear-checkpoints"
+    key: PlanKey
+    token: int = 0

@@ -1,0 +1,213 @@
+"""What drivers tell managers of topologies and checkpoints, and what managers order.
+
+Conventions are those of `messages`; PROTOCOL.md describes each, and a test keeps the two in step.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from cep_common.ids import Endpoint, InsightAddress, PlanKey
+from cep_common.protocol.error_records import ErrorRecord
+from cep_common.protocol.registry import CheckpointSpan, Message
+
+RunState = Literal["waiting", "starting", "running", "restarting", "failed", "stopping"]
+PlanHost = Literal["own", "shared"]
+"""Whether a plan has Spark tasks of its own, or its one task runs in a stage host with those of other plans."""
+CheckpointState = Literal["taking", "complete", "failed", "abandoned"]
+CheckpointTrigger = Literal["interval", "savepoint", "last"]
+"""Why a checkpoint is taken: it was time, somebody asked for a savepoint, or its topology is to end."""
+
+
+class CheckpointReport(msgspec.Struct, frozen=True):
+    """One checkpoint of a topology, begun at `began_ms` (time of day). `stored_bytes` of its `size_bytes` were new;
+    `alignment_ms` is the longest that an instance waited for markers. `name` is that of a savepoint, else empty. A
+    task or the store has `failed`, or it was `abandoned`, since time was up or its topology ended: `error` says
+    why. `acknowledged` of `tasks` tasks have done their part."""
+
+    checkpoint: int
+    state: CheckpointState
+    began_ms: int
+    duration_ms: int = 0
+    size_bytes: int = 0
+    stored_bytes: int = 0
+    alignment_ms: int = 0
+    name: str = ""
+    error: str = ""
+    trigger: CheckpointTrigger = "interval"
+    tasks: int = 0
+    acknowledged: int = 0
+
+
+FORMER_SAVEPOINT = "former-"
+"""So begins the name of a savepoint in which the newest checkpoint of another plan of the name is kept; its number
+follows. Nobody else names one so."""
+UNREADABLE_SAVEPOINT = "unreadable-"
+"""So begins the name of a savepoint in which the newest checkpoint of another version is kept, once its plan was told
+to begin from something else; its number follows. Nobody else names one so."""
+
+
+class SavepointReport(msgspec.Struct, frozen=True):
+    """A savepoint that is kept, or that was asked for and is not there yet, or `failed` for the reason `error`; of one
+    that is kept this says why it could not be deleted. `unreadable` says why no plan can begin from it: another
+    version of the software wrote it."""
+
+    key: PlanKey
+    name: str
+    state: Literal["taking", "stored", "failed"]
+    checkpoint: int = 0
+    taken_ms: int = 0
+    size_bytes: int = 0
+    error: str = ""
+    unreadable: str = ""
+
+
+class TopologyReport(msgspec.Struct, frozen=True):
+    """How the driver sees one topology; `reason` says why it waits, restarts or failed. `restarts` is also the attempt
+    that runs now, `spans` which results stand (the newest attempts alone), `checkpoints` the newest, oldest first.
+    `begun_from` is the checkpoint that it began from, 0 when without state; `failed_checkpoints` came to nothing.
+    `failures` are what ended topologies of the plan under this driver. `deployed_ms`: as in `submit-topology`.
+    `unreadable` says that the plan cannot begin from its newest checkpoint, since another version of the software wrote
+    it, and what to do; empty: it can, as far as that is known."""
+
+    key: PlanKey
+    epoch: int
+    state: RunState
+    reason: str = ""
+    restarts: int = 0
+    spans: tuple[CheckpointSpan, ...] = ()
+    checkpoints: tuple[CheckpointReport, ...] = ()
+    begun_from: int = 0
+    failed_checkpoints: int = 0
+    failures: tuple[ErrorRecord, ...] = ()
+    deployed_ms: int = 0
+    unreadable: str = ""
+
+
+class CheckpointSettings(msgspec.Struct, frozen=True):
+    """How the driver takes checkpoints: every `interval_ms` (0: only when somebody asks), more often after a restart,
+    `pause_ms` after the end of the last at the earliest, into the store at `location` (without passwords; empty: none
+    are taken), which keeps the newest `retained` of each plan. One that takes `timeout_ms` is given up. `problem` says
+    why the store cannot be used now; empty: nothing is known to be wrong with it."""
+
+    location: str
+    interval_ms: int
+    pause_ms: int
+    timeout_ms: int
+    retained: int
+    problem: str = ""
+
+
+class ExecutorReport(msgspec.Struct, frozen=True):
+    """An executor of the driver's that can be used, there since the time of day `since_ms`."""
+
+    executor: str
+    host: str
+    slots: int
+    since_ms: int
+
+
+class StageHostReport(msgspec.Struct, frozen=True):
+    """A stage host of the driver's: process `process_id` at `address`, which runs `plans` plans of `tenant` and was
+    started `up_ms` ago. It holds `memory_bytes` and has used `cpu_ms` of processor time."""
+
+    host: str
+    tenant: int
+    state: Literal["starting", "up", "leaving"]
+    plans: int
+    address: str = ""
+    process_id: int = 0
+    memory_bytes: int = 0
+    cpu_ms: int = 0
+    up_ms: int = 0
+
+
+class RegisterDriver(Message, frozen=True):
+    """The driver is alive; sent again (at once when a topology's state changes) it is the heartbeat. `started_ms` is
+    the time of day at which its process started, `up_ms` ago. `savepoints` are those of all plans, oldest first (the
+    newest of them when there are very many)."""
+
+    TYPE = "register-driver"
+    driver: str
+    host: str
+    process_id: int
+    master: str
+    slots_total: int
+    slots_free: int
+    topologies: tuple[TopologyReport, ...] = ()
+    web_url: str = ""
+    started_ms: int = 0
+    savepoints: tuple[SavepointReport, ...] = ()
+    executors: tuple[ExecutorReport, ...] = ()
+    checkpointing: CheckpointSettings | None = None
+    insight: InsightAddress | None = None
+    up_ms: int = 0
+    store_urls: bool = True
+    stage_hosts: tuple[StageHostReport, ...] = ()
+
+
+class DriverRegistered(Message, frozen=True):
+    """From now on the driver follows no order of a lower `token` than this. `managers` are all that are known, the
+    leader first. `system` is the identity of the managers' database: a driver follows the first one that it hears."""
+
+    TYPE = "driver-registered"
+    heartbeat_ms: int
+    lease_ms: int
+    token: int = 0
+    managers: tuple[Endpoint, ...] = ()
+    system: str = ""
+
+
+class SubmitTopology(Message, frozen=True):
+    """Manager to driver: run `query_plan` (XML) as the plan's topology, in `workers` tasks, under `epoch`; after those
+    of older epochs have been ended, or, `beside` them, until the manager has one of both killed. It begins from the
+    plan's newest checkpoint, or from the savepoint that `restore` names, or, if that is `none`, without state. What
+    `restore` says holds unless the plan has begun under `restore_epoch` (0: `epoch`) or a later epoch: then it begins
+    from what counts since. The plan was deployed first at `deployed_ms` (0: not told): checkpoints of one of its name
+    that was deployed at another time are none of its own.
+
+    A plan whose `host` is `shared` has one task, which runs in a stage host with those of the tenant's other plans, and
+    asks for no resources. Else each task takes `cores` slots of one executor and may hold `memory_bytes` (0: as much as
+    there is); the executors' hosts must bear `labels`. `token` is the one under which the manager leads."""
+
+    TYPE = "submit-topology"
+    key: PlanKey
+    epoch: int
+    query_plan: str
+    workers: int
+    beside: bool = False
+    cores: Annotated[int, msgspec.Meta(ge=1)] = 1
+    memory_bytes: Annotated[int, msgspec.Meta(ge=0)] = 0
+    labels: tuple[str, ...] = ()
+    restore: str = ""
+    restore_epoch: Annotated[int, msgspec.Meta(ge=0)] = 0
+    token: int = 0
+    deployed_ms: int = 0
+    host: PlanHost = "own"
+
+
+class RenamePlan(Message, frozen=True):
+    """Manager to driver: the plan that `key` means has the name now which the key says; nothing of it is started or
+    ended. `token` is the one under which the manager leads."""
+
+    TYPE = "rename-plan"
+    key: PlanKey
+    token: int = 0
+
+
+class KillTopology(Message, frozen=True):
+    """Manager to driver: end the plan's topology of `epoch`; 0: of any. `token` is the one under which the manager
+    leads."""
+
+    TYPE = "kill-topology"
+    key: PlanKey
+    epoch: int = 0
+    drain: bool = False
+    """A last checkpoint is taken first."""
+    forget: int = 0
+    """The plan's last epoch when it is not deployed any more: its checkpoints go. 0: they stay."""
+    token: int = 0
+    deployed_ms: int = 0
+    """Whose checkpoints go: as in `submit-topology`."""

@@ -1,0 +1,118 @@
+"""The messages by which a manager looks into another process: its newest log records, its configuration, and what a
+stage holds. PROTOCOL.md describes them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from cep_common.ids import PlanKey
+from cep_common.protocol.registry import Message
+
+Level = Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"]
+LEVELS: tuple[Level, ...] = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+
+MOST_RECORDS = 1_000
+"""No answer holds more records."""
+
+MOST_FILTER_CHARACTERS = 500
+
+MOST_QUERY_CHARACTERS = 3_000
+MOST_ROWS = 1_000
+"""No on-demand query is told more rows."""
+
+FilterText = Annotated[str, msgspec.Meta(max_length=MOST_FILTER_CHARACTERS)]
+Place = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+
+
+class LogRecord(msgspec.Struct, frozen=True):
+    """A record of a process's log: the `sequence`th since it started, from 1. `traceback` is empty when there is
+    none."""
+
+    sequence: int
+    time_ms: int
+    level: Level
+    logger: str
+    text: str
+    traceback: str = ""
+    thread: str = ""
+
+
+class ReadLog(Message, frozen=True):
+    """A manager asks for records of the process that runs as `run`: the oldest behind place `after`, or, without one,
+    the newest before place `before` (0: of all). Only those of at least `level` that hold the text `contains`, whatever
+    its case, and the text `mentions`."""
+
+    TYPE = "read-log"
+    run: str
+    after: Place | None = None
+    before: Place = 0
+    level: Level = "DEBUG"
+    contains: FilterText = ""
+    mentions: FilterText = ""
+    most_records: Annotated[int, msgspec.Meta(ge=1, le=MOST_RECORDS)] = 200
+
+
+class LogRead(Message, frozen=True):
+    """The `records`, oldest first. All up to place `reached` has been looked at; `more` says that others fit that were
+    not sent. The oldest record that is kept has the place `oldest`, the newest `newest` (0: there was none)."""
+
+    TYPE = "log-read"
+    records: tuple[LogRecord, ...]
+    reached: Place
+    more: bool
+    oldest: Place
+    newest: Place
+
+
+Origin = Literal["default", "file", "environment", "driver", "given"]
+"""Where a setting comes from; `driver`: a stage was told so by its driver, `given`: by whatever program started it."""
+
+
+class Setting(msgspec.Struct, frozen=True):
+    """One key of a process's configuration. `value` and `default` are JSON, with secrets covered; `where` is the file
+    or the environment variable that it comes from."""
+
+    key: str
+    value: str
+    default: str
+    origin: Origin = "default"
+    where: str = ""
+
+
+class ReadConfiguration(Message, frozen=True):
+    """A manager asks for the configuration of the process that runs as `run`."""
+
+    TYPE = "read-configuration"
+    run: str
+
+
+class ConfigurationRead(Message, frozen=True):
+    """Every setting of the process, in order of the configuration."""
+
+    TYPE = "configuration-read"
+    settings: tuple[Setting, ...]
+
+
+class QueryState(Message, frozen=True):
+    """A manager asks a task, which runs as `run`, for what the instance of the stage `component` of plan `key` (None:
+    of the only one) holds: the on-demand
+    `query` reads a table, a named window or an aggregation. Up to `most_rows` of what it finds are told."""
+
+    TYPE = "query-state"
+    run: str
+    component: str
+    query: Annotated[str, msgspec.Meta(max_length=MOST_QUERY_CHARACTERS)]
+    most_rows: Annotated[int, msgspec.Meta(ge=1, le=MOST_ROWS)] = 100
+    key: PlanKey | None = None
+
+
+class StateFound(Message, frozen=True):
+    """What the query found: its `columns` as (name, type), and the first `rows` as JSON, an array for each; a number
+    that is none, such as NaN, is null there. `found` is how many rows there are."""
+
+    TYPE = "state-found"
+    columns: tuple[tuple[str, str], ...]
+    rows: str
+    found: int

@@ -1,0 +1,25 @@
+"""Which messages there are."""
+
+from __future__ import annotations
+
+from cep_common import mirror_messages
+from cep_common.protocol import checkpoints, drivers, inspection, links, registry, stage_hosts, tasks
+from cep_common.protocol.registry import Message
+
+MODULES = (
+    registry,
+    drivers,
+    links,
+    tasks,
+    stage_hosts,
+    checkpoints,
+    inspection,
+    mirror_messages,
+)
+
+
+def message_types() -> dict[str, type[Message]]:
+    """Every message type by its name on the wire."""
+    kinds = (kind for module in MODULES for kind in vars(module).values())
+    found = [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Message) and kind is not Message]
+    return {message.TYPE: message for message in found}

@@ -1,0 +1,289 @@
+"""What all messages between processes share, and those of the registry: endpoints and workers. Others are in modules of
+their own (`message_types` has all). PROTOCOL.md describes them; a test keeps the two in step.
+
+Requests are verbs, answers past participles, a refusal is `rejected`. Times are milliseconds. Data frames carry Arrow
+record batches behind their header; see `topology.events.frames`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+import msgspec
+
+from cep_common.ids import Endpoint, InsightAddress, PlanKey
+from cep_common.protocol.error_records import ErrorRecord
+from cep_common.protocol.worker_reports import (
+    ConnectorReport,
+    ListenerReport,
+    OrphanReport,
+    PreparedResultsReport,
+    PublisherReport,
+    WalReport,
+)
+from cep_common.reach.guard import Reach
+
+
+class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One message; `TYPE` is its name on the wire."""
+
+    TYPE: ClassVar[str]
+
+
+class Rejected(Message, frozen=True):
+    """A refusal: `code` is stable, `reason` is for people. A manager that does not lead names the `leader`, if it knows
+    of one."""
+
+    TYPE = "rejected"
+    code: str
+    reason: str
+    leader: Endpoint | None = None
+
+
+# ---- registry: endpoints --------------------------------------------------------------------------------------------
+
+Role = Literal["receiver", "worker"]
+
+
+class RegisterEndpoint(Message, frozen=True):
+    """`instance` takes events of `plan` at `endpoint`: a receiver stage those of workers, a worker those of publisher
+    stages. Sent again it is the heartbeat. `connections` names the peers linked to the endpoint now. `attempt` is how
+    often the driver had started the topology anew; 0 for workers."""
+
+    TYPE = "register-endpoint"
+    role: Role
+    key: PlanKey
+    epoch: int
+    instance: str
+    endpoint: Endpoint
+    connections: tuple[str, ...] = ()
+    attempt: int = 0
+
+
+class EndpointRegistered(Message, frozen=True):
+    """Register again within `heartbeat_ms`; after `lease_ms` of silence the endpoint counts as gone."""
+
+    TYPE = "endpoint-registered"
+    heartbeat_ms: int
+    lease_ms: int
+
+
+class RequestEndpoint(Message, frozen=True):
+    """`requester` on `host` asks for an endpoint of `role` of the plan: a worker for a receiver (one connection for
+    each imported `stream`), a publisher stage for a worker (`stream` is empty). `attempt` is that of the publisher's
+    topology. `former` is the instance that the requester was linked to before in this epoch: it is given again while it
+    is there."""
+
+    TYPE = "request-endpoint"
+    role: Role
+    key: PlanKey
+    epoch: int
+    requester: str
+    host: str
+    stream: str = ""
+    attempt: int = 0
+    former: str = ""
+
+
+class EndpointAssigned(Message, frozen=True):
+    """Connect to `endpoint`, registered by `instance`; a receiver of the topology's attempt `attempt`."""
+
+    TYPE = "endpoint-assigned"
+    endpoint: Endpoint
+    instance: str
+    attempt: int = 0
+
+
+# ---- workers --------------------------------------------------------------------------------------------------------
+
+
+class InflowReport(msgspec.Struct, frozen=True):
+    """One inflow connection of a worker: an imported stream of a plan, and whether it is linked to a receiver.
+    `under_way_rows` were sent and are not acknowledged, of at most `window_rows`."""
+
+    stream: str
+    connected: bool
+    sent_events: int = 0
+    waiting_events: int = 0
+    receiver: str = ""
+    under_way_rows: int = 0
+    window_rows: int = 0
+
+
+class OutflowReport(msgspec.Struct, frozen=True):
+    """Events of one exported stream that a worker got from publisher stages, and those of them that sinks and listeners
+    have delivered; `waiting_events` wait for these in memory, besides those that `PreparedResultsReport` counts."""
+
+    stream: str
+    received_events: int = 0
+    delivered_events: int = 0
+    waiting_events: int = 0
+
+
+class WorkerPlanReport(msgspec.Struct, frozen=True):
+    """What a worker does for one plan; `publishers` are the publisher instances linked to its outflow service, `links`
+    tells more of them. `write_ahead_logs` is for plans that keep logs, `prepared` for exactly-once plans. `errors`
+    are those of its sources, sinks and connections since the worker started. With `needs_epoch` the worker takes no
+    results of the plan yet: its epoch was given out before, by a database that was replaced, and what the worker has
+    would be taken for the plan's. Under that epoch, or a later one that its manager's database has counted, it does;
+    0: it takes them. With `takes_in` False no source hands events over for the plan any more."""
+
+    key: PlanKey
+    epoch: int
+    inflow: tuple[InflowReport, ...] = ()
+    outflow: tuple[OutflowReport, ...] = ()
+    publishers: tuple[str, ...] = ()
+    last_error: str = ""
+    links: tuple[PublisherReport, ...] = ()
+    write_ahead_logs: tuple[WalReport, ...] = ()
+    prepared: PreparedResultsReport | None = None
+    errors: tuple[ErrorRecord, ...] = ()
+    needs_epoch: int = 0
+    takes_in: bool = True
+
+
+class RegisterWorker(Message, frozen=True):
+    """A worker is alive; sent again it is the heartbeat. `revision` is the plan list that it works from. Its process
+    holds `memory_bytes` of memory of its own and has used `cpu_ms` of processor time since it started, `up_ms` ago;
+    what it accepts is brought to the disk as `fsync` says. Of `connectors` and `listeners` the first hundreds are
+    told. `system` is the identity of the system whose plans the worker serves, empty before it knows one, and
+    `refused_system` that of the manager whose plans it refuses, empty when it refuses none. `identity` is drawn by
+    chance when the worker's folder is made, `instance` when its process starts; a folder that was copied or restored is
+    a `copy_of` another identity's. `orphans` tells of what is set aside on
+    its disk, as its plan was missing."""
+
+    TYPE = "register-worker"
+    worker: str
+    host: str
+    process_id: int
+    revision: int
+    plans: tuple[WorkerPlanReport, ...] = ()
+    http_address: str = ""
+    ingress: Endpoint | None = None
+    egress: Endpoint | None = None
+    insight: InsightAddress | None = None
+    up_ms: int = 0
+    memory_bytes: int = 0
+    cpu_ms: int = 0
+    fsync: str = ""
+    leaving: bool = False
+    connectors: tuple[ConnectorReport, ...] = ()
+    listeners: tuple[ListenerReport, ...] = ()
+    system: str = ""
+    refused_system: str = ""
+    identity: str = ""
+    copy_of: str = ""
+    instance: str = ""
+    orphans: tuple[OrphanReport, ...] = ()
+    reach: Reach | None = None
+
+
+class CheckpointSpan(msgspec.Struct, frozen=True):
+    """Results of the topology's attempt `attempt` of `epoch` stand up to checkpoint `last`; once a later attempt has
+    begun, those behind it were undone. 0: none stands yet."""
+
+    epoch: int
+    attempt: int
+    last: int
+
+
+class PlanCheckpoints(msgspec.Struct, frozen=True):
+    """Which results of a plan stand, by attempt, oldest first; the last span is that of the attempt that runs. It is
+    the plan that was deployed first at `deployed_ms` (0: not told): while another one of its name is being ended, there
+    is one of these for each."""
+
+    key: PlanKey
+    spans: tuple[CheckpointSpan, ...]
+    deployed_ms: int = 0
+
+
+class TenantLimit(msgspec.Struct, frozen=True):
+    """A worker takes in at most so many events a second for the tenant's plans."""
+
+    tenant: int
+    events_per_s: Annotated[int, msgspec.Meta(ge=1)]
+
+
+class WorkerRegistered(Message, frozen=True):
+    """`revision` is the manager's plan list; a worker with another one asks for it. `limits` are this worker's share of
+    what tenants may send; those that are not named may send any number of events. `checkpoints` tell of plans
+    whose results wait in workers for their checkpoint. `managers` are all that are known, the leader first. `system` is
+    the identity of the managers' database: a worker that serves another system does nothing that it is told here,
+    unless a person has said that this one `adopts` it."""
+
+    TYPE = "worker-registered"
+    heartbeat_ms: int
+    revision: int
+    limits: tuple[TenantLimit, ...] = ()
+    checkpoints: tuple[PlanCheckpoints, ...] = ()
+    managers: tuple[Endpoint, ...] = ()
+    system: str = ""
+    adopts: bool = False
+
+
+class StreamBinding(msgspec.Struct, frozen=True):
+    """A stream of a plan that is tied to the world: `stream` is its id in the plan, `event_stream` its `name:version`
+    outside. `attributes` are (name, type) in definition order."""
+
+    stream: str
+    event_stream: str
+    attributes: tuple[tuple[str, str], ...]
+
+
+class Connector(msgspec.Struct, frozen=True):
+    """A source or sink of a stream, from `@source`/`@sink` in the plan: `type`, its options, and its mapper's."""
+
+    stream: str
+    type: str
+    options: dict[str, str]
+    mapper: str
+    mapper_options: dict[str, str]
+
+
+Delivery = Literal["at-least-once", "exactly-once", "at-most-once"]
+"""What becomes of a plan's events and results when something dies, from `@Plan:delivery`."""
+
+
+class DeployedPlan(msgspec.Struct, frozen=True):
+    """All that a worker must know of a deployed plan; while `intake` is False it takes no events for it, while `trace`
+    is True it writes the plan's events to its log. `deployed_ms` is when it was first deployed: a plan of the same name
+    with another time is another plan, which takes none of the events that workers have for the former one.
+    `former_names` are those that the plan had before it was renamed, and that no plan has now."""
+
+    key: PlanKey
+    epoch: int
+    imported: tuple[StreamBinding, ...]
+    exported: tuple[StreamBinding, ...]
+    playback: bool = False
+    sources: tuple[Connector, ...] = ()
+    sinks: tuple[Connector, ...] = ()
+    intake: bool = True
+    trace: bool = False
+    delivery: Delivery = "at-least-once"
+    deployed_ms: int = 0
+    former_names: tuple[str, ...] = ()
+
+
+class ListPlans(Message, frozen=True):
+    TYPE = "list-plans"
+
+
+class RemovedPlan(msgspec.Struct, frozen=True):
+    """A plan that a person has undeployed: the one of `key` that was deployed first at `deployed_ms`."""
+
+    key: PlanKey
+    deployed_ms: int
+
+
+class PlansListed(Message, frozen=True):
+    """All deployed plans; `revision` grows with every change. Plans that are `kept` are deployed, too, and cannot run
+    now: workers do nothing for them, and keep what they have accepted for them. What workers have of plans that were
+    `removed` on purpose may be deleted. What they have of any other plan is set aside: that a plan is missing does not
+    say that its events may go. `system` is the identity of the managers' database, empty when it is not told."""
+
+    TYPE = "plans-listed"
+    revision: int
+    plans: tuple[DeployedPlan, ...]
+    kept: tuple[PlanKey, ...] = ()
+    removed: tuple[RemovedPlan, ...] = ()
+    system: str = ""

@@ -1,0 +1,180 @@
+"""The messages of a topology's tasks: what they report, what they are told, and how state goes from one topology to
+another. PROTOCOL.md describes them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from cep_common.ids import Endpoint, InsightAddress, PlanKey
+from cep_common.protocol.error_records import ErrorRecord
+from cep_common.protocol.registry import Message
+
+ComponentKind = Literal["receiver", "processor", "trigger", "publisher"]
+
+StatisticsLevel = Literal["off", "basic", "detail"]
+"""What stages count besides errors and what waits: nothing, events and latencies, or each query's work too."""
+
+
+class StreamCount(msgspec.Struct, frozen=True):
+    stream: str
+    events: int
+
+
+class HeldState(msgspec.Struct, frozen=True):
+    """What one part of a running plan holds in memory: `kind` is `query`, `window`, `table`, `aggregation`,
+    `partition` or `strings`; `bytes` is an estimate."""
+
+    kind: str
+    name: str
+    rows: int = 0
+    groups: int = 0
+    partial_matches: int = 0
+    dropped_partial_matches: int = 0
+    distinct_values: int = 0
+    instances: int = 0
+    bytes: int = 0
+
+
+class QueryReport(msgspec.Struct, frozen=True):
+    """What one query of a stage has worked on since its task started, while the level was `detail`: `latencies` are the
+    events by how long the query took over the piece in which they came, as in `ComponentReport`."""
+
+    query: str
+    events: int
+    busy_us: int
+    latencies: tuple[tuple[int, int], ...] = ()
+
+
+class ComponentReport(msgspec.Struct, frozen=True):
+    """Counters of one component instance since its task started. `peers` are the instances or workers that it sends to
+    over a link that stands; `busy_ms` is the time spent working, on `bundles` of events; `stay_ms` adds up how long
+    each event stayed; `held` is the state that it holds now.
+
+    At receivers an event stays until all that came of it has gone on, to a worker or into a state, and `latencies` are
+    the events by how long that took: buckets of `cep_common.monitoring.latency` with their counts, without empty ones.
+    """
+
+    instance: str
+    component: str
+    kind: ComponentKind
+    peers: tuple[str, ...] = ()
+    received: tuple[StreamCount, ...] = ()
+    emitted: tuple[StreamCount, ...] = ()
+    dropped_events: int = 0
+    queued_events: int = 0
+    busy_ms: int = 0
+    bundles: int = 0
+    stay_ms: int = 0
+    latencies: tuple[tuple[int, int], ...] = ()
+    errors: int = 0
+    last_error: str = ""
+    last_error_ms: int = 0
+    held: tuple[HeldState, ...] = ()
+    queries: tuple[QueryReport, ...] = ()
+    failures: tuple[ErrorRecord, ...] = ()
+    """What `errors` counts, by kind."""
+    late: tuple[StreamCount, ...] = ()
+    """Events that came behind the clock, whether they were dropped or processed as they came."""
+    awaits: tuple[str, ...] = ()
+    """What time waits for: under event time streams that have not had their first event, under the system clock
+    senders whose waiting events must be worked off first."""
+    behind_ms: int = 0
+    """How far processing time is behind the time of day, under the system clock."""
+
+
+class SampleOrder(msgspec.Struct, frozen=True):
+    """Of what goes through the instances of `component`, about `percent` of a hundred events shall be told, for
+    `left_ms` more."""
+
+    component: str
+    percent: Annotated[float, msgspec.Meta(gt=0, le=100)]
+    left_ms: int
+
+
+class SampledEvent(msgspec.Struct, frozen=True):
+    """An event of `stream` that `instance` took `in` or gave `out` at the time of day `at_ms`; `event` is JSON, cut
+    when it is long."""
+
+    instance: str
+    direction: Literal["in", "out"]
+    stream: str
+    at_ms: int
+    event: str
+
+
+TaskOrder = Literal["work", "stand-by", "pause", "give"]
+HandOver = Literal["", "quiet", "given", "restored"]
+
+
+class StateSource(msgspec.Struct, frozen=True):
+    """`instance` of the plan's topology of `epoch` gives its state at `endpoint`."""
+
+    epoch: int
+    instance: str
+    endpoint: Endpoint
+
+
+class RegisterTask(Message, frozen=True):
+    """A task of a topology is alive, with what its components did; sent again it is the heartbeat. Its process holds
+    `memory_bytes` of memory of its own, and has used `cpu_ms` of processor time since the task started, `up_ms` ago.
+    `hand_over`
+    says how far it has got with giving its state (at `state_endpoint`) to a topology that is to take over, or with
+    taking it. `attempt` is how often the driver had started the topology anew, `left` what its
+    instances could not take over of the state that they began from, for people. `samples` are events that were
+    sampled since the last registration. The counters of `components` have stood so for `counted_ago_ms`. A task in a
+    `stage_host` shares its process with those of other plans: `cpu_ms` is its own, and `memory_bytes` its part, the
+    process's memory divided by the tasks in it."""
+
+    TYPE = "register-task"
+    key: PlanKey
+    epoch: int
+    task: int
+    host: str
+    process_id: int
+    components: tuple[ComponentReport, ...] = ()
+    memory_bytes: int = 0
+    cpu_ms: int = 0
+    hand_over: HandOver = ""
+    state_endpoint: Endpoint | None = None
+    attempt: int = 0
+    left: tuple[str, ...] = ()
+    up_ms: int = 0
+    insight: InsightAddress | None = None
+    samples: tuple[SampledEvent, ...] = ()
+    counted_ago_ms: Annotated[int, msgspec.Meta(ge=0)] = 0
+    stage_host: str = ""
+
+
+class TaskRegistered(Message, frozen=True):
+    """`order` says what the task shall do: `stand-by` until another topology's place is its own, `work`, `pause` (take
+    no events in, fire no timers) or then `give` its state. `sources` are where a task that stands by gets it.
+    `managers` are all that are known, the leader first. `statistics` is the level at which its stages count, `samples`
+    what is to be sampled now. The first events of the streams `released` are not waited for."""
+
+    TYPE = "task-registered"
+    heartbeat_ms: int
+    lease_ms: int
+    order: TaskOrder = "work"
+    sources: tuple[StateSource, ...] = ()
+    managers: tuple[Endpoint, ...] = ()
+    statistics: StatisticsLevel = "basic"
+    samples: tuple[SampleOrder, ...] = ()
+    released: tuple[str, ...] = ()
+
+
+class FetchState(Message, frozen=True):
+    """A task that stands by asks for the state of component instance `instance` of the plan's topology of `epoch`."""
+
+    TYPE = "fetch-state"
+    key: PlanKey
+    epoch: int
+    instance: str
+
+
+class StateFetched(Message, frozen=True):
+    """The state of `instance` follows as bodies, cut into pieces."""
+
+    TYPE = "state-fetched"
+    instance: str

@@ -1,0 +1,345 @@
+"""ZeroMQ sockets of the control plane: a client that finds the manager that answers, and the server's side.
+
+Sockets belong to the thread that made them. All are bounded in message size and queue, and close with linger 0.
+"""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import logging
+import math
+import random
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import zmq
+
+from cep_common.errors import DecodeError, PeerError, PortInUseError, RequestRejectedError, UnauthorisedError
+from cep_common.ids import Endpoint
+from cep_common.monitoring.paced_log import PacedLog
+from cep_common.protocol.codec import MAXIMUM_CONTROL_BYTES, Envelope, decode, encode
+from cep_common.protocol.drivers import DriverRegistered
+from cep_common.protocol.registry import Message, Rejected, WorkerRegistered
+from cep_common.protocol.tasks import TaskRegistered
+from cep_common.security.context import about_silence, guard_connecting, guard_listening
+from cep_common.security.roles import Door, Role, may_send
+
+logger = logging.getLogger(__name__)
+paced_logger = PacedLog(logger)
+
+MOST_FRAMES = 4_096
+MOST_BYTES_IN_ALL = 4
+"""A message of a peer has so many frames at most, and in them all so many times what one may have."""
+
+
+def listening_socket(
+    context: zmq.Context[zmq.Socket[bytes]], door: Door, host: str, maximum_bytes: int, high_water_mark: int = 1000
+) -> zmq.Socket[bytes]:
+    """A ROUTER for `door`, to be bound to `host`: bounded, and with CURVE when the context has keys. Raises ConfigError
+    when it has none and `host` is beyond loopback."""
+    socket = context.socket(zmq.ROUTER)
+    try:
+        _configure(socket, maximum_bytes, high_water_mark)
+        guard_listening(socket, context, door, host)
+    except BaseException:
+        socket.close()
+        raise
+    return socket
+
+
+def connecting_socket(
+    context: zmq.Context[zmq.Socket[bytes]], door: Door, maximum_bytes: int, high_water_mark: int = 1000
+) -> zmq.Socket[bytes]:
+    """A DEALER, to be connected to a `door`: bounded, and with CURVE when the context has keys. Raises ConfigError when
+    these do not hold the public key of the door's owner."""
+    socket = context.socket(zmq.DEALER)
+    try:
+        _configure(socket, maximum_bytes, high_water_mark)
+        guard_connecting(socket, context, door)
+    except BaseException:
+        socket.close()
+        raise
+    return socket
+
+
+def _configure(socket: zmq.Socket[bytes], maximum_bytes: int, high_water_mark: int) -> None:
+    """Bounds a socket: message size, queue lengths, no lingering; and notices dead TCP peers by ZMTP heartbeats."""
+    socket.setsockopt(zmq.MAXMSGSIZE, maximum_bytes)
+    socket.setsockopt(zmq.SNDHWM, high_water_mark)
+    socket.setsockopt(zmq.RCVHWM, high_water_mark)
+    socket.setsockopt(zmq.LINGER, 0)
+    socket.setsockopt(zmq.HANDSHAKE_IVL, 10_000)  # who connects and says nothing is cut off
+    socket.setsockopt(zmq.HEARTBEAT_IVL, 2_000)
+    socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, 6_000)
+
+
+def readable(socket: zmq.Socket[bytes]) -> bool:
+    """True when a message can be received without waiting."""
+    return bool(int(socket.getsockopt(zmq.EVENTS)) & zmq.POLLIN)
+
+
+def receive_now(socket: zmq.Socket[bytes]) -> list[bytes] | None:
+    """The next message, or None when there is none yet."""
+    try:
+        return [bytes(frame.buffer) for frame in receive_frames(socket, zmq.NOBLOCK)]
+    except zmq.Again:
+        return None
+
+
+def receive(socket: zmq.Socket[bytes]) -> list[bytes]:
+    """The next message of a listening socket. Of one with more frames, or bytes in them all, than any peer of ours
+    sends the first frame alone is left, so that it is refused as no message of ours."""
+    return [bytes(frame.buffer) for frame in receive_frames(socket)]
+
+
+def receive_frames(socket: zmq.Socket[bytes], flags: int = 0) -> list[zmq.Frame]:
+    """As `receive`, without copying. ZeroMQ bounds each frame, but not how many of them a message has."""
+    most_bytes = MOST_BYTES_IN_ALL * int(socket.getsockopt(zmq.MAXMSGSIZE))
+    frames = [socket.recv(flags, copy=False)]
+    size = 0
+    beyond = False
+    while frames[-1].more:
+        frame = socket.recv(copy=False)
+        size += len(frame.buffer)
+        beyond |= len(frames) >= MOST_FRAMES or (most_bytes > 0 and size > most_bytes)
+        if beyond:
+            frames[1:] = [frame]
+        else:
+            frames.append(frame)
+    if beyond:
+        paced_logger.problem("frames", "a message with too many frames was dropped: bytes=%d", size)
+        return frames[:1]
+    return frames
+
+
+def send_now(socket: zmq.Socket[bytes], frames: Sequence[Any], copy: bool = True) -> bool:
+    """True when the message is on its way. False when there is no way for it: who is refused at a door loses the
+    connection for good, and ZeroMQ would wait for another one for ever."""
+    try:
+        socket.send_multipart(frames, flags=zmq.NOBLOCK, copy=copy)
+    except zmq.Again:
+        return False
+    return True
+
+
+def bind_in_range(socket: zmq.Socket[bytes], host: str, ports: tuple[int, int]) -> int:
+    """The port of `ports` (first, last; both included) that the socket now listens on. The search starts at a random
+    port, so that many processes of one host do not all try the same ones."""
+    first, last = ports
+    count = last - first + 1
+    start = random.randrange(count)  # noqa: S311 - spreads the search, nothing secret
+    for step in range(count):
+        port = first + (start + step) % count
+        try:
+            socket.bind(f"tcp://{host}:{port}")
+        except zmq.ZMQError as error:
+            if error.errno not in (errno.EADDRINUSE, errno.EACCES):
+                raise PortInUseError(f"cannot listen on {host}:{port}: {error}") from error
+        else:
+            return port
+    raise PortInUseError(f"no free port on {host} in {first}-{last}; widen the range in the configuration")
+
+
+def bind(socket: zmq.Socket[bytes], host: str, port: int, purpose: str) -> None:
+    """Listens on exactly `host:port`, or raises PortInUseError that says what `purpose` it was for."""
+    try:
+        socket.bind(f"tcp://{host}:{port}")
+    except zmq.ZMQError as error:
+        raise PortInUseError(f"cannot listen on {host}:{port} for {purpose}: {error.strerror}") from error
+
+
+NOT_LEADER = "not-leader"
+"""The refusal of a manager that does not lead."""
+
+QUICK_TRY_MS, PATIENT_EACH = 250, 4
+"""Where there are others, a manager that did not answer lately is given so long; but each fourth time as long as any,
+for it may lead and be slow."""
+
+
+class ControlClient:
+    """Asks managers in turn: one that does not answer in time, or does not lead, is left for the next one.
+
+    One thread uses it. Messages that the peer sends by itself are handed out by `pushed`.
+    """
+
+    def __init__(
+        self,
+        context: zmq.Context[zmq.Socket[bytes]],
+        managers: Sequence[Endpoint],
+        timeout_ms: int,
+        door: Door = Door.CONTROL,
+    ) -> None:
+        if not managers:
+            raise ValueError("a control client needs at least one manager")
+        self._context = context
+        self._door = door
+        self._configured = tuple(managers)
+        self._managers = tuple(dict.fromkeys(managers))
+        self._timeout_ms = timeout_ms
+        self._manager = self._managers[0]
+        self._silences: dict[Endpoint, int] = {}
+        self._correlations = (number.to_bytes(8, "big") for number in itertools.count(1))
+        self._socket: zmq.Socket[bytes] | None = None
+        self._pushed: list[Message] = []
+
+    def manager(self) -> Endpoint:
+        """The manager that is asked next."""
+        return self._manager
+
+    def managers(self) -> tuple[Endpoint, ...]:
+        """Every manager that is known: those it was made with, and those that the leader told of."""
+        return self._managers
+
+    def request(self, message: Message) -> Message:
+        """The leader's answer to `message`. Raises RequestRejectedError on a refusal, PeerError when no manager answers
+        or none leads."""
+        asked: list[Endpoint] = []
+        standing_by: list[Endpoint] = []
+        following: Endpoint | None = self._manager
+        while following is not None:
+            self._turn_to(following)
+            asked.append(following)
+            answer = self._ask(message)
+            named = None
+            if answer is None:
+                self._silences[following] = self._silences.get(following, 0) + 1
+                self.close()
+            elif isinstance(answer, Rejected) and answer.code == NOT_LEADER:
+                self._silences.pop(following, None)
+                standing_by.append(following)
+                named = answer.leader
+            else:
+                self._silences.pop(following, None)
+                return self._accepted(answer)
+            following = self._next(asked, named)
+        # Whoever answered may come to lead; whoever did not costs time.
+        self._turn_to(standing_by[-1] if standing_by else self._after(self._manager))
+        names = ", ".join(f"{manager.host}:{manager.port}" for manager in asked)
+        if standing_by:
+            raise PeerError(f"no manager leads at the moment, of {names}")
+        hint = about_silence(self._context)
+        raise PeerError(f"no manager answers at {names} (waited {self._timeout_ms} ms each); {hint}")
+
+    def leave(self) -> None:
+        """The manager that was asked last is asked after all others."""
+        self._turn_to(self._after(self._manager))
+
+    def pushed(self, timeout_ms: int) -> Iterator[Message]:
+        """Messages that came without being asked for; waits up to `timeout_ms` for the first."""
+        socket = self._connected()
+        if not self._pushed and socket.poll(timeout_ms):
+            self._receive(socket, b"")
+        while self._pushed:
+            yield self._pushed.pop(0)
+
+    def close(self) -> None:
+        """Closes the socket; the client may be used again."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    def _connected(self) -> zmq.Socket[bytes]:
+        if self._socket is None:
+            self._socket = connecting_socket(self._context, self._door, MAXIMUM_CONTROL_BYTES)
+            self._socket.connect(self._manager.url())
+        return self._socket
+
+    def _ask(self, message: Message) -> Message | None:
+        socket = self._connected()
+        correlation = next(self._correlations)
+        try:
+            socket.send_multipart(encode(message, correlation), flags=zmq.NOBLOCK)
+        except zmq.Again:
+            return None
+        quick = len(self._managers) > 1 and self._silences.get(self._manager, 0) % PATIENT_EACH != 0
+        timeout_ms = min(self._timeout_ms, QUICK_TRY_MS) if quick else self._timeout_ms
+        deadline = time.monotonic() + timeout_ms / 1000
+        while (left_s := deadline - time.monotonic()) > 0:
+            if socket.poll(math.ceil(left_s * 1000)):
+                answer = self._receive(socket, correlation)
+                if answer is not None:
+                    return answer
+        return None
+
+    def _receive(self, socket: zmq.Socket[bytes], correlation: bytes) -> Message | None:
+        """The answer with `correlation` if it is the next message; pushed messages are kept, late answers dropped."""
+        try:
+            envelope = decode(socket.recv_multipart())
+        except DecodeError:
+            return None
+        if envelope.correlation == correlation and correlation:
+            return envelope.message
+        if not envelope.correlation:
+            self._pushed.append(envelope.message)
+        return None
+
+    def _accepted(self, answer: Message) -> Message:
+        """The leader's answer; managers that it tells of are known from now on."""
+        if isinstance(answer, Rejected):
+            raise RequestRejectedError(answer.code, answer.reason)
+        if isinstance(answer, WorkerRegistered | DriverRegistered | TaskRegistered) and answer.managers:
+            self._managers = tuple(dict.fromkeys((*answer.managers, *self._configured)))
+        return answer
+
+    def _next(self, asked: Sequence[Endpoint], named: Endpoint | None) -> Endpoint | None:
+        """The manager to be asked after those: the one that was named as the leader, else one that answered before."""
+        left = [manager for manager in self._managers if manager not in asked]
+        if named is not None and named not in asked:
+            return named
+        return min(left, key=lambda manager: manager in self._silences, default=None)
+
+    def _after(self, manager: Endpoint) -> Endpoint:
+        place = self._managers.index(manager) if manager in self._managers else -1
+        return self._managers[(place + 1) % len(self._managers)]
+
+    def _turn_to(self, manager: Endpoint) -> None:
+        if manager != self._manager:
+            self.close()
+            self._manager = manager
+
+
+class ControlServer:
+    """The listening side: hands out (peer, envelope), answers or pushes to a peer by its routing id. Of a peer that has
+    shown a key it takes what the key's role may send, and nothing else."""
+
+    def __init__(
+        self, context: zmq.Context[zmq.Socket[bytes]], host: str, port: int, door: Door = Door.CONTROL
+    ) -> None:
+        self._door = door
+        self.socket = listening_socket(context, door, host, MAXIMUM_CONTROL_BYTES)
+        self.socket.setsockopt(zmq.ROUTER_HANDOVER, 1)
+        try:
+            bind(self.socket, host, port, door.value)
+        except PortInUseError:
+            self.socket.close()
+            raise
+
+    def receive(self) -> tuple[bytes, Envelope]:
+        """The next message. Raises DecodeError for anything else, UnauthorisedError for what the peer's role may not
+        send; the peer is answered with `rejected` then."""
+        received = receive_frames(self.socket)
+        peer, *frames = (frame.bytes for frame in received)
+        correlation = b""
+        try:
+            envelope = decode(frames)
+            correlation = envelope.correlation
+            if self._door is Door.CONTROL and self.socket.getsockopt(zmq.CURVE_SERVER):
+                _authorise(Role(str(received[0].get("User-Id"))), envelope.message)
+        except (DecodeError, UnauthorisedError) as error:
+            self.send(peer, Rejected(code=error.code, reason=str(error)), correlation)
+            raise
+        return peer, envelope
+
+    def send(self, peer: bytes, message: Message, correlation: bytes = b"") -> None:
+        """Sends `message`; one for a peer that has gone is dropped."""
+        self.socket.send_multipart([peer, *encode(message, correlation)])
+
+    def close(self) -> None:
+        self.socket.close()
+
+
+def _authorise(role: Role, message: Message) -> None:
+    if not may_send(role, message):
+        raise UnauthorisedError(f"a {role.value} may not send {message.TYPE}; its key is one of a {role.value}")

@@ -1,0 +1,101 @@
+"""Which streams a plan takes in from outside and gives out, and by what name the outside knows them.
+
+`@Import` and `@source` bind a stream as input, `@Export` and `@sink` as output. A plan with none of the four takes in
+every defined stream that it reads and never writes, and gives out every stream that it writes and never reads. An app
+takes in what it needs and never writes in any case, as Siddhi does: there a stream needs no annotation to be sent to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from query_plan.annotations import EXPORTING, IMPORTING, first, named, read_header
+from query_plan.components.error_streams import error_streams
+from query_plan.components.members import Member, members
+from siddhi.analysis import model
+from siddhi.language import ast
+
+ENGINE_ANNOTATIONS = ("onerror",)
+"""The annotations of a stream that its engine must know; the others speak to workers."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamBinding:
+    """`event_stream` is `name:version` of the annotation, or the stream's own id where no annotation names one."""
+
+    stream: ast.StreamDefinition
+    event_stream: str
+
+
+class PlanBindings(NamedTuple):
+    """Both in order of definition; last come the streams of events that failed and are to be stored."""
+
+    imported: tuple[StreamBinding, ...]
+    exported: tuple[StreamBinding, ...]
+
+
+def plan_bindings(app: model.AnalysedApp, found: tuple[Member, ...] | None = None) -> PlanBindings:
+    """What workers send into the plan and get out of it; `found` are its members where they are known."""
+    found = members(app) if found is None else found
+    imported = _bound(app, IMPORTING) | {name: name for name in taken_in_by_rule(app, found)}
+    exported = _bound(app, EXPORTING) | {name: name for name in _given_out_by_rule(app, found)}
+    failed = tuple(StreamBinding(one.stream, one.stream.id) for one in error_streams(app, found))
+    return PlanBindings(_bindings(app, imported), _bindings(app, exported) + failed)
+
+
+def binds_by_default(app: model.AnalysedApp) -> bool:
+    """True when no stream of the plan says that it is imported or exported."""
+    return not (_bound(app, IMPORTING) or _bound(app, EXPORTING))
+
+
+def taken_in_by_rule(app: model.AnalysedApp, found: tuple[Member, ...]) -> tuple[str, ...]:
+    """The defined streams that are read or exported, that nobody writes and of which no annotation says that they are
+    imported. An execution plan that binds any stream has none: it says itself what it imports."""
+    if read_header(app.syntax).dialect_3x and not binds_by_default(app):
+        return ()
+    read, written = _traffic(found)
+    needed = (read | set(_bound(app, EXPORTING))) - written - set(_bound(app, IMPORTING)) - set(app.triggers)
+    return tuple(name for name, stream in app.streams.items() if stream.defined and name in needed)
+
+
+def definition_of(app: model.AnalysedApp, stream: str) -> ast.StreamDefinition:
+    """The definition of any stream of the plan, written or inferred, with the annotations that its engine must know."""
+    found = app.streams[stream]
+    annotations = found.syntax.annotations if found.syntax else ()
+    return ast.StreamDefinition(
+        stream,
+        tuple(ast.AttributeDefinition(name, type_) for name, type_ in found.schema.attributes),
+        tuple(named(annotations, *ENGINE_ANNOTATIONS)),
+    )
+
+
+def _bindings(app: model.AnalysedApp, names: Mapping[str, str]) -> tuple[StreamBinding, ...]:
+    return tuple(StreamBinding(definition_of(app, name), names[name]) for name in app.streams if name in names)
+
+
+def _bound(app: model.AnalysedApp, annotations: tuple[str, ...]) -> dict[str, str]:
+    """The streams that have one of `annotations`, and the names that the outside knows them by."""
+    cep4 = annotations[0]
+    bound = {}
+    for name, stream in app.streams.items():
+        written = tuple(named(stream.syntax.annotations, *annotations)) if stream.syntax else ()
+        if written:
+            event_stream = first((one for one in written if one.name.casefold() == cep4), None)
+            bound[name] = event_stream.text if event_stream else name
+    return bound
+
+
+def _given_out_by_rule(app: model.AnalysedApp, found: tuple[Member, ...]) -> tuple[str, ...]:
+    if not binds_by_default(app):
+        return ()
+    read, written = _traffic(found)
+    unread = written - read
+    return tuple(name for name in app.streams if name in unread and not name.startswith("#"))
+
+
+def _traffic(found: tuple[Member, ...]) -> tuple[set[str], set[str]]:
+    """The streams that queries read, and those that they write."""
+    read = {one.stream for member in found for one in member.reads}
+    return read, {stream for member in found for stream in member.writes}

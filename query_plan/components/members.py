@@ -1,0 +1,256 @@
+"""The members of execution groups: what each query, partition and aggregation takes in, gives out and keeps.
+
+A member is the smallest thing that can be placed. Everything here is read from the analysed app; nothing is decided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from query_plan.annotations import Distribution, positive, read_distribution
+from query_plan.components.elements import queries_of, sources, syntax_of
+from query_plan.components.names import ElementName, element_names
+from query_plan.model import ALL, GLOBAL, SHUFFLE, Grouping, by_expression, by_ranges, fields
+from siddhi.analysis import model
+from siddhi.analysis.definition.windows import spans_keys
+from siddhi.analysis.expression.walk import has_aggregate
+from siddhi.analysis.parts import parts_of
+from siddhi.language import ast
+
+_OBJECT = ast.AttributeType.OBJECT
+_STREAM_KINDS = (model.SourceKind.STREAM, model.SourceKind.TRIGGER)
+_STATE_KINDS = (model.SourceKind.TABLE, model.SourceKind.WINDOW, model.SourceKind.AGGREGATION)
+STATELESS_STREAM_FUNCTIONS = frozenset({("", "log"), ("", "pol2Cart")})
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A stream that a member takes in, and how the instances of a parallel stage would have to share it.
+
+    `bears` are other groupings that do as well, where somebody else asks for them: those by a key of the member's own.
+    """
+
+    stream: str
+    grouping: Grouping
+    span: ast.Span
+    bears: tuple[Grouping, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """`state` are the tables, named windows and aggregations that it uses; all of them live in the memory of an engine.
+
+    `private` are the streams that no definition can name and that therefore stay in one stage: `#S` outside partitions,
+    and `!S`, which whoever reads `S` may write. `keeps` says in words which state of its own forbids to run it in
+    parallel, None when nothing does. `named` says that the plan itself gives the name; `inside` are the names of the
+    queries in a partition.
+    """
+
+    name: str
+    element: model.AnalysedQuery | model.AnalysedPartition | model.AnalysedAggregation
+    span: ast.Span
+    distribution: Distribution
+    reads: tuple[Read, ...]
+    writes: tuple[str, ...]
+    state: tuple[str, ...] = ()
+    functions: tuple[str, ...] = ()
+    private: tuple[str, ...] = ()
+    keeps: str | None = None
+    named: bool = False
+    inside: tuple[str, ...] = ()
+
+    @property
+    def parallel(self) -> int:
+        return positive(self.distribution.parallel) or 1
+
+    @property
+    def group(self) -> str | None:
+        """The execution group that it asks for."""
+        return self.distribution.group.text if self.distribution.group else None
+
+    @property
+    def parallel_span(self) -> ast.Span:
+        """Where its `parallel` stands; the whole of it when it says none."""
+        return self.distribution.parallel.span if self.distribution.parallel else self.span
+
+    @property
+    def group_span(self) -> ast.Span:
+        """Where its `execGroup` stands; the whole of it when it names none."""
+        return self.distribution.group.span if self.distribution.group else self.span
+
+
+def members(app: model.AnalysedApp) -> tuple[Member, ...]:
+    """Every query and partition in text order, then every aggregation in order of definition."""
+    handled = _handled_faults(app)
+    named = zip(app.elements, element_names(app), strict=True)
+    elements = tuple(_element(element, name, handled) for element, name in named)
+    return elements + tuple(_aggregation(aggregation) for aggregation in app.aggregations.values())
+
+
+def state_kept(query: model.AnalysedQuery) -> str | None:
+    """What `query` remembers from one event to the next, in words; None when it is stateless."""
+    selection, source = query.selection, query.input
+    if isinstance(source, model.Join):
+        return "a join"
+    if isinstance(source, model.StateMachine):
+        return "a sequence" if source.sequence else "a pattern"
+    if (kept := _kept_by_source(source)) is not None:
+        return kept
+    if selection.group_by:
+        return "group by"
+    if selection.aggregates:
+        return "an aggregate"
+    return "an output rate" if query.rate is not None else None
+
+
+def _kept_by_source(source: model.SourceInput) -> str | None:
+    if source.window is not None or source.kind is model.SourceKind.WINDOW:
+        return "a window"
+    if any(isinstance(part, model.Aggregate) for part in parts_of((source.before, source.after))):
+        return "an aggregate in a filter"
+    functions = (step for step in (*source.before, *source.after) if isinstance(step, model.HandlerCall))
+    keeping = (step for step in functions if (step.namespace, step.name) not in STATELESS_STREAM_FUNCTIONS)
+    return next((f"the stream function {step.name}" for step in keeping), None)
+
+
+def _element(
+    element: model.AnalysedQuery | model.AnalysedPartition,
+    name: ElementName,
+    handled: frozenset[str],
+) -> Member:
+    queries = queries_of(element)
+    parts = tuple(parts_of(element))
+    state = _unique(
+        (
+            *(state for query in queries for state in _state_used(query)),
+            *(part.table for part in parts if isinstance(part, model.InTable)),
+        )
+    )
+    syntax = syntax_of(element)
+    return Member(
+        name=name.name,
+        element=element,
+        span=syntax.span,
+        distribution=read_distribution(syntax.annotations),
+        reads=_partition_reads(element)
+        if isinstance(element, model.AnalysedPartition)
+        else _query_reads(element, state),
+        writes=_unique(query.output.target for query in queries if query.output.kind is model.TargetKind.STREAM),
+        state=state,
+        functions=_scripts(parts),
+        private=_unique(stream for query in queries for stream in _private(query, handled)),
+        keeps=state_kept(element) if isinstance(element, model.AnalysedQuery) else _kept_over_keys(element),
+        named=name.written,
+        inside=name.inside,
+    )
+
+
+def _kept_over_keys(partition: model.AnalysedPartition) -> str | None:
+    """As `state_kept`, of a partition: what goes by no key."""
+    windows = (source.window for query in partition.queries for source in sources(query))
+    spanning = any(window is not None and spans_keys(window) for window in windows)
+    return "the expression of a window" if spanning else None
+
+
+def _query_reads(query: model.AnalysedQuery, state: tuple[str, ...]) -> tuple[Read, ...]:
+    if state_kept(query) is None and not state:
+        return _reads((query,), {}, SHUFFLE)
+    bears = () if state else tuple(map(fields, _own_keys(query)))
+    return tuple(replace(read, bears=bears) for read in _reads((query,), {}, GLOBAL))
+
+
+def _own_keys(query: model.AnalysedQuery) -> Iterator[str]:
+    """The attributes of the only input by whose value alone events share what `query` remembers: those of `group by`,
+    when nothing else is kept."""
+    source, having = query.input, query.selection.having
+    if not isinstance(source, model.SourceInput) or query.rate is not None or _kept_by_source(source) is not None:
+        return
+    if having is not None and has_aggregate(having):
+        return  # which runs over all groups
+    for key in query.selection.group_by:
+        if isinstance(key, model.AttributeValue) and key.name in source.schema and key.type is not _OBJECT:
+            yield key.name
+
+
+def _partition_reads(partition: model.AnalysedPartition) -> tuple[Read, ...]:
+    keys = zip(partition.keys, syntax_of(partition).keys, strict=True)
+    groupings = {key.stream: _key_grouping(key, syntax) for key, syntax in keys}
+    return _reads(partition.queries, groupings, ALL)
+
+
+def _reads(
+    queries: tuple[model.AnalysedQuery, ...], groupings: dict[str, Grouping], otherwise: Grouping
+) -> tuple[Read, ...]:
+    found: dict[str, Read] = {}
+    for query in queries:
+        for name, span in _streams_read(query):
+            found.setdefault(name, Read(name, groupings.get(name, otherwise), span))
+    return tuple(found.values())
+
+
+def _key_grouping(key: model.PartitionKey, syntax: ast.ValuePartition | ast.RangePartition) -> Grouping:
+    if isinstance(syntax, ast.RangePartition):
+        return by_ranges(syntax)
+    if isinstance(key.expression, model.AttributeValue):
+        return fields(key.expression.name)
+    return by_expression(syntax)
+
+
+def _streams_read(query: model.AnalysedQuery) -> tuple[tuple[str, ast.Span], ...]:
+    return tuple(
+        (source.source, source.syntax.span if source.syntax else query.syntax.span)
+        for source in sources(query)
+        if source.kind in _STREAM_KINDS
+    )
+
+
+def _state_used(query: model.AnalysedQuery) -> Iterator[str]:
+    yield from (source.source for source in sources(query) if source.kind in _STATE_KINDS)
+    if query.output.kind in (model.TargetKind.TABLE, model.TargetKind.WINDOW):
+        yield query.output.target
+
+
+def _private(query: model.AnalysedQuery, handled: frozenset[str]) -> Iterator[str]:
+    for source in sources(query):
+        if source.kind is model.SourceKind.STREAM and source.source.startswith("#"):
+            yield source.source
+        if source.kind in (model.SourceKind.STREAM, model.SourceKind.FAULT_STREAM) and source.source in handled:
+            yield f"!{source.source}"
+    output = query.output
+    if output.kind is model.TargetKind.STREAM and output.target.startswith("#"):
+        yield output.target
+
+
+def _handled_faults(app: model.AnalysedApp) -> frozenset[str]:
+    """The streams whose fault stream some query takes in."""
+    return frozenset(
+        source.source
+        for element in app.elements
+        for query in queries_of(element)
+        for source in sources(query)
+        if source.kind is model.SourceKind.FAULT_STREAM
+    )
+
+
+def _aggregation(aggregation: model.AnalysedAggregation) -> Member:
+    source = aggregation.input
+    return Member(
+        name=aggregation.schema.id,
+        element=aggregation,
+        span=aggregation.syntax.span,
+        distribution=Distribution(present=False, group=None, parallel=None),
+        reads=(Read(source.source, GLOBAL, source.syntax.span if source.syntax else aggregation.syntax.span),),
+        writes=(),
+        state=(aggregation.schema.id,),
+        functions=_scripts(parts_of(aggregation)),
+        keeps="an aggregation",
+    )
+
+
+def _scripts(parts: Iterable[object]) -> tuple[str, ...]:
+    return _unique(part.script.syntax.id for part in parts if isinstance(part, model.Call) and part.script is not None)
+
+
+def _unique(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(names))

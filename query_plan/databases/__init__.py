@@ -1,0 +1,1 @@
+"""Database tables of a plan: `@Store` annotations and JDBC URLs."""

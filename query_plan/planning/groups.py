@@ -1,0 +1,229 @@
+"""Execution groups: which members of a plan run together in one stage.
+
+Only `@dist` distributes. A plan without any is one group, named like the plan, and answers as one engine does. In a
+plan with `@dist` a member belongs to its `execGroup`, or else to a group of its own. Members that name no group are
+then brought together where they must be: with those that use the same table, named window or aggregation in memory or
+the same private stream (`#S`, `!S`), and with those that they form a loop with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from query_plan.components.members import Member, Read
+from query_plan.model import GLOBAL, SHUFFLE, Grouping, GroupingKind
+
+
+@dataclass(frozen=True)
+class Group:
+    """`members` stand in text order. `name` is the execGroup, else the name of the first member that has one from the
+    plan, else that of the first. `idle_state` are tables and named windows that no member uses, kept for on-demand
+    queries."""
+
+    name: str
+    members: tuple[Member, ...]
+    idle_state: tuple[str, ...] = ()
+
+    @property
+    def parallel(self) -> int:
+        return self.members[0].parallel if self.members else 1
+
+    @cached_property
+    def reads(self) -> tuple[Read, ...]:
+        return tuple(read for member in self.members for read in member.reads)
+
+    @cached_property
+    def reads_of(self) -> Mapping[str, tuple[Read, ...]]:
+        """The reads of each stream."""
+        found: dict[str, list[Read]] = {}
+        for read in self.reads:
+            found.setdefault(read.stream, []).append(read)
+        return {stream: tuple(reads) for stream, reads in found.items()}
+
+    @cached_property
+    def groupings(self) -> Mapping[str, Grouping | None]:
+        """How its instances share each stream that it reads; None where the readers cannot agree."""
+        return {stream: agreed(reads) for stream, reads in self.reads_of.items()}
+
+    @cached_property
+    def streams_read(self) -> frozenset[str]:
+        return frozenset(self.reads_of)
+
+    @cached_property
+    def streams_written(self) -> frozenset[str]:
+        return frozenset(stream for member in self.members for stream in member.writes)
+
+
+def agreed(reads: Collection[Read]) -> Grouping | None:
+    """How instances share a stream that all of `reads` are of; None where they cannot agree."""
+    demands = {read.grouping for read in reads if read.grouping != SHUFFLE and not read.bears}
+    if GLOBAL in demands:
+        return GLOBAL
+    if not demands:
+        return GLOBAL if any(read.bears for read in reads) else SHUFFLE
+    if len(demands) > 1:
+        return None
+    (demand,) = demands
+    if any(read.bears and demand not in read.bears for read in reads):
+        return None
+    once = demand.kind in (GroupingKind.FIELDS, GroupingKind.EXPRESSION)
+    return demand if once or all(read.grouping == demand for read in reads) else None
+
+
+def execution_groups(plan_name: str, members: tuple[Member, ...], state: Iterable[str] = ()) -> tuple[Group, ...]:
+    """The groups of a plan in the order of their first members. What of `state` (the plan's tables and named windows)
+    no member uses is kept by the only group of an undistributed plan, by the first that keeps such state anyway, or by
+    a group of its own, so that it stops no other from running in parallel."""
+    groups = _groups_of(plan_name, members)
+    used = {name for member in members for name in member.state}
+    idle = tuple(name for name in state if name not in used)
+    if not idle:
+        return groups
+    distributed = any(member.distribution.present for member in members)
+    keepers = (
+        position
+        for position, group in enumerate(groups)
+        if group.parallel == 1 and (not distributed or any(member.state for member in group.members))
+    )
+    keeper = next(keepers, None)
+    if keeper is None:
+        return (*groups, Group(_free_name(plan_name, {group.name for group in groups}), (), idle))
+    return tuple(
+        replace(group, idle_state=idle) if position == keeper else group for position, group in enumerate(groups)
+    )
+
+
+def _free_name(wanted: str, taken: set[str]) -> str:
+    while wanted in taken:
+        wanted += "_"
+    return wanted
+
+
+def _groups_of(plan_name: str, members: tuple[Member, ...]) -> tuple[Group, ...]:
+    if not members:
+        return ()
+    if not any(member.distribution.present for member in members):
+        return (Group(plan_name, members),)
+    sets = _MemberSets(members)
+    _join_sharers(sets)
+    _join_loops(sets)
+    return tuple(_group(part) for part in sets.parts())
+
+
+def loops(groups: tuple[Group, ...]) -> tuple[tuple[str, ...], ...]:
+    """The sets of groups that feed each other in a circle, each in the order of the groups."""
+    readers: dict[str, list[int]] = {}
+    for number, group in enumerate(groups):
+        for stream in group.streams_read:
+            readers.setdefault(stream, []).append(number)
+    fed = [
+        sorted({reader for stream in group.streams_written for reader in readers.get(stream, ()) if reader != number})
+        for number, group in enumerate(groups)
+    ]
+    circles = (sorted(one) for one in _connected(fed) if len(one) > 1)
+    return tuple(tuple(groups[number].name for number in circle) for circle in sorted(circles))
+
+
+def _connected(successors: Sequence[Sequence[int]]) -> Iterator[list[int]]:
+    """The strongly connected sets of a graph (Tarjan), without recursion: chains of groups may be long."""
+    index: dict[int, int] = {}
+    low: dict[int, int] = {}
+    open_nodes: list[int] = []
+    is_open: set[int] = set()
+    for root in range(len(successors)):
+        if root in index:
+            continue
+        path = [(root, iter(successors[root]))]
+        while path:
+            node, rest = path[-1]
+            if node not in index:
+                index[node] = low[node] = len(index)
+                open_nodes.append(node)
+                is_open.add(node)
+            following = next((one for one in rest if one not in index or one in is_open), None)
+            if following is None:
+                path.pop()
+                if path:
+                    low[path[-1][0]] = min(low[path[-1][0]], low[node])
+                if low[node] == index[node]:
+                    first = open_nodes.index(node) if open_nodes[-1] != node else len(open_nodes) - 1
+                    found = open_nodes[first:]
+                    del open_nodes[first:]
+                    is_open.difference_update(found)
+                    yield found
+            elif following in index:
+                low[node] = min(low[node], index[following])
+            else:
+                path.append((following, iter(successors[following])))
+
+
+class _MemberSets:
+    """Disjoint sets of members; at first each execGroup is one, and each other member by itself. A set is known by the
+    first of its members."""
+
+    def __init__(self, members: tuple[Member, ...]) -> None:
+        self.members = members
+        first_of: dict[str, int] = {}
+        self._before = [
+            position if member.group is None else first_of.setdefault(member.group, position)
+            for position, member in enumerate(members)
+        ]
+        self._explicit = {position for position, member in enumerate(members) if member.group is not None}
+
+    def join(self, positions: Iterable[int]) -> None:
+        """The sets of all `positions` are one."""
+        firsts = {self._first(position) for position in positions}
+        if firsts:
+            owner = min(firsts)
+            if not self._explicit.isdisjoint(firsts):
+                self._explicit.add(owner)
+            for first in firsts:
+                self._before[first] = owner
+
+    def explicit(self, position: int) -> bool:
+        """True when a member of the set of `position` names an execGroup."""
+        return self._first(position) in self._explicit
+
+    def parts(self) -> tuple[tuple[Member, ...], ...]:
+        parts: dict[int, list[Member]] = {}
+        for position, member in enumerate(self.members):
+            parts.setdefault(self._first(position), []).append(member)
+        return tuple(tuple(part) for _, part in sorted(parts.items()))
+
+    def _first(self, position: int) -> int:
+        while self._before[position] != position:
+            self._before[position] = self._before[self._before[position]]
+            position = self._before[position]
+        return position
+
+
+def _join_sharers(sets: _MemberSets) -> None:
+    """Members without execGroup join the first group that uses what they use; other groups that name themselves stay
+    apart, which the checks refuse."""
+    shared: dict[str, dict[int, None]] = {}
+    for position, member in enumerate(sets.members):
+        for name in (*member.state, *member.private):
+            shared.setdefault(name, {})[position] = None
+    for users in shared.values():
+        owner = next((position for position in users if sets.explicit(position)), next(iter(users)))
+        sets.join([owner, *(position for position in users if not sets.explicit(position))])
+
+
+def _join_loops(sets: _MemberSets) -> None:
+    """Groups that feed each other in a circle become one, unless the plan itself put one of them apart by name."""
+    parts = sets.parts()
+    by_number = tuple(Group(str(number), part) for number, part in enumerate(parts))
+    positions = {id(member): position for position, member in enumerate(sets.members)}
+    for loop in loops(by_number):
+        inside = [positions[id(member)] for name in loop for member in parts[int(name)]]
+        if not any(sets.explicit(position) for position in inside):
+            sets.join(inside)
+
+
+def _group(members: tuple[Member, ...]) -> Group:
+    asked = next((member.group for member in members if member.group is not None), None)
+    if asked is not None:
+        return Group(asked, members)
+    return Group(next((member for member in members if member.named), members[0]).name, members)

@@ -1,0 +1,96 @@
+"""Aligns checkpoint markers: an instance's snapshot holds what every one of its producers sent before its marker, and
+nothing of what came after. Pure.
+
+    producer a ──1──2──M──3──▶ ┐
+    producer b ──7──────8──M─▶ ┴─▶ 1 7 2 8 │ snapshot, marker goes on │ 3
+                                           └ 3 was held back until b's marker had come
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from topology.events.bundle import Bundle
+
+
+@dataclass(frozen=True, slots=True)
+class Aligned:
+    """The markers of `checkpoint` have come from all producers: the time of the snapshot."""
+
+    checkpoint: int
+
+
+Step = Bundle | Aligned
+"""What the instance does next: take in a bundle, or take its snapshot."""
+
+
+@dataclass(slots=True)
+class Aligner:
+    """One for each instance that has producers. A marker is settled here; bundles that wait are not, so they count
+    against the windows of the workers that sent their events."""
+
+    producers: frozenset[str]
+    _checkpoint: int = 0
+    """The checkpoint whose markers come; 0 when none is awaited."""
+    _past: int = 0
+    """Markers up to this one are of no more interest."""
+    _marked: set[str] = field(default_factory=set)
+    _held: deque[Bundle] = field(default_factory=deque)
+
+    @classmethod
+    def of(cls, producers: Collection[str]) -> Aligner:
+        """`producers` are the names of all instances from which bundles come."""
+        return cls(frozenset(producers))
+
+    def push(self, bundle: Bundle) -> list[Step]:
+        """What is to be done now that `bundle` has come, in order."""
+        if not bundle.checkpoint and not self._marked:
+            return [bundle]
+        steps: list[Step] = []
+        self._push(bundle, steps)
+        return steps
+
+    def abandon(self, checkpoint: int) -> list[Step]:
+        """Markers of `checkpoint` and earlier ones are not waited for any more; what they held back goes on."""
+        steps: list[Step] = []
+        if checkpoint > self._past:
+            self._past = checkpoint
+            if self._marked and self._checkpoint <= checkpoint:
+                self._release(steps)
+        return steps
+
+    def is_waiting(self) -> bool:
+        """True while some markers have come and others have not."""
+        return bool(self._marked)
+
+    def _push(self, bundle: Bundle, steps: list[Step]) -> None:
+        if bundle.source in self._marked:
+            self._held.append(bundle)
+        elif bundle.checkpoint:
+            self._mark(bundle, steps)
+        else:
+            steps.append(bundle)
+
+    def _mark(self, marker: Bundle, steps: list[Step]) -> None:
+        if self._marked and marker.checkpoint > self._checkpoint:
+            self._past = self._checkpoint  # this producer did not send its marker, and will not any more
+            self._release(steps)
+            self._push(marker, steps)
+            return
+        marker.settle()
+        if marker.checkpoint <= self._past:
+            return
+        self._checkpoint = marker.checkpoint
+        self._marked.add(marker.source)
+        if self._marked == self.producers:
+            self._past = marker.checkpoint
+            steps.append(Aligned(marker.checkpoint))
+            self._release(steps)
+
+    def _release(self, steps: list[Step]) -> None:
+        held, self._held = self._held, deque()
+        self._marked.clear()
+        for bundle in held:
+            self._push(bundle, steps)

@@ -1,0 +1,423 @@
+"""What the driver does with the store: where a topology begins, its manifests, and what is not needed any more.
+
+One thread uses an archive, so that what follows another does so in the store too.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+import msgspec
+
+from cep_common.ids import PlanKey
+from cep_common.protocol.drivers import FORMER_SAVEPOINT, UNREADABLE_SAVEPOINT
+from cep_common.protocol.registry import CheckpointSpan
+from topology.checkpoint.coordination.instructions import WriteManifest
+from topology.checkpoint.coordination.runs import Opening, RunId
+from topology.checkpoint.errors import OTHER_VERSION, CheckpointError, CheckpointUnreadableError, decide
+from topology.checkpoint.model import Lineage, Manifest, needed_packs, new_pack, stages_of, with_span
+from topology.checkpoint.storage.state_formats import (
+    format_problem,
+    noted_formats,
+    refuse_unreadable,
+    unreadable_formats,
+)
+from topology.checkpoint.storage.store import CheckpointStore, Savepoint, Taken, is_checkpoint
+
+logger = logging.getLogger(__name__)
+
+BEGIN_ANEW = "none"
+"""What a submission says that is to begin without any state."""
+
+RESERVED_AT_ONCE = 10
+"""So many numbers of checkpoints are reserved with one write."""
+
+
+class Opened(msgspec.Struct, frozen=True):
+    """Where a run begins: from the manifest with `reference`, or without state when that is empty; `number` is that
+    checkpoint's. A newest checkpoint that is another plan's of the name, or of another version, has become the
+    savepoint `kept`; empty: there was none. A run that `goes_back` begins from a checkpoint, or from nothing since none
+    can be read: it needs all events again that what it begins from does not hold."""
+
+    opening: Opening
+    reference: str
+    number: int
+    kept: str = ""
+    goes_back: bool = False
+
+
+class Archive:
+    """The checkpoints in `store`, of which each plan keeps the newest `retained`. Every call raises CheckpointError."""
+
+    def __init__(self, store: CheckpointStore, retained: int) -> None:
+        self._store = store
+        self._retained = retained
+        self._begun: dict[PlanKey, RunId] = {}
+        """The newest run of each plan that was begun here, whether the store has answered or not."""
+        self._oldest: dict[PlanKey, int] = {}
+        self._bases: dict[RunId, Manifest] = {}
+        self._manifests: dict[str, Manifest] = {}
+        self._problems: dict[tuple[PlanKey, str, int, int, int], str] = {}
+        """Why no plan can begin from a savepoint; to find out may need its states."""
+
+    def check(self) -> None:
+        """The store can be used now."""
+        self._store.check()
+
+    def open_run(self, run: RunId, restore: str, restore_epoch: int = 0, *, has_state: bool = False) -> Opened:
+        """The run is the plan's newest attempt, and checkpoints of others do not count any more. `restore` says what
+        its epoch begins from: empty, from the newest checkpoint that counts; `none`, anew; else from the savepoint of
+        that name. It was told so under `restore_epoch`, 0: its own; if it has begun under that or a later epoch, it
+        begins from the newest checkpoint that counts. Those of another plan of the name never count for it; the newest
+        of them becomes a savepoint. One that `has_state` already goes on without what it cannot read; for others
+        CheckpointUnreadableError says what the operator can do."""
+        told_under = restore_epoch or run.epoch
+        # One that was told so earlier may have begun meanwhile, and what was found be its own.
+        told_now = bool(restore) and run.attempt == 0 and told_under == run.epoch
+        lineage, taken = self._lineage(run.key, needed=not (told_now or has_state)), self._store.taken(run.key)
+        highest = max([lineage.reserved, *(one.checkpoint for one in taken)])
+        kept = ""
+        if self._is_anothers(run, lineage):
+            if run.deployed_ms in lineage.former and not told_now:
+                raise CheckpointError(_taken_by_another(run))
+            kept = self._keep_newest(run.key, lineage)
+            lineage = lineage.passed_on(run.deployed_ms, highest)
+        elif told_now and run.epoch < lineage.newest()[0]:
+            lineage = Lineage(reserved=lineage.reserved, former=lineage.former)  # epochs are counted anew
+        elif (run.epoch, run.attempt) < lineage.newest() or (
+            (run.epoch, run.attempt) == lineage.newest() and self._begun.get(run.key) != run
+        ):
+            # One of the same number that somebody else began: workers may have results of it, and could not tell.
+            raise CheckpointError(_later_has_begun(run, lineage))
+        self._begun[run.key] = run
+        begun_before = any(span.epoch >= told_under for span in lineage.spans)
+        found: tuple[str, Manifest] | None = None
+        unread = False
+        if restore and not begun_before:
+            if restore != BEGIN_ANEW:
+                found = self._store.savepoint(run.key, restore)
+                refuse_unreadable(self._store, found[1], f"savepoint {restore} of {run.key.topology()}")
+            kept = kept or self._keep_unreadable(run.key, lineage)
+            closed = _closed(lineage, taken)
+            lineage = msgspec.structs.replace(lineage, void=highest, base=found[0] if found is not None else "")
+        else:
+            found = self._beginning(run.key, lineage, needed=not has_state)
+            unread = found is None and self._newest_taken(run.key, lineage) is not None
+            counted = found is not None and found[0] != lineage.base
+            closed = _cut_back(lineage, found[1]) if found is not None and counted else _closed(lineage, taken)
+        self._store.write_lineage(
+            run.key,
+            msgspec.structs.replace(
+                lineage,
+                spans=with_span(closed, CheckpointSpan(run.epoch, run.attempt, 0)),
+                reserved=highest + RESERVED_AT_ONCE,
+                deployed_ms=run.deployed_ms or lineage.deployed_ms,
+            ),
+        )
+        self._forget_runs(run.key, run.epoch)
+        if found is not None:
+            self._bases[run] = found[1]
+        closed = tuple(span for span in closed if (span.epoch, span.attempt) != (run.epoch, run.attempt))
+        opening = Opening(closed, highest, highest + RESERVED_AT_ONCE)
+        goes_back = is_checkpoint(found[0]) if found is not None else unread
+        return Opened(opening, *((found[0], found[1].checkpoint) if found is not None else ("", 0)), kept, goes_back)
+
+    def reserve(self, run: RunId) -> int:
+        """More numbers are reserved; this is the last of them."""
+        lineage = self._own_lineage(run)
+        reserved = lineage.reserved + RESERVED_AT_ONCE
+        self._store.write_lineage(run.key, msgspec.structs.replace(lineage, reserved=reserved))
+        return reserved
+
+    def write(
+        self, order: WriteManifest, query_plan: str, spans: tuple[CheckpointSpan, ...], taken_ms: int
+    ) -> Manifest:
+        """The checkpoint exists, and those that are too old do not any more."""
+        run = order.run
+        lineage = self._own_lineage(run)
+        states = tuple(state for part in order.parts for state in part.states)
+        new = [new_pack(pack) for part in order.parts for pack in part.packs]
+        base = self._bases.get(run)
+        tasks = len(order.parts)
+        manifest = Manifest(
+            key=run.key,
+            checkpoint=order.checkpoint,
+            epoch=run.epoch,
+            attempt=run.attempt,
+            taken_ms=taken_ms,
+            query_plan=query_plan,
+            tasks=tasks,
+            stages=stages_of(run.key, run.epoch, query_plan, tasks),
+            states=states,
+            # New packs come first: what a task has written again is not taken from where it was before.
+            packs=needed_packs(states, [*new, *(base.packs if base is not None else ())]),
+            spans=with_span(spans, CheckpointSpan(run.epoch, run.attempt, order.checkpoint)),
+            size_bytes=sum(state.size_bytes for state in states),
+            stored_bytes=sum(part.stored_bytes for part in order.parts),
+            duration_ms=order.duration_ms,
+            alignment_ms=max((part.alignment_ms for part in order.parts), default=0),
+            name=order.name,
+            deployed_ms=lineage.deployed_ms,
+        )
+        reference = self._store.write_manifest(manifest)
+        self._manifests[reference] = manifest
+        self._bases[run] = manifest
+        try:
+            self._retire(run.key, lineage, order.checkpoint + 1)
+        except CheckpointError as error:
+            logger.warning("old checkpoints not removed: topology=%s reason=%s", run.key.topology(), error)
+        return manifest
+
+    def oldest(self, key: PlanKey) -> int:
+        """Return the number of the oldest checkpoint from which the plan may begin when later ones cannot be read; 0:
+        not known."""
+        return self._oldest.get(key, 0)
+
+    def end_run(self, run: RunId) -> None:
+        """The run stores nothing any more."""
+        self._bases.pop(run, None)
+
+    def savepoints(self) -> list[Savepoint]:
+        """All savepoints of all plans, oldest first; `problem` says why no plan can begin from one."""
+        return [self._with_problem(one) for one in self._store.savepoints(_warn)]
+
+    def delete_savepoint(self, key: PlanKey, name: str) -> None:
+        """There is no such savepoint. Raises CheckpointError while the plan has nothing else to begin from."""
+        lineage = self._lineage(key)
+        base = lineage.base
+        if base and base == self._store.savepoint_reference(key, name) and self._newest_taken(key, lineage) is None:
+            raise CheckpointError(f"{key.plan} was begun from {name} and has no checkpoint yet; wait for one")
+        self._store.delete_savepoint(key, name)
+        self._sweep(key, lineage, lineage.reserved - RESERVED_AT_ONCE)
+
+    def clear(self, key: PlanKey) -> int:
+        """No checkpoint of the plan exists, but for its savepoints; gives how many those were. A topology that runs
+        goes on, and takes others."""
+        lineage = self._lineage(key)
+        taken = self._store.taken(key)
+        for one in taken:
+            self._delete(key, one)
+        self._store.write_lineage(key, msgspec.structs.replace(lineage, base=""))
+        self._sweep(key, lineage, max([0, *(one.checkpoint for one in taken)]) + 1)
+        return len(taken)
+
+    def forget(self, key: PlanKey, epoch: int, deployed_ms: int = 0) -> None:
+        """The plan that was deployed at `deployed_ms` (0: not told) was undeployed when it had that epoch: it has
+        savepoints alone. A later epoch's are left alone, and another plan's of its name."""
+        lineage = self._lineage(key)
+        if self._is_anothers(RunId(key, epoch, 0, deployed_ms), lineage):
+            return
+        if lineage.newest()[0] > epoch or any(run.key == key for run in self._bases):
+            return
+        for one in self._store.taken(key):
+            self._delete(key, one)
+        if lineage.spans:
+            self._store.write_lineage(
+                key, Lineage(reserved=lineage.reserved, void=lineage.reserved, former=lineage.former)
+            )
+        self._store.sweep(key, [], lineage.reserved + 1)
+
+    def _with_problem(self, savepoint: Savepoint) -> Savepoint:
+        manifest = savepoint.manifest
+        if manifest is None:
+            return savepoint
+        if any(state.format for state in manifest.states):  # nothing has to be read
+            return msgspec.structs.replace(savepoint, problem=format_problem(noted_formats(manifest.states)))
+        identity = (manifest.key, manifest.name, manifest.checkpoint, manifest.epoch, manifest.taken_ms)
+        if identity not in self._problems:
+            self._problems[identity] = format_problem(unreadable_formats(self._store, manifest))
+        return msgspec.structs.replace(savepoint, problem=self._problems[identity])
+
+    def _is_anothers(self, run: RunId, lineage: Lineage) -> bool:
+        """True when what is kept is of another plan than the run's, or such a one has begun here since."""
+        if not run.deployed_ms or run.deployed_ms == lineage.deployed_ms:
+            return False
+        if run.deployed_ms in lineage.former:
+            return True
+        if lineage.deployed_ms or not lineage.spans:
+            return bool(lineage.spans)
+        # An earlier version wrote it, and the plan may be older than that.
+        newest = self._newest_taken(run.key, lineage)
+        manifest = self._read(self._store.reference(run.key, newest)) if newest is not None else None
+        return manifest is not None and manifest.taken_ms < run.deployed_ms
+
+    def _keep_newest(self, key: PlanKey, lineage: Lineage) -> str:
+        """The newest checkpoint that counts is a savepoint; gives its name, empty when there is none."""
+        try:
+            found = self._newest(key, lineage)
+        except CheckpointUnreadableError as error:
+            _warn(str(error))
+            return ""
+        if found is None:
+            return ""
+        reference, manifest = found
+        name = manifest.name if reference == lineage.base else f"{FORMER_SAVEPOINT}{manifest.checkpoint}"
+        if reference != lineage.base:
+            self._store.keep(manifest, name)
+        return name
+
+    def _keep_unreadable(self, key: PlanKey, lineage: Lineage) -> str:
+        """Keep the newest checkpoint as a savepoint if it is of another version, which can still begin from it.
+
+        Returns:
+            The savepoint's name; empty: there is no such checkpoint.
+        """
+        newest = self._newest_taken(key, lineage) if lineage.spans else next(iter(self._store.taken(key)), None)
+        if newest is None:
+            return ""
+        reference, name = self._store.reference(key, newest), f"{UNREADABLE_SAVEPOINT}{newest.checkpoint}"
+        try:
+            manifest = self._store.read_manifest(reference)
+        except CheckpointUnreadableError as error:
+            if error.reason_code != OTHER_VERSION:
+                return ""
+            self._store.copy_to_savepoint(key, reference, name)
+            return name
+        if not unreadable_formats(self._store, manifest):
+            return ""
+        self._store.keep(manifest, name)
+        return name
+
+    def _beginning(self, key: PlanKey, lineage: Lineage, *, needed: bool) -> tuple[str, Manifest] | None:
+        """The newest checkpoint that counts, if it can be begun from. One that cannot is an error where it is needed:
+        the operator decides what the plan begins from."""
+        try:
+            found = self._newest(key, lineage)
+            if found is not None:
+                refuse_unreadable(self._store, found[1], f"checkpoint {found[1].checkpoint} of {key.topology()}")
+        except CheckpointUnreadableError as error:
+            if needed:
+                raise _undecided(key, error) from error
+            _warn(str(error))
+            return None
+        return found
+
+    def _newest(self, key: PlanKey, lineage: Lineage) -> tuple[str, Manifest] | None:
+        found = self._store.newest(key, lineage, _warn)
+        if found is None and self._newest_taken(key, lineage) is not None:
+            logger.error("no checkpoint can be read, the plan begins without state: topology=%s", key.topology())
+        elif found is None and lineage.base:
+            found = lineage.base, self._store.read_manifest(lineage.base)
+        return found
+
+    def _newest_taken(self, key: PlanKey, lineage: Lineage) -> Taken | None:
+        counts = (one for one in self._store.taken(key) if lineage.counts(one.epoch, one.attempt, one.checkpoint))
+        return next(counts, None)
+
+    def _lineage(self, key: PlanKey, *, needed: bool = False) -> Lineage:
+        """The plan's lineage; one that is damaged is made anew from its checkpoints. If these cannot be read either, or
+        it is of another version, that is an error where it is needed."""
+        problem: CheckpointUnreadableError
+        try:
+            return self._store.lineage(key)
+        except CheckpointUnreadableError as error:
+            problem = error
+        taken = self._store.taken(key)
+        for one in taken if problem.reason_code != OTHER_VERSION else ():
+            try:
+                manifest = self._store.read_manifest(self._store.reference(key, one))
+            except CheckpointUnreadableError as unreadable:
+                _warn(str(unreadable))
+                continue
+            _warn(f"which of {key.topology()} count is told from themselves: {problem}")
+            return Lineage(manifest.spans, one.checkpoint + RESERVED_AT_ONCE, deployed_ms=manifest.deployed_ms)
+        if needed and taken:
+            raise _undecided(key, problem) from problem
+        _warn(f"which of {key.topology()} count is not known: {problem}")
+        return Lineage()
+
+    def _own_lineage(self, run: RunId) -> Lineage:
+        """The lineage, if the run is the plan's newest attempt."""
+        lineage = self._lineage(run.key)
+        epoch, attempt = lineage.newest()
+        if run.deployed_ms and lineage.deployed_ms not in (0, run.deployed_ms):
+            raise CheckpointError(_taken_by_another(run))
+        if (run.epoch, run.attempt) != (epoch, attempt):
+            raise CheckpointError(
+                f"attempt {attempt} of epoch {epoch} of {run.key.topology()} has begun: checkpoints of attempt "
+                f"{run.attempt} of epoch {run.epoch} do not count any more"
+            )
+        return lineage
+
+    def _retire(self, key: PlanKey, lineage: Lineage, unfinished_from: int) -> None:
+        """Checkpoints that do not count, and those that are too old, are gone."""
+        kept: list[int] = []
+        for one in self._store.taken(key):
+            if len(kept) < self._retained and lineage.counts(one.epoch, one.attempt, one.checkpoint):
+                kept.append(one.checkpoint)
+            else:
+                self._delete(key, one)
+        self._oldest[key] = min(kept, default=0)
+        self._sweep(key, lineage, unfinished_from)
+
+    def _sweep(self, key: PlanKey, lineage: Lineage, unfinished_from: int) -> None:
+        kept = [self._read(self._store.reference(key, one)) for one in self._store.taken(key)]
+        bases = (base for run, base in self._bases.items() if run.key == key)
+        self._store.sweep(key, [*(one for one in kept if one is not None), *bases], unfinished_from)
+
+    def _read(self, reference: str) -> Manifest | None:
+        if reference not in self._manifests:
+            try:
+                self._manifests[reference] = self._store.read_manifest(reference)
+            except CheckpointUnreadableError as error:
+                _warn(str(error))
+                return None
+        return self._manifests[reference]
+
+    def _delete(self, key: PlanKey, taken: Taken) -> None:
+        self._store.delete_checkpoint(key, taken)
+        self._manifests.pop(self._store.reference(key, taken), None)
+
+    def _forget_runs(self, key: PlanKey, epoch: int) -> None:
+        for run in [run for run in self._bases if run.key == key and run.epoch <= epoch]:
+            del self._bases[run]
+
+
+def _undecided(key: PlanKey, error: CheckpointUnreadableError) -> CheckpointUnreadableError:
+    return CheckpointUnreadableError(error.reason_code, f"{error}; {decide(key.plan)}")
+
+
+def _taken_by_another(run: RunId) -> str:
+    return (
+        f"another plan of the name {run.key.plan}, of tenant {run.key.tenant}, has begun in checkpoint.location since "
+        "this one: managers with databases of their own must not share it; the newest checkpoint of this one is kept "
+        f"as savepoint {FORMER_SAVEPOINT}<number>: undeploy the other plan, then restart this one from there or from "
+        "none"
+    )
+
+
+def _later_has_begun(run: RunId, lineage: Lineage) -> str:
+    epoch, attempt = lineage.newest()
+    return (
+        f"checkpoints of {run.key.topology()} are of epoch {epoch} (attempt {attempt}) already, this is epoch "
+        f"{run.epoch} (attempt {run.attempt}): another driver may be at work, or the manager's database was replaced "
+        "by an older one; then restart the plan from a savepoint or from none"
+    )
+
+
+def _closed(lineage: Lineage, taken: Iterable[Taken]) -> tuple[CheckpointSpan, ...]:
+    """The spans, the last of them up to the newest checkpoint that its attempt has completed."""
+    if not lineage.spans:
+        return ()
+    newest = lineage.spans[-1]
+    numbers = (one.checkpoint for one in taken if (one.epoch, one.attempt) == (newest.epoch, newest.attempt))
+    last = max(numbers, default=newest.last)
+    return (*lineage.spans[:-1], CheckpointSpan(newest.epoch, newest.attempt, last))
+
+
+def _cut_back(lineage: Lineage, manifest: Manifest) -> tuple[CheckpointSpan, ...]:
+    """The spans when the plan goes back to `manifest`: what later attempts did is undone."""
+    spans = []
+    for span in lineage.spans:
+        if (span.epoch, span.attempt) == (manifest.epoch, manifest.attempt):
+            spans.append(CheckpointSpan(span.epoch, span.attempt, manifest.checkpoint))
+        elif (span.epoch, span.attempt) > (manifest.epoch, manifest.attempt):
+            spans.append(CheckpointSpan(span.epoch, span.attempt, 0))
+        else:
+            spans.append(span)
+    return tuple(spans)
+
+
+def _warn(text: str) -> None:
+    logger.error("checkpoint cannot be used: %s", text)

@@ -1,0 +1,385 @@
+"""When checkpoints begin, are complete or have failed, and which tasks are lost: for all topologies of a driver. Pure.
+
+Each attempt of a topology is a run (`topology.checkpoint.coordination.runs` has its phases). While two epochs of a plan
+run side by side, the older one is the plan's: the newer one takes checkpoints when that has ended. Times are monotonic
+milliseconds.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from cep_common.ids import PlanKey
+from cep_common.lease import AdaptiveLease
+from cep_common.protocol.checkpoints import (
+    AbandonCheckpoint,
+    BeginCheckpoint,
+    CompleteCheckpoint,
+    JoinTopology,
+    ReportPart,
+    TopologyJoined,
+)
+from cep_common.protocol.drivers import CheckpointState, CheckpointTrigger
+from cep_common.protocol.registry import Message, Rejected
+from topology.checkpoint.coordination.instructions import (
+    Drained,
+    Instruction,
+    OpenRun,
+    ProbeTask,
+    Push,
+    ReserveNumbers,
+    RestartTopology,
+    SavepointEnded,
+    WriteManifest,
+)
+from topology.checkpoint.coordination.runs import TRANSITIONS, Attempted, Move, Opening, Phase, Run, RunId, TaskSeen
+
+FIRST_MS = 500
+"""How soon after its tasks have joined a run that is started again takes its first checkpoint: workers send again what
+was under way then, and exactly once, results of that wait for the checkpoint behind it."""
+
+PROBE_LEASES = 0.4
+"""A task that is silent for this share of a lease is probed: whether its process is still there."""
+
+AWAY_LEASES = 0.5
+"""A coordinator that did not look for this share of a lease was away itself: no task's silence counts up to then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Checkpoints begin every `interval_ms` (0: only when asked for), `pause_ms` after the end of the last at the
+    earliest, and fail after `timeout_ms`; the last of a run is waited for `drain_ms`. Those of a run that was started
+    again begin at `FIRST_MS`, and each at twice the distance of the one before, up to the interval. Tasks beat every
+    `heartbeat_ms` and are lost after `lease_ms`, or later while heartbeats come late (see `AdaptiveLease`); `join_ms`
+    after their job runs all of them must have joined."""
+
+    interval_ms: int
+    timeout_ms: int
+    pause_ms: int
+    heartbeat_ms: int
+    lease_ms: int
+    join_ms: int
+    drain_ms: int = 10_000
+
+
+class Coordinator:
+    """All runs, by plan and epoch; `takes` is False when there is no store, and tasks are only watched over.
+
+    A link that breaks takes what is under way with it. So tasks that have not reported are told of the checkpoint
+    again: in each lease, and when they come by another link.
+    """
+
+    def __init__(self, timing: Timing, takes: bool) -> None:
+        self._timing = timing
+        self._takes = takes
+        self._lease = AdaptiveLease(timing.lease_ms, timing.heartbeat_ms)
+        self._looked_ms: int | None = None
+        self._past: dict[tuple[PlanKey, int], tuple[deque[Attempted], int]] = {}
+        self.runs: dict[tuple[PlanKey, int], Run] = {}
+
+    # ---- runs -------------------------------------------------------------------------------------------------------
+
+    def begin_run(self, run: RunId, tasks: int, opening: Opening | None) -> list[Instruction]:
+        """The attempt is about to start; `opening` is None when it begins beside an older epoch, or nothing is
+        stored."""
+        before = self.runs.get((run.key, run.epoch))
+        instructions = self.end_run(before.id, "the topology was started again") if before is not None else []
+        new = Run(run, tasks)
+        new.history, new.failures = self._past.pop((run.key, run.epoch), (new.history, 0))
+        self.runs[run.key, run.epoch] = new
+        if opening is not None:
+            self._open(new, opening)
+        return instructions
+
+    def open_run(self, run_id: RunId, opening: Opening) -> None:
+        """The store answered `OpenRun`."""
+        run = self._find(run_id)
+        if run is not None:
+            self._open(run, opening)
+
+    def numbers_reserved(self, run_id: RunId, reserved: int) -> None:
+        """The store answered `ReserveNumbers`."""
+        run = self._find(run_id)
+        if run is not None:
+            run.reserved, run.asked_ms = max(run.reserved, reserved), None
+
+    def job_runs(self, run_id: RunId, now_ms: int) -> None:
+        """All tasks of the run's job have started."""
+        run = self._find(run_id)
+        if run is not None and run.started_ms is None:
+            run.started_ms = now_ms
+
+    def end_run(self, run_id: RunId, reason: str) -> list[Instruction]:
+        """The run's job is over; what was asked of it comes to nothing."""
+        run = self._find(run_id)
+        if run is None:
+            return []
+        del self.runs[run_id.key, run_id.epoch]
+        instructions: list[Instruction] = []
+        if run.phase in (Phase.TAKING, Phase.WRITING):
+            attempted = run.history[-1]
+            attempted.state, attempted.error = "abandoned", f"the topology ended: {reason}"
+            instructions += self._savepoint_ended(run, attempted.name, reason)
+        self._past[run_id.key, run_id.epoch] = run.history, run.failures
+        for name in run.wishes:
+            instructions += self._savepoint_ended(run, name, reason)
+        if run.drain_until_ms is not None:
+            instructions.append(Drained(run.id, reason))
+        return instructions
+
+    def forget(self, key: PlanKey, epoch: int) -> None:
+        """That topology has ended for good."""
+        self._past.pop((key, epoch), None)
+
+    # ---- tasks ------------------------------------------------------------------------------------------------------
+
+    def join(self, peer: bytes, message: JoinTopology, now_ms: int) -> Message:
+        """The answer to a task that joins or beats."""
+        run = self.runs.get((message.key, message.epoch))
+        what = f"attempt {message.attempt} of epoch {message.epoch} of {message.key.topology()}"
+        if run is None or run.id.attempt != message.attempt:
+            return Rejected("stale-epoch", f"{what} is not what this driver runs")
+        if not 0 <= message.task < run.tasks:
+            return Rejected("unexpected-message", f"{what} has no task {message.task}")
+        before = run.seen.get(message.task)
+        if before is not None:
+            self._lease.heard(now_ms - before.heard_ms, now_ms)
+            if before.peer != peer:
+                run.told_ms = None
+        run.seen[message.task] = TaskSeen(peer, now_ms, message.exchange, message.settled)
+        if len(run.seen) == run.tasks and self._move(run, Move.JOINED):
+            first_ms = FIRST_MS if run.begins_again else self._timing.interval_ms
+            run.distance_ms = min(first_ms, self._timing.interval_ms)
+            run.due_ms = now_ms + run.distance_ms
+        return TopologyJoined(self._timing.heartbeat_ms, self._timing.lease_ms, run.exchanges())
+
+    def task_ended(self, run_id: RunId, task: int) -> list[Instruction]:
+        """Note that the process of a task that fell silent is gone, as a probe has shown: its topology is lost."""
+        run = self._find(run_id)
+        if run is None or run.lost:
+            return []
+        run.lost = True
+        return [RestartTopology(run.id, f"the process of task {task} has ended")]
+
+    def report(self, message: ReportPart, now_ms: int) -> list[Instruction]:
+        """A task has done its part of a checkpoint, or could not; what is over is left out."""
+        run = self._find(RunId(message.key, message.epoch, message.attempt))
+        if run is None or run.phase is not Phase.TAKING or message.checkpoint != run.number:
+            return []
+        if message.error:
+            return self._fail(run, "failed", f"task {message.task}: {message.error}", now_ms)
+        if not 0 <= message.task < run.tasks:
+            return []
+        run.parts[message.task] = message
+        attempted = run.history[-1]
+        attempted.acknowledged = len(run.parts)
+        if len(run.parts) < run.tasks:
+            return []
+        self._move(run, Move.REPORTED)
+        parts = tuple(run.parts[task] for task in sorted(run.parts))
+        attempted.size_bytes = sum(state.size_bytes for part in parts for state in part.states)
+        attempted.stored_bytes = sum(part.stored_bytes for part in parts)
+        attempted.alignment_ms = max(part.alignment_ms for part in parts)
+        return [WriteManifest(run.id, run.number, parts, attempted.name, now_ms - attempted.began_ms)]
+
+    def written(self, run_id: RunId, checkpoint: int, error: str, now_ms: int, oldest: int = 0) -> list[Instruction]:
+        """The manifest was written, and `oldest` is the first checkpoint that is retained (0: that is not known); or
+        `error` says why it was not."""
+        run = self._find(run_id)
+        if run is None or run.number != checkpoint or run.phase is not Phase.WRITING:
+            return []
+        if error:
+            return self._fail(run, "failed", error, now_ms)
+        self._move(run, Move.WRITTEN)
+        attempted = run.history[-1]
+        attempted.state, attempted.duration_ms = "complete", now_ms - attempted.began_ms
+        run.last_complete = checkpoint
+        if run.final:
+            run.settles = frozenset(task for task, part in run.parts.items() if part.settles)
+        instructions = self._to_all(run, CompleteCheckpoint(checkpoint, oldest))
+        instructions += self._savepoint_ended(run, attempted.name, "")
+        return [*instructions, *self._over(run, "", now_ms)]
+
+    # ---- orders -----------------------------------------------------------------------------------------------------
+
+    def take_savepoint(self, key: PlanKey, epoch: int, name: str) -> list[Instruction]:
+        """A checkpoint of that topology is kept under `name`, as soon as one can be taken."""
+        run = self.runs.get((key, epoch))
+        refusal = self._refuse(run)
+        if run is None or refusal:
+            return [SavepointEnded(key, name, refusal)]
+        if name not in run.wishes:
+            run.wishes.append(name)
+        return []
+
+    def drain(self, run_id: RunId, now_ms: int) -> list[Instruction]:
+        """A last checkpoint of that run is taken, behind which it takes nothing in; `Drained` follows in time."""
+        run = self._find(run_id)
+        if run is not None and run.drain_until_ms is not None:
+            return []
+        refusal = self._refuse(run)
+        if run is None or refusal or run.phase is Phase.JOINING or run.lost:
+            return [Drained(run_id, refusal or "its tasks do not work")]
+        run.drain_until_ms = now_ms + self._timing.drain_ms
+        return []
+
+    def on_time(self, now_ms: int) -> list[Instruction]:
+        """What is due: call it often."""
+        away_ms = now_ms - self._looked_ms if self._looked_ms is not None else 0
+        away = away_ms >= AWAY_LEASES * self._timing.lease_ms
+        self._lease.heard(away_ms, now_ms)
+        self._looked_ms = now_ms
+        instructions: list[Instruction] = []
+        for run in list(self.runs.values()):
+            if away:
+                for task in run.seen.values():
+                    task.heard_ms = now_ms
+            instructions += self._watch(run, now_ms)
+            if run.phase is Phase.TAKING and now_ms - run.history[-1].began_ms >= self._timing.timeout_ms:
+                missing = ", ".join(str(task) for task in range(run.tasks) if task not in run.parts)
+                error = f"not all tasks had reported within {self._timing.timeout_ms} ms; missing: {missing}"
+                instructions += self._fail(run, "abandoned", error, now_ms)
+            instructions += self._tell_again(run, now_ms)
+            instructions += self._end(run, now_ms)
+            instructions += self._begin(run, now_ms)
+        return instructions
+
+    # ---- steps ------------------------------------------------------------------------------------------------------
+
+    def _watch(self, run: Run, now_ms: int) -> list[Instruction]:
+        if run.lost:
+            return []
+        lease_ms = self._lease.ms(now_ms)
+        silent = [task for task, seen in sorted(run.seen.items()) if now_ms - seen.heard_ms >= lease_ms]
+        reason = ""
+        if silent:
+            reason = f"{_tasks(silent)} silent for {lease_ms} ms"
+        elif run.started_ms is not None and now_ms - run.started_ms >= self._timing.join_ms:
+            missing = [task for task in range(run.tasks) if task not in run.seen]
+            reason = f"{_tasks(missing)} never heard within {self._timing.join_ms // 1000} s" if missing else ""
+        run.lost = bool(reason)
+        return [RestartTopology(run.id, reason)] if reason else self._probe(run, now_ms)
+
+    def _probe(self, run: Run, now_ms: int) -> list[Instruction]:
+        """Tasks that have been silent for a while are probed, once in each heartbeat interval."""
+        probes: list[Instruction] = []
+        for task, seen in sorted(run.seen.items()):
+            silent_ms = now_ms - seen.heard_ms
+            if silent_ms < PROBE_LEASES * self._timing.lease_ms or now_ms < seen.probe_ms:
+                continue
+            seen.probe_ms = now_ms + self._timing.heartbeat_ms
+            probes.append(ProbeTask(run.id, task, seen.exchange))
+        return probes
+
+    def _begin(self, run: Run, now_ms: int) -> list[Instruction]:
+        """A checkpoint begins if one is due, or what is missing for that is asked for."""
+        if not self._takes or run.phase is not Phase.IDLE or run.lost or run.final:
+            return []
+        if run.opening is None:
+            return self._ask(run, OpenRun(run.id), now_ms) if self._is_the_plans(run) else []
+        asked = bool(run.wishes) or run.drain_until_ms is not None
+        due = self._timing.interval_ms > 0 and now_ms >= max(run.due_ms, run.free_ms)
+        if not (asked or due):
+            return []
+        if run.number >= run.reserved:
+            return self._ask(run, ReserveNumbers(run.id), now_ms)
+        run.number += 1
+        run.parts = {}
+        run.final = run.drain_until_ms is not None and not run.wishes
+        name = run.wishes.pop(0) if run.wishes else ""
+        trigger: CheckpointTrigger = "savepoint" if name else "last" if run.final else "interval"
+        run.history.append(Attempted(run.number, now_ms, run.tasks, name, trigger))
+        run.distance_ms = min(2 * run.distance_ms, self._timing.interval_ms)
+        run.due_ms, run.told_ms = now_ms + run.distance_ms, now_ms
+        self._move(run, Move.BEGIN)
+        reserve = self._ask(run, ReserveNumbers(run.id), now_ms) if run.number == run.reserved else []
+        return [*self._to_all(run, BeginCheckpoint(run.number, run.final)), *reserve]
+
+    def _tell_again(self, run: Run, now_ms: int) -> list[Instruction]:
+        """Tasks that have not reported for long may not know of the checkpoint, or their report was lost."""
+        if run.lost or run.phase is not Phase.TAKING:
+            return []
+        if run.told_ms is not None and now_ms - run.told_ms < self._timing.lease_ms:
+            return []
+        run.told_ms = now_ms
+        begin = BeginCheckpoint(run.number, run.final)
+        return [Push(seen.peer, begin) for task, seen in sorted(run.seen.items()) if task not in run.parts]
+
+    def _ask(self, run: Run, question: Instruction, now_ms: int) -> list[Instruction]:
+        """The store is asked, again if it has not answered for long."""
+        if run.asked_ms is not None and now_ms - run.asked_ms < self._timing.timeout_ms:
+            return []
+        run.asked_ms = now_ms
+        return [question]
+
+    def _fail(self, run: Run, state: CheckpointState, error: str, now_ms: int) -> list[Instruction]:
+        attempted = run.history[-1]
+        attempted.state, attempted.error, attempted.duration_ms = state, error, now_ms - attempted.began_ms
+        run.failures += 1
+        self._move(run, Move.FAILED)
+        instructions = self._to_all(run, AbandonCheckpoint(run.number))
+        instructions += self._savepoint_ended(run, attempted.name, error)
+        return [*instructions, *self._over(run, error, now_ms)]
+
+    def _end(self, run: Run, now_ms: int) -> list[Instruction]:
+        """A run that is being ended is drained when its stored tables are written, or when that took too long."""
+        if run.drain_until_ms is None:
+            return []
+        settled = bool(run.settles) and run.is_settled()
+        if not settled and now_ms < run.drain_until_ms:
+            return []
+        run.drain_until_ms = None
+        late = "its stored tables were not written" if run.settles else "its last checkpoint was not complete"
+        return [Drained(run.id, "" if settled else f"{late} in time")]
+
+    def _over(self, run: Run, error: str, now_ms: int) -> list[Instruction]:
+        """A checkpoint has come to its end."""
+        run.free_ms = now_ms + self._timing.pause_ms
+        if run.distance_ms < self._timing.interval_ms:  # large states are not to take all of its time
+            took_ms = now_ms - run.history[-1].began_ms
+            run.due_ms = max(run.due_ms, now_ms + min(took_ms, self._timing.interval_ms))
+        if run.final and run.drain_until_ms is not None and not run.settles:
+            run.drain_until_ms = None
+            return [Drained(run.id, error)]
+        return []
+
+    def _open(self, run: Run, opening: Opening) -> None:
+        run.opening, run.asked_ms = opening, None
+        run.number, run.reserved = opening.last_number, opening.reserved
+
+    def _refuse(self, run: Run | None) -> str:
+        if run is None:
+            return "the topology does not run"
+        if not self._takes:
+            return "checkpoint.location in the driver's configuration is empty: nothing can be stored"
+        if run.final or run.drain_until_ms is not None:
+            return "the topology is being ended"
+        return "" if run.opening is not None or self._is_the_plans(run) else "another epoch of the plan still runs"
+
+    def _is_the_plans(self, run: Run) -> bool:
+        return not any(key == run.id.key and epoch < run.id.epoch for key, epoch in self.runs)
+
+    def _find(self, run_id: RunId) -> Run | None:
+        run = self.runs.get((run_id.key, run_id.epoch))
+        return run if run is not None and run.id == run_id else None
+
+    def _to_all(self, run: Run, message: Message) -> list[Instruction]:
+        return [Push(seen.peer, message) for _, seen in sorted(run.seen.items())]
+
+    def _savepoint_ended(self, run: Run, name: str, error: str) -> list[Instruction]:
+        return [SavepointEnded(run.id.key, name, error)] if name else []
+
+    def _move(self, run: Run, move: Move) -> bool:
+        """True when the move is legal, and was made."""
+        phase = TRANSITIONS.get((run.phase, move))
+        if phase is None:
+            return False
+        run.phase = phase
+        return True
+
+
+def _tasks(numbers: Iterable[int]) -> str:
+    names = ", ".join(map(str, numbers))
+    return f"tasks {names} were" if "," in names else f"task {names} was"

@@ -1,0 +1,159 @@
+"""One attempt of a topology as the coordinator of checkpoints knows it: where it is, and what may happen to it.
+
+                  all tasks        time, or            all tasks have         the manifest
+                  have joined      somebody asks       reported               is written
+        JOINING ─────────────▶ IDLE ──────────▶ TAKING ──────────────▶ WRITING ──────────▶ IDLE, `complete` to all tasks
+                                ▲                  │ an error, or too long   │ it cannot be
+                                └──────────────────┴─────────────────────────┘ `abandon` to all tasks
+
+Times are monotonic milliseconds.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from enum import Enum
+
+from cep_common.ids import Endpoint, PlanKey
+from cep_common.protocol.checkpoints import ReportPart
+from cep_common.protocol.drivers import CheckpointState, CheckpointTrigger
+from cep_common.protocol.registry import CheckpointSpan
+
+HISTORY = 8
+"""So many of a topology's last checkpoints are told of; managers remember more."""
+
+
+class Phase(Enum):
+    """Where a run is."""
+
+    JOINING = "joining"
+    IDLE = "idle"
+    TAKING = "taking"
+    WRITING = "writing"
+
+
+class Move(Enum):
+    """What can happen to a run."""
+
+    JOINED = "all tasks have joined"
+    BEGIN = "a checkpoint begins"
+    REPORTED = "all tasks have reported"
+    FAILED = "it has failed"
+    WRITTEN = "its manifest is written"
+
+
+TRANSITIONS: dict[tuple[Phase, Move], Phase] = {
+    (Phase.JOINING, Move.JOINED): Phase.IDLE,
+    (Phase.IDLE, Move.BEGIN): Phase.TAKING,
+    (Phase.TAKING, Move.REPORTED): Phase.WRITING,
+    (Phase.TAKING, Move.FAILED): Phase.IDLE,
+    (Phase.WRITING, Move.WRITTEN): Phase.IDLE,
+    (Phase.WRITING, Move.FAILED): Phase.IDLE,
+}
+"""Every legal move; anything else is ignored, since it speaks of what is over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """What the store says to a run that begins: the spans of earlier attempts, and the numbers that it may give out,
+    above `last_number` and up to `reserved`."""
+
+    spans: tuple[CheckpointSpan, ...]
+    last_number: int
+    reserved: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunId:
+    """One attempt of a topology. Its plan was deployed first at `deployed_ms`; 0: that was not told."""
+
+    key: PlanKey
+    epoch: int
+    attempt: int
+    deployed_ms: int = field(default=0, compare=False)
+
+
+@dataclass(slots=True)
+class Attempted:
+    """A checkpoint that was begun, as it is told of."""
+
+    checkpoint: int
+    began_ms: int
+    tasks: int
+    name: str = ""
+    trigger: CheckpointTrigger = "interval"
+    state: CheckpointState = "taking"
+    acknowledged: int = 0
+    duration_ms: int = 0
+    size_bytes: int = 0
+    stored_bytes: int = 0
+    alignment_ms: int = 0
+    error: str = ""
+
+
+@dataclass(slots=True)
+class TaskSeen:
+    """A task that has joined: where it is answered, when it was heard last, where it listens for others, and the newest
+    checkpoint of which all is outside that is to be there."""
+
+    peer: bytes
+    heard_ms: int
+    exchange: Endpoint
+    settled: int = 0
+    probe_ms: int = 0
+    """When it may be probed next, if it is silent then."""
+
+
+@dataclass(slots=True)
+class Run:
+    """One attempt of a topology that works in `tasks` tasks."""
+
+    id: RunId
+    tasks: int
+    opening: Opening | None = None
+    phase: Phase = Phase.JOINING
+    seen: dict[int, TaskSeen] = field(default_factory=dict)
+    started_ms: int | None = None
+    lost: bool = False
+    asked_ms: int | None = None
+    number: int = 0
+    reserved: int = 0
+    told_ms: int | None = None
+    last_complete: int = 0
+    due_ms: int = 0
+    distance_ms: int = 0
+    """Between the beginnings of the last checkpoint and of the next one."""
+    free_ms: int = 0
+    parts: dict[int, ReportPart] = field(default_factory=dict)
+    wishes: list[str] = field(default_factory=list)
+    drain_until_ms: int | None = None
+    final: bool = False
+    settles: frozenset[int] = frozenset()
+    """The tasks that must have settled the final checkpoint, which is complete, before the run may end."""
+    failures: int = 0
+    """Checkpoints that failed while the topology worked on."""
+    history: deque[Attempted] = field(default_factory=lambda: deque(maxlen=HISTORY))
+
+    @property
+    def begins_again(self) -> bool:
+        """Whether an earlier attempt of the same epoch has completed a checkpoint: until a new epoch has one, its plan
+        may still go back to the checkpoints of the former text."""
+        spans = self.opening.spans if self.opening is not None else ()
+        return any(span.epoch == self.id.epoch and span.last for span in spans)
+
+    def exchanges(self) -> tuple[Endpoint, ...]:
+        """Where all tasks listen for each other, in order; none before all have joined."""
+        if len(self.seen) < self.tasks:
+            return ()
+        return tuple(self.seen[task].exchange for task in range(self.tasks))
+
+    def is_settled(self) -> bool:
+        """Nothing is waited for any more behind the final checkpoint."""
+        return all(self.seen[task].settled >= self.last_complete for task in self.settles)
+
+    def spans(self) -> tuple[CheckpointSpan, ...]:
+        """Which results stand; none as long as the run is not the plan's."""
+        if self.opening is None:
+            return ()
+        return (*self.opening.spans, CheckpointSpan(self.id.epoch, self.id.attempt, self.last_complete))

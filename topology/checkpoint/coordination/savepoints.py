@@ -1,0 +1,104 @@
+"""Savepoints as a driver tells of them: those that are kept, and those that were asked for and are not yet."""
+
+from __future__ import annotations
+
+import logging
+
+import msgspec
+
+from cep_common.ids import PlanKey
+from cep_common.protocol.drivers import SavepointReport
+from topology.checkpoint.coordination.archive import Archive
+from topology.checkpoint.coordination.storing import Storing
+from topology.checkpoint.errors import CheckpointError
+from topology.checkpoint.storage.store import Savepoint
+
+logger = logging.getLogger(__name__)
+
+MOST_FAILED = 16
+"""So many failed ones are remembered."""
+MOST_TOLD = 256
+"""So many are told of, the newest."""
+
+_Name = tuple[PlanKey, str]
+
+
+class Savepoints:
+    """What is known of all plans' savepoints. One thread calls everything here, the one that `storing` answers to."""
+
+    def __init__(self, storing: Storing) -> None:
+        self._storing = storing
+        self._kept: dict[_Name, SavepointReport] = {}
+        self._asked: dict[_Name, SavepointReport] = {}
+        self._kept_back: dict[_Name, str] = {}
+        """Why one that should be gone is still there."""
+
+    def told(self) -> tuple[SavepointReport, ...]:
+        """The newest ones, those that were asked for last."""
+        found = (
+            msgspec.structs.replace(one, error=self._kept_back.get(name, ""))
+            for name, one in self._kept.items()
+            if name not in self._asked
+        )
+        kept = sorted(found, key=_age)
+        return (*kept, *self._asked.values())[-MOST_TOLD:]
+
+    def look(self, taken: _Name | None = None) -> None:
+        """It will be known which the store has, also of the one that was just `taken`."""
+
+        def listed(answer: list[SavepointReport] | CheckpointError) -> None:
+            if isinstance(answer, CheckpointError):
+                logger.warning("savepoints are not known: %s", answer)
+                return
+            self._kept = {(one.key, one.name): one for one in answer}
+            if taken is not None:
+                self._asked.pop(taken, None)
+
+        self._storing.do(_reports, listed)
+
+    def begun(self, key: PlanKey, name: str) -> None:
+        """One is asked for."""
+        logger.info("savepoint asked for: topology=%s name=%s", key.topology(), name)
+        self._asked[key, name] = SavepointReport(key, name, "taking")
+
+    def ended(self, key: PlanKey, name: str, error: str) -> None:
+        """The one that was asked for is stored, or failed for the reason `error`."""
+        logger.info("savepoint ended: topology=%s name=%s error=%s", key.topology(), name, error or "none")
+        if not error:
+            self.look((key, name))
+            return
+        self._asked[key, name] = SavepointReport(key, name, "failed", error=error)
+        for failed in [known for known, one in self._asked.items() if one.state == "failed"][:-MOST_FAILED]:
+            del self._asked[failed]
+
+    def delete(self, key: PlanKey, name: str) -> None:
+        """It will not be kept any more; a failed one is not told of."""
+        if self._asked.get((key, name), SavepointReport(key, name, "failed")).state == "failed":
+            self._asked.pop((key, name), None)
+
+        def deleted(answer: CheckpointError | None) -> None:
+            self._kept_back.pop((key, name), None)
+            if answer is not None:
+                logger.warning("savepoint not removed: topology=%s name=%s reason=%s", key.topology(), name, answer)
+                self._kept_back[key, name] = f"not deleted: {answer.message}"
+
+        self._storing.do(lambda archive: archive.delete_savepoint(key, name), deleted)
+        self.look()
+
+
+def _age(savepoint: SavepointReport) -> tuple[int, str]:
+    return savepoint.taken_ms, savepoint.name
+
+
+def _reports(archive: Archive) -> list[SavepointReport]:
+    return [_report(one) for one in archive.savepoints()]
+
+
+def _report(savepoint: Savepoint) -> SavepointReport:
+    report = SavepointReport(savepoint.key, savepoint.name, "stored", unreadable=savepoint.problem)
+    manifest = savepoint.manifest
+    if manifest is None:
+        return report
+    return msgspec.structs.replace(
+        report, checkpoint=manifest.checkpoint, taken_ms=manifest.taken_ms, size_bytes=manifest.size_bytes
+    )

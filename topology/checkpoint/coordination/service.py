@@ -1,0 +1,435 @@
+"""The driver's coordinator of checkpoints at work: a thread that speaks with tasks, and one that uses the store.
+
+The driver's own thread gives orders and asks for what has happened; it never waits for either.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from collections.abc import Callable
+
+import msgspec
+import zmq
+
+from cep_common.clock import Clock
+from cep_common.errors import DecodeError
+from cep_common.ids import Endpoint, PlanKey
+from cep_common.monitoring.paced_log import PacedLog
+from cep_common.process.priority import ControlPriority, raise_priority
+from cep_common.protocol.checkpoints import JoinTopology, ReportPart
+from cep_common.protocol.codec import MAXIMUM_DATA_BYTES, Envelope, decode, encode
+from cep_common.protocol.drivers import CheckpointReport, SavepointReport
+from cep_common.protocol.registry import CheckpointSpan, Message, Rejected
+from cep_common.security.roles import Door
+from cep_common.sockets.probe import Probes
+from cep_common.sockets.transport import bind_in_range, listening_socket, receive
+from topology.checkpoint.coordination.archive import Archive, Opened
+from topology.checkpoint.coordination.coordinator import Coordinator, Timing
+from topology.checkpoint.coordination.instructions import (
+    Drained,
+    Instruction,
+    OpenRun,
+    ProbeTask,
+    Push,
+    ReserveNumbers,
+    RestartTopology,
+    SavepointEnded,
+    WriteManifest,
+)
+from topology.checkpoint.coordination.runs import Run, RunId
+from topology.checkpoint.coordination.savepoints import Savepoints
+from topology.checkpoint.coordination.storing import Storing
+from topology.checkpoint.errors import OTHER_VERSION, CheckpointError, CheckpointUnreadableError
+from topology.checkpoint.storage.state_formats import format_problem, noted_formats
+
+logger = logging.getLogger(__name__)
+paced_logger = PacedLog(logger)
+
+POLL_MS = 20
+"""How soon an order is taken up, and how exact times are."""
+
+MESSAGES_AT_ONCE = 256
+
+
+class RunOpened(msgspec.Struct, frozen=True):
+    """The run may start: from the manifest with `reference` (checkpoint `number`), or without state when that is
+    empty. `goes_back`: see `Opened`."""
+
+    run: RunId
+    reference: str = ""
+    number: int = 0
+    goes_back: bool = False
+
+
+class RunRefused(msgspec.Struct, frozen=True):
+    """The run cannot start, since nobody can tell what it begins from; `unfit`: another try is no use. With
+    `other_version` this version cannot read what it would begin from."""
+
+    run: RunId
+    reason: str
+    unfit: bool
+    other_version: bool = False
+
+
+Event = RunOpened | RunRefused | RestartTopology | Drained
+
+
+class PlanCheckpoints(msgspec.Struct, frozen=True):
+    """What is told of a topology: which results stand, its newest checkpoints, which one it began from, how many
+    failed, and why it cannot begin from the newest."""
+
+    spans: tuple[CheckpointSpan, ...] = ()
+    checkpoints: tuple[CheckpointReport, ...] = ()
+    begun_from: int = 0
+    failed: int = 0
+    unreadable: str = ""
+
+
+class CheckpointService(threading.Thread):
+    """Runs from `start` to `close`. `archive` is None when nothing is stored: tasks are watched over all the same. The
+    driver's thread calls everything here."""
+
+    def __init__(
+        self,
+        context: zmq.Context[zmq.Socket[bytes]],
+        host: str,
+        ports: tuple[int, int],
+        timing: Timing,
+        archive: Archive | None,
+        clock: Clock,
+        priority: ControlPriority = "normal",
+    ) -> None:
+        """Tasks can reach `endpoint`. Raises PortInUseError."""
+        super().__init__(name="checkpoints", daemon=True)
+        self._clock = clock
+        self._priority = priority
+        self._probes: Probes[tuple[RunId, int]] = Probes()
+        self._coordinator = Coordinator(timing, takes=archive is not None)
+        self._plans: dict[RunId, str] = {}
+        self._begun_from: dict[tuple[PlanKey, int], int] = {}
+        self._unreadable: dict[tuple[PlanKey, int], str] = {}
+        self._told: dict[tuple[PlanKey, int], PlanCheckpoints] = {}
+        self._told_savepoints: tuple[SavepointReport, ...] = ()
+        self._news = True
+        self._orders: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        self._storing = Storing(archive, clock, self._orders.put, self._look_at_savepoints)
+        self._savepoints = Savepoints(self._storing)
+        self._closing = threading.Event()
+        self._socket = listening_socket(context, Door.COORDINATOR, host, MAXIMUM_DATA_BYTES)
+        try:
+            self.endpoint = Endpoint(host, bind_in_range(self._socket, host, ports))
+        except BaseException:
+            self._socket.close()
+            raise
+
+    # ---- the driver's thread ----------------------------------------------------------------------------------------
+
+    def open_run(
+        self, run: RunId, query_plan: str, tasks: int, restore: str, beside: bool, restore_epoch: int = 0
+    ) -> None:
+        """An attempt is to start: `RunOpened` or `RunRefused` follows. It begins from what `restore` says, as it was
+        told under `restore_epoch` (see `Archive.open_run`); one that works `beside` an older epoch gets its state from
+        that, and takes checkpoints when it has ended."""
+        self._orders.put(lambda: self._open_run(run, query_plan, tasks, restore, beside, restore_epoch))
+
+    def job_runs(self, run: RunId) -> None:
+        """All tasks of the run's job have started."""
+        self._orders.put(lambda: self._coordinator.job_runs(run, self._clock.monotonic_ms()))
+
+    def end_run(self, run: RunId, reason: str) -> None:
+        """The run's job is over."""
+        self._orders.put(lambda: self._end_run(run, reason))
+
+    def drain(self, run: RunId) -> None:
+        """A last checkpoint is taken, if one can be; `Drained` follows in any case."""
+        self._orders.put(lambda: self._do(self._coordinator.drain(run, self._clock.monotonic_ms())))
+
+    def take_savepoint(self, key: PlanKey, epoch: int, name: str) -> None:
+        """A checkpoint is kept under `name`; `savepoints` tells how far that is."""
+        self._orders.put(lambda: self._take_savepoint(key, epoch, name))
+
+    def delete_savepoint(self, key: PlanKey, name: str) -> None:
+        """The savepoint is not kept any more."""
+        self._orders.put(lambda: self._savepoints.delete(key, name))
+
+    def clear(self, key: PlanKey) -> None:
+        """The plan's checkpoints so far are not kept any more."""
+        self._orders.put(lambda: self._tend("not cleared", key, lambda archive: archive.clear(key)))
+
+    def forget(self, key: PlanKey, epoch: int, deployed_ms: int = 0) -> None:
+        """The plan is not deployed any more, and had that epoch last: its checkpoints are not kept. `deployed_ms`: see
+        `Archive.forget`."""
+        self._orders.put(
+            lambda: self._tend("not removed", key, lambda archive: archive.forget(key, epoch, deployed_ms))
+        )
+
+    def forget_told(self, key: PlanKey, epoch: int) -> None:
+        """Nothing is told of that topology any more."""
+        self._orders.put(lambda: self._forget_told(key, epoch))
+
+    def events(self) -> list[Event]:
+        """What has happened since the last call."""
+        found = []
+        while not self._events.empty():
+            found.append(self._events.get())
+        return found
+
+    def told(self, key: PlanKey, epoch: int) -> PlanCheckpoints:
+        """What there is to tell of a topology, also between two of its attempts."""
+        told = self._told.get((key, epoch), PlanCheckpoints())
+        unreadable = self._unreadable.get((key, epoch), "")
+        return msgspec.structs.replace(told, unreadable=unreadable) if unreadable else told
+
+    def savepoints(self) -> tuple[SavepointReport, ...]:
+        """What there is to tell of savepoints."""
+        return self._told_savepoints
+
+    def store_problem(self) -> str:
+        """Why nothing can be stored or read now, as far as that is known; empty: nothing is wrong."""
+        return self._storing.problem
+
+    def close(self) -> None:
+        """The threads have ended; what was being written is."""
+        self._closing.set()
+        if self.is_alive():
+            self.join()
+        self._storing.close()
+        self._socket.close()
+
+    # ---- this thread ------------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        raise_priority(self._priority)  # it judges heartbeats
+        self._storing.check()
+        self._look_at_savepoints()
+        while not self._closing.is_set():
+            try:
+                self._turn()
+            except Exception:
+                # The border of this thread: what was tripped over must not end the watch over all other topologies.
+                paced_logger.exception("a turn of the coordinator failed")
+        self._probes.close()
+
+    def _turn(self) -> None:
+        self._socket.poll(POLL_MS)
+        for _ in range(MESSAGES_AT_ONCE):
+            if not self._socket.poll(0):
+                break
+            self._handle(receive(self._socket))
+        while not self._orders.empty():
+            self._news = True
+            self._orders.get()()
+        now_ms = self._clock.monotonic_ms()
+        self._do(self._coordinator.on_time(now_ms))
+        for run, task in self._probes.refused(now_ms):
+            self._do(self._coordinator.task_ended(run, task))
+        self._storing.on_time(now_ms)
+        if self._news:
+            self._news = False
+            self._tell()
+
+    def _handle(self, frames: list[bytes]) -> None:
+        peer, *request = frames
+        try:
+            envelope: Envelope = decode(request)
+        except DecodeError as error:
+            self._send(peer, Rejected(error.code, str(error)))
+            return
+        match envelope.message:
+            case JoinTopology() as message:
+                answer = self._coordinator.join(peer, message, self._clock.monotonic_ms())
+                self._send(peer, answer, envelope.correlation)
+            case ReportPart() as message:
+                self._do(self._coordinator.report(message, self._clock.monotonic_ms()))
+            case message:
+                refusal = Rejected("unexpected-message", f"a driver does not take {message.TYPE} from tasks")
+                self._send(peer, refusal, envelope.correlation)
+
+    def _send(self, peer: bytes, message: Message, correlation: bytes = b"") -> None:
+        self._socket.send_multipart([peer, *encode(message, correlation)])
+
+    def _do(self, instructions: list[Instruction]) -> None:
+        self._news = self._news or any(not isinstance(one, ProbeTask) for one in instructions)
+        for one in instructions:
+            match one:
+                case Push(peer=peer, message=message):
+                    self._send(peer, message)
+                case WriteManifest():
+                    self._write(one)
+                case OpenRun(run=run):
+                    self._take_over(run)
+                case ReserveNumbers(run=run):
+                    self._reserve(run)
+                case SavepointEnded(key=key, name=name, error=error):
+                    self._savepoints.ended(key, name, error)
+                case ProbeTask(run=run, task=task, endpoint=endpoint):
+                    self._probes.begin((run, task), endpoint, self._clock.monotonic_ms())
+                case RestartTopology(run=run, reason=reason):
+                    logger.warning("topology is lost: topology=%s reason=%s", run.key.topology(), reason)
+                    self._events.put(one)
+                case Drained():
+                    self._events.put(one)
+
+    # ---- runs -------------------------------------------------------------------------------------------------------
+
+    def _open_run(
+        self, run: RunId, query_plan: str, tasks: int, restore: str, beside: bool, restore_epoch: int
+    ) -> None:
+        self._plans[run] = query_plan
+
+        def opened(answer: Opened | CheckpointError) -> None:
+            if isinstance(answer, CheckpointError):
+                self._plans.pop(run, None)
+                unfit = isinstance(answer, CheckpointUnreadableError)
+                other = isinstance(answer, CheckpointUnreadableError) and answer.reason_code == OTHER_VERSION
+                if other:
+                    self._unreadable[run.key, run.epoch] = answer.message
+                self._events.put(RunRefused(run, answer.message, unfit, other))
+                return
+            self._begin(run, tasks, answer)
+
+        if beside or not self._storing.works:
+            self._begin(run, tasks, None)
+        else:
+            self._storing.do(lambda archive: archive.open_run(run, restore, restore_epoch), opened)
+
+    def _begin(self, run: RunId, tasks: int, opened: Opened | None) -> None:
+        self._do(self._coordinator.begin_run(run, tasks, opened.opening if opened is not None else None))
+        reference, number = (opened.reference, opened.number) if opened is not None else ("", 0)
+        self._begun_from[run.key, run.epoch] = number
+        self._unreadable.pop((run.key, run.epoch), None)
+        if opened is not None and opened.kept:
+            logger.warning(
+                "the newest checkpoint was not this plan's to begin from: topology=%s kept_as_savepoint=%s",
+                run.key.topology(),
+                opened.kept,
+            )
+            self._savepoints.look()
+        begins = f"topology={run.key.topology()} epoch={run.epoch} attempt={run.attempt}"
+        logger.info("topology begins: %s checkpoint=%s", begins, number or "none")
+        self._events.put(RunOpened(run, reference, number, opened is not None and opened.goes_back))
+
+    def _take_over(self, run: RunId) -> None:
+        """A run that has begun beside an older one is the plan's now."""
+
+        def opened(answer: Opened | CheckpointError) -> None:
+            if isinstance(answer, CheckpointError):
+                text = "no checkpoints can be taken: topology=%s reason=%s"
+                paced_logger.problem(f"opening {run.key}", text, run.key.topology(), answer, level=logging.ERROR)
+            else:
+                self._coordinator.open_run(run, answer.opening)
+
+        self._storing.do(lambda archive: archive.open_run(run, "", has_state=True), opened)
+
+    def _end_run(self, run: RunId, reason: str) -> None:
+        self._do(self._coordinator.end_run(run, reason))
+        self._plans.pop(run, None)
+        self._storing.do(lambda archive: archive.end_run(run), lambda _: None)
+
+    def _reserve(self, run: RunId) -> None:
+        def reserved(answer: int | CheckpointError) -> None:
+            if isinstance(answer, CheckpointError):
+                text = "no numbers reserved: topology=%s reason=%s"
+                paced_logger.problem(f"numbers {run.key}", text, run.key.topology(), answer)
+            else:
+                self._coordinator.numbers_reserved(run, answer)
+
+        self._storing.do(lambda archive: archive.reserve(run), reserved)
+
+    def _write(self, order: WriteManifest) -> None:
+        run = order.run
+        plan, spans = self._plans.get(run, ""), self._spans_of(run)
+        taken_ms = self._clock.now_ms()
+
+        def written(answer: object) -> None:
+            error = answer.message if isinstance(answer, CheckpointError) else ""
+            oldest = answer if isinstance(answer, int) else 0
+            if not error:
+                self._note_formats(order)
+            if error:
+                what = f"topology={run.key.topology()} checkpoint={order.checkpoint}"
+                logger.warning("checkpoint failed: %s reason=%s", what, error)
+            self._do(self._coordinator.written(run, order.checkpoint, error, self._clock.monotonic_ms(), oldest))
+
+        def write(archive: Archive) -> int:
+            archive.write(order, plan, spans, taken_ms)
+            return archive.oldest(run.key)
+
+        self._storing.do(write, written)
+
+    def _note_formats(self, order: WriteManifest) -> None:
+        """Tasks on hosts with another version of the software write what a topology of this one may not read."""
+        run = order.run
+        problem = format_problem(noted_formats(state for part in order.parts for state in part.states))
+        if problem:
+            self._unreadable[run.key, run.epoch] = f"checkpoint {order.checkpoint} cannot be used: {problem}"
+        else:
+            self._unreadable.pop((run.key, run.epoch), None)
+
+    def _spans_of(self, run: RunId) -> tuple[CheckpointSpan, ...]:
+        found = self._coordinator.runs.get((run.key, run.epoch))
+        return found.opening.spans if found is not None and found.opening is not None else ()
+
+    # ---- savepoints, and what is removed ----------------------------------------------------------------------------
+
+    def _look_at_savepoints(self) -> None:
+        self._savepoints.look()
+
+    def _take_savepoint(self, key: PlanKey, epoch: int, name: str) -> None:
+        self._savepoints.begun(key, name)
+        self._do(self._coordinator.take_savepoint(key, epoch, name))
+
+    def _tend(self, failed: str, key: PlanKey, work: Callable[[Archive], object]) -> None:
+        def done(answer: object) -> None:
+            if isinstance(answer, CheckpointError):
+                logger.warning("checkpoints %s: topology=%s reason=%s", failed, key.topology(), answer)
+
+        self._storing.do(work, done)
+
+    # ---- between the threads ----------------------------------------------------------------------------------------
+
+    def _tell(self) -> None:
+        """What others may read is up to date."""
+        ahead_ms = self._clock.now_ms() - self._clock.monotonic_ms()
+        for (key, epoch), run in self._coordinator.runs.items():
+            begun_from = self._begun_from.get((key, epoch), 0)
+            told = PlanCheckpoints(run.spans(), _history(run, ahead_ms), begun_from, run.failures)
+            before = self._told.get((key, epoch))
+            if before is None or _differ(before, told):
+                self._told[key, epoch] = told
+        self._told_savepoints = self._savepoints.told()
+
+    def _forget_told(self, key: PlanKey, epoch: int) -> None:
+        self._coordinator.forget(key, epoch)
+        self._told.pop((key, epoch), None)
+        self._begun_from.pop((key, epoch), None)
+        self._unreadable.pop((key, epoch), None)
+
+
+def _history(run: Run, ahead_ms: int) -> tuple[CheckpointReport, ...]:
+    return tuple(
+        CheckpointReport(
+            checkpoint=one.checkpoint,
+            state=one.state,
+            began_ms=one.began_ms + ahead_ms,
+            duration_ms=one.duration_ms,
+            size_bytes=one.size_bytes,
+            stored_bytes=one.stored_bytes,
+            alignment_ms=one.alignment_ms,
+            name=one.name,
+            error=one.error,
+            trigger=one.trigger,
+            tasks=one.tasks,
+            acknowledged=one.acknowledged,
+        )
+        for one in run.history
+    )
+
+
+def _differ(before: PlanCheckpoints, now: PlanCheckpoints) -> bool:
+    """True when there is news; that the clock was set a little is none."""
+    states = [[(one.checkpoint, one.state, one.error) for one in told.checkpoints] for told in (before, now)]
+    return states[0] != states[1] or (before.spans, before.begun_from) != (now.spans, now.begun_from)

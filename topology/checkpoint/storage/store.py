@@ -1,0 +1,399 @@
+"""The store of checkpoints: manifests, savepoints, packs and the lineage of each plan, on top of `Blobs`.
+
+    <tenant>/<plan>/lineage                           which checkpoints count, and which numbers were given out
+    <tenant>/<plan>/checkpoints/<number>-<epoch>-<attempt>
+    <tenant>/<plan>/checkpoints/<number>-<epoch>-<attempt>-damaged    why no topology can begin from it
+    <tenant>/<plan>/savepoints/<name>
+    <tenant>/<plan>/copies/checkpoints/… and copies/savepoints/…      the same manifests, for when the first is damaged
+    <tenant>/<plan>/packs/<pack>
+
+A *reference* is the name of a manifest in the store, from its tenant on.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Container, Iterable, Sequence
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+
+from cep_common.ids import PlanKey
+from topology.checkpoint.errors import OTHER_VERSION, CheckpointError, CheckpointUnreadableError
+from topology.checkpoint.model import Lineage, Manifest, Pack, chunk_name, seal, unseal
+from topology.checkpoint.storage.blobs import Blobs, Buffer, DirectoryBlobs, Range, safe_name
+from topology.checkpoint.storage.object_stores import open_objects
+
+logger = logging.getLogger(__name__)
+
+_MANIFEST = re.compile(r"(\d{19})-(\d+)-(\d+)", re.ASCII)
+_DAMAGED = "-damaged"
+_CHECKED = "checked"
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):", re.ASCII)
+_DATABASES = ("sqlite", "postgresql", "mysql", "mariadb", "oracle", "mssql")
+_NEAR_BYTES = 256 * 1024
+"""Chunks that lie no further apart are read at one go."""
+
+Warn = Callable[[str], None]
+
+
+class Taken(msgspec.Struct, frozen=True, order=True):
+    """A manifest by its name alone."""
+
+    checkpoint: int
+    epoch: int
+    attempt: int
+
+    def name(self) -> str:
+        """The last part of its reference."""
+        return f"{self.checkpoint:019d}-{self.epoch}-{self.attempt}"
+
+
+class Savepoint(msgspec.Struct, frozen=True):
+    """A savepoint in the store; without a manifest it is of another version, and `problem` says so."""
+
+    key: PlanKey
+    name: str
+    manifest: Manifest | None
+    problem: str = ""
+
+    def age(self) -> tuple[int, str]:
+        """When it was taken, and its name."""
+        return self.manifest.taken_ms if self.manifest is not None else 0, self.name
+
+
+class CheckpointStore:
+    """All plans' checkpoints in `blobs`. Any thread of any process may use it; every call raises StoreUnreachableError
+    when the store cannot be used, and those that read CheckpointUnreadableError."""
+
+    def __init__(self, location: str, blobs: Blobs) -> None:
+        self.location = location
+        self._blobs = blobs
+
+    def check(self) -> None:
+        """Checkpoints could be stored now: something was, and was removed. Raises StoreUnreachableError."""
+        self._blobs.put(_CHECKED, [b"checked"])
+        self._blobs.delete(_CHECKED)
+
+    # ---- packs ------------------------------------------------------------------------------------------------------
+
+    def write_pack(self, key: PlanKey, pack: str, pieces: Sequence[Buffer]) -> None:
+        """The chunks in `pieces`, one behind the other, are kept as `pack`."""
+        self._blobs.put(f"{_folder(key)}/packs/{pack}", pieces)
+
+    def pack_sizes(self, key: PlanKey) -> dict[str, int]:
+        """The sizes of all packs that are there."""
+        return self._blobs.sizes(f"{_folder(key)}/packs")
+
+    def read_chunks(self, key: PlanKey, packs: Iterable[Pack], wanted: Iterable[str]) -> dict[str, bytes]:
+        """The chunks with these names, which are what they were when they were written."""
+        missing, found = set(wanted), {}
+        for pack in packs:
+            here = sorted((offset, length, name) for name, offset, length in pack.chunks if name in missing)
+            if not here:
+                continue
+            spans = _joined([(offset, length) for offset, length, _ in here])
+            data = self._blobs.get_ranges(f"{_folder(key)}/packs/{pack.name}", spans)
+            parts = iter(zip(spans, data, strict=True))
+            (start, size), part = next(parts)
+            for offset, length, name in here:
+                while offset >= start + size:
+                    (start, size), part = next(parts)
+                chunk = part[offset - start : offset - start + length]
+                if chunk_name(chunk) != name:
+                    where = f"{self.location}: pack {pack.name} of {key.topology()}"
+                    raise CheckpointUnreadableError("damaged", f"{where} is damaged at byte {offset}")
+                found[name] = chunk
+                missing.discard(name)
+        if missing:
+            raise CheckpointUnreadableError("missing", f"{len(missing)} pieces of {key.topology()} are in no pack")
+        return found
+
+    # ---- manifests --------------------------------------------------------------------------------------------------
+
+    def write_manifest(self, manifest: Manifest) -> str:
+        """The checkpoint exists, with all of its packs; gives its reference. A named one is kept as a savepoint too.
+        Raises CheckpointUnreadableError when a pack of it is not in the store."""
+        sizes = self.pack_sizes(manifest.key)
+        for pack in manifest.packs:
+            if sizes.get(pack.name) != pack.size_bytes:
+                raise CheckpointUnreadableError(
+                    "missing",
+                    f"{self.location} has no whole pack {pack.name}, which a task has written: checkpoint.location "
+                    "must be one place for the driver and for all hosts of topologies",
+                )
+        taken = Taken(manifest.checkpoint, manifest.epoch, manifest.attempt)
+        reference = f"{_folder(manifest.key)}/checkpoints/{taken.name()}"
+        data = seal(manifest)
+        self._put_twice(reference, data)
+        if manifest.name:
+            self._put_twice(self.savepoint_reference(manifest.key, manifest.name), data)
+        return reference
+
+    def read_manifest(self, reference: str) -> Manifest:
+        """The checkpoint or savepoint with this reference, or its copy when that is damaged or gone: to begin from an
+        older one would give out results again that sinks have got already."""
+        try:
+            return unseal(self._blobs.get(reference), Manifest, f"{self.location}/{reference}")
+        except CheckpointUnreadableError as error:
+            copy = _copy_of(reference)
+            try:
+                manifest = unseal(self._blobs.get(copy), Manifest, f"{self.location}/{copy}")
+            except CheckpointUnreadableError:
+                raise error from None
+            logger.warning("manifest cannot be used, its copy is: %s", error)
+            return manifest
+
+    def taken(self, key: PlanKey) -> list[Taken]:
+        """All checkpoints of the plan, newest number first, whether they count or not."""
+        folder = f"{_folder(key)}/checkpoints"
+        names = {*self._blobs.sizes(folder), *self._blobs.sizes(_copy_of(folder))}
+        found = (_MANIFEST.fullmatch(name) for name in names)
+        return sorted((Taken(*(int(group) for group in match.groups())) for match in found if match), reverse=True)
+
+    def reference(self, key: PlanKey, taken: Taken) -> str:
+        """The reference of a checkpoint."""
+        return f"{_folder(key)}/checkpoints/{taken.name()}"
+
+    def newest(self, key: PlanKey, lineage: Lineage, warn: Warn) -> tuple[str, Manifest] | None:
+        """The newest checkpoint that counts and can be read, by its reference; None when there is none. `warn` is told
+        of each that is damaged. Raises CheckpointUnreadableError for one of another version: it is whole, and to go
+        back behind it would undo what it holds."""
+        names = self._blobs.sizes(f"{_folder(key)}/checkpoints")
+        for taken in self.taken(key):
+            if not lineage.counts(taken.epoch, taken.attempt, taken.checkpoint):
+                continue
+            reference = self.reference(key, taken)
+            try:
+                self._refuse_condemned(reference, names)
+                manifest = self.read_manifest(reference)
+                _check_origin(manifest, key, reference)
+                self._check_packs(manifest)
+            except CheckpointUnreadableError as error:
+                if error.reason_code == OTHER_VERSION:
+                    raise
+                warn(f"checkpoint {taken.checkpoint} of {key.topology()} is passed over: {error}")
+                continue
+            return reference, manifest
+        return None
+
+    def delete_checkpoint(self, key: PlanKey, taken: Taken) -> None:
+        """That checkpoint does not exist any more; its packs stay until `sweep`."""
+        reference = self.reference(key, taken)
+        for name in (_copy_of(reference), reference, reference + _DAMAGED):
+            self._blobs.delete(name)
+
+    def condemn(self, reference: str, reason: str) -> None:
+        """`newest` passes the checkpoint over from now on, and says why: a piece of it is not what was written, which
+        shows only when all of it is read. A savepoint was asked for by its name, so nothing is done to one."""
+        if is_checkpoint(reference):
+            self._blobs.put(reference + _DAMAGED, [reason.encode()])
+
+    # ---- savepoints -------------------------------------------------------------------------------------------------
+
+    def savepoint(self, key: PlanKey, name: str) -> tuple[str, Manifest]:
+        """The savepoint of this name with its reference."""
+        reference = self.savepoint_reference(key, name)
+        try:
+            manifest = self.read_manifest(reference)
+        except CheckpointUnreadableError as error:
+            if error.reason_code != "missing":
+                raise
+            raise CheckpointUnreadableError("missing", f"{key.plan} has no savepoint named {name}") from error
+        _check_origin(manifest, key, reference)
+        self._check_packs(manifest)
+        return reference, manifest
+
+    def savepoints(self, warn: Warn) -> list[Savepoint]:
+        """All savepoints of all plans, those that can be read oldest first; `warn` is told of those that are
+        damaged."""
+        found: list[Savepoint | None] = []
+        for tenant in self._blobs.folders(""):
+            for plan in self._blobs.folders(tenant):
+                found += [self._savepoint(one, warn) for one in self._savepoint_references(f"{tenant}/{plan}")]
+        return sorted((one for one in found if one is not None), key=Savepoint.age)
+
+    def savepoint_reference(self, key: PlanKey, name: str) -> str:
+        """The reference of the savepoint of this name, if there is one."""
+        return f"{_folder(key)}/savepoints/{safe_name(name)}"
+
+    def keep(self, manifest: Manifest, name: str) -> None:
+        """The checkpoint is kept as a savepoint too."""
+        data = seal(msgspec.structs.replace(manifest, name=name))
+        self._put_twice(self.savepoint_reference(manifest.key, name), data)
+
+    def copy_to_savepoint(self, key: PlanKey, reference: str, name: str) -> None:
+        """Keep the checkpoint as a savepoint, byte for byte: this version cannot read it."""
+        self._put_twice(self.savepoint_reference(key, name), self._blobs.get(reference))
+
+    def delete_savepoint(self, key: PlanKey, name: str) -> None:
+        """There is no savepoint of this name."""
+        reference = self.savepoint_reference(key, name)
+        for one in (_copy_of(reference), reference):
+            self._blobs.delete(one)
+
+    # ---- lineage ----------------------------------------------------------------------------------------------------
+
+    def lineage(self, key: PlanKey) -> Lineage:
+        """Which checkpoints of the plan count. Raises CheckpointUnreadableError when what is kept is damaged, or gone
+        while checkpoints are there."""
+        reference = f"{_folder(key)}/lineage"
+        try:
+            return unseal(self._blobs.get(reference), Lineage, f"{self.location}/{reference}")
+        except CheckpointUnreadableError as error:
+            if error.reason_code != "missing" or self.taken(key):
+                raise
+            return Lineage()
+
+    def write_lineage(self, key: PlanKey, lineage: Lineage) -> None:
+        """From now on `lineage` says which checkpoints count."""
+        self._blobs.put(f"{_folder(key)}/lineage", [seal(lineage)])
+
+    # ---- what is not needed any more --------------------------------------------------------------------------------
+
+    def sweep(self, key: PlanKey, kept: Iterable[Manifest], unfinished_from: int) -> int:
+        """Packs that no checkpoint in `kept` needs, nor any savepoint, are gone; gives how many those were. Packs of
+        checkpoints from number `unfinished_from` on stay: their manifests are yet to be written. When a savepoint
+        cannot be read, every pack stays."""
+        needed = {pack.name for manifest in kept for pack in manifest.packs}
+        for reference in self._savepoint_references(_folder(key)):
+            needed.update(pack.name for pack in self.read_manifest(reference).packs)
+        useless = [
+            pack for pack in self.pack_sizes(key) if pack not in needed and pack_checkpoint(pack) < unfinished_from
+        ]
+        for pack in useless:
+            self._blobs.delete(f"{_folder(key)}/packs/{pack}")
+        return len(useless)
+
+    def _put_twice(self, reference: str, data: Buffer) -> None:
+        """The manifest exists as soon as it is there once."""
+        self._blobs.put(reference, [data])
+        try:
+            self._blobs.put(_copy_of(reference), [data])
+        except CheckpointError as error:
+            logger.warning("manifest has no copy: reference=%s reason=%s", reference, error)
+
+    def _savepoint_references(self, folder: str) -> list[str]:
+        names = {*self._blobs.sizes(f"{folder}/savepoints"), *self._blobs.sizes(f"{folder}/copies/savepoints")}
+        return [f"{folder}/savepoints/{name}" for name in sorted(names)]
+
+    def _refuse_condemned(self, reference: str, names: Container[str]) -> None:
+        mark = reference + _DAMAGED
+        if mark.rpartition("/")[2] in names:
+            raise CheckpointUnreadableError("damaged", self._blobs.get(mark).decode())
+
+    def _check_packs(self, manifest: Manifest) -> None:
+        sizes = self.pack_sizes(manifest.key)
+        for pack in manifest.packs:
+            if sizes.get(pack.name) != pack.size_bytes:
+                raise CheckpointUnreadableError("missing", f"its pack {pack.name} is missing or not whole")
+
+    def _savepoint(self, reference: str, warn: Warn) -> Savepoint | None:
+        try:
+            manifest = self.read_manifest(reference)
+        except CheckpointUnreadableError as error:
+            if error.reason_code != OTHER_VERSION:
+                warn(str(error))
+                return None
+            tenant, plan, _, name = reference.split("/")
+            return Savepoint(PlanKey(int(tenant), unquote(plan)), unquote(name), None, str(error))
+        return Savepoint(manifest.key, manifest.name, manifest)
+
+
+def _copy_of(reference: str) -> str:
+    """Where the second copy of a manifest is: beside the folder of the first, in `copies`."""
+    tenant, plan, rest = reference.split("/", 2)
+    return f"{tenant}/{plan}/copies/{rest}"
+
+
+def is_checkpoint(reference: str) -> bool:
+    """Return whether `reference` is that of a checkpoint; one of a savepoint is not."""
+    return "/checkpoints/" in reference
+
+
+def is_folder(location: str) -> bool:
+    """True when `location` is a plain path."""
+    return bool(location) and not _scheme(location)
+
+
+def shown_location(location: str) -> str:
+    """`location` without what may be secret in it: the user's part and the options."""
+    if is_folder(location):
+        return location
+    scheme, _, rest = location.partition(":")
+    rest = rest.removeprefix("//")
+    before, at, after = rest.rpartition("@")
+    # A / or ? that was not written as %2F or %3F ends the user's part too early for who reads the URL by its rules.
+    if at and (":" in before or "/" not in before):
+        rest = after
+    return f"{scheme}://{re.split('[?#]', rest, maxsplit=1)[0]}"
+
+
+def open_store(location: str) -> CheckpointStore:
+    """The store at `location`: a folder, a URL of pyarrow's file systems (`file:`, `s3:`, `gs:`, `hdfs:`), or one of a
+    database (SQLAlchemy). Raises StoreUnreachableError."""
+    scheme = _scheme(location)
+    if scheme.partition("+")[0] in _DATABASES:
+        from topology.checkpoint.storage.sql_blobs import SqlBlobs  # noqa: PLC0415 - a seventh of what a stage loads to start
+
+        blobs = SqlBlobs(location)
+        return CheckpointStore(blobs.shown, blobs)
+    if scheme in ("", "file"):
+        path = urlsplit(location).path if scheme else location
+        return CheckpointStore(location, DirectoryBlobs(Path(unquote(path) if scheme else path).expanduser()))
+    shown = shown_location(location)
+    return CheckpointStore(shown, open_objects(location, shown))
+
+
+def pack_name(epoch: int, attempt: int, checkpoint: int, task: int, salt: str) -> str:
+    """The name of the pack that a task writes for a checkpoint."""
+    return f"{checkpoint:019d}-{epoch}-{attempt}-{task}-{salt}"
+
+
+def pack_checkpoint(pack: str) -> int:
+    """For which checkpoint a pack was written."""
+    number = pack.partition("-")[0]
+    return int(number) if number.isdecimal() else 0
+
+
+def read_state(store: CheckpointStore, manifest: Manifest, instance: str) -> bytes:
+    """The state that `instance` had; empty when it had none. Raises CheckpointError."""
+    state = manifest.state(instance)
+    if state is None:
+        return b""
+    data = state.inline
+    if state.chunks:
+        chunks = store.read_chunks(manifest.key, manifest.packs, state.chunks)
+        data = b"".join(chunks[name] for name in state.chunks)
+    if len(data) != state.size_bytes:
+        raise CheckpointUnreadableError("torn", f"the state of {instance} has {len(data)} of {state.size_bytes} bytes")
+    return data
+
+
+def _scheme(location: str) -> str:
+    """What kind of URL it is, also of one that is not well formed; empty when it is none."""
+    found = _SCHEME.match(location)
+    return found[1].lower() if found else ""
+
+
+def _check_origin(manifest: Manifest, key: PlanKey, reference: str) -> None:
+    if manifest.key != key:
+        raise CheckpointUnreadableError("foreign", f"{reference} is of {manifest.key.topology()}")
+
+
+def _folder(key: PlanKey) -> str:
+    return f"{key.tenant}/{safe_name(key.identity)}"
+
+
+def _joined(ranges: list[Range]) -> list[Range]:
+    """Sorted ranges, with those that are near each other made one."""
+    joined: list[Range] = []
+    for offset, length in ranges:
+        if joined and offset <= joined[-1][0] + joined[-1][1] + _NEAR_BYTES:
+            start, size = joined[-1]
+            joined[-1] = (start, max(size, offset + length - start))
+        else:
+            joined.append((offset, length))
+    return joined

@@ -1,0 +1,140 @@
+"""How a task puts the states of its instances into the store: only chunks that are not there yet are written.
+
+A pack of which little is needed any more is treated as not stored: its last chunks are written again, some at a time,
+until nobody needs it and it can be deleted.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from cep_common.ids import PlanKey
+from cep_common.protocol.checkpoints import StoredPack, StoredState
+from siddhi.engine.snapshots.envelope import format_of
+from topology.checkpoint.model import Manifest, Pack, chunk_name, new_pack
+from topology.checkpoint.storage.chunks import cut
+from topology.checkpoint.storage.store import CheckpointStore, pack_name
+
+INLINE_BYTES = 2_048
+"""States that are no larger are kept in the manifest itself."""
+
+SPARSE = 0.5
+"""A pack of which a smaller share is needed is on its way out."""
+
+MOST_PACKS = 64
+"""A task does not need more packs than this, or the smallest of them are on their way out too."""
+
+REWRITTEN_SHARE = 0.05
+REWRITTEN_BYTES = 1024 * 1024
+"""At each checkpoint such a share of all states, or as many bytes if that is more, is written again at most."""
+
+
+class Part(msgspec.Struct, frozen=True):
+    """What a task adds to a checkpoint; `stored_bytes` were written."""
+
+    states: tuple[StoredState, ...]
+    packs: tuple[StoredPack, ...]
+    stored_bytes: int
+
+
+class PartWriter:
+    """Writes the parts of task `task` of one attempt. One thread uses it, which need not be the task's own: what takes
+    long (hashing, writing) lets other threads run. `begun_from` is the manifest that the attempt began from."""
+
+    def __init__(
+        self, store: CheckpointStore, key: PlanKey, epoch: int, attempt: int, task: int, begun_from: Manifest | None
+    ) -> None:
+        self._store = store
+        self._key, self._epoch, self._attempt, self._task = key, epoch, attempt, task
+        self._known = _Known(begun_from.packs if begun_from is not None else ())
+        self._undecided: tuple[int, _Known] | None = None
+
+    def write(self, checkpoint: int, states: Mapping[str, bytes | memoryview]) -> Part:
+        """The states, by instance, are in the store as this task's part of `checkpoint`. Of an instance without state
+        give nothing or no bytes. Raises CheckpointError; the part counts as abandoned then."""
+        if self._undecided is not None:
+            # What became of it was never heard: it may count or not, so nothing that it was based on may be relied on.
+            self._known, self._undecided = _Known(()), None
+        outgoing = self._known.outgoing(sum(len(data) for data in states.values()))
+        stored: list[StoredState] = []
+        added: dict[str, memoryview] = {}
+        for instance, data in states.items():
+            if not len(data):
+                continue
+            if len(data) <= INLINE_BYTES:
+                stored.append(StoredState(instance, len(data), inline=bytes(data), format=format_of(data)))
+                continue
+            names = []
+            for piece in cut(data):
+                name = chunk_name(piece)
+                names.append(name)
+                if name in outgoing or name not in self._known.places:
+                    added.setdefault(name, piece)
+            stored.append(StoredState(instance, len(data), tuple(names), format=format_of(data)))
+        packs = (self._write_pack(checkpoint, added),) if added else ()
+        self._undecided = checkpoint, self._known.after(stored, packs)
+        return Part(tuple(stored), packs, sum(len(piece) for piece in added.values()))
+
+    def complete(self, checkpoint: int) -> None:
+        """The checkpoint is complete: later parts need not store again what this one holds."""
+        if self._undecided is not None and self._undecided[0] == checkpoint:
+            self._known, self._undecided = self._undecided[1], None
+
+    def abandon(self, checkpoint: int) -> None:
+        """The checkpoint will never be complete: what was stored for it counts as not stored."""
+        if self._undecided is not None and self._undecided[0] == checkpoint:
+            self._undecided = None
+
+    def _write_pack(self, checkpoint: int, chunks: Mapping[str, memoryview]) -> StoredPack:
+        name = pack_name(self._epoch, self._attempt, checkpoint, self._task, secrets.token_hex(4))
+        self._store.write_pack(self._key, name, list(chunks.values()))
+        places, offset = [], 0
+        for chunk, piece in chunks.items():
+            places.append((chunk, offset, len(piece)))
+            offset += len(piece)
+        return StoredPack(name, tuple(places))
+
+
+class _Known:
+    """The chunks that are in the store and stay there until the next checkpoint is complete."""
+
+    def __init__(self, packs: Iterable[Pack]) -> None:
+        self.places: dict[str, tuple[str, int]] = {}
+        self._pack_bytes: dict[str, int] = {}
+        for pack in packs:
+            self._pack_bytes[pack.name] = pack.size_bytes
+            self.places.update((name, (pack.name, length)) for name, _, length in pack.chunks)
+
+    def after(self, states: Iterable[StoredState], added: Iterable[StoredPack]) -> _Known:
+        """What is known once a checkpoint with these states is complete: its own chunks, and no others."""
+        known = _Known(())
+        known._pack_bytes = dict(self._pack_bytes)
+        places = dict(self.places)
+        for stored in added:
+            pack = new_pack(stored)
+            known._pack_bytes[pack.name] = pack.size_bytes
+            places.update((name, (pack.name, length)) for name, _, length in pack.chunks)
+        known.places = {name: places[name] for state in states for name in state.chunks}
+        in_use = {pack for pack, _ in known.places.values()}
+        known._pack_bytes = {name: size for name, size in known._pack_bytes.items() if name in in_use}
+        return known
+
+    def outgoing(self, state_bytes: int) -> set[str]:
+        """The chunks that are to be written again, though they are in the store."""
+        live: dict[str, int] = dict.fromkeys(self._pack_bytes, 0)
+        for pack, length in self.places.values():
+            live[pack] += length
+        by_size = sorted(live, key=lambda pack: live[pack], reverse=True)
+        surplus = set(by_size[MOST_PACKS:])
+        sparse = [pack for pack in by_size if pack in surplus or live[pack] < SPARSE * self._pack_bytes[pack]]
+        budget = max(REWRITTEN_BYTES, int(REWRITTEN_SHARE * state_bytes))
+        chosen = set()
+        for pack in sorted(sparse, key=lambda one: live[one]):
+            for name, (place, length) in self.places.items() if budget > 0 else ():
+                if place == pack and budget >= length:
+                    budget -= length
+                    chosen.add(name)
+        return chosen

@@ -1,0 +1,87 @@
+"""What one component instance hands another: the batches that came of one piece of input, numbered by a ticket."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+
+from topology.links.protocol import NO_WATERMARK
+
+NO_TICKET = -1
+
+
+@dataclass(slots=True)
+class Receipt:
+    """Calls back once when as many `settle`s have come as holders were announced.
+
+    The receiver makes one for each frame that it takes in; whoever holds the frame's rows, or what came of them,
+    settles when they have gone on to a worker or into an engine's state. Only then is the frame acknowledged: whatever
+    is held anywhere in the topology counts against the window of the worker that sent it.
+    """
+
+    settled: Callable[[], None]
+    holders: int = 1
+
+    def announce(self, more: int) -> None:
+        """`more` further holders will settle."""
+        self.holders += more
+
+    def settle(self) -> None:
+        """One holder is through."""
+        self.holders -= 1
+        if self.holders == 0:
+            self.settled()
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """Batches of one or several streams in the order in which they came to be; possibly none.
+
+    `origin` numbered the `ticket`s, from 0 without gaps: instances of a stateless parallel stage pass both on, so that
+    their consumer can put everything back into the origin's order. `channel` names whose promise `watermark_ms` is
+    (later rows of the channel have timestamps of at least that; `idle`: do not wait for it) and `streams` what may come
+    on it; both are empty when the bundle is only there to account for its ticket.
+
+    Under the system clock the promise is one of processing time, and `idle` says that the channel has nothing older
+    than now. Every row has the processing time `clock_ms`, unless its batch has one for each row: its last column,
+    `topology.events.frames.CLOCK`.
+
+    With a `checkpoint` it is the marker
+    that `source` sends for it, and nothing else.
+    """
+
+    source: str
+    origin: str
+    ticket: int
+    channel: str = ""
+    streams: tuple[str, ...] = ()
+    watermark_ms: int = NO_WATERMARK
+    idle: bool = False
+    batches: tuple[tuple[str, pa.RecordBatch], ...] = ()
+    receipt: Receipt | None = field(default=None, compare=False)
+    checkpoint: int = 0
+    clock_ms: int = NO_WATERMARK
+
+    def with_batches(self, batches: tuple[tuple[str, pa.RecordBatch], ...]) -> Bundle:
+        """The same bundle with other contents."""
+        return replace(self, batches=batches)
+
+    def rows(self) -> int:
+        return sum(batch.num_rows for _, batch in self.batches)
+
+    @classmethod
+    def marker(cls, source: str, checkpoint: int) -> Bundle:
+        """The marker that `source` sends for `checkpoint`; it has no ticket of its own."""
+        return cls(source, source, NO_TICKET, checkpoint=checkpoint)
+
+    def hold(self) -> None:
+        """One more holder will settle the bundle."""
+        if self.receipt is not None:
+            self.receipt.announce(1)
+
+    def settle(self) -> None:
+        """This holder is through with the bundle."""
+        if self.receipt is not None:
+            self.receipt.settle()

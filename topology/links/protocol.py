@@ -1,0 +1,135 @@
+"""Links: how events travel from one process to the next, in order, acknowledged, and never more than agreed.
+
+A link goes one way. Its sender opens it by saying which streams it will send; the server grants a window of rows.
+Frames are numbered from 1; the server acknowledges what it has handed on, and only then may the sender send as much
+again:
+
+    sender                         server
+      open-link {streams} ──────────▶
+      ◀────────── link-opened {window_rows}
+      data {sequence 1} + batch ────▶
+      data {sequence 2} + batch ────▶
+      ◀──────────── acknowledge {sequence 2}
+      mark-idle {sequence 3} ───────▶    nothing more for now: do not wait for this link's watermark
+      close-link ───────────────────▶
+
+The bookkeeping (`Outbox`, `Inbox`) is pure; `topology.links.sender` and `topology.links.server` tie it to ZeroMQ.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+from cep_common.errors import InputError
+from cep_common.protocol.registry import Message
+
+NO_WATERMARK = -(2**63)
+"""The watermark of a sender that promises nothing about later timestamps."""
+
+HEARD_OF = NO_WATERMARK + 1
+"""The watermark of a sender that has nothing to send and says so before its first event."""
+
+END_OF_TIME = 2**63 - 1
+
+URGENT_SHARE = 8
+"""An acknowledgement may wait a moment for others, until it is owed for one part in so many of the window."""
+
+
+@dataclass(frozen=True, slots=True)
+class PendingFrame:
+    """A frame that was sent and not yet acknowledged."""
+
+    sequence: int
+    rows: int
+    message: Message
+    bodies: tuple[Any, ...]
+
+
+@dataclass(slots=True)
+class Outbox:
+    """What a sender may send and must remember: frames stay until they are acknowledged.
+
+    `window_rows` None means that the link is not open yet. One frame may always be under way, however large.
+    """
+
+    window_rows: int | None = None
+    next_sequence: int = 1
+    in_flight_rows: int = 0
+    pending: deque[PendingFrame] = field(default_factory=deque)
+
+    def has_room(self) -> bool:
+        """True when another frame may be sent now."""
+        if self.window_rows is None:
+            return False
+        return self.in_flight_rows < self.window_rows or not self.pending
+
+    def sent(self, frame: PendingFrame) -> None:
+        """Notes that `frame` is under way; its sequence must be `next_sequence`."""
+        if frame.sequence != self.next_sequence:
+            raise ValueError(f"frame {frame.sequence} sent where {self.next_sequence} is next")
+        self.next_sequence += 1
+        self.in_flight_rows += frame.rows
+        self.pending.append(frame)
+
+    def acknowledged(self, sequence: int) -> int:
+        """Forgets all frames up to `sequence`; gives the number of rows that this sets free. An old or repeated
+        acknowledgement frees nothing."""
+        freed = 0
+        while self.pending and self.pending[0].sequence <= sequence:
+            freed += self.pending.popleft().rows
+        self.in_flight_rows -= freed
+        return freed
+
+
+@dataclass(slots=True)
+class Inbox:
+    """What a server knows of one link: which frame is next, and what it has taken over so far."""
+
+    window_rows: int
+    received: int = 0
+    handed_on: int = 0
+    acknowledged: int = 0
+    held_rows: int = 0
+    owed_rows: int = 0
+    """Rows that were handed on and whose acknowledgement has not been sent."""
+    _rows: deque[tuple[int, int]] = field(default_factory=deque)
+    _refused: set[int] = field(default_factory=set)
+
+    def arrived(self, sequence: int, rows: int) -> None:
+        """Notes a frame. Raises InputError when it is out of sequence or beyond the window: the peer breaks the
+        protocol."""
+        if sequence != self.received + 1:
+            raise InputError("out-of-sequence", f"frame {sequence} came where {self.received + 1} was next")
+        if self._rows and self.held_rows >= self.window_rows:
+            raise InputError("window-exceeded", f"{self.held_rows} rows are held already, {self.window_rows} agreed")
+        self.received = sequence
+        self.held_rows += rows
+        self._rows.append((sequence, rows))
+
+    def done(self, sequence: int) -> None:
+        """All frames up to `sequence` have been handed on and may be acknowledged."""
+        while self._rows and (self._rows[0][0] <= sequence or self._rows[0][0] in self._refused):
+            last, rows = self._rows.popleft()
+            self._refused.discard(last)
+            self.held_rows -= rows
+            self.owed_rows += rows
+            self.handed_on = last
+
+    def refused(self, sequence: int) -> None:
+        """The frame will not be handed on: it counts as done as soon as all before it are."""
+        self._refused.add(sequence)
+        self.done(self.handed_on)
+
+    def due_acknowledgement(self) -> int | None:
+        """The sequence to acknowledge now, or None when the peer knows already."""
+        if self.handed_on == self.acknowledged:
+            return None
+        self.acknowledged = self.handed_on
+        self.owed_rows = 0
+        return self.acknowledged
+
+    def is_urgent(self) -> bool:
+        """True when so much of the window is owed that the sender should be told at once."""
+        return self.owed_rows * URGENT_SHARE >= self.window_rows

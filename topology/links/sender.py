@@ -1,0 +1,212 @@
+"""The sending end of a link, over a ZeroMQ DEALER. It belongs to one thread; no call blocks."""
+
+from __future__ import annotations
+
+import logging
+from enum import Enum
+from typing import Any
+
+import zmq
+from zmq.utils.monitor import recv_monitor_message
+
+from cep_common.errors import DecodeError
+from cep_common.ids import Endpoint
+from cep_common.monitoring.paced_log import PacedLog
+from cep_common.protocol.codec import MAXIMUM_DATA_BYTES, decode, encode
+from cep_common.protocol.links import (
+    Acknowledge,
+    BeatLink,
+    CloseLink,
+    Data,
+    LinkOpened,
+    MarkIdle,
+    OpenLink,
+    Secured,
+    SettleBundles,
+)
+from cep_common.protocol.registry import Message, Rejected
+from cep_common.security.roles import Door
+from cep_common.sockets.transport import connecting_socket, readable, receive_now, send_now
+from topology.links.protocol import Outbox, PendingFrame
+
+logger = logging.getLogger(__name__)
+paced_logger = PacedLog(logger)
+
+OPEN_TIMEOUT_MS = 5_000
+"""A link that is not opened in this time counts as lost."""
+
+BEAT_MS = 1_000
+
+SILENT_MS = 1_000
+"""A server that has not answered a beat for so long may hang or be cut off."""
+
+
+class LinkState(Enum):
+    """CONNECTING → OPEN → CLOSED, or REFUSED, or LOST (ask the manager for another endpoint)."""
+
+    CONNECTING = "connecting"
+    OPEN = "open"
+    REFUSED = "refused"
+    LOST = "lost"
+    CLOSED = "closed"
+
+
+class LinkSender:
+    """The sending end of a link to `endpoint`. Poll `sockets` for reading and call `handle`; call `tick` now and then.
+
+    `refusals` collects what the server refused, the link itself or single frames, until the owner clears it. A
+    `patient` sender waits for a server that does not listen yet; for others the link is lost then.
+    """
+
+    def __init__(
+        self,
+        context: zmq.Context[zmq.Socket[bytes]],
+        door: Door,
+        endpoint: Endpoint,
+        opening: OpenLink,
+        now_ms: int,
+        patient: bool = True,
+    ) -> None:
+        self.endpoint = endpoint
+        self.opening = opening
+        self.state = LinkState.CONNECTING
+        self.outbox = Outbox()
+        self.refusals: list[Rejected] = []
+        self.settled: list[int] = []
+        """Sequence numbers of bundles that were settled, until the owner clears them."""
+        self.position = 0
+        """What the server had of the sender's log when the link came to stand: go on behind it."""
+        self.secures = False
+        """The server tells what is secured; otherwise what is acknowledged need not be kept."""
+        self.server_ms = 0
+        """The server's time of day when the link came to stand; 0: it did not tell."""
+        self.goes_back = False
+        """What follows `position` is wanted even if it was secured."""
+        self.secured = self.unneeded = 0
+        """The newest checkpoint holds the sender's log up to here; every one that is retained up to there."""
+        self._since_ms = now_ms
+        self._beat_ms = now_ms
+        self._answered = False
+        self._unanswered_ms: int | None = None
+        """When the first beat since the server's last answer was sent."""
+        self.silent = False
+        """The link stands as far as this side can tell, but its server does not answer: there may be another one by
+        now, which the manager knows."""
+        self.socket = connecting_socket(context, door, MAXIMUM_DATA_BYTES, high_water_mark=0)
+        nobody_listens = 0 if patient else zmq.EVENT_CONNECT_RETRIED
+        self.monitor = self.socket.get_monitor_socket(zmq.EVENT_DISCONNECTED | nobody_listens)
+        self.socket.connect(endpoint.url())
+        send_now(self.socket, encode(opening))  # where that finds no way the link is not opened in time, and lost
+
+    @property
+    def sockets(self) -> tuple[zmq.Socket[bytes], zmq.Socket[bytes]]:
+        """What to poll."""
+        return self.socket, self.monitor
+
+    @property
+    def answered(self) -> bool:
+        """Whether the server has ever said anything."""
+        return self._answered
+
+    def has_room(self) -> bool:
+        """True when `send` may be called now."""
+        return self.state is LinkState.OPEN and self.outbox.has_room()
+
+    def send(
+        self,
+        stream: str,
+        body: Any,
+        rows: int,
+        watermark_ms: int,
+        position: int = 0,
+        *,
+        accepted: tuple[tuple[int, int], ...] = (),
+        ahead_ms: int = 0,
+        caught_up: bool = False,
+    ) -> int:
+        """Sends one batch, the last of whose events stand at `position` in the sender's log (0: in none), and returns
+        its sequence number; the caller has asked `has_room`. `accepted`, `ahead_ms` and `caught_up` as in `Data`."""
+        sequence = self.outbox.next_sequence
+        message = Data(
+            stream, sequence, rows, watermark_ms, self.opening.epoch, position, accepted, ahead_ms, caught_up
+        )
+        return self.send_frame(message, sequence, rows, (body,))
+
+    def mark_idle(self) -> int:
+        """Says that nothing more comes for now."""
+        sequence = self.outbox.next_sequence
+        return self.send_frame(MarkIdle(sequence=sequence), sequence, 0, ())
+
+    def send_frame(self, message: Message, sequence: int, rows: int, bodies: tuple[Any, ...]) -> int:
+        """Sends a numbered message of any type that the server understands."""
+        self.outbox.sent(PendingFrame(sequence, rows, message, bodies))
+        if not send_now(self.socket, encode(message, bodies=bodies), copy=False):
+            self.state = LinkState.LOST
+        return sequence
+
+    def handle(self) -> int:
+        """Takes in what has come; returns the number of rows set free by acknowledgements."""
+        freed = 0
+        while (frames := receive_now(self.socket)) is not None:
+            try:
+                message = decode(frames).message
+            except DecodeError as error:
+                text = "unreadable answer on a link: endpoint=%s error=%s"
+                paced_logger.problem(self.endpoint.url(), text, self.endpoint.url(), error)
+                continue
+            freed += self._take(message)
+        while readable(self.monitor):
+            recv_monitor_message(self.monitor)
+            if self.state in (LinkState.CONNECTING, LinkState.OPEN):
+                self.state = LinkState.LOST
+        return freed
+
+    def tick(self, now_ms: int) -> None:
+        """Beats, notices that beats are not answered, and gives up a link that was not opened in time."""
+        self.silent = self._unanswered_ms is not None and now_ms - self._unanswered_ms >= SILENT_MS
+        if self.state is LinkState.CONNECTING and now_ms - self._since_ms > OPEN_TIMEOUT_MS:
+            self.state = LinkState.LOST
+        if self.state is LinkState.OPEN and now_ms - self._beat_ms >= BEAT_MS:
+            self._beat_ms = now_ms
+            if self._unanswered_ms is None:
+                self._unanswered_ms = now_ms
+            if not send_now(self.socket, encode(BeatLink())):
+                self.state = LinkState.LOST
+
+    def unacknowledged(self) -> list[PendingFrame]:
+        """The frames that the server has not taken over, oldest first."""
+        return list(self.outbox.pending)
+
+    def close(self) -> None:
+        """Closes the link; the server is told when it still listens. One that has not answered yet is told as well: it
+        would open the link later, and the topology would wait for what never comes over it."""
+        if self.state is LinkState.OPEN or not self._answered:
+            self.socket.setsockopt(zmq.LINGER, 500)
+            send_now(self.socket, encode(CloseLink()))
+        self.state = LinkState.CLOSED
+        self.socket.disable_monitor()
+        self.monitor.close(linger=0)
+        self.socket.close()
+
+    def _take(self, message: Message) -> int:
+        self._answered = True
+        self._unanswered_ms, self.silent = None, False
+        match message:
+            case LinkOpened(window_rows=rows, position=position, secures=secures, now_ms=server_ms):
+                self.outbox.window_rows, self.goes_back = rows, message.goes_back
+                self.position, self.secures, self.server_ms = position, secures, server_ms
+                self.state = LinkState.OPEN
+            case Secured(position=position, unneeded=unneeded):
+                self.secured, self.unneeded = max(self.secured, position), max(self.unneeded, unneeded)
+            case Acknowledge(sequence=sequence):
+                return self.outbox.acknowledged(sequence)
+            case SettleBundles(sequences=sequences):
+                self.settled.extend(sequences)
+            case Rejected():
+                self.refusals.append(message)
+                if not message.code.startswith("frame-"):
+                    self.state = LinkState.REFUSED
+            case _:
+                text = "unexpected %s on a link: endpoint=%s"
+                paced_logger.problem(self.endpoint.url(), text, message.TYPE, self.endpoint.url())
+        return 0

@@ -1,0 +1,326 @@
+"""The receiving end of links, over a ZeroMQ ROUTER. It belongs to one thread; no call blocks."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import zmq
+
+from cep_common.errors import DecodeError, InputError, PortInUseError
+from cep_common.ids import Endpoint
+from cep_common.monitoring.paced_log import PacedLog
+from cep_common.protocol.codec import MAXIMUM_DATA_BYTES, decode, encode
+from cep_common.protocol.links import (
+    Acknowledge,
+    BeatLink,
+    CloseLink,
+    Data,
+    LinkOpened,
+    OpenLink,
+    Secured,
+    SendBundle,
+    SettleBundles,
+)
+from cep_common.protocol.registry import Message, Rejected
+from cep_common.security.roles import Door
+from cep_common.sockets.transport import bind, bind_in_range, listening_socket, readable, receive_now
+from topology.events.frames import arrow_schema, decode_batch
+from topology.links.protocol import Inbox
+
+logger = logging.getLogger(__name__)
+paced_logger = PacedLog(logger)
+
+ACKNOWLEDGE_WITHIN_MS = 3
+LINK_LEASE_MS = 10_000
+"""A server forgets a sender that has been silent for so long and whose connection is gone. ZeroMQ's own threads keep up
+connections, so a sender that works longer than this in one call, and cannot beat meanwhile, keeps its link."""
+
+HUNG_MS = 60_000
+"""A sender whose connection is up and that has been silent for so long counts as hung, and is forgotten, too."""
+
+CLOSED = "closed"
+"""The reason of a link whose sender has left in order."""
+
+
+@dataclass(slots=True, eq=False)
+class Link:
+    """One sender as its server sees it."""
+
+    peer: bytes
+    opening: OpenLink
+    inbox: Inbox
+    schemas: dict[str, pa.Schema]
+    heard_ms: int
+    attachment: Any = None
+    """Whatever the owner ties to the link."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinkArrived:
+    link: Link
+
+
+@dataclass(frozen=True, slots=True)
+class FrameArrived:
+    """A numbered frame; for `data`, `batch` is its record batch."""
+
+    link: Link
+    message: Message
+    sequence: int
+    batch: pa.RecordBatch | None = None
+    bodies: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LinkGone:
+    link: Link
+    reason: str
+
+
+def _rows(message: Message) -> int:
+    match message:
+        case Data(rows=rows):
+            return rows
+        case SendBundle(batches=batches):
+            return sum(rows for _, rows in batches)
+        case _:
+            return 0
+
+
+LinkEvent = LinkArrived | FrameArrived | LinkGone
+
+Accept = Callable[[OpenLink], Rejected | None]
+"""Decides whether a link may open: a refusal, or None."""
+
+Resume = Callable[[OpenLink], tuple[int, bool]]
+"""What the server has of a sender's log already, and whether it goes back to that from a later place."""
+
+
+@dataclass(slots=True)
+class LinkServer:
+    """The receiving end of any number of links. `trusted` False checks every batch fully, for senders from outside.
+    With `resume` it secures what senders keep in logs; `secure` must then be called."""
+
+    socket: zmq.Socket[bytes]
+    endpoint: Endpoint
+    window_rows: int
+    accept: Accept
+    trusted: bool = True
+    resume: Resume | None = None
+    clock: Callable[[], int] | None = None
+    """The time of day, which senders learn when it is given."""
+    links: dict[bytes, Link] = field(default_factory=dict)
+    _due: dict[bytes, Link] = field(default_factory=dict)
+    _due_since_ms: int | None = None
+
+    @classmethod
+    def listen(
+        cls,
+        context: zmq.Context[zmq.Socket[bytes]],
+        door: Door,
+        host: str,
+        ports: int | tuple[int, int],
+        window_rows: int,
+        accept: Accept,
+        trusted: bool = True,
+        advertised_host: str | None = None,
+        resume: Resume | None = None,
+        clock: Callable[[], int] | None = None,
+    ) -> LinkServer:
+        """A server on `host`, on one port or the first free one of a range; PortInUseError when there is none."""
+        socket = listening_socket(context, door, host, MAXIMUM_DATA_BYTES, high_water_mark=0)
+        socket.setsockopt(zmq.ROUTER_MANDATORY, 1)  # sending to a peer that is gone fails instead of passing unnoticed
+        try:
+            if isinstance(ports, tuple):
+                port = bind_in_range(socket, host, ports)
+            else:
+                bind(socket, host, ports, "events")
+                port = ports
+        except PortInUseError:
+            socket.close()
+            raise
+        return cls(socket, Endpoint(advertised_host or host, port), window_rows, accept, trusted, resume, clock)
+
+    def receive(self, now_ms: int, limit: int = 64) -> Iterator[LinkEvent]:
+        """What has come, at most `limit` messages; nothing from outside raises here: bad frames are answered."""
+        for _ in range(limit):
+            parts = receive_now(self.socket)
+            if parts is None:
+                return
+            peer, *frames = parts
+            link = self.links.get(peer)
+            try:
+                envelope = decode(frames)
+            except DecodeError as error:
+                yield from self._break(peer, link, error.code, str(error))
+                continue
+            if link is not None:
+                link.heard_ms = now_ms
+            yield from self._take(peer, link, envelope.message, envelope.bodies, now_ms)
+
+    def done(self, link: Link, sequence: int) -> None:
+        """All frames of `link` up to `sequence` are handed on; `flush` tells the sender, if the link still stands."""
+        link.inbox.done(sequence)
+        self._note_due(link)
+
+    def flush(self, now_ms: int | None = None) -> int | None:
+        """Sends the acknowledgements that are due, one for each link; with a time, lets those that are not urgent wait
+        for others, and gives the time at which to call again (None: nothing waits).
+
+        So a lone event's acknowledgement stays out of the way of its result, and many events share one.
+        """
+        if not self._due:
+            return None
+        if now_ms is not None:
+            if self._due_since_ms is None:
+                self._due_since_ms = now_ms
+            if now_ms < self._due_since_ms + ACKNOWLEDGE_WITHIN_MS:
+                for link in [link for link in self._due.values() if link.inbox.is_urgent()]:
+                    self._acknowledge(self._due.pop(link.peer))
+                return self._due_since_ms + ACKNOWLEDGE_WITHIN_MS if self._due else None
+        for link in self._due.values():
+            self._acknowledge(link)
+        self._due.clear()
+        self._due_since_ms = None
+        return None
+
+    def _acknowledge(self, link: Link) -> None:
+        sequence = link.inbox.due_acknowledgement()
+        if sequence is not None:
+            self._send(link.peer, Acknowledge(sequence=sequence))
+
+    def secure(self, link: Link, position: int, unneeded: int | None = None) -> None:
+        """Tells the sender that a checkpoint holds its log up to `position`, and that it need not be kept up to
+        `unneeded` (None: up to `position`), if the link still stands."""
+        if self.links.get(link.peer) is link:
+            self._send(link.peer, Secured(position, position if unneeded is None else unneeded))
+
+    def settle(self, link: Link, sequences: Iterable[int]) -> None:
+        """Tells the sender that these bundles have gone on."""
+        self._send(link.peer, SettleBundles(sequences=tuple(sequences)))
+
+    def refuse_frame(self, link: Link, code: str, reason: str) -> None:
+        """Tells the sender that one frame was refused; the link goes on. `code` is given as `frame-<code>`."""
+        self._refuse(link.peer, f"frame-{code}", reason)
+
+    def drop(self, link: Link, code: str, reason: str) -> None:
+        """Ends a link from this side."""
+        self.links.pop(link.peer, None)
+        self._due.pop(link.peer, None)
+        self._refuse(link.peer, code, reason)
+
+    def expire(self, now_ms: int) -> list[LinkGone]:
+        """Forgets links whose sender has been silent for too long; none while messages wait to be received."""
+        if readable(self.socket):
+            return []
+        gone = [link for link in self.links.values() if self._is_gone(link, now_ms - link.heard_ms)]
+        for link in gone:
+            self.drop(link, "link-expired", f"silent for {now_ms - link.heard_ms} ms")
+        return [LinkGone(link, "silent") for link in gone]
+
+    def _is_gone(self, link: Link, silent_ms: int) -> bool:
+        if silent_ms <= LINK_LEASE_MS:
+            return False
+        return silent_ms > HUNG_MS or not self._send(link.peer, Acknowledge(sequence=link.inbox.acknowledged))
+
+    def close(self) -> None:
+        self.socket.close(linger=0)
+
+    def _take(
+        self, peer: bytes, link: Link | None, message: Message, bodies: tuple[Any, ...], now_ms: int
+    ) -> Iterator[LinkEvent]:
+        if isinstance(message, OpenLink):
+            if link is not None:
+                self.links.pop(peer)
+                self._due.pop(peer, None)
+                yield LinkGone(link, "opened anew")
+            yield from self._open(peer, message, now_ms)
+        elif link is None:
+            self._refuse(peer, "link-unknown", "open a link first")
+        elif isinstance(message, BeatLink):
+            self._send(peer, Acknowledge(sequence=link.inbox.acknowledged))
+        elif isinstance(message, CloseLink):
+            self.links.pop(peer, None)
+            self._due.pop(peer, None)
+            yield LinkGone(link, CLOSED)
+        else:
+            yield from self._frame(link, message, bodies)
+
+    def _open(self, peer: bytes, opening: OpenLink, now_ms: int) -> Iterator[LinkEvent]:
+        try:
+            schemas = {stream.stream: arrow_schema(stream) for stream in opening.streams}
+        except KeyError as error:
+            self._refuse(peer, "unknown-type", f"no such attribute type: {error.args[0]}")
+            return
+        refusal = self.accept(opening)
+        if refusal is not None:
+            self._send(peer, refusal)
+            return
+        link = Link(peer, opening, Inbox(self.window_rows), schemas, now_ms)
+        self.links[peer] = link
+        position, goes_back = (0, False) if self.resume is None else self.resume(opening)
+        now_of_day_ms = 0 if self.clock is None else self.clock()
+        self._send(peer, LinkOpened(self.window_rows, position, self.resume is not None, now_of_day_ms, goes_back))
+        yield LinkArrived(link)
+
+    def _frame(self, link: Link, message: Message, bodies: tuple[Any, ...]) -> Iterator[LinkEvent]:
+        sequence = getattr(message, "sequence", None)
+        if sequence is None or isinstance(message, Acknowledge):
+            self._refuse(link.peer, "frame-unexpected", f"a {message.TYPE} does not belong here")
+            return
+        try:
+            link.inbox.arrived(sequence, _rows(message))
+        except InputError as error:
+            yield from self._break(link.peer, link, error.reason_code, str(error))
+            return
+        batch = None
+        if isinstance(message, Data):
+            try:
+                batch = self._batch(link, message, bodies)
+            except (DecodeError, InputError) as error:
+                code = error.reason_code if isinstance(error, InputError) else error.code
+                self.refuse_frame(link, code, str(error))
+                link.inbox.refused(sequence)
+                self._note_due(link)
+                return
+        yield FrameArrived(link, message, sequence, batch, bodies)
+
+    def _batch(self, link: Link, message: Data, bodies: tuple[Any, ...]) -> pa.RecordBatch:
+        schema = link.schemas.get(message.stream)
+        if schema is None:
+            raise InputError("unknown-stream", f"the link was not opened for stream {message.stream}")
+        if message.epoch != link.opening.epoch:
+            raise InputError("stale-epoch", f"a frame of epoch {message.epoch} on a link of {link.opening.epoch}")
+        if len(bodies) != 1:
+            raise DecodeError(f"a data message with {len(bodies)} bodies")
+        return decode_batch(bodies[0], schema, message.rows, self.trusted)
+
+    def _break(self, peer: bytes, link: Link | None, code: str, reason: str) -> Iterator[LinkEvent]:
+        """Refuses a peer that does not keep to the protocol, and ends its link if it has one."""
+        if link is None:
+            self._refuse(peer, code, reason)
+        else:
+            self.drop(link, code, reason)
+            yield LinkGone(link, reason)
+
+    def _note_due(self, link: Link) -> None:
+        if self.links.get(link.peer) is link:
+            self._due[link.peer] = link
+
+    def _refuse(self, peer: bytes, code: str, reason: str) -> None:
+        paced_logger.problem(code, "refused a peer: code=%s reason=%s", code, reason, level=logging.INFO)
+        self._send(peer, Rejected(code=code, reason=reason))
+
+    def _send(self, peer: bytes, message: Message) -> bool:
+        """False when the peer is no longer connected: what it is told is of no use any more."""
+        try:
+            self.socket.send_multipart([peer, *encode(message)])
+        except zmq.ZMQError as error:
+            if error.errno != zmq.EHOSTUNREACH:
+                raise
+            return False
+        return True

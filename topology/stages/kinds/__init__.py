@@ -1,0 +1,1 @@
+"""The kinds of stages: receivers, processors, publishers and triggers, and the stored tables of processors."""

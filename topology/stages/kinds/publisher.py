@@ -1,0 +1,310 @@
+"""The publisher stage: gives a topology's results to one worker."""
+
+from __future__ import annotations
+
+import uuid
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from time import perf_counter_ns
+
+import pyarrow as pa
+import zmq
+
+from cep_common.ids import Endpoint
+from cep_common.protocol.links import RESULTS_MISSING, STALE_ATTEMPT, Data, MarkCheckpoint, OpenLink
+from cep_common.security.roles import Door
+from topology.errors import TopologyError
+from topology.events.bundle import Bundle
+from topology.events.frames import arrow_schema, concatenate, decode_batch, encode_batch, without_clocks
+from topology.events.resequencer import Resequencer
+from topology.links.protocol import NO_WATERMARK
+from topology.links.sender import LinkSender, LinkState
+from topology.model import PUBLISHER, Topology
+from topology.stages.contract import NO_STATE, Parts, Statistics
+
+MAXIMUM_FRAME_ROWS = 8_192
+"""Waiting batches are put together up to so many rows a frame."""
+
+
+MAXIMUM_FRAME_BYTES = 16 * 1024 * 1024
+"""… and so many bytes, unless one row has more: the transport takes no frame of more than 64 MiB."""
+
+
+def _parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Cut `batch` so that no part of several rows is too large for a frame."""
+    if not batch.num_rows:
+        return
+    if batch.num_rows == 1 or batch.nbytes <= MAXIMUM_FRAME_BYTES:
+        yield batch
+        return
+    half = batch.num_rows // 2
+    yield from _parts(batch.slice(0, half))
+    yield from _parts(batch.slice(half))
+
+
+@dataclass(frozen=True, slots=True)
+class _Result:
+    """A batch that waits, the place of its last event among all that the publisher gives, and the bundle that it came
+    in; none when it is sent again."""
+
+    stream: str
+    batch: pa.RecordBatch
+    position: int
+    bundle: Bundle | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    """Everything before belongs to `checkpoint` or earlier ones."""
+
+    checkpoint: int
+
+
+class Publisher:
+    """Keeps one link to a worker. Without one, results wait; `is_full` then tells the task to take in no more.
+
+    With `exactly_once` the worker is told where checkpoints lie between results, and keeps these until theirs is
+    complete. A worker that may have results that no complete checkpoint holds is the only one that gets what follows:
+    it knows by their positions which of them it has, and as long as nobody else does, they can still be given again.
+    When it is gone, the topology begins anew from its checkpoint: what the worker has of this attempt behind that then
+    counts no more. So it does when the worker comes back and has lost some of them, with its machine's power or its
+    disk say.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        topology: Topology,
+        context: zmq.Context[zmq.Socket[bytes]],
+        queue_rows: int,
+        resequencer: Resequencer,
+        lost: Callable[[], None],
+        exactly_once: bool = False,
+        keeps: bool = False,
+    ) -> None:
+        """`lost` is called when a link that stood is no more: another worker must be asked for at once. With `keeps`
+        the worker keeps on its disk what its sinks do not deliver, and acknowledges the marker of a checkpoint when all
+        before it is there or delivered."""
+        self.name = name
+        self.statistics = Statistics(topology.plan.publisher.name, PUBLISHER)
+        self.link: LinkSender | None = None
+        self.worker = ""
+        self.flushed: list[int] = []
+        """Checkpoints for which all results before the marker are with the worker, until the owner clears them."""
+        self._topology = topology
+        self._context = context
+        self._queue_rows = queue_rows
+        self._resequencer = resequencer
+        self._lost = lost
+        self._exactly_once = exactly_once
+        self._tells = exactly_once or keeps
+        self._log = uuid.uuid4().hex
+        """Tells the worker this run's results from those of any other, whatever epoch that had."""
+        self.former = ""
+        """The worker that it served last."""
+        self._position = 0
+        self._sent = 0
+        """The place of the last result that was sent; when there is no link, that was acknowledged."""
+        self._given = 0
+        """The place of the last result that the worker may have, over whatever link."""
+        self._standing = 0
+        """The place of the last result that a complete checkpoint holds."""
+        self._waiting: deque[_Result | _Mark] = deque()
+        self._marks: deque[tuple[int, int, int]] = deque()
+        """(frame, checkpoint, place of the last result before it): flushed when the worker has acknowledged all frames
+        up to that one."""
+        self._flushed_to: dict[int, int] = {}
+        """By checkpoint that was flushed and has not ended yet: the place of the last result before its marker."""
+
+    def open(self, now_ms: int, state: Parts = NO_STATE) -> None:
+        """Nothing to prepare: the link is opened when a worker has been assigned."""
+
+    def assign(self, endpoint: Endpoint, worker: str, monotonic_ms: int) -> None:
+        """Opens a link to the worker that the manager chose, unless it is the one that it has; what its predecessor did
+        not acknowledge is sent again. Raises TopologyError when only its predecessor may get that."""
+        if self.link is not None and (worker, endpoint) == (self.worker, self.link.endpoint):
+            return
+        if self._exactly_once and self._given > self._standing and worker != self.former:
+            reason = f"worker {self.former} is gone, which may have results that must not be sent to another one"
+            raise TopologyError("worker-lost", reason)
+        if self.link is not None:
+            self._let_go(self.link)
+        topology = self._topology
+        streams = tuple(topology.streams[stream.id] for stream in topology.plan.publisher.streams)
+        position = self._sent if self._exactly_once and self._sent > self._standing else 0
+        opening = OpenLink(
+            self.name, streams, topology.key, topology.epoch,
+            attempt=topology.attempt, log=self._log, position=position,
+        )  # fmt: skip
+        self.link = LinkSender(self._context, Door.OUTFLOW, endpoint, opening, monotonic_ms, patient=False)
+        self.worker = self.former = worker
+
+    def needs_worker(self) -> bool:
+        """True when the manager must be asked for a worker: there is none, or it does not answer; for any thread."""
+        link = self.link
+        return link is None or (link.state is LinkState.OPEN and link.silent)
+
+    def is_connected(self) -> bool:
+        """The link to a worker stands; for any thread."""
+        link = self.link
+        return link is not None and link.state is LinkState.OPEN
+
+    def is_full(self) -> bool:
+        """True when more rows wait than should."""
+        return self.statistics.queued_events >= self._queue_rows
+
+    def is_drained(self) -> bool:
+        """True when the worker has acknowledged all results that came."""
+        return not self._waiting and (self.link is None or not self.link.outbox.pending)
+
+    def on_bundle(self, bundle: Bundle, now_ms: int) -> None:
+        started_ns = perf_counter_ns()
+        for one in self._resequencer.push(bundle):
+            for stream, batch in one.batches:
+                for part in _parts(without_clocks(batch)):
+                    self.statistics.took(stream, part.num_rows)
+                    self.statistics.queued_events += part.num_rows
+                    self._position += part.num_rows
+                    one.hold()
+                    self._waiting.append(_Result(stream, part, self._position, one))
+            one.settle()
+        self.pump()
+        self.statistics.worked(bundle.rows(), started_ns, perf_counter_ns())
+
+    def mark(self, checkpoint: int) -> Parts:
+        """All results of `checkpoint` have come; `flushed` will name it when the worker has them."""
+        self._waiting.append(_Mark(checkpoint))
+        self.pump()
+        return NO_STATE
+
+    def complete(self, checkpoint: int) -> None:
+        """`checkpoint` is complete: its results are the worker's alone, and any worker may get what follows them."""
+        self._standing = self._flushed_to.get(checkpoint, self._standing)
+        self._flushed_to = {later: place for later, place in self._flushed_to.items() if later > checkpoint}
+
+    def abandon(self, checkpoint: int) -> None:
+        """`checkpoint` will not be completed: its results wait for a later one."""
+        self._flushed_to.pop(checkpoint, None)
+
+    def on_readable(self, now_ms: int) -> None:
+        """Takes in acknowledgements; lets go of a link that was lost or refused. Raises TopologyError when the worker
+        has lost results that only a checkpoint can bring back, or takes this for a former start of the topology."""
+        link = self.link
+        if link is None:
+            return
+        started_ns = perf_counter_ns()
+        link.handle()
+        for refusal in link.refusals:
+            self.statistics.error(refusal.code, f"worker {self.worker} refused: {refusal.reason}", now_ms)
+            if refusal.code == RESULTS_MISSING:
+                raise TopologyError(RESULTS_MISSING, f"worker {self.worker} has lost results: {refusal.reason}")
+            if refusal.code == STALE_ATTEMPT:  # where epochs are counted anew, it may be one of another driver's
+                raise TopologyError(STALE_ATTEMPT, f"worker {self.worker} knows a later start: {refusal.reason}")
+        link.refusals.clear()
+        self._note_flushed()
+        if link.state in (LinkState.LOST, LinkState.REFUSED):
+            self._let_go(link)
+            if link.outbox.window_rows is not None:
+                self._lost()
+        self.pump()
+        self.statistics.worked(0, started_ns, perf_counter_ns())
+
+    def on_time(self, now_ms: int) -> None:
+        """Nothing waits for a time of day."""
+
+    def keep_alive(self, monotonic_ms: int) -> None:
+        """The link has beaten if that was due; one that does not open in time is lost."""
+        if self.link is not None:
+            self.link.tick(monotonic_ms)
+
+    def next_deadline_ms(self) -> int | None:
+        return None
+
+    def pump(self) -> None:
+        """Sends what waits, as far as the worker has room."""
+        link = self.link
+        while self._waiting:
+            head = self._waiting[0]
+            if isinstance(head, _Mark):
+                if not self._pass(head.checkpoint):
+                    break
+                self._waiting.popleft()
+            elif link is not None and link.has_room():
+                self._send_frame(link, head.stream)
+            else:
+                break
+        self._note_flushed()
+
+    def snapshot(self) -> Parts:
+        """A publisher keeps no state of its own: what it was given before a marker is with the worker when the
+        checkpoint is complete."""
+        return NO_STATE
+
+    def close(self) -> None:
+        if self.link is not None:
+            self.link.close()
+
+    def _send_frame(self, link: LinkSender, stream: str) -> None:
+        batches: list[pa.RecordBatch] = []
+        bundles: list[Bundle] = []
+        rows = position = 0
+        size = 0
+        while self._waiting and rows < MAXIMUM_FRAME_ROWS:
+            head = self._waiting[0]
+            if isinstance(head, _Mark) or head.stream != stream:
+                break
+            size += head.batch.nbytes
+            if batches and size > MAXIMUM_FRAME_BYTES:
+                break
+            self._waiting.popleft()
+            batches.append(head.batch)
+            rows += head.batch.num_rows
+            position = head.position
+            if head.bundle is not None:
+                bundles.append(head.bundle)
+        place = position if self._exactly_once else 0
+        link.send(stream, encode_batch(concatenate(batches)), rows, NO_WATERMARK, place)
+        self._sent, self._given = position, max(self._given, position)
+        self.statistics.gave(stream, rows)
+        self.statistics.queued_events -= rows
+        for bundle in bundles:
+            bundle.settle()
+
+    def _pass(self, checkpoint: int) -> bool:
+        """The place of `checkpoint` among the frames is known, to the worker too if it must know; False while it cannot
+        be told."""
+        link = self.link
+        if not self._tells or (link is None and not self._exactly_once):
+            self._marks.append((link.outbox.next_sequence - 1 if link is not None else 0, checkpoint, self._sent))
+            return True
+        if link is None or not link.has_room():
+            return False
+        sequence = link.outbox.next_sequence
+        self._marks.append((sequence, checkpoint, self._sent))
+        link.send_frame(MarkCheckpoint(sequence, checkpoint), sequence, 0, ())
+        return True
+
+    def _note_flushed(self) -> None:
+        pending = self.link.outbox.pending if self.link is not None else ()
+        while self._marks and (not pending or pending[0].sequence > self._marks[0][0]):
+            _, checkpoint, self._flushed_to[checkpoint] = self._marks.popleft()
+            self.flushed.append(checkpoint)
+
+    def _let_go(self, link: LinkSender) -> None:
+        """Puts the frames that the worker did not acknowledge back in front of what waits, and the marks among them."""
+        again: list[_Result | _Mark] = []
+        for frame in link.unacknowledged():
+            if isinstance(frame.message, Data):
+                self._sent = min(self._sent, frame.message.position - frame.rows)
+                stream = frame.message.stream
+                schema = arrow_schema(self._topology.streams[stream])
+                batch = decode_batch(frame.bodies[0], schema, frame.rows)
+                again.append(_Result(stream, batch, frame.message.position, None))
+                self.statistics.gave(stream, -frame.rows)
+                self.statistics.queued_events += frame.rows
+            again += [_Mark(checkpoint) for sequence, checkpoint, _ in self._marks if sequence == frame.sequence]
+        self._marks.clear()
+        self._waiting.extendleft(reversed(again))
+        link.close()
+        self.link, self.worker = None, ""

@@ -1,0 +1,303 @@
+"""The receiver stage: where workers' events enter a topology."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from time import perf_counter_ns
+
+import numpy as np
+import pyarrow as pa
+import zmq
+
+from cep_common.protocol.links import Data, MarkIdle, OpenLink
+from cep_common.protocol.registry import Rejected
+from cep_common.security.roles import Door
+from cep_common.sockets.transport import readable
+from topology.events.bundle import Bundle, Receipt
+from topology.events.frames import shifted, with_clocks
+from topology.links.positions import Positions
+from topology.links.protocol import NO_WATERMARK
+from topology.links.sender import BEAT_MS
+from topology.links.server import CLOSED, FrameArrived, Link, LinkArrived, LinkEvent, LinkGone, LinkServer
+from topology.model import RECEIVER, Topology
+from topology.stages.contract import NO_STATE, Emit, Parts, Statistics
+
+POSITIONS = "positions"
+"""The part of the state that says how far workers' logs have been taken."""
+SECURED = "secured"
+"""The part that says what of it checkpoints hold. Only a state that goes to another topology has it, whose first
+checkpoint is yet to come; a checkpoint holds all that it says was taken."""
+WRONG_MS = 5_000
+"""Where a sender's clock differs by more, one of the two is wrong, and its events' times are, too."""
+STALLED_MS = 3 * BEAT_MS
+"""Processing time waits for a sender that has not even beaten for so long."""
+
+
+@dataclass(slots=True)
+class FrameLedger:
+    """Which frames of a link are still held somewhere: acknowledgements are cumulative, frames may finish out of order.
+
+    `watermark_ms` is the newest that the link told; `idle` when it said that nothing more comes for now, under the
+    system clock that nothing waits; `heard` when it said anything at all; `stalled` when it says nothing any more.
+    """
+
+    open_frames: deque[int] = field(default_factory=deque)
+    finished: set[int] = field(default_factory=set)
+    watermark_ms: int = NO_WATERMARK
+    idle: bool = False
+    heard: bool = False
+    stalled: bool = False
+    set_ms: int = 0
+    """By how much the receiver's clock had been set when the link opened."""
+
+    def finish(self, sequence: int) -> int | None:
+        """Notes that the frame is through; gives the sequence up to which all are, when that has grown."""
+        self.finished.add(sequence)
+        last = None
+        while self.open_frames and self.open_frames[0] in self.finished:
+            last = self.open_frames.popleft()
+            self.finished.discard(last)
+        return last
+
+
+class Receiver:
+    """Listens for the workers' links, one for each worker and imported stream, and numbers what comes.
+
+    With `secures` it tells senders that keep logs what checkpoints hold; without, an acknowledgement is all they get.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        topology: Topology,
+        emit: Emit,
+        context: zmq.Context[zmq.Socket[bytes]],
+        host: str,
+        ports: tuple[int, int],
+        window_rows: int,
+        secures: bool = False,
+        clock: Callable[[], int] | None = None,
+    ) -> None:
+        """`clock` is the time of day, against which senders set theirs."""
+        self.name = name
+        self.statistics = Statistics(topology.plan.receiver.name, RECEIVER)
+        self._positions = Positions()
+        self._topology = topology
+        self._by_clock = topology.plan.playback is None
+        self._paused = False
+        """Nothing is taken in for now: processing time must not pass what is unread."""
+        self._emit = emit
+        self._next_ticket = 0
+        self._clock = clock
+        self._offset_ms: int | None = None
+        """The time of day less the monotonic time."""
+        self._set_ms = 0
+        """By how much the time of day has been set in all."""
+        self.goes_back = False
+        """It begins from a checkpoint, perhaps not from the newest: senders give again what follows that."""
+        self.connections: tuple[str, ...] = ()
+        """The workers' links that stand now; replaced as a whole, so that another thread may read it."""
+        self.server = LinkServer.listen(
+            context, Door.RECEIVER, host, ports, window_rows, self._accept,
+            resume=self._resume if secures else None, clock=clock,
+        )  # fmt: skip
+
+    def open(self, now_ms: int, state: Parts = NO_STATE) -> None:
+        if POSITIONS in state:
+            self._positions = Positions.restored([state[POSITIONS]], [state[SECURED]] if SECURED in state else None)
+
+    def on_readable(self, monotonic_ms: int) -> None:
+        """Takes in what the workers sent."""
+        for event in self.server.receive(monotonic_ms):
+            self._take(event)
+
+    def pace(self, *, full: bool) -> None:
+        """Called each turn: nothing is taken in while the topology is `full`. Under the system clock time waits until
+        what came meanwhile has been read."""
+        if not self._by_clock or full == self._paused or (not full and readable(self.server.socket)):
+            return
+        self._paused = full
+        for link in self.server.links.values():
+            self._pass_on(link)
+
+    def on_bundle(self, bundle: Bundle, now_ms: int) -> None:
+        raise TypeError(f"{self.name} takes events from links, not from {bundle.source}")
+
+    def on_time(self, now_ms: int) -> None:
+        """Forgets workers that have gone without a word, and repeats the watermarks of those that wait for us: who has
+        frames here that are unread or not acknowledged is not silent. `now_ms` is the monotonic time."""
+        for gone in self.server.expire(now_ms):
+            self._take(gone)
+        self._note_clock(now_ms)
+        unread = readable(self.server.socket)
+        for link in self.server.links.values():
+            stalled = link.opening.tells_time and not unread and now_ms - link.heard_ms > STALLED_MS
+            changed, link.attachment.stalled = stalled != link.attachment.stalled, stalled
+            if unread or link.inbox.held_rows or changed:
+                self._pass_on(link)
+
+    def _note_clock(self, monotonic_ms: int) -> None:
+        """Senders set their clocks by this one when a link opens: what this is set by afterwards is added here."""
+        if self._clock is None:
+            return
+        offset_ms, before_ms = self._clock() - monotonic_ms, self._offset_ms
+        self._offset_ms = offset_ms
+        if before_ms is not None and abs(offset_ms - before_ms) > WRONG_MS:
+            self._set_ms += offset_ms - before_ms
+
+    def next_deadline_ms(self) -> int | None:
+        return None
+
+    def is_drained(self) -> bool:
+        """True when whatever came of the frames that were taken in has gone on."""
+        return not any(link.attachment.open_frames for link in self.server.links.values())
+
+    def snapshot(self) -> Parts:
+        """How far logs have been taken, and are secured; what links hold, senders keep."""
+        return {POSITIONS: self._positions.snapshot(), SECURED: self._positions.secured_snapshot()}
+
+    def mark(self, checkpoint: int) -> Parts:
+        self._positions.mark(checkpoint)
+        self._emit(Bundle.marker(self.name, checkpoint))
+        return {POSITIONS: self._positions.snapshot()}
+
+    def complete(self, checkpoint: int, oldest: int = 0) -> None:
+        """`checkpoint` is complete, and `oldest` the first that is retained: senders are told what they need not
+        keep."""
+        self._positions.complete(checkpoint, oldest)
+        for link in self.server.links.values():
+            self._secure(link)
+
+    def abandon(self, checkpoint: int) -> None:
+        """`checkpoint` will not be completed."""
+        self._positions.abandon(checkpoint)
+
+    def close(self) -> None:
+        self.server.close()
+
+    def _accept(self, opening: OpenLink) -> Rejected | None:
+        topology = self._topology
+        if (opening.key, opening.epoch, opening.attempt) != (topology.key, topology.epoch, topology.attempt):
+            return Rejected("stale-epoch", f"this is {topology.run()}")
+        imported = {stream.id for stream in topology.plan.receiver.streams}
+        for stream in opening.streams:
+            if stream.stream not in imported or topology.streams[stream.stream] != stream:
+                return Rejected(code="schema-mismatch", reason=f"{stream.stream} is not imported with these attributes")
+        return None
+
+    def _take(self, event: LinkEvent) -> None:
+        match event:
+            case LinkArrived(link=link):
+                idle = self._by_clock and not link.opening.tells_time
+                link.attachment = FrameLedger(idle=idle, set_ms=self._set_ms)
+                self._end_former(link)
+                self._note_connections()
+                self._secure(link)
+                self._pass_on(link)
+            case FrameArrived(link=link, sequence=sequence, batch=batch, message=message):
+                ledger: FrameLedger = link.attachment
+                ledger.open_frames.append(sequence)
+                ledger.heard, ledger.stalled = True, False
+                if isinstance(message, Data) and batch is not None:
+                    ledger.idle = self._by_clock and (message.caught_up or not link.opening.tells_time)
+                    if self._positions.take(_channel(link.opening), link.opening.log, message.position):
+                        self._data(link, message, batch, sequence)
+                    else:
+                        self._pass_on(link)
+                        self._finished(link, sequence)
+                else:
+                    ledger.idle = isinstance(message, MarkIdle)
+                    self._pass_on(link)
+                    self._finished(link, sequence)
+            case LinkGone(link=link, reason=reason):
+                # One that has broken is waited for, as long as for any silent one; and so is one that left before it
+                # said a word: its worker may have gone to another receiver, where it is about to be heard.
+                ledger = link.attachment
+                if self._by_clock:
+                    ended = ledger.idle and (reason == CLOSED or not link.opening.tells_time)
+                else:
+                    ended = reason == CLOSED
+                ledger.idle, ledger.stalled = ended and ledger.heard, False
+                self._note_connections()
+                self._pass_on(link)
+
+    def _end_former(self, link: Link) -> None:
+        """Nothing more is taken from links that `link` comes in place of. What they brought and was not read yet comes
+        again over `link`, in frames that may be cut otherwise: taken from both, some of it would count twice."""
+        channel = _channel(link.opening)
+        for other in list(self.server.links.values()):
+            if other is not link and _channel(other.opening) == channel:
+                self.server.drop(other, "link-replaced", f"{channel} has another link")
+
+    def _data(self, link: Link, message: Data, batch: pa.RecordBatch, sequence: int) -> None:
+        ledger: FrameLedger = link.attachment
+        stream, watermark_ms, clock_ms = message.stream, message.watermark_ms, NO_WATERMARK
+        if self._by_clock and link.opening.tells_time and watermark_ms > NO_WATERMARK:
+            ahead_ms = message.ahead_ms + self._set_ms - ledger.set_ms
+            watermark_ms = clock_ms = watermark_ms + ahead_ms
+            if abs(ahead_ms) > WRONG_MS:
+                batch = shifted(batch, ahead_ms)  # windows go by both: they must be of the same clock
+            if message.accepted:
+                batch = with_clocks(batch, _clocks(message, ahead_ms))
+        ledger.watermark_ms = max(ledger.watermark_ms, watermark_ms)
+        self.statistics.passed(stream, batch.num_rows)
+        came_ns = perf_counter_ns()
+
+        def through() -> None:
+            self.statistics.gone_on(batch.num_rows, came_ns, perf_counter_ns())
+            self._finished(link, sequence)
+
+        receipt = Receipt(through)
+        self._pass_on(link, ((stream, batch),), receipt=receipt, clock_ms=clock_ms)
+        receipt.settle()
+
+    def _pass_on(
+        self,
+        link: Link,
+        batches: tuple[tuple[str, pa.RecordBatch], ...] = (),
+        receipt: Receipt | None = None,
+        clock_ms: int = NO_WATERMARK,
+    ) -> None:
+        ledger: FrameLedger = link.attachment
+        bundle = Bundle(
+            source=self.name,
+            origin=self.name,
+            ticket=self._next_ticket,
+            channel=_channel(link.opening),
+            streams=tuple(stream.stream for stream in link.opening.streams),
+            watermark_ms=ledger.watermark_ms,
+            idle=ledger.idle and not (self._by_clock and (self._paused or ledger.stalled)),
+            batches=batches,
+            receipt=receipt,
+            clock_ms=clock_ms,
+        )
+        self._next_ticket += 1
+        self._emit(bundle)
+
+    def _note_connections(self) -> None:
+        self.connections = tuple(sorted(_channel(link.opening) for link in self.server.links.values()))
+
+    def _resume(self, opening: OpenLink) -> tuple[int, bool]:
+        return self._positions.of(_channel(opening), opening.log), self.goes_back
+
+    def _secure(self, link: Link) -> None:
+        position = self._positions.secured_of(_channel(link.opening), link.opening.log)
+        if position:
+            self.server.secure(link, position, self._positions.unneeded_of(_channel(link.opening), link.opening.log))
+
+    def _finished(self, link: Link, sequence: int) -> None:
+        last = link.attachment.finish(sequence)
+        if last is not None:
+            self.server.done(link, last)
+
+
+def _clocks(message: Data, ahead_ms: int) -> pa.Array:
+    """When each row of a frame was accepted, in this side's time of day."""
+    rows, times = zip(*message.accepted, strict=True)
+    return pa.array(np.repeat(np.array(times, dtype=np.int64) + ahead_ms, rows))
+
+
+def _channel(opening: OpenLink) -> str:
+    return f"{opening.sender}/{','.join(stream.stream for stream in opening.streams)}"

@@ -1,0 +1,129 @@
+"""The trigger stage: events that time alone makes, once for the whole plan.
+
+It fires by the system clock. Nobody waits for it: it says from the start, and with each event, that its channel is
+idle. Only one that has to catch up, after an interruption, is waited for until it has.
+"""
+
+from __future__ import annotations
+
+import logging
+
+import pyarrow as pa
+
+from query_plan.model import TriggerStage
+from siddhi.cron import parse_cron
+from topology.events.bundle import Bundle
+from topology.events.frames import CURRENT, arrow_schema
+from topology.model import TRIGGER, stream_schema
+from topology.stages.contract import NO_STATE, Emit, Parts, Statistics
+
+logger = logging.getLogger(__name__)
+
+DUE = "due"
+"""The part of the state that says when the trigger fires next."""
+NEVER = b"never"
+"""It fires no more."""
+
+CATCH_UP_MS = 3_600_000
+"""A trigger that goes on from a state fires what it has missed, but no more than of this time."""
+MOST_MISSED = 3_600
+"""Nor more often than this, where it fires periodically: its task does nothing else meanwhile. A trigger by a cron text
+fires at most once a second."""
+
+
+class Trigger:
+    """Fires `at 'start'`, every so often, the first time one period after the start, or at the times of a cron text."""
+
+    def __init__(self, name: str, stage: TriggerStage, emit: Emit) -> None:
+        self.name = name
+        self.statistics = Statistics(stage.name, TRIGGER)
+        self._stream = stage.stream.id
+        self._schema = arrow_schema(stream_schema(stage.stream))
+        self._period_ms = stage.definition.every.milliseconds if stage.definition.every else None
+        self._schedule = parse_cron(stage.definition.cron) if stage.definition.cron is not None else None
+        self._emit = emit
+        self._next_ticket = 0
+        self._due_ms: int | None = None
+
+    def open(self, now_ms: int, state: Parts = NO_STATE) -> None:
+        if state:
+            self._due_ms = None if state[DUE] == NEVER else self._caught_up(int(state[DUE]), now_ms)
+            self.note_time(now_ms)
+            missed = self._due_ms is not None and self._due_ms <= now_ms
+            self._tell(self._due_ms if missed and self._due_ms is not None else now_ms, (), idle=not missed)
+            return
+        self._tell(now_ms, ())
+        at_start = self._period_ms is None and self._schedule is None
+        self._due_ms = now_ms if at_start else self._after(now_ms)
+
+    def on_bundle(self, bundle: Bundle, now_ms: int) -> None:
+        raise TypeError(f"trigger {self.name} takes no events, but got some from {bundle.source}")
+
+    def on_time(self, now_ms: int) -> None:
+        """Fires as often as was due; every event bears the time at which it was due."""
+        if self._due_ms is not None:
+            self._due_ms = self._caught_up(self._due_ms, now_ms)
+        while self._due_ms is not None and self._due_ms <= now_ms:
+            self._fire(self._due_ms)
+            self._due_ms = self._after(self._due_ms)
+
+    def note_time(self, now_ms: int) -> None:
+        """Fire no later than the period or the cron text says, whatever time it was when that was decided: a clock that
+        was ahead must not keep the trigger waiting."""
+        due_ms = self._due_ms
+        if due_ms is None or due_ms <= now_ms:
+            return
+        next_ms = self._after(now_ms)
+        self._due_ms = due_ms if next_ms is None else min(due_ms, next_ms)
+
+    def _caught_up(self, due_ms: int, now_ms: int) -> int | None:
+        """When the trigger that was due at `due_ms` fires next, within what it catches up with."""
+        back_ms = CATCH_UP_MS if self._period_ms is None else min(CATCH_UP_MS, MOST_MISSED * self._period_ms)
+        past_ms = now_ms - back_ms
+        if due_ms > past_ms:
+            return due_ms
+        logger.warning("trigger leaves out what it missed, but for the last: trigger=%s last_ms=%d", self.name, back_ms)
+        if self._period_ms is None:
+            return self._after(past_ms)
+        return due_ms + ((past_ms - due_ms) // self._period_ms + 1) * self._period_ms
+
+    def _after(self, time_ms: int) -> int | None:
+        """When the trigger fires next after `time_ms`; None: never again."""
+        if self._schedule is not None:
+            return self._schedule.next_after(time_ms)
+        return None if self._period_ms is None else time_ms + self._period_ms
+
+    def next_deadline_ms(self) -> int | None:
+        return self._due_ms
+
+    def snapshot(self) -> Parts:
+        return {DUE: NEVER if self._due_ms is None else str(self._due_ms).encode()}
+
+    def mark(self, checkpoint: int) -> Parts:
+        self._emit(Bundle.marker(self.name, checkpoint))
+        return self.snapshot()
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+    def _fire(self, due_ms: int) -> None:
+        columns = [pa.array([due_ms]), pa.array([CURRENT], pa.int8()), pa.array([due_ms])]
+        batch = pa.record_batch(columns, schema=self._schema)
+        self.statistics.gave(self._stream, 1)
+        self._tell(due_ms, ((self._stream, batch),))
+
+    def _tell(self, time_ms: int, batches: tuple[tuple[str, pa.RecordBatch], ...], *, idle: bool = True) -> None:
+        self._emit(
+            Bundle(
+                source=self.name,
+                origin=self.name,
+                ticket=self._next_ticket,
+                channel=self.name,
+                streams=(self._stream,),
+                watermark_ms=time_ms,
+                idle=idle,
+                batches=batches,
+                clock_ms=time_ms,
+            )
+        )
+        self._next_ticket += 1

@@ -1,0 +1,178 @@
+"""Bundles between the tasks of one topology: every task listens for the others, and opens a link to each of them.
+
+These links have no window of their own: what is under way here is part of what workers have sent and not been
+acknowledged for, and that is bounded. A window, or settling in order, would let a stream that is ahead block, in front
+of its merger, the one that is waited for.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import zmq
+
+from cep_common.errors import DecodeError
+from cep_common.ids import Endpoint
+from cep_common.protocol.links import OpenLink, SendBundle
+from cep_common.protocol.registry import Rejected
+from cep_common.security.roles import Door
+from topology.errors import TopologyError
+from topology.events.bundle import Bundle, Receipt
+from topology.events.frames import CLOCK_FIELD, arrow_schema, decode_batch, encode_batch, has_clocks
+from topology.links.sender import LinkSender, LinkState
+from topology.links.server import FrameArrived, Link, LinkArrived, LinkGone, LinkServer
+from topology.model import Topology
+
+UNBOUNDED_ROWS = 2**62
+
+TASK_LOST = "task-lost"
+"""The reason code of an error that says that another task has gone."""
+
+Deliver = Callable[[str, Bundle], None]
+"""Hands a bundle to a local instance."""
+
+
+@dataclass(slots=True)
+class _Way:
+    """The link to another task, what waits for it to open, and the bundles by number that are not settled there yet."""
+
+    link: LinkSender
+    waiting: deque[tuple[str, Bundle]] = field(default_factory=deque)
+    under_way: dict[int, Bundle] = field(default_factory=dict)
+
+
+class Exchange:
+    """One for each task. `connect` is called when the addresses of all tasks are known."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        task: int,
+        context: zmq.Context[zmq.Socket[bytes]],
+        host: str,
+        ports: tuple[int, int],
+        deliver: Deliver,
+    ) -> None:
+        self._topology = topology
+        self._task = task
+        self._context = context
+        self._deliver = deliver
+        self._schemas = {name: arrow_schema(stream) for name, stream in topology.streams.items()}
+        self._clocked = {name: schema.append(CLOCK_FIELD) for name, schema in self._schemas.items()}
+        self._ways: dict[int, _Way] = {}
+        self._settled: dict[Link, list[int]] = {}
+        self.server = LinkServer.listen(context, Door.EXCHANGE, host, ports, UNBOUNDED_ROWS, self._accept)
+
+    def connect(self, addresses: Sequence[Endpoint], monotonic_ms: int) -> None:
+        """Opens a link to every other task; `addresses` stand in order of task."""
+        topology = self._topology
+        opening = OpenLink(f"task {self._task}", (), topology.key, topology.epoch, attempt=topology.attempt)
+        for task, endpoint in enumerate(addresses):
+            if task != self._task:
+                self._ways[task] = _Way(LinkSender(self._context, Door.EXCHANGE, endpoint, opening, monotonic_ms))
+
+    def senders(self) -> Iterator[LinkSender]:
+        """The links to other tasks."""
+        return (way.link for way in self._ways.values())
+
+    def send(self, task: int, target: str, bundle: Bundle) -> None:
+        """Sends `bundle` to instance `target` in `task`; holds it until the instance has settled it there."""
+        way = self._ways[task]
+        bundle.hold()
+        way.waiting.append((target, bundle))
+        self._pump(way)
+
+    def is_drained(self) -> bool:
+        """True when whatever came of the bundles that were sent has gone on."""
+        return not any(way.waiting or way.under_way for way in self._ways.values())
+
+    def on_senders_readable(self) -> None:
+        """Takes in what was settled and sends what waited. Raises TopologyError when another task has gone."""
+        for task, way in self._ways.items():
+            way.link.handle()
+            for sequence in way.link.settled:
+                way.under_way.pop(sequence).settle()
+            way.link.settled.clear()
+            if way.link.state in (LinkState.LOST, LinkState.REFUSED):
+                raise TopologyError(TASK_LOST, f"the link from task {self._task} to task {task} broke")
+            self._pump(way)
+
+    def on_readable(self, monotonic_ms: int) -> None:
+        """Delivers what other tasks sent."""
+        for event in self.server.receive(monotonic_ms):
+            match event:
+                case FrameArrived(link=link, message=SendBundle() as message, bodies=bodies):
+                    self._receive(link, message, bodies)
+                    self.server.done(link, message.sequence)
+                case LinkArrived() | FrameArrived() | LinkGone():
+                    pass  # a task that goes takes its topology with it; the driver sees to that
+
+    def flush(self) -> None:
+        """Tells the other tasks what was delivered and what has gone on."""
+        self.server.flush()
+        for link, sequences in self._settled.items():
+            self.server.settle(link, sequences)
+        self._settled.clear()
+
+    def tick(self, monotonic_ms: int) -> None:
+        for way in self._ways.values():
+            way.link.tick(monotonic_ms)
+
+    def close(self) -> None:
+        for way in self._ways.values():
+            way.link.close()
+        self.server.close()
+
+    def _accept(self, opening: OpenLink) -> Rejected | None:
+        topology = self._topology
+        if (opening.key, opening.epoch, opening.attempt) != (topology.key, topology.epoch, topology.attempt):
+            return Rejected("stale-epoch", f"this is {topology.run()}")
+        return None
+
+    def _pump(self, way: _Way) -> None:
+        while way.waiting and way.link.has_room():
+            target, bundle = way.waiting.popleft()
+            sequence = way.link.outbox.next_sequence
+            message = SendBundle(
+                sequence=sequence,
+                source=bundle.source,
+                target=target,
+                origin=bundle.origin,
+                ticket=bundle.ticket,
+                channel=bundle.channel,
+                streams=bundle.streams,
+                watermark_ms=bundle.watermark_ms,
+                idle=bundle.idle,
+                batches=tuple((stream, batch.num_rows) for stream, batch in bundle.batches),
+                checkpoint=bundle.checkpoint,
+                clock_ms=bundle.clock_ms,
+                clocks=bool(bundle.batches) and has_clocks(bundle.batches[0][1]),
+            )
+            bodies = tuple(encode_batch(batch) for _, batch in bundle.batches)
+            way.link.send_frame(message, sequence, bundle.rows(), bodies)
+            way.under_way[sequence] = bundle
+
+    def _receive(self, link: Link, message: SendBundle, bodies: tuple[object, ...]) -> None:
+        if len(bodies) != len(message.batches):
+            raise DecodeError(f"a bundle of {len(message.batches)} batches with {len(bodies)} bodies")
+        schemas = self._clocked if message.clocks else self._schemas
+        receipt = Receipt(lambda: self._settled.setdefault(link, []).append(message.sequence))
+        bundle = Bundle(
+            source=message.source,
+            origin=message.origin,
+            ticket=message.ticket,
+            channel=message.channel,
+            streams=message.streams,
+            watermark_ms=message.watermark_ms,
+            idle=message.idle,
+            batches=tuple(
+                (stream, decode_batch(body, schemas[stream], rows))
+                for (stream, rows), body in zip(message.batches, bodies, strict=True)
+            ),
+            receipt=receipt,
+            checkpoint=message.checkpoint,
+            clock_ms=message.clock_ms,
+        )
+        self._deliver(message.target, bundle)

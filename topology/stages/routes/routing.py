@@ -1,0 +1,66 @@
+"""The ways out of a component: which instances of which consumers get which rows of its bundles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from siddhi.scripts.language import ScriptPolicy
+from topology.events.bundle import Bundle
+from topology.grouping import KeySharer, split
+from topology.model import PROCESSOR, Component, Consumer, Topology
+from topology.stages.contract import Emit
+from topology.stages.routes.partition_keys import ComputedKeys
+
+HandOver = Callable[[str, Bundle], None]
+"""Gives a bundle to an instance, wherever it runs."""
+
+
+class Routing:
+    """Knows all that the query plan says about sharing events out; `hand_over` alone knows where instances run."""
+
+    def __init__(self, topology: Topology, scripts: ScriptPolicy, hand_over: HandOver) -> None:
+        self._topology = topology
+        self._scripts = scripts
+        self._hand_over = hand_over
+
+    def emitter(self, component: Component) -> Emit:
+        """What instances of `component` give their bundles to: every consumer gets its share of each."""
+        consumers = tuple((consumer, self._keys(consumer)) for consumer in self._topology.consumers(component))
+
+        def emit(bundle: Bundle) -> None:
+            for consumer, keys in consumers:
+                if bundle.checkpoint:
+                    self._mark(consumer, bundle)
+                else:
+                    self._share(consumer, keys, bundle)
+
+        return emit
+
+    def _keys(self, consumer: Consumer) -> dict[str, KeySharer]:
+        """What computes the keys by which the instances of `consumer` share streams."""
+        if consumer.component.kind != PROCESSOR or consumer.component.parallel == 1:
+            return {}
+        plan = self._topology.plan
+        stage = plan.processor(consumer.component.name)
+        return {
+            one.stream.id: ComputedKeys(plan, stage, one, self._scripts)
+            for one in stage.inputs
+            if one.grouping.partition is not None and one.stream.id in consumer.groupings
+        }
+
+    def _mark(self, consumer: Consumer, marker: Bundle) -> None:
+        """Every instance must know that nothing of what came before is still on its way."""
+        for target in consumer.component.instances():
+            self._hand_over(target, marker)
+
+    def _share(self, consumer: Consumer, keys: Mapping[str, KeySharer], bundle: Bundle) -> None:
+        if not any(stream in consumer.groupings for stream in bundle.streams):
+            if not consumer.every_ticket:
+                return
+            bundle = replace(bundle, channel="", streams=(), batches=())
+        targets = consumer.component.instances()
+        shares = split(bundle, consumer.groupings, len(targets), consumer.every_instance, keys)
+        for target, share in zip(targets, shares, strict=True):
+            if share is not None:
+                self._hand_over(target, share)

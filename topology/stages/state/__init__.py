@@ -1,0 +1,1 @@
+"""The state of component instances: checkpointing, restoring, rescaling, moving and querying it."""

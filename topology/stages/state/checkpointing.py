@@ -1,0 +1,124 @@
+"""How a task takes part in checkpoints: markers are aligned in front of each instance, states collected, and what is
+complete is told to receivers.
+
+`begin`, `complete` and `abandon` may be called by any thread; the rest belongs to the task's loop.
+"""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Collection, Iterable, Mapping
+from typing import Literal
+
+from topology.checkpoint.alignment import Aligned, Aligner, Step
+from topology.events.bundle import Bundle
+from topology.model import Topology
+from topology.stages.contract import StageInstance
+from topology.stages.kinds.processor import Processor
+from topology.stages.kinds.publisher import Publisher
+from topology.stages.kinds.receiver import Receiver
+from topology.stages.state.partial_checkpoint import PartInMaking, TakenPart
+
+Order = Literal["begin", "end", "complete", "abandon"]
+_Orders = queue.SimpleQueue[tuple[Order, int, int]]
+
+
+class Checkpointing:
+    """`instances` are the task's, by name; those without producers (receivers, triggers) begin the markers."""
+
+    def __init__(self, topology: Topology, instances: Mapping[str, StageInstance]) -> None:
+        self.taken: queue.SimpleQueue[TakenPart] = queue.SimpleQueue()
+        """The task's parts, as they get ready."""
+        self.ending = False
+        """The last marker has been sent: the task takes no events in and fires no timers any more."""
+        self._instances = instances
+        self._aligners = {name: Aligner.of(producers) for name, producers in _producers(topology, instances).items()}
+        self._sources = [name for name, aligner in self._aligners.items() if not aligner.producers]
+        self._told = [one for one in instances.values() if isinstance(one, Receiver | Processor | Publisher)]
+        self._publishers = [instance for instance in instances.values() if isinstance(instance, Publisher)]
+        self._processors = [one for one in instances.values() if isinstance(one, Processor) and one.stores]
+        self._part = PartInMaking(tuple(instances), settles=bool(self._processors))
+        self._complete = 0
+        self.settled = 0
+        """What checkpoints up to this one hold of stored tables is in their databases; read by other threads."""
+        self._orders: _Orders = queue.SimpleQueue()
+
+    def begin(self, checkpoint: int, *, final: bool = False) -> None:
+        """Receivers and triggers will send the marker of `checkpoint`; behind a `final` one nothing is taken in."""
+        self._orders.put(("end" if final else "begin", checkpoint, 0))
+
+    def complete(self, checkpoint: int, oldest: int = 0) -> None:
+        """Receivers will tell workers what `checkpoint` and the `oldest` one hold, publishers know which results stand,
+        and processors which changes of stored tables."""
+        self._orders.put(("complete", checkpoint, oldest))
+
+    def abandon(self, checkpoint: int) -> None:
+        """What `checkpoint` holds back will go on."""
+        self._orders.put(("abandon", checkpoint, 0))
+
+    def obey(self, *, works: bool, now_ms: int) -> None:
+        """Follows what was ordered since the last turn. A task that does not work takes no part."""
+        while not self._orders.empty():
+            order, checkpoint, oldest = self._orders.get()
+            if order in ("begin", "end") and works and not self.ending:
+                for name in self._sources:
+                    self._mark(name, checkpoint, now_ms)
+                self.ending = order == "end"
+            elif order in ("begin", "end"):
+                self.taken.put(TakenPart(checkpoint, {}, error="the task stands by, gives its state away, or ends"))
+            elif order == "complete":
+                self._complete = max(self._complete, checkpoint)
+                for instance in self._told:
+                    if isinstance(instance, Receiver):
+                        instance.complete(checkpoint, oldest)
+                    else:
+                        instance.complete(checkpoint)
+            else:
+                for instance in self._told:
+                    instance.abandon(checkpoint)
+                self._part.abandon(checkpoint)
+                for name, aligner in self._aligners.items():
+                    self._follow(name, aligner.abandon(checkpoint), now_ms)
+
+    def deliver(self, target: str, bundle: Bundle, now_ms: int) -> None:
+        """Instance `target` has taken `bundle` in, or holds it back for a marker."""
+        aligner = self._aligners[target]
+        steps = aligner.push(bundle)
+        self._follow(target, steps, now_ms)
+        if aligner.is_waiting():
+            self._part.waits(target, now_ms)
+
+    def note_flushed(self) -> None:
+        """Publishers whose results are with their workers have done their part."""
+        for publisher in self._publishers:
+            for checkpoint in publisher.flushed:
+                self._done(checkpoint, publisher.name)
+            publisher.flushed.clear()
+
+    def note_settled(self) -> None:
+        """What complete checkpoints hold of stored tables may have gone to their databases."""
+        if self.settled < self._complete and all(processor.is_drained() for processor in self._processors):
+            self.settled = self._complete
+
+    def _follow(self, target: str, steps: Iterable[Step], now_ms: int) -> None:
+        for step in steps:
+            if isinstance(step, Aligned):
+                self._mark(target, step.checkpoint, now_ms)
+            else:
+                self._instances[target].on_bundle(step, now_ms)
+
+    def _mark(self, name: str, checkpoint: int, now_ms: int) -> None:
+        instance = self._instances[name]
+        self._part.snapshot_taken(checkpoint, name, instance.mark(checkpoint), now_ms)
+        if not isinstance(instance, Publisher):
+            self._done(checkpoint, name)
+
+    def _done(self, checkpoint: int, name: str) -> None:
+        part = self._part.done(checkpoint, name)
+        if part is not None:
+            self.taken.put(part)
+
+
+def _producers(topology: Topology, instances: Collection[str]) -> dict[str, tuple[str, ...]]:
+    """For each instance the names of those from which bundles come to it."""
+    return {name: topology.producers(topology.component(name.rpartition("#")[0])) for name in instances}

@@ -1,0 +1,120 @@
+"""The state of a stage that had another number of instances, shared out to those that it has now: every key's to the
+instance that gets its events. Where the stage was edited as well, that of what is the same in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from query_plan.model import GroupingKind, ProcessingStage, instance_stage, stage_app
+from siddhi.analysis.analyser import analyse
+from siddhi.analysis.catalogue import builtin_registry
+from siddhi.analysis.model import AnalysedApp
+from siddhi.engine.app_runtime import AppRuntime
+from siddhi.engine.migration.redistribute import adopt, redistribute
+from siddhi.engine.snapshots.matching import match_parts
+from siddhi.engine.snapshots.snapshot import read_snapshot
+from siddhi.errors import SnapshotError
+from siddhi.scripts.language import ScriptPolicy
+from topology.errors import STATE_UNREADABLE, TopologyError
+from topology.grouping import KeySharer, share_rows
+from topology.model import Topology
+from topology.stages.contract import Parts
+from topology.stages.kinds.processor import ENGINE, HELD, OF_ANOTHER_APP, held_schemas
+from topology.stages.routes.partition_keys import ComputedKeys
+from topology.stages.state.key_shares import key_shares
+from topology.time.merger import held_streams, share_out
+
+
+@dataclass(frozen=True, slots=True)
+class Rescaled:
+    """The states of the stage's instances, in order, and what could not be taken over; none when they begin anew, and
+    then why."""
+
+    states: tuple[Parts, ...]
+    left: tuple[str, ...] = ()
+
+
+def rescaled(
+    topology: Topology, stage: ProcessingStage, former: Mapping[str, Parts], scripts: ScriptPolicy
+) -> Rescaled:
+    """What `former`, the states of all instances that the stage had, is for those that it has now. Raises TopologyError
+    when rows wait that the stage does not take any more."""
+    states = [former[name] for name in sorted(former, key=_index)]
+    try:
+        engines, left = _engines(topology, stage, [state[ENGINE] for state in states], scripts)
+    except SnapshotError as error:
+        why = f"{stage.name} begins anew in {stage.parallel} instances: {error.problems[0].message}"
+        return Rescaled((), (why,))
+    parts: list[dict[str, bytes]] = [{ENGINE: engine} for engine in engines]
+    held = [state[HELD] for state in states if HELD in state]
+    if held:
+        for part, rows in zip(parts, _held(topology, stage, held, scripts), strict=True):
+            part[HELD] = rows
+    return Rescaled(tuple(parts), left)
+
+
+def in_common(state: Parts, topology: Topology, stage: ProcessingStage, scripts: ScriptPolicy) -> int:
+    """Return how many parts of an instance of another stage the stage can take over; 0 when rows wait there of streams
+    that it does not read."""
+    if ENGINE not in state:
+        return 0
+    inputs = {one.stream.id for one in stage.inputs}
+    if HELD in state and not held_streams(state[HELD]) <= inputs:
+        return 0
+    saved = [part.definition for part in read_snapshot(state[ENGINE]).parts]
+    present = [part.definition for part in AppRuntime(_apps(topology, stage, scripts)[0]).state.parts]
+    return len(match_parts(saved, present))
+
+
+def _engines(
+    topology: Topology, stage: ProcessingStage, former: list[bytes], scripts: ScriptPolicy
+) -> tuple[list[bytes], tuple[str, ...]]:
+    """The states of the engines, and what could not be taken over."""
+    apps, shares = _apps(topology, stage, scripts), key_shares(stage)
+    try:
+        return redistribute(former, apps, shares), ()
+    except SnapshotError as error:
+        if error.problems[0].code != OF_ANOTHER_APP:
+            raise
+    adopted = adopt(former, _apps(topology, replace(stage, parallel=len(former)), scripts))
+    left = tuple(f"{stage.name}: {part}" for part in adopted.left)
+    return redistribute(adopted.snapshots, apps, shares, adopted.begun), left
+
+
+def _apps(topology: Topology, stage: ProcessingStage, scripts: ScriptPolicy) -> list[AnalysedApp]:
+    """What each of the stage's instances runs."""
+    registry = builtin_registry(scripts)
+    return [
+        analyse(stage_app(topology.plan, instance_stage(stage, index)), registry) for index in range(stage.parallel)
+    ]
+
+
+def _index(instance: str) -> int:
+    return int(instance.rpartition("#")[2])
+
+
+class _Schemas(dict[str, pa.Schema]):
+    """The schemas of a stage's inputs."""
+
+    def __missing__(self, stream: str) -> pa.Schema:
+        raise TopologyError(STATE_UNREADABLE, f"rows of {stream} are held, which is no input of the stage")
+
+
+def _held(topology: Topology, stage: ProcessingStage, held: list[bytes], scripts: ScriptPolicy) -> list[bytes]:
+    """Rows that wait for a watermark go to the instances that would get them if they came now."""
+    inputs = {one.stream.id: one for one in stage.inputs}
+    keys: dict[str, KeySharer] = {
+        stream: ComputedKeys(topology.plan, stage, one, scripts)
+        for stream, one in inputs.items()
+        if one.grouping.partition is not None
+    }
+
+    def share(stream: str, batch: pa.RecordBatch) -> list[tuple[int, pa.RecordBatch]]:
+        return list(share_rows(batch, inputs[stream].grouping, stage.parallel, 0, keys.get(stream)))
+
+    everywhere = {stream for stream, one in inputs.items() if one.grouping.kind is GroupingKind.ALL}
+    schemas = _Schemas(held_schemas(topology, inputs))
+    return share_out(held, schemas, everywhere, share, stage.parallel)

@@ -1,0 +1,129 @@
+"""What each instance of a topology begins from, given the states of the topology that was there before.
+
+An instance goes on from its namesake's state. Where a stage has another number of instances, its state is shared out
+anew; and since a worker may come to any receiver, each of these gets what all of them had taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from siddhi.scripts.language import ScriptPolicy
+from topology.links.positions import Positions
+from topology.model import PROCESSOR, PUBLISHER, RECEIVER, Component, Topology
+from topology.stages.contract import Parts
+from topology.stages.kinds.receiver import POSITIONS, SECURED
+from topology.stages.state.rescaling import in_common, rescaled
+
+
+@dataclass(frozen=True, slots=True)
+class Beginnings:
+    """The states from which instances begin, by name; `left` is what could not be taken over, for people."""
+
+    states: Mapping[str, Parts]
+    left: tuple[str, ...] = ()
+
+
+def wanted(topology: Topology, mine: Collection[str], former: Collection[str]) -> set[str]:
+    """Which of the `former` instances' states are needed to open the instances `mine`."""
+    names: set[str] = set()
+    for component in _components(topology, mine):
+        before = _of(component.name, former)
+        needs_all = component.kind == RECEIVER or _is_rescaled(component, before)
+        names |= before if needs_all else before.intersection(mine)
+        if component.kind == PROCESSOR and not before:
+            names |= _orphans(topology, former)
+    return names
+
+
+def beginnings(
+    topology: Topology, mine: Collection[str], former: Mapping[str, Parts], scripts: ScriptPolicy
+) -> Beginnings:
+    """What the instances `mine` begin from. Raises TopologyError when a state cannot be read."""
+    found: dict[str, Parts] = {}
+    left: list[str] = []
+    heirs = (
+        _heirs(topology, former, scripts) if any(_is_new(one, former) for one in _components(topology, mine)) else {}
+    )
+    for component in _components(topology, mine):
+        before = _of(component.name, former)
+        here = [name for name in component.instances() if name in mine]
+        if component.name in heirs:
+            orphan = heirs[component.name]
+            found.update({name: former[f"{orphan}#{name.rpartition('#')[2]}"] for name in here})
+        elif component.kind == RECEIVER and before:
+            shared = _shared_positions([former[name] for name in sorted(before)])
+            found.update(dict.fromkeys(here, shared))
+        elif _is_rescaled(component, before):
+            stage = topology.plan.processor(component.name)
+            shares = rescaled(topology, stage, {name: former[name] for name in before}, scripts)
+            left += shares.left
+            states = dict(zip(component.instances(), shares.states, strict=bool(shares.states)))
+            found.update({name: states[name] for name in here if name in states})
+        else:
+            found.update({name: former[name] for name in here if name in before})
+    return Beginnings(found, tuple(left))
+
+
+def former_stages(topology: Topology, former: Mapping[str, Parts], scripts: ScriptPolicy) -> dict[str, str]:
+    """Return, for each processing stage that goes on from states in `former`, the stage of which these are: its
+    namesake, or the one that has most in common with it."""
+    heirs = _heirs(topology, former, scripts)
+    stages = [component.name for component in topology.components if component.kind == PROCESSOR]
+    return {name: heirs.get(name, name) for name in stages if name in heirs or _of(name, former)}
+
+
+def _is_new(component: Component, former: Collection[str]) -> bool:
+    return component.kind == PROCESSOR and not _of(component.name, former)
+
+
+def _orphans(topology: Topology, former: Collection[str]) -> set[str]:
+    """The instances of stages that the topology does not have under that name."""
+    known = {component.name for component in topology.components}
+    return {name for name in former if name.rpartition("#")[0] not in known}
+
+
+def _heirs(topology: Topology, former: Mapping[str, Parts], scripts: ScriptPolicy) -> dict[str, str]:
+    """For stages that are called otherwise now, the former ones that have most in common with them: stages without a
+    name are called after their streams, which an edit may change."""
+    orphans: dict[str, set[str]] = {}
+    for name in _orphans(topology, former):
+        orphans.setdefault(name.rpartition("#")[0], set()).add(name)
+    heirs: dict[str, str] = {}
+    for component in topology.components:
+        if not _is_new(component, former):
+            continue
+        stage = topology.plan.processor(component.name)
+        alike = {
+            orphan: in_common(former[f"{orphan}#0"], topology, stage, scripts)
+            for orphan, instances in sorted(orphans.items())
+            if len(instances) == stage.parallel and orphan not in heirs.values()
+        }
+        best = max(alike, key=lambda orphan: alike[orphan], default="")
+        if best and alike[best]:
+            heirs[component.name] = best
+    return heirs
+
+
+def keeps_state(topology: Topology, name: str) -> bool:
+    """True for instances whose state matters when another topology takes over."""
+    return topology.component(name.rpartition("#")[0]).kind != PUBLISHER
+
+
+def _shared_positions(states: Sequence[Parts]) -> Parts:
+    """What any of the receivers had taken, and what of it any of them has secured."""
+    parts = [part for part in (POSITIONS, SECURED) if all(part in state for state in states)]
+    return {part: Positions.restored(state[part] for state in states).snapshot() for part in parts}
+
+
+def _components(topology: Topology, mine: Collection[str]) -> list[Component]:
+    return [component for component in topology.components if not set(component.instances()).isdisjoint(mine)]
+
+
+def _of(component: str, instances: Collection[str]) -> set[str]:
+    return {name for name in instances if name.rpartition("#")[0] == component}
+
+
+def _is_rescaled(component: Component, before: Collection[str]) -> bool:
+    return component.kind == PROCESSOR and bool(before) and set(before) != set(component.instances())

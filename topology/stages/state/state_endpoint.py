@@ -1,0 +1,118 @@
+"""How the state of component instances goes from one topology to the one that takes its place: a door at which it is
+given, and how it is fetched there."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping
+
+import msgspec
+import zmq
+
+from cep_common.errors import DecodeError, PeerError, RequestRejectedError
+from cep_common.ids import Endpoint, PlanKey
+from cep_common.protocol.codec import MAXIMUM_DATA_BYTES, decode, encode
+from cep_common.protocol.registry import Message, Rejected
+from cep_common.protocol.tasks import FetchState, StateFetched
+from cep_common.security.roles import Door
+from cep_common.sockets.transport import bind_in_range, connecting_socket, listening_socket, receive, send_now
+from topology.stages.contract import Parts
+
+logger = logging.getLogger(__name__)
+
+PIECE_BYTES = 32 * 1024 * 1024
+FETCH_TIMEOUT_MS = 20_000
+LOOK_MS = 50
+"""How often the door looks whether it shall close."""
+
+_ENCODER = msgspec.msgpack.Encoder()
+_DECODER = msgspec.msgpack.Decoder(dict[str, bytes])
+
+
+class StateDoor(threading.Thread):
+    """Gives `states`, by instance, of the plan's topology of `epoch` to whoever asks, until `close`."""
+
+    def __init__(
+        self,
+        context: zmq.Context[zmq.Socket[bytes]],
+        host: str,
+        ports: tuple[int, int],
+        key: PlanKey,
+        epoch: int,
+        states: Mapping[str, Parts],
+    ) -> None:
+        """The door listens. Raises PortInUseError."""
+        super().__init__(name="state door", daemon=True)
+        self._key = key
+        self._epoch = epoch
+        self._states = states
+        self._socket = listening_socket(context, Door.STATE, host, MAXIMUM_DATA_BYTES)
+        try:
+            self.endpoint = Endpoint(host, bind_in_range(self._socket, host, ports))
+        except BaseException:
+            self._socket.close()
+            raise
+        self._closing = threading.Event()
+
+    def close(self) -> None:
+        """Nobody is given anything any more."""
+        self._closing.set()
+        self.join()
+
+    def run(self) -> None:
+        while not self._closing.is_set():
+            if self._socket.poll(LOOK_MS):
+                self._answer(receive(self._socket))
+        self._socket.close()
+
+    def _answer(self, frames: list[bytes]) -> None:
+        peer, *request = frames
+        try:
+            envelope = decode(request)
+        except DecodeError as error:
+            self._socket.send_multipart([peer, *encode(Rejected(error.code, str(error)))])
+            return
+        answer: Message = Rejected(
+            "no-state", f"{self._key.topology()} of epoch {self._epoch} gives no such state here"
+        )
+        pieces: list[memoryview] = []
+        match envelope.message:
+            case FetchState(self._key, self._epoch, instance) if instance in self._states:
+                answer, state = StateFetched(instance), memoryview(_ENCODER.encode(self._states[instance]))
+                pieces = [state[start : start + PIECE_BYTES] for start in range(0, len(state), PIECE_BYTES)]
+        self._socket.send_multipart([peer, *encode(answer, envelope.correlation, pieces)], copy=False)
+
+
+def fetch_state(
+    context: zmq.Context[zmq.Socket[bytes]],
+    endpoint: Endpoint,
+    key: PlanKey,
+    epoch: int,
+    instance: str,
+) -> Parts:
+    """The state of `instance` as the door at `endpoint` gives it. Raises PeerError when it does not answer in time,
+    RequestRejectedError when it has none, DecodeError when it gives something else."""
+    socket = connecting_socket(context, Door.STATE, MAXIMUM_DATA_BYTES)
+    try:
+        socket.connect(endpoint.url())
+        send_now(socket, encode(FetchState(key, epoch, instance)))
+        if not socket.poll(FETCH_TIMEOUT_MS):
+            raise PeerError(f"the state of {instance} did not come from {endpoint.url()} within {FETCH_TIMEOUT_MS} ms")
+        envelope = decode(socket.recv_multipart())
+    finally:
+        socket.close()
+    match envelope.message:
+        case StateFetched():
+            return _decoded(b"".join(envelope.bodies))
+        case Rejected(code=code, reason=reason):
+            raise RequestRejectedError(code, reason)
+        case message:
+            raise RequestRejectedError("unexpected-message", f"{endpoint.url()} answered with {message.TYPE}")
+
+
+def _decoded(state: bytes) -> Parts:
+    try:
+        return _DECODER.decode(state)
+    except msgspec.DecodeError as error:
+        raise DecodeError(f"a state that cannot be read: {error}") from error

@@ -1,0 +1,230 @@
+"""A task's conversation with its driver about checkpoints, and the storing of its states.
+
+The thread that leads it (one of the task's own, or one for all tasks of a stage host) beats while the task's loop is
+busy and while states are being written; writing has a thread of its own.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+
+import zmq
+
+from cep_common.clock import Clock
+from cep_common.errors import DecodeError
+from cep_common.ids import Endpoint
+from cep_common.monitoring.paced_log import PacedLog
+from cep_common.process.priority import ControlPriority, raise_priority
+from cep_common.protocol.checkpoints import (
+    AbandonCheckpoint,
+    BeginCheckpoint,
+    CompleteCheckpoint,
+    JoinTopology,
+    ReportPart,
+    TopologyJoined,
+)
+from cep_common.protocol.codec import MAXIMUM_CONTROL_BYTES, decode, encode
+from cep_common.protocol.registry import Message, Rejected
+from cep_common.security.roles import Door
+from cep_common.sockets.transport import connecting_socket, receive_now
+from topology.checkpoint.errors import CheckpointError
+from topology.checkpoint.storage.writer import PartWriter
+from topology.errors import TopologyError
+from topology.stages.state.partial_checkpoint import TakenPart
+from topology.stages.state.stored_states import flat
+from topology.stages.tasks.task import Task
+
+logger = logging.getLogger(__name__)
+paced_logger = PacedLog(logger)
+
+JOIN_EACH_MS = 50
+"""How often a task joins until it knows where all others listen."""
+LOOK_MS = 20
+"""How often the thread looks whether a part is ready, or written."""
+CLOSING_S = 30.0
+"""How long a task that ends may go on with heartbeats while it writes what it has."""
+
+
+def _nobody_listens(_lease_ms: int) -> None:
+    """What is told of a task's life where nobody on its host wants to know."""
+
+
+def _nothing() -> None:
+    """What is ordered to learn that all before it is done."""
+
+
+class CheckpointSpeaker:
+    """Speaks whenever `speak` is called. A refusal of the driver stops the task: another run has taken its place.
+    `writer` is None where no checkpoints are taken; then the driver is only told that the task lives. `beat` is called
+    with each heartbeat once the driver has said for how many milliseconds the task may be silent, and told that."""
+
+    def __init__(
+        self,
+        task: Task,
+        coordinator: Endpoint,
+        context: zmq.Context[zmq.Socket[bytes]],
+        clock: Clock,
+        writer: PartWriter | None,
+        beat: Callable[[int], None] = _nobody_listens,
+        writing: ThreadPoolExecutor | None = None,
+    ) -> None:
+        """`writing` is the one thread in which states are stored, if that is not the task's own."""
+        self._task = task
+        self._clock = clock
+        self._writer = writer
+        self._beat = beat
+        self._heartbeat_ms, self._lease_ms = JOIN_EACH_MS, 0
+        self._next_beat_ms = 0
+        self._writing = writing or ThreadPoolExecutor(max_workers=1, thread_name_prefix="checkpoint writer")
+        self._reports: list[Future[ReportPart]] = []
+        self._begun = 0
+        self._reported: ReportPart | None = None
+        self._socket = connecting_socket(context, Door.COORDINATOR, MAXIMUM_CONTROL_BYTES)
+        self._socket.connect(coordinator.url())
+
+    @property
+    def socket(self) -> zmq.Socket[bytes]:
+        """Where orders of the driver come; belongs to the thread that calls `speak`."""
+        return self._socket
+
+    def speak(self, *, readable: bool) -> None:
+        """Beat if it is time, follow what the driver says when the socket is `readable`, and report stored parts."""
+        now_ms = self._clock.monotonic_ms()
+        if now_ms >= self._next_beat_ms:
+            self._next_beat_ms = now_ms + self._heartbeat_ms
+            self._join()
+            if self._lease_ms:
+                self._beat(self._lease_ms)
+        if readable:
+            self._receive()
+        self._store_what_is_ready()
+
+    def finish_writing(self) -> Future[None]:
+        """Return what is done when all parts so far have been written."""
+        return self._writing.submit(_nothing)
+
+    def _join(self) -> None:
+        task, topology = self._task, self._task.topology
+        listens = task.exchange.server.endpoint
+        origin = topology.key, topology.epoch, topology.attempt, task.index
+        self._send(JoinTopology(*origin, listens, task.checkpointing.settled))
+
+    def _receive(self) -> None:
+        while (frames := receive_now(self._socket)) is not None:
+            try:
+                self._obey(decode(frames).message)
+            except DecodeError as error:
+                paced_logger.problem("order", "unreadable order of the driver: %s", error)
+
+    def _obey(self, message: Message) -> None:
+        checkpointing = self._task.checkpointing
+        match message:
+            case TopologyJoined(exchanges=()):
+                pass  # others are still to come
+            case TopologyJoined(heartbeat_ms=heartbeat_ms, lease_ms=lease_ms, exchanges=exchanges):
+                if not self._lease_ms:
+                    self._beat(lease_ms)  # the task is watched before it works
+                self._heartbeat_ms, self._lease_ms = heartbeat_ms, lease_ms
+                self._task.meet(exchanges)
+            case BeginCheckpoint(checkpoint=checkpoint, final=final):
+                self._begin(checkpoint, final=final)
+            case CompleteCheckpoint(checkpoint=checkpoint, oldest=oldest):
+                checkpointing.complete(checkpoint, oldest)
+                if self._writer is not None:
+                    self._writing.submit(self._writer.complete, checkpoint)
+            case AbandonCheckpoint(checkpoint=checkpoint):
+                checkpointing.abandon(checkpoint)
+                if self._writer is not None:
+                    self._writing.submit(self._writer.abandon, checkpoint)
+            case Rejected(code=code, reason=reason):
+                self._task.stop(TopologyError(code, reason))
+            case _:
+                logger.warning("unexpected order of the driver: type=%s", message.TYPE)
+
+    def _begin(self, checkpoint: int, *, final: bool) -> None:
+        """The driver asks again for what it has not heard of: what is done is told again, and nothing done twice."""
+        if checkpoint > self._begun:
+            self._begun = checkpoint
+            self._task.checkpointing.begin(checkpoint, final=final)
+        elif self._reported is not None and self._reported.checkpoint == checkpoint:
+            self._send(self._reported)
+
+    def _store_what_is_ready(self) -> None:
+        taken = self._task.checkpointing.taken
+        while not taken.empty():
+            self._reports.append(self._writing.submit(self._stored, taken.get()))
+        for report in [report for report in self._reports if report.done()]:
+            self._reports.remove(report)
+            self._reported = report.result()
+            self._send(self._reported)
+
+    def _stored(self, part: TakenPart) -> ReportPart:
+        """The part is in the store, or its report says why it is not."""
+        topology = self._task.topology
+        origin = (topology.key, topology.epoch, topology.attempt, self._task.index, part.checkpoint)
+        error = part.error or ("" if self._writer is not None else "this topology takes no checkpoints")
+        if error or self._writer is None:
+            return ReportPart(*origin, error=error)
+        try:
+            stored = self._writer.write(part.checkpoint, flat(part.states))
+        except CheckpointError as failure:
+            text = "part of a checkpoint not stored: checkpoint=%d reason=%s"
+            paced_logger.problem("store", text, part.checkpoint, failure)
+            return ReportPart(*origin, error=str(failure))
+        except Exception as defect:  # the border of the writing thread: the driver tells people of it
+            logger.exception("part of a checkpoint not stored: checkpoint=%d", part.checkpoint)
+            return ReportPart(*origin, error=f"{type(defect).__name__}: {defect}")
+        return ReportPart(
+            *origin, stored.states, stored.packs, part.alignment_ms, stored.stored_bytes, settles=part.settles
+        )
+
+    def _send(self, message: Message) -> None:
+        try:
+            self._socket.send_multipart(encode(message), flags=zmq.NOBLOCK)
+        except zmq.Again:
+            paced_logger.problem("driver", "the driver takes nothing: type=%s", message.TYPE)
+
+
+class CheckpointAgent(CheckpointSpeaker, threading.Thread):
+    """A thread that speaks for one task, until `close`. At the end `beat` is called with 0."""
+
+    def __init__(
+        self,
+        task: Task,
+        coordinator: Endpoint,
+        context: zmq.Context[zmq.Socket[bytes]],
+        clock: Clock,
+        writer: PartWriter | None,
+        beat: Callable[[int], None] = _nobody_listens,
+        priority: ControlPriority = "normal",
+    ) -> None:
+        threading.Thread.__init__(self, name=f"checkpoints of task {task.index}", daemon=True)
+        CheckpointSpeaker.__init__(self, task, coordinator, context, clock, writer, beat)
+        self._priority = priority
+        self._closing = threading.Event()
+
+    def close(self) -> None:
+        """End the thread and wait for it; a part that is being written is finished first."""
+        if self.is_alive():
+            # Heartbeats go on meanwhile: the driver must not take a task that writes its last part for lost before it
+            # knows why that ends. With a store that never answers they stop after all.
+            wait([self.finish_writing()], timeout=CLOSING_S)
+        self._closing.set()
+        if self.ident is not None:
+            self.join()
+        self._writing.shutdown(wait=True)
+        self._socket.close()
+
+    def run(self) -> None:
+        raise_priority(self._priority)  # heartbeats go out from this thread
+        try:
+            while not self._closing.is_set():
+                self.speak(readable=bool(self._socket.poll(LOOK_MS)))
+        except Exception as defect:  # the border of the thread: without it the task would be taken for lost later
+            logger.exception("the thread for checkpoints has ended")
+            self._task.stop(TopologyError("internal", f"checkpoints: {type(defect).__name__}: {defect}"))
+        finally:
+            self._beat(0)

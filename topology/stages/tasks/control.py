@@ -1,0 +1,260 @@
+"""A task's conversation with the manager: heartbeats, the receivers' endpoints, workers for publishers, and orders.
+
+The thread that leads it (one of the task's own, or one for all tasks of a stage host) shares nothing with the work but
+a few immutable reports, so a busy stage still beats.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+
+import zmq
+
+from cep_common.errors import CepError, PeerError, RequestRejectedError
+from cep_common.ids import InsightAddress
+from cep_common.monitoring.paced_log import PacedLog
+from cep_common.process.priority import ControlPriority, raise_priority
+from cep_common.protocol.registry import EndpointAssigned, Message, RegisterEndpoint, RequestEndpoint
+from cep_common.protocol.tasks import RegisterTask, StateSource, TaskRegistered
+from cep_common.sockets.transport import ControlClient
+from topology.errors import TopologyError
+from topology.stages.settings import StageSettings
+from topology.stages.state.state_endpoint import StateDoor, fetch_state
+from topology.stages.tasks.task import Task
+from topology.stages.tasks.usage import TaskTime, memory_bytes
+
+logger = logging.getLogger(__name__)
+paced_logger = PacedLog(logger)
+
+FENCED = ("stale-epoch", "unknown-plan")
+"""Refusals that tell a task that it was replaced or that its plan is gone."""
+
+FIRST_HEARTBEAT_MS = 100
+"""Until everything is connected, the manager is asked this often."""
+
+FENCED_EXIT_CODE = 70
+"""Of a process that was told to stop and did not in time."""
+
+
+class TaskSpeaker:
+    """Registers a task and its endpoints at the manager whenever `speak` is called; belongs to the calling thread."""
+
+    def __init__(
+        self,
+        task: Task,
+        settings: StageSettings,
+        context: zmq.Context[zmq.Socket[bytes]],
+        client: ControlClient,
+        insight: InsightAddress | None = None,
+        time: TaskTime | None = None,
+        stage_host: str = "",
+        shared_by: Callable[[], int] = lambda: 1,
+    ) -> None:
+        """Managers are told that they can read the task's log at `insight`, and what `time` has counted. In a
+        `stage_host` the process is `shared_by` so many tasks."""
+        self._task = task
+        self._context = context
+        self._ports = settings.ports
+        self._door: StateDoor | None = None
+        self._fetched = False
+        self._insight = insight
+        self._client = client
+        self._host = settings.host
+        self._time = time or TaskTime()
+        self._stage_host = stage_host
+        self._shared_by = shared_by
+        self.heartbeat_ms = FIRST_HEARTBEAT_MS
+        """How soon to speak again."""
+
+    def close(self) -> None:
+        """Give no more state to other topologies."""
+        if self._door is not None:
+            self._door.close()
+
+    def speak(self) -> TopologyError | None:
+        """Register, and follow the answer. Return why the task has to stop, if it has to: another run has taken its
+        place, or a defect came up. Raises PeerError when no manager answers."""
+        try:
+            self._beat()
+        except RequestRejectedError as refusal:
+            if refusal.reason_code in FENCED:
+                return TopologyError(refusal.reason_code, str(refusal))
+            paced_logger.problem("manager", "manager refused: code=%s reason=%s", refusal.reason_code, refusal)
+        except PeerError as error:
+            paced_logger.problem("manager", "no manager: %s", error)
+            raise
+        except CepError:
+            paced_logger.exception("control of task %s failed", self._task.index)
+        except Exception as defect:  # a defect here must not end the thread: without it the task would work on, unheard
+            logger.exception("control of task %s has ended", self._task.index)
+            return TopologyError("internal", f"control of the task: {type(defect).__name__}: {defect}")
+        else:
+            paced_logger.over("manager", "a manager answers again: task=%s", self._task.index)
+        return None
+
+    def _beat(self) -> None:
+        task, topology = self._task, self._task.topology
+        self._keep_door()
+        components, counted_ago_ms = task.counted()
+        answer = self._client.request(
+            RegisterTask(
+                key=topology.key,
+                epoch=topology.epoch,
+                task=task.index,
+                host=self._host,
+                process_id=os.getpid(),
+                components=components,
+                counted_ago_ms=counted_ago_ms,
+                memory_bytes=memory_bytes() // max(1, self._shared_by()),
+                cpu_ms=self._time.used_ms(),
+                up_ms=self._time.up_ms(),
+                hand_over=task.hand_over,
+                attempt=topology.attempt,
+                left=task.left(),
+                samples=task.sampler.take(),
+                insight=self._insight,
+                state_endpoint=self._door.endpoint if self._door is not None else None,
+                stage_host=self._stage_host,
+            )
+        )
+        if isinstance(answer, TaskRegistered):
+            task.follow(answer.order)
+            task.count(answer.statistics)
+            task.sample(answer.samples)
+            task.release(answer.released)
+            self._fetch(answer.sources)
+        for receiver in task.receivers if task.met else ():
+            self._client.request(
+                RegisterEndpoint(
+                    role="receiver",
+                    key=topology.key,
+                    epoch=topology.epoch,
+                    instance=receiver.name,
+                    endpoint=receiver.server.endpoint,
+                    connections=receiver.connections,
+                    attempt=topology.attempt,
+                )
+            )
+        connected = self._ask_for_workers()
+        if isinstance(answer, TaskRegistered):
+            self.heartbeat_ms = answer.heartbeat_ms if connected else min(answer.heartbeat_ms, FIRST_HEARTBEAT_MS)
+
+    def _keep_door(self) -> None:
+        """The door stands open as long as there is a state to give."""
+        task = self._task
+        if task.hand_over == "given" and self._door is None:
+            key, epoch = task.topology.key, task.topology.epoch
+            self._door = StateDoor(self._context, self._host, self._ports, key, epoch, task.states)
+            self._door.start()
+        elif task.hand_over != "given" and self._door is not None:
+            self._door.close()
+            self._door = None
+
+    def _fetch(self, sources: tuple[StateSource, ...]) -> None:
+        """The task has the states of its instances, once all can be had."""
+        if self._fetched or not sources:
+            return
+        found = {source.instance: source for source in sources}
+        key = self._task.topology.key
+        states = {
+            name: fetch_state(self._context, found[name].endpoint, key, found[name].epoch, name)
+            for name in sorted(self._task.wants(found))
+        }
+        self._fetched = True
+        try:
+            self._task.bring(states)
+        except TopologyError as error:  # it will not fit later either: the former topology works on
+            self._task.stop(error)
+
+    def _ask_for_workers(self) -> bool:
+        """True when every publisher has a worker that answers."""
+        connected = True
+        topology = self._task.topology
+        for publisher in self._task.publishers:
+            connected = connected and publisher.is_connected() and not publisher.needs_worker()
+            if publisher.needs_worker():
+                answer = self._request_quietly(
+                    RequestEndpoint(
+                        role="worker",
+                        key=topology.key,
+                        epoch=topology.epoch,
+                        requester=publisher.name,
+                        host=self._host,
+                        attempt=topology.attempt,
+                        former=publisher.former,
+                    )
+                )
+                if isinstance(answer, EndpointAssigned):
+                    self._task.assign(publisher.name, answer)
+        return connected
+
+    def _request_quietly(self, message: Message) -> Message | None:
+        """The answer, or None while there is no endpoint to be had."""
+        try:
+            return self._client.request(message)
+        except RequestRejectedError as refusal:
+            if refusal.reason_code in FENCED:
+                raise
+            return None
+
+
+class TaskControl(threading.Thread):
+    """Speaks for one task until `close`. A refused registration stops the task, and so does the loss of the process
+    that started this one; a silent manager does not. A task that does not stop in time is ended with its process."""
+
+    def __init__(
+        self,
+        task: Task,
+        settings: StageSettings,
+        context: zmq.Context[zmq.Socket[bytes]],
+        insight: InsightAddress | None = None,
+        priority: ControlPriority = "normal",
+    ) -> None:
+        """Managers are told that they can read the task's log at `insight`."""
+        super().__init__(name=f"control of task {task.index}", daemon=True)
+        self._task = task
+        self._client = ControlClient(context, settings.managers, settings.request_timeout_ms)
+        self._speaker = TaskSpeaker(task, settings, context, self._client, insight)
+        self._priority = priority
+        self._stop_timeout_s = settings.stop_timeout_ms / 1000
+        self._closing = threading.Event()
+        self._parent = os.getppid()
+
+    def close(self) -> None:
+        """End the thread and wait for it."""
+        self._closing.set()
+        self._task.asks.set()
+        self.join()
+
+    def run(self) -> None:
+        raise_priority(self._priority)  # heartbeats go out from this thread
+        while not self._closing.is_set():
+            reason: TopologyError | None = None
+            with suppress(PeerError):
+                reason = self._speaker.speak()
+            if reason is None and os.getppid() != self._parent:
+                reason = orphaned()
+            if reason is not None:
+                self._fence(reason)
+                break
+            self._task.asks.wait(self._speaker.heartbeat_ms / 1000)
+            self._task.asks.clear()
+        self._client.close()
+        self._speaker.close()
+
+    def _fence(self, reason: TopologyError) -> None:
+        """The task has been stopped, or else this process is at its end: nothing of it may work beside a successor."""
+        logger.warning("task stops: task=%s reason=%s", self._task.index, reason)
+        self._task.stop(reason)
+        if not self._closing.wait(self._stop_timeout_s):
+            logger.error("task did not stop in time, its process ends: task=%s", self._task.index)
+            os._exit(FENCED_EXIT_CODE)
+
+
+def orphaned() -> TopologyError:
+    """Return why a task stops whose parent process has ended."""
+    return TopologyError("orphaned", "the process that started this task has gone")

@@ -1,0 +1,110 @@
+"""Which events of a running topology are shown to who looks at it, and how they are told.
+
+What is sampled is little, whatever goes through: some events a second of each stream of an instance, cut when they are
+long, and so many bytes with each registration. While nothing is sampled, a stage pays for one look at a flag.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Literal
+
+import pyarrow as pa
+
+from cep_common.protocol.tasks import SampledEvent, SampleOrder
+from topology.events.bundle import Bundle
+from topology.events.frames import event_rows
+
+Direction = Literal["in", "out"]
+
+EVENTS_A_SECOND = 10
+"""So many events of each stream of an instance, and way, at most."""
+SECOND_MS = 1_000
+LONGEST_EVENT = 2_000
+"""Longer events are cut."""
+MOST_KEPT = 400
+"""Events that no registration has taken yet; the oldest are forgotten first."""
+MOST_BYTES = 32_768
+"""So much goes with one registration; the rest with the next."""
+_AROUND = 100
+"""Bytes of a sampled event besides its text, roughly."""
+
+
+@dataclass(slots=True)
+class _Way:
+    """A stream of an instance, in or out: the hundredths of an event that are owed, and what this second has had."""
+
+    owed: float = 0.0
+    second: int = -1
+    told: int = 0
+
+
+@dataclass(slots=True)
+class _Order:
+    percent: float
+    until_ms: int
+    ways: dict[tuple[str, str, str], _Way] = field(default_factory=dict)
+
+
+class Sampler:
+    """`note` belongs to the task's loop, `follow` and `take` to its control thread. Times are monotonic, but for that
+    of an event."""
+
+    def __init__(self) -> None:
+        self.on = False
+        """False: `note` need not be called."""
+        self._orders: dict[str, _Order] = {}
+        self._kept: deque[SampledEvent] = deque(maxlen=MOST_KEPT)
+
+    def follow(self, orders: Iterable[SampleOrder], monotonic_ms: int) -> None:
+        """From now on this is sampled, and nothing else; what goes on keeps its place."""
+        before = self._orders
+        now: dict[str, _Order] = {}
+        for order in orders:
+            former = before.get(order.component)
+            ways = former.ways if former is not None and former.percent == order.percent else {}
+            now[order.component] = _Order(order.percent, monotonic_ms + order.left_ms, ways)
+        self._orders = now
+        self.on = bool(now)
+
+    def note(self, instance: str, direction: Direction, bundle: Bundle, now_ms: int, monotonic_ms: int) -> None:
+        """Some of the bundle's events are kept if the instance is being sampled; `now_ms` is the time of day."""
+        order = self._orders.get(instance.rpartition("#")[0])
+        if order is None or monotonic_ms >= order.until_ms:
+            return
+        for stream, batch in bundle.batches:
+            way = order.ways.setdefault((instance, direction, stream), _Way())
+            wanted, way.owed = divmod(way.owed + batch.num_rows * order.percent, 100)
+            if monotonic_ms // SECOND_MS != way.second:
+                way.second, way.told = monotonic_ms // SECOND_MS, 0
+            count = min(int(wanted), EVENTS_A_SECOND - way.told)
+            if count > 0:
+                way.told += count
+                self._kept.extend(SampledEvent(instance, direction, stream, now_ms, one) for one in _told(batch, count))
+
+    def take(self) -> tuple[SampledEvent, ...]:
+        """The oldest events that are kept, as many as one registration carries; they are kept no more."""
+        taken: list[SampledEvent] = []
+        left = MOST_BYTES
+        while self._kept and left > 0:
+            taken.append(self._kept.popleft())
+            left -= len(taken[-1].event.encode()) + _AROUND
+        return tuple(taken)
+
+
+def _told(batch: pa.RecordBatch, count: int) -> list[str]:
+    """`count` events from all over `batch`, as JSON."""
+    places = pa.array([place * batch.num_rows // count for place in range(count)], pa.int64())
+    rows = event_rows(batch.take(places))
+    return [_cut(json.dumps(row, ensure_ascii=False, default=_as_text)) for row in rows]
+
+
+def _as_text(value: object) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST_EVENT else f"{text[:LONGEST_EVENT]}…"

@@ -1,0 +1,456 @@
+"""A task: the component instances that are placed in it, and the loop that feeds them.
+
+One thread does all the work: that of `run`, or that of a stage host which gives turns to the tasks of many plans.
+Bundles between instances of the task are handed over in memory; `Exchange` carries those for other tasks.
+Acknowledgements go out once a turn, and no new events are taken in while results cannot leave.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+from collections import deque
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+import zmq
+
+from cep_common.clock import Clock
+from cep_common.errors import DecodeError
+from cep_common.ids import Endpoint
+from cep_common.protocol.registry import EndpointAssigned
+from cep_common.protocol.tasks import ComponentReport, HandOver, SampleOrder, StatisticsLevel, TaskOrder
+from cep_common.sockets.wakeup import Bell
+from siddhi.errors import SnapshotError
+from topology.errors import STATE_UNREADABLE, TopologyError
+from topology.events.bundle import Bundle
+from topology.model import Topology
+from topology.stages.contract import NO_STATE, Parts
+from topology.stages.kinds.processor import Processor
+from topology.stages.kinds.publisher import Publisher
+from topology.stages.kinds.receiver import Receiver
+from topology.stages.kinds.trigger import Trigger
+from topology.stages.routes.exchange import TASK_LOST, Exchange
+from topology.stages.settings import StageSettings
+from topology.stages.state.checkpointing import Checkpointing
+from topology.stages.state.restoring import beginnings, keeps_state, wanted
+from topology.stages.state.state_queries import StateQuestions
+from topology.stages.tasks.instances import Instances, Surroundings
+from topology.stages.tasks.sampler import Sampler
+
+logger = logging.getLogger(__name__)
+
+TICK_MS = 250
+"""How often links beat and the counters are published."""
+HAND_OVER_MS = 20
+"""How often a task that does not work looks what it has been ordered."""
+TURN_MS = 250
+"""Bundles are delivered for so long in a turn: links are served between turns, and who is silent for long is lost."""
+MEASURE_MS = 2_000
+"""How often stages look how much state they hold."""
+
+
+@dataclass(slots=True)
+class Pace:
+    """How a task goes about its turns. A turn may deliver bundles for `turn_ms`, and a task that has none ticks every
+    `idle_tick_ms`: a stage host, where others wait, sets them lower and higher. It has `worked` when a bundle was
+    delivered since the last tick; `due_ms` is when each instance wants to be called."""
+
+    turn_ms: int = TURN_MS
+    idle_tick_ms: int = TICK_MS
+    next_tick_ms: int = 0
+    flush_ms: int | None = None
+    worked: bool = False
+    due_ms: Mapping[str, int] = field(default_factory=dict)
+
+    def ticks(self, monotonic_ms: int) -> bool:
+        """Return whether it is time for a tick, and plan the next one."""
+        if self.worked:
+            self.next_tick_ms = min(self.next_tick_ms, monotonic_ms + TICK_MS)
+        if monotonic_ms < self.next_tick_ms:
+            return False
+        self.next_tick_ms = monotonic_ms + (TICK_MS if self.worked else self.idle_tick_ms)
+        self.worked = False
+        return True
+
+
+class Task:
+    """Task `index` of a topology. `run` returns when `stop` was called; any error ends it, and with it the topology."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        index: int,
+        settings: StageSettings,
+        context: zmq.Context[zmq.Socket[bytes]],
+        clock: Clock,
+        stands_by: bool = False,
+        secures: bool = False,
+        asks: threading.Event | None = None,
+    ) -> None:
+        """With `stands_by` it begins when the manager says so; with `secures` checkpoints will be taken, and workers
+        told what they hold. Raises TopologyError when the plan needs checkpoints and there are none."""
+        if topology.plan.delivery == "exactly-once" and not secures:
+            raise TopologyError(
+                "not-supported",
+                "the plan delivers exactly once, which needs checkpoints: set checkpoint.location in the driver's "
+                "configuration, or write @Plan:delivery('at-least-once')",
+            )
+        self.topology = topology
+        self.index = index
+        self._scripts = settings.scripts
+        self._clock = clock
+        self._work: deque[tuple[str, Bundle]] = deque()
+        self._assigned: queue.SimpleQueue[tuple[str, EndpointAssigned]] = queue.SimpleQueue()
+        self._bell = Bell()
+        self._exchanges: Sequence[Endpoint] = ()
+        self.met = topology.tasks == 1
+        """The task knows the others: before, nothing is taken in and nothing can go to them; read by other threads."""
+        self.asks = asks or threading.Event()
+        """Set when a manager is to be asked for something at once; the control thread clears it."""
+        self._order: TaskOrder = "stand-by" if stands_by else "work"
+        self._level: StatisticsLevel = "basic"
+        self._released: tuple[str, ...] = ()
+        self._told_released: tuple[str, ...] = ()
+        self._brought: Mapping[str, Parts] | None = None
+        self._left: tuple[str, ...] = ()
+        self._opened = False
+        self.hand_over: HandOver = ""
+        """How far the task has got with giving its state to another topology, or taking it; read by other threads."""
+        self.at_work = ""
+        """The instance that works now: when the task fails, the one that did."""
+        self.states: dict[str, Parts] = {}
+        """What is given, by instance, once `hand_over` says so."""
+        self._failure: BaseException | None = None
+        self._stopping = False
+        self._full = True
+        """Nothing is taken in."""
+        self.pace = Pace()
+        self._counted: tuple[tuple[ComponentReport, ...], int] = ((), clock.monotonic_ms())
+        self._measure_ms = 0
+        self._watched: list[zmq.Socket[bytes]] = []
+        self._poller = zmq.Poller()
+        self._poller.register(self._bell.handle, zmq.POLLIN)
+        self.sampler = Sampler()
+        """What of the events is shown; its orders and what it has seen belong to the control thread."""
+        self.exchange = Exchange(topology, index, context, settings.host, settings.ports, self._deliver)
+        self._instances = self._place(
+            Surroundings(
+                settings, context, clock, self.sampler, self.exchange, self._deliver, self.asks.set, secures=secures
+            )
+        )
+        self.receivers, self.publishers = self._instances.receivers, self._instances.publishers
+        self._triggers = {name: one for name, one in self._instances.items() if isinstance(one, Trigger)}
+        self.checkpointing = Checkpointing(topology, self._instances)
+        by_name = {processor.name: processor for processor in self._instances.processors}
+        self.questions = StateQuestions(by_name, self._bell.ring)
+        """Answers what others ask about the state of its stages."""
+
+    @property
+    def reports(self) -> tuple[ComponentReport, ...]:
+        """The newest counters; read by the control thread."""
+        return self._counted[0]
+
+    def counted(self) -> tuple[tuple[ComponentReport, ...], int]:
+        """The newest counters, and for how many milliseconds they have stood so; read by the control thread."""
+        reports, at_ms = self._counted
+        return reports, max(0, self._clock.monotonic_ms() - at_ms)
+
+    def assign(self, publisher: str, assignment: EndpointAssigned) -> None:
+        """Tells the loop which worker a publisher shall serve; called by the control thread."""
+        self._assigned.put((publisher, assignment))
+        self._bell.ring()
+
+    def sample(self, orders: Iterable[SampleOrder]) -> None:
+        """Events are sampled as `orders` say; called by the control thread."""
+        self.sampler.follow(orders, self._clock.monotonic_ms())
+
+    def follow(self, order: TaskOrder) -> None:
+        """Tells the loop what to do from now on; called by the control thread."""
+        self._order = order
+
+    def release(self, streams: tuple[str, ...]) -> None:
+        """Tells the loop for which streams' first events not to wait; called by the control thread."""
+        if streams != self._released:
+            self._released = streams
+            self._bell.ring()
+
+    def count(self, level: StatisticsLevel) -> None:
+        """Tells the loop what its instances shall count from the next tick on; called by the control thread."""
+        self._level = level
+
+    def bring(self, former: Mapping[str, Parts]) -> None:
+        """Gives a task that has not begun the states of a former topology's instances to go on from: those that it
+        `wants`; called before `run`, or by the control thread. Raises TopologyError when they cannot be read."""
+        try:
+            begins = beginnings(self.topology, self.state_keepers(), former, self._scripts)
+        except SnapshotError as error:
+            raise TopologyError(STATE_UNREADABLE, f"the state of stages cannot be read: {error}") from error
+        self._brought, self._left = begins.states, begins.left
+
+    def wants(self, former: Collection[str]) -> set[str]:
+        """Which of the `former` instances' states it needs to go on from them."""
+        return wanted(self.topology, self.state_keepers(), former)
+
+    def state_keepers(self) -> tuple[str, ...]:
+        """The instances whose state matters when another topology takes over."""
+        return tuple(name for name in self._instances if keeps_state(self.topology, name))
+
+    def left(self) -> tuple[str, ...]:
+        """State that its instances could not take over, for people."""
+        return (*self._left, *(text for processor in self._instances.processors for text in processor.left))
+
+    def stop(self, failure: BaseException | None = None) -> None:
+        """Ends the loop soon, with `failure` as its error if there is one; called by the control thread."""
+        self._failure = failure
+        self._stopping = True
+        self._bell.ring()
+
+    def meet(self, exchanges: Sequence[Endpoint]) -> None:
+        """Tells the loop where all tasks listen for each other, in order; called by the agent's thread, perhaps
+        again."""
+        if not self._exchanges:
+            self._exchanges = exchanges
+            self._bell.ring()
+
+    def _place(self, around: Surroundings) -> Instances:
+        return Instances(self.topology, self.index, around)
+
+    def run(self) -> None:
+        """Works until stopped, from when it has met the other tasks."""
+        try:
+            self._loop()
+        except TopologyError as error:
+            if not self.expects(error):
+                raise
+        finally:
+            self.close()
+        if self._failure is not None:
+            raise self._failure
+
+    def close(self) -> None:
+        """Close the instances and their sockets; the thread that gives the turns calls this once, after the last."""
+        for instance in self._instances.values():
+            instance.close()
+        self.exchange.close()
+        self._bell.close()
+
+    @property
+    def stopping(self) -> bool:
+        """Whether `stop` was called; then no further turn is to be given."""
+        return self._stopping
+
+    @property
+    def failure(self) -> BaseException | None:
+        """The error that `stop` was called with."""
+        return self._failure
+
+    def expects(self, error: BaseException) -> bool:
+        """Return whether `error` only says that the task was stopped. The tasks of a topology are stopped one after the
+        other: one that ends first breaks its links to the rest."""
+        return self._stopping and isinstance(error, TopologyError) and error.reason_code == TASK_LOST
+
+    def _loop(self) -> None:
+        self.pace.next_tick_ms, self.pace.flush_ms = 0, None
+        while not self._stopping:
+            wait_ms = self.prepare()
+            self.turn(self._wait(wait_ms))
+
+    def prepare(self) -> int:
+        """Follow what was ordered since the last turn, and return for how many milliseconds the next one may wait for
+        `sockets` and the bell."""
+        self._obey()
+        works = self._works()
+        pace = self.pace
+        pace.due_ms = self._deadlines() if works else {}
+        if self._work:
+            return 0
+        wait_ms = min(pace.next_tick_ms, pace.flush_ms or pace.next_tick_ms) - self._clock.monotonic_ms()
+        if not works:
+            wait_ms = min(wait_ms, HAND_OVER_MS)
+        if pace.due_ms:
+            wait_ms = min(wait_ms, min(pace.due_ms.values()) - self._clock.now_ms())
+        return max(0, wait_ms)
+
+    def turn(self, readable: set[zmq.Socket[bytes]]) -> None:
+        """Deal with what has come at the `readable` ones of `sockets`, and with what is due. Raises what ends the task.
+
+        Plans live by the time of day; links and ticks by the monotonic time: a corrected clock breaks no link."""
+        now_ms, monotonic_ms = self._clock.now_ms(), self._clock.monotonic_ms()
+        if self.met:
+            self.checkpointing.obey(works=self._works(), now_ms=now_ms)
+        self._take_in(readable, now_ms, monotonic_ms)
+        self._drain(now_ms)
+        if self._released != self._told_released and self._works():
+            self._let_go(now_ms)
+        # No timer fires before events that came earlier.
+        for name, deadline_ms in self.pace.due_ms.items() if not self._work else ():
+            if deadline_ms <= now_ms:
+                self.at_work = name
+                self._instances[name].on_time(now_ms)
+        self._drain(now_ms)
+        if self.pace.ticks(monotonic_ms):
+            self._tick(now_ms, monotonic_ms)
+        self.questions.answer(works=self._opened)
+        self.checkpointing.note_flushed()
+        self.checkpointing.note_settled()
+        self.pace.flush_ms = self._flush(monotonic_ms)
+
+    def _let_go(self, now_ms: int) -> None:
+        """Stages go on without the first events that need not be waited for."""
+        self._told_released = self._released
+        for processor in self._instances.processors:
+            processor.release(self._released)
+            processor.on_time(now_ms)
+        self._drain(now_ms)
+
+    def _works(self) -> bool:
+        """True when events are taken in and timers fire."""
+        return self.met and self._opened and self._order == "work" and not self.checkpointing.ending
+
+    def _obey(self) -> None:
+        """Does what driver and manager have said since the last turn; nothing before it has met the other tasks: what
+        is opened may have something for them at once."""
+        if not self.met:
+            if not self._exchanges:
+                return
+            self.exchange.connect(self._exchanges, self._clock.monotonic_ms())
+            self.met = True
+            self.asks.set()
+        if not self._opened:
+            if self._brought is not None:
+                self._open(self._brought)
+                self.hand_over = "restored"
+            elif self._order != "stand-by":
+                self._open({})
+        elif self._order == "work":
+            self.hand_over, self.states = "", {}
+        elif self._order in ("pause", "give"):
+            self._give()
+
+    def _open(self, states: Mapping[str, Parts]) -> None:
+        now_ms = self._clock.now_ms()
+        for name, instance in self._instances.items():
+            try:
+                instance.open(now_ms, states.get(name, NO_STATE))
+            except (SnapshotError, DecodeError, msgspec.MsgspecError) as error:
+                raise TopologyError(STATE_UNREADABLE, f"the state of {name} cannot be read: {error}") from error
+        self._opened = True
+
+    def _give(self) -> None:
+        """Once nothing is under way any more, states can be cut. What other tasks still send here counts as under way
+        there, so a task that is quiet stays so."""
+        if self.hand_over in ("", "restored"):
+            for processor in self._instances.processors:
+                processor.rest()
+            if self._is_quiet():
+                self.hand_over = "quiet"
+        if self.hand_over == "quiet" and self._order == "give":
+            self.states = {name: self._instances[name].snapshot() for name in self.state_keepers()}
+            self.hand_over = "given"
+
+    def _is_quiet(self) -> bool:
+        parts: tuple[Exchange | Receiver | Processor | Publisher, ...]
+        parts = (self.exchange, *self.receivers, *self._instances.processors, *self.publishers)
+        return not self._work and all(part.is_drained() for part in parts)
+
+    def _deadlines(self) -> dict[str, int]:
+        """When each instance that waits for a time must be called."""
+        deadlines = ((name, instance.next_deadline_ms()) for name, instance in self._instances.items())
+        return {name: deadline_ms for name, deadline_ms in deadlines if deadline_ms is not None}
+
+    def _flush(self, monotonic_ms: int) -> int | None:
+        """Sends what is due back to senders; gives the time at which to look again, or None."""
+        times = [receiver.server.flush(monotonic_ms) for receiver in self.receivers]
+        self.exchange.flush()
+        return min((time_ms for time_ms in times if time_ms is not None), default=None)
+
+    @property
+    def bell(self) -> int:
+        """The file handle that can be read when another thread has something for the task, until `silence`."""
+        return self._bell.handle
+
+    def silence(self) -> None:
+        """Take note that the bell has rung."""
+        self._bell.silence()
+
+    def sockets(self) -> list[zmq.Socket[bytes]]:
+        """The sockets to wait for now."""
+        watched: list[zmq.Socket[bytes]] = [self.exchange.server.socket] if self.met else []
+        for publisher in self.publishers:
+            if publisher.link is not None:
+                watched += publisher.link.sockets
+        for sender in self.exchange.senders():
+            watched += sender.sockets
+        self._full = not self._works() or self._instances.is_full()
+        if not self._full:
+            watched += [receiver.server.socket for receiver in self.receivers]
+        return watched
+
+    def _wait(self, timeout_ms: int) -> set[zmq.Socket[bytes]]:
+        """The sockets that have something, waiting at most so long for the first, or for a word of other threads."""
+        watched = self.sockets()
+        if watched != self._watched:
+            self._watched, self._poller = watched, zmq.Poller()
+            self._poller.register(self._bell.handle, zmq.POLLIN)
+            for socket in watched:
+                self._poller.register(socket, zmq.POLLIN)
+        readable = {socket for socket, _ in self._poller.poll(timeout_ms)}
+        if self._bell.handle in readable:
+            self._bell.silence()
+        return readable
+
+    def _take_in(self, readable: set[zmq.Socket[bytes]], now_ms: int, monotonic_ms: int) -> None:
+        while not self._assigned.empty():
+            name, assignment = self._assigned.get()
+            for publisher in self.publishers:
+                if publisher.name == name and publisher.needs_worker():
+                    publisher.assign(assignment.endpoint, assignment.instance, monotonic_ms)
+        for publisher in self.publishers:
+            if publisher.link is not None and not readable.isdisjoint(publisher.link.sockets):
+                publisher.on_readable(now_ms)
+        self.exchange.on_senders_readable()
+        if self.met and self.exchange.server.socket in readable:
+            self.exchange.on_readable(monotonic_ms)
+        for receiver in self.receivers:
+            if receiver.server.socket in readable:
+                receiver.on_readable(monotonic_ms)
+            receiver.pace(full=self._full)
+
+    def _drain(self, now_ms: int) -> None:
+        end_ms = self._clock.monotonic_ms() + self.pace.turn_ms
+        while self._work:
+            target, bundle = self._work.popleft()
+            self.at_work = target
+            if self.sampler.on:
+                self.sampler.note(target, "in", bundle, now_ms, self._clock.monotonic_ms())
+            self.checkpointing.deliver(target, bundle, now_ms)
+            if self._clock.monotonic_ms() >= end_ms:
+                break
+        self.at_work = ""
+
+    def _tick(self, now_ms: int, monotonic_ms: int) -> None:
+        for publisher in self.publishers:
+            publisher.keep_alive(monotonic_ms)
+            publisher.on_readable(now_ms)
+        for receiver in self.receivers if self._works() else ():
+            receiver.on_time(monotonic_ms)
+        self.exchange.tick(monotonic_ms)
+        if self._clock.apart_ms:
+            text = f"the host's clock jumped by {self._clock.apart_ms} ms; check its time server"
+            stages: tuple[Receiver | Processor, ...] = (*self.receivers, *self._instances.processors)
+            for instance in stages:
+                instance.statistics.error("clock-jumped", text, now_ms)
+        for name in self._triggers if self._opened else ():
+            self._triggers[name].note_time(now_ms)
+        self._instances.follow_level(self._level)
+        if self._opened and monotonic_ms >= self._measure_ms:
+            self._measure_ms = monotonic_ms + MEASURE_MS
+            self._instances.measure(self._level)
+        self._counted = self._instances.reports(), monotonic_ms
+
+    def _deliver(self, target: str, bundle: Bundle) -> None:
+        self.pace.worked = True
+        self._work.append((target, bundle))

@@ -1,0 +1,180 @@
+"""The channels of a merger: who brings its streams, how far each has promised to be, and who is waited for. Pure.
+
+A channel that others wait for and that stays silent for `idle_ms` from then on no longer holds them back. One that is
+ahead of the others is not waited for: it may be silent because its rows, held here, fill its window.
+
+Before anybody has spoken, each of those who are known to bring a stream is waited for like a channel that is silent.
+Streams of which the `first` event is awaited hold everything back until it comes, however long that takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+from topology.events.bundle import Bundle
+from topology.links.protocol import END_OF_TIME, NO_WATERMARK
+
+Bound = tuple[int, int]
+"""(watermark, rank): rows up to there may go."""
+
+
+@dataclass(slots=True)
+class _Channel:
+    rank: int
+    watermark_ms: int = NO_WATERMARK
+    idle: bool = False
+    heard_ms: int = 0
+    waited_for_ms: int | None = None
+    """Since when rows have been held back for this channel."""
+
+
+_Key = tuple[str, str, tuple[str, ...]]
+"""A channel: who brings it, its name there, and those of its streams that are merged. One without a name stands for all
+that an instance, or a component of which one instance is enough, has not opened yet."""
+
+
+class HeldChannel(msgspec.Struct, frozen=True, array_like=True):
+    """A channel in a snapshot."""
+
+    origin: str
+    name: str
+    streams: tuple[str, ...]
+    watermark_ms: int
+    idle: bool
+
+
+class Channels:
+    """`origins` as in `EventTimeMerger`; `ranks` tell which of two streams goes first at the same time."""
+
+    def __init__(
+        self,
+        origins: Mapping[str, Mapping[str, str]],
+        ranks: Mapping[str, int],
+        idle_ms: int,
+        first: Collection[str],
+        now_ms: int,
+    ) -> None:
+        self._origins = origins
+        self._ranks = ranks
+        self._idle_ms = idle_ms
+        self._first = dict.fromkeys(stream for stream in origins if stream in first)
+        self._channels: dict[_Key, _Channel] = {}
+        self._await_others(now_ms)
+        self.let_go: list[str] = []
+        """Channels that were waited for in vain, until the owner clears them."""
+
+    def note(self, bundle: Bundle, streams: tuple[str, ...], now_ms: int) -> None:
+        """Takes in what `bundle` promises of `streams`, which are merged."""
+        key = (bundle.origin, bundle.channel, streams)
+        channel = self._channels.get(key)
+        if channel is None:
+            awaited = self._origins[streams[0]].get(bundle.origin, bundle.origin)
+            channel = self._channels.pop((awaited, bundle.channel, streams), None)
+            self._channels[key] = channel = channel or self._new(streams, now_ms)
+            for stream in streams:
+                self._channels.pop((awaited, "", (stream,)), None)
+        channel.watermark_ms = max(channel.watermark_ms, bundle.watermark_ms)
+        channel.idle = bundle.idle
+        channel.heard_ms = now_ms
+        if self._first and (bundle.watermark_ms > NO_WATERMARK or bundle.rows()):
+            self.begin(streams)
+
+    def begin(self, streams: Iterable[str]) -> None:
+        """The first event of these streams is not awaited any more."""
+        for stream in streams:
+            self._first.pop(stream, None)
+
+    def bound(self) -> Bound:
+        """What the channel that holds most allows; END_OF_TIME when nobody is waited for."""
+        holding = [(channel.watermark_ms, channel.rank) for channel in self._channels.values() if not channel.idle]
+        holding += [(NO_WATERMARK, self._ranks[stream]) for stream in self._first]
+        return min(holding, default=(END_OF_TIME, len(self._ranks)))
+
+    def note_waiting(self, first: Bound | None, now_ms: int) -> None:
+        """A channel is waited for while not even `first`, what would go next, may go before it moves."""
+        for channel in self._channels.values():
+            if first is None or (channel.watermark_ms, channel.rank) >= first:
+                channel.waited_for_ms = None
+            elif channel.waited_for_ms is None:
+                channel.waited_for_ms = now_ms
+
+    def next_deadline_ms(self) -> int | None:
+        """When a silent channel stops holding others back."""
+        deadlines = (self._deadline(channel) for channel in self._channels.values())
+        return min((deadline for deadline in deadlines if deadline is not None), default=None)
+
+    def clock_was_set(self, by_ms: int) -> None:
+        """The time of day has been set on by so much (negative: back): who is waited for is so for no longer."""
+        for channel in self._channels.values():
+            channel.heard_ms += by_ms
+            if channel.waited_for_ms is not None:
+                channel.waited_for_ms += by_ms
+
+    def on_time(self, now_ms: int) -> None:
+        """Stops waiting for channels that have been silent for too long."""
+        for (origin, name, streams), channel in self._channels.items():
+            deadline_ms = self._deadline(channel)
+            if deadline_ms is not None and deadline_ms <= now_ms:
+                channel.idle = True
+                self.let_go.append(name or f"{origin}/{','.join(streams)}")
+
+    def awaited(self) -> tuple[str, ...]:
+        """The streams whose first event is awaited."""
+        return tuple(self._first)
+
+    def behind(self) -> tuple[str, ...]:
+        """The channels that hold others back: who brings what."""
+        found = [
+            name if "/" in name else f"{name or origin}/{','.join(streams)}"
+            for (origin, name, streams), channel in self._channels.items()
+            if not channel.idle
+        ]
+        return tuple(dict.fromkeys(found))
+
+    def held(self) -> tuple[HeldChannel, ...]:
+        """The channels, for a snapshot."""
+        return tuple(HeldChannel(*key, one.watermark_ms, one.idle) for key, one in self._channels.items())
+
+    def restore(self, held: Iterable[HeldChannel], begun: Collection[str], now_ms: int) -> None:
+        """Waits for the channels that there were as for those that have not spoken yet, whichever receiver they come to
+        now, but for those of instances that are gone. Streams in `begun` have had their first event."""
+        self._channels = {}
+        self.begin(begun)
+        for channel in held:
+            if channel.watermark_ms > NO_WATERMARK:
+                self.begin(channel.streams)
+            self._restore(channel, now_ms)
+        self._await_others(now_ms)
+
+    def _deadline(self, channel: _Channel) -> int | None:
+        if channel.idle or channel.waited_for_ms is None:
+            return None
+        return max(channel.heard_ms, channel.waited_for_ms) + self._idle_ms
+
+    def _restore(self, held: HeldChannel, now_ms: int) -> None:
+        streams = tuple(stream for stream in held.streams if stream in self._origins)
+        heard_as = {origin: awaited for stream in streams for origin, awaited in self._origins[stream].items()}
+        awaited = heard_as.get(held.origin, held.origin)
+        if awaited not in heard_as.values():
+            awaited = held.origin.rpartition("#")[0]  # a receiver that is gone: its workers come to the others
+        if awaited in heard_as.values():
+            former = self._channels.get((awaited, held.name, streams))
+            channel = former or self._new(streams, now_ms, idle=True)
+            channel.watermark_ms = max(channel.watermark_ms, held.watermark_ms)
+            # A worker that rested may have sent since, and sends that again; what nobody had opened rests on.
+            channel.idle = channel.idle and held.idle and not held.name
+            self._channels[awaited, held.name, streams] = channel
+
+    def _await_others(self, now_ms: int) -> None:
+        """Everybody is waited for of whom no channel is known."""
+        known = {(origin, stream) for origin, _, streams in self._channels for stream in streams}
+        for stream, heard_as in self._origins.items():
+            for awaited in dict.fromkeys(heard_as.values()):
+                if (awaited, stream) not in known:
+                    self._channels[awaited, "", (stream,)] = self._new((stream,), now_ms)
+
+    def _new(self, streams: Iterable[str], now_ms: int, *, idle: bool = False) -> _Channel:
+        return _Channel(min(self._ranks[stream] for stream in streams), idle=idle, heard_ms=now_ms)

@@ -1,0 +1,104 @@
+"""Event time of a stage: streams are merged by watermark, and time goes on with them.
+
+Where the plan has `@app:playback(idle.time='…', increment='…')` event time also goes on by the increment whenever no
+event has come for the idle time, once there was a first event. Stages behind follow those in front of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from query_plan.model import Playback
+from siddhi.engine.app_runtime import AppRuntime
+from topology.events.bundle import Bundle
+from topology.links.protocol import END_OF_TIME, NO_WATERMARK
+from topology.time.merger import EventTimeMerger
+
+
+class EventTime:
+    """Feeds `engine` with what `merger` releases. `upstream` are the instances of processing stages that feed it."""
+
+    def __init__(
+        self,
+        engine: AppRuntime,
+        merger: EventTimeMerger,
+        playback: Playback,
+        upstream: Collection[str],
+        now_ms: int,
+    ) -> None:
+        self.merger = merger
+        self._engine = engine
+        self._idle_ms = playback.idle_ms
+        self._increment_ms = playback.increment_ms or 0
+        self._leads = playback.idle_ms is not None and not upstream
+        self._upstream = dict.fromkeys(upstream, NO_WATERMARK)
+        self._heard_ms = now_ms
+        """When an event, or an increment, came last."""
+        self._begun = engine.clock_ms > 0
+        """There was an event; a restored engine had one if its time is not that of its start."""
+        self._moved = False
+        """Time has gone on by increments since the last event."""
+        self.behind_ms = 0
+        """Event time knows no time of day."""
+
+    @property
+    def waits(self) -> bool:
+        """Time does not go on by itself: those behind must know that the stage lives all the same."""
+        return bool(self.merger.channels.awaited())
+
+    def awaits(self) -> tuple[str, ...]:
+        """The streams whose first event is awaited, once others have come."""
+        return self.merger.channels.awaited() if self.merger.held_rows else ()
+
+    def take(self, bundles: Sequence[Bundle], now_ms: int) -> list[Bundle]:
+        """Takes bundles in and works off all whose time has come; gives those that are done, to be settled."""
+        for bundle in bundles:
+            if bundle.origin in self._upstream:
+                self._upstream[bundle.origin] = max(self._upstream[bundle.origin], bundle.watermark_ms)
+            if bundle.batches and bundle.rows():
+                self._heard_ms, self._moved, self._begun = now_ms, False, True
+            self.merger.push(bundle, now_ms)
+        return self._release(now_ms)
+
+    def on_time(self, now_ms: int) -> list[Bundle]:
+        """A channel has been silent for too long, or the plan."""
+        self.merger.on_time(now_ms)
+        done = self._release(now_ms)
+        due_ms = self._increment_due_ms()
+        if due_ms is not None and due_ms <= now_ms:
+            self._heard_ms, self._moved = now_ms, True
+            time_ms = self._engine.clock_ms + self._increment_ms
+            self.merger.passed(time_ms)
+            self._engine.advance_time(time_ms)
+        return done
+
+    def next_deadline_ms(self) -> int | None:
+        """When `on_time` must be called; the engine's own timers follow the watermark."""
+        deadlines = [one for one in (self.merger.next_deadline_ms(), self._increment_due_ms()) if one is not None]
+        return min(deadlines, default=None)
+
+    def promise(self, said_ms: int) -> tuple[int, bool]:
+        """The watermark for what comes behind the stage, and whether nobody need wait for it; `said_ms` was the last
+        one."""
+        watermark_ms = self.merger.watermark_ms()
+        if self._moved:
+            return max(self._engine.clock_ms, said_ms), True
+        idle = watermark_ms == END_OF_TIME
+        return said_ms if idle else watermark_ms, idle
+
+    def _release(self, now_ms: int) -> list[Bundle]:
+        step = self.merger.release(now_ms)
+        if step is not None:
+            self._engine.send_merged(step.batches, step.sources())
+        watermark_ms = self.merger.watermark_ms()
+        if watermark_ms == END_OF_TIME:
+            watermark_ms = min(self._upstream.values(), default=NO_WATERMARK) if self._idle_ms else NO_WATERMARK
+        if watermark_ms != NO_WATERMARK:
+            self._engine.advance_time(watermark_ms)
+        return list(step.finished) if step is not None else []
+
+    def _increment_due_ms(self) -> int | None:
+        """When time goes on by itself; not before the first event, nor while events wait for others."""
+        if not self._leads or self._idle_ms is None or self.merger.held_rows or not self._begun:
+            return None
+        return self._heard_ms + self._idle_ms

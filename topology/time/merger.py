@@ -1,0 +1,381 @@
+"""Merges streams in one order by their channels' watermarks. Pure: times come in as arguments.
+
+    Arrivals   ──10──20────────▶  watermark 20
+    Departures ──10──────30──▶    watermark 30
+    merged       A10 D10 A20      (D30 waits: an arrival at 20…30 may still come)
+
+Where event time drives the plan, rows go by it; at equal times by the order in which the streams are defined, then by
+arrival. Under the system clock they go by the processing time at which they were accepted, then by arrival.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from cep_common.protocol.links import StreamSchema
+from siddhi.column_names import TIMESTAMP
+from topology.errors import STATE_UNREADABLE, TopologyError
+from topology.events.bundle import Bundle
+from topology.events.conversion import attributes_of, conversion_problem, converted
+from topology.events.frames import CLOCK, arrow_schema, concatenate, decode_batch, encode_batch, has_clocks, with_clocks
+from topology.links.protocol import END_OF_TIME, NO_WATERMARK
+from topology.time.channels import Channels, HeldChannel
+
+Order = npt.NDArray[np.int64]
+
+_ARRIVAL_BITS = 20
+"""Under the system clock a row's place is its processing time, followed by so many bits of its number of arrival."""
+_ARRIVALS = 1 << _ARRIVAL_BITS
+
+
+@dataclass(frozen=True, slots=True)
+class MergedStep:
+    """Rows that may be processed now: for each stream its batch (non-decreasing in time) and each row's place among all
+    rows of the step (0 …), strictly increasing within a stream. `watermark_ms` holds for what comes later. `finished`
+    are the bundles, once for each of their batches, of which no row is held any more: settle them when the rows have
+    gone on. `more`: others could go as well."""
+
+    batches: tuple[tuple[str, pa.RecordBatch], ...]
+    orders: tuple[Order, ...]
+    watermark_ms: int
+    finished: tuple[Bundle, ...]
+    more: bool = False
+
+    def clocks(self) -> Order:
+        """The processing time of each row of the step, in the step's order; only under the system clock."""
+        clocks = np.empty(sum(len(order) for order in self.orders), dtype=np.int64)
+        for (_, batch), order in zip(self.batches, self.orders, strict=True):
+            clocks[order] = batch.column(CLOCK).to_numpy() >> _ARRIVAL_BITS
+        return clocks
+
+    def sources(self) -> Order:
+        """Which of `batches` each row of the step comes from, in the step's order."""
+        sources = np.empty(sum(len(order) for order in self.orders), dtype=np.int64)
+        for place, order in enumerate(self.orders):
+            sources[order] = place
+        return sources
+
+
+@dataclass(slots=True)
+class _Pending:
+    """Rows of one stream that wait, in order of arrival, the first of them at the place `earliest`; and a heap of
+    (last place, number, bundle) of the batches that they came in."""
+
+    rank: int
+    batches: list[pa.RecordBatch] = field(default_factory=list)
+    earliest: int = END_OF_TIME
+    holders: list[tuple[int, int, Bundle]] = field(default_factory=list)
+
+
+class _HeldBatch(msgspec.Struct, frozen=True, array_like=True):
+    """`attributes` are those that the stream had; none: an earlier version did not tell."""
+
+    stream: str
+    rows: int
+    body: bytes
+    attributes: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def of(cls, stream: str, batch: pa.RecordBatch) -> _HeldBatch:
+        return cls(stream, batch.num_rows, encode_batch(batch).to_pybytes(), attributes_of(batch.schema))
+
+    def batch(self, schema: pa.Schema) -> pa.RecordBatch | None:
+        """Return the rows as the stream, of that schema, has them now; None when they cannot be so. Raises
+        DecodeError."""
+        has = attributes_of(schema)
+        if not self.attributes or self.attributes == has:
+            return decode_batch(self.body, schema, self.rows)
+        had = decode_batch(self.body, arrow_schema(StreamSchema(self.stream, self.attributes)), self.rows)
+        return None if conversion_problem(self.attributes, has) else converted(had, has)
+
+
+class _HeldState(msgspec.Struct, frozen=True, array_like=True):
+    """Rows that wait, the channels that they may wait for, and the streams that have had their first event."""
+
+    released_ms: int
+    channels: tuple[HeldChannel, ...]
+    batches: tuple[_HeldBatch, ...]
+    begun: tuple[str, ...] = ()
+
+
+class EventTimeMerger:
+    """`origins` are the inputs in order of definition, each with the instances that bring it, and as whom each of them
+    is waited for: see `Topology.origins`. `late` counts rows by stream that came behind the time until which others had
+    gone; with `drop_late` they are dropped, else processed as they come. The `first` event of these streams is waited
+    for without limit. With `by_clock` rows go by processing time, that of `Bundle.clock_ms` or a batch's own."""
+
+    def __init__(
+        self,
+        origins: Mapping[str, Mapping[str, str]],
+        idle_ms: int,
+        drop_late: bool = False,
+        now_ms: int = 0,
+        first: Collection[str] = (),
+        by_clock: bool = False,
+    ) -> None:
+        self._by_clock = by_clock
+        self._ranks = {stream: 0 if by_clock else rank for rank, stream in enumerate(origins)}
+        self._pending = {stream: _Pending(self._ranks[stream]) for stream in origins}
+        self._drop_late = drop_late
+        self.channels = Channels(origins, self._ranks, idle_ms, first, now_ms)
+        self._released_ms = NO_WATERMARK
+        self._pushed_batches = 0
+        self._arrived = 0
+        self._unseen = False
+        """Rows are held again of which nobody has looked yet for whom they wait."""
+        self.held_rows = 0
+        self.late: dict[str, int] = {}
+        self.left: tuple[str, ...] = ()
+        """Rows that were held, and that an edit of their stream has made impossible, for people."""
+
+    @property
+    def late_rows(self) -> int:
+        """How many rows of all streams came late."""
+        return sum(self.late.values())
+
+    def hear(self, bundle: Bundle, now_ms: int) -> None:
+        """Takes in what a bundle promises."""
+        streams = tuple(stream for stream in bundle.streams if stream in self._ranks)
+        if streams:
+            self.channels.note(bundle, streams, now_ms)
+
+    def push(self, bundle: Bundle, now_ms: int) -> None:
+        """Takes in a bundle, whose batches are of the merged streams; it is held until its rows are released."""
+        self.hear(bundle, now_ms)
+        self.hold(bundle, now_ms)
+
+    def hold(self, bundle: Bundle, now_ms: int) -> None:
+        """Holds the rows of a bundle that was heard."""
+        for stream, batch in bundle.batches:
+            if batch.num_rows:
+                placed = self._placed(batch, bundle.clock_ms, now_ms) if self._by_clock else batch
+                self._hold(self._pending[stream], placed, bundle)
+        bundle.settle()
+
+    def release(self, now_ms: int, wanted_ms: int | None = None, most_rows: int | None = None) -> MergedStep | None:
+        """Return the rows whose turn has come, or None when there are none.
+
+        Args:
+            now_ms: The time of day.
+            wanted_ms: A time that is due and for which channels that hold it back are waited for, as for rows.
+            most_rows: Release about so many rows at most, the first ones; all of one time go together.
+        """
+        self._unseen = False
+        watermark_ms, rank = self.channels.bound()
+        most_ms = self._time_of_row(most_rows) if most_rows is not None and self.held_rows > most_rows else None
+        more = most_ms is not None and most_ms < watermark_ms
+        if more and most_ms is not None:
+            watermark_ms = most_ms
+        parts: list[tuple[str, pa.RecordBatch, Order]] = []
+        finished: list[Bundle] = []
+        for stream, pending in self._pending.items():
+            last = self._last_place(watermark_ms, pending.rank <= rank)
+            if not pending.batches or pending.earliest > last:
+                continue
+            batch = self._take(stream, pending, last)
+            while pending.holders and pending.holders[0][0] <= last:
+                finished.append(heapq.heappop(pending.holders)[2])
+            if batch is not None:
+                parts.append((stream, batch, self._places(batch)))
+        self._note_waiting(now_ms, wanted_ms)
+        if not parts:
+            self._note_released(watermark_ms)
+            for bundle in finished:
+                bundle.settle()
+            return None
+        self._note_released(max(self._time_of(int(places[-1])) for _, _, places in parts))
+        self._note_released(watermark_ms)
+        batches = tuple((stream, batch) for stream, batch, _ in parts)
+        return MergedStep(batches, _common_order(parts), watermark_ms, tuple(finished), more)
+
+    def watermark_ms(self) -> int:
+        """Later rows have at least this time; END_OF_TIME when every channel is idle."""
+        return self.channels.bound()[0]
+
+    def next_deadline_ms(self) -> int | None:
+        """When a silent channel stops holding rows back, or None when nothing waits; a time that is past when rows were
+        restored, which wait from the next `release` on."""
+        return 0 if self._unseen else self.channels.next_deadline_ms()
+
+    def on_time(self, now_ms: int) -> None:
+        """Stops waiting for channels that have been silent for too long; `release` gives what they held back."""
+        self.channels.on_time(now_ms)
+
+    def passed(self, time_ms: int) -> None:
+        """Time has gone on to `time_ms`: rows before are late."""
+        self._released_ms = max(self._released_ms, time_ms)
+
+    def settle_held(self) -> None:
+        """The bundles whose rows are held are settled: the rows are part of a state that goes elsewhere."""
+        for pending in self._pending.values():
+            for _, _, bundle in pending.holders:
+                bundle.settle()
+            pending.holders.clear()
+
+    def snapshot(self) -> bytes:
+        """What is held, and how far each channel had come."""
+        awaited = self.channels.awaited()
+        state = _HeldState(
+            self._released_ms,
+            self.channels.held(),
+            tuple(
+                _HeldBatch.of(stream, batch) for stream, pending in self._pending.items() for batch in pending.batches
+            ),
+            tuple(stream for stream in self._pending if stream not in awaited),
+        )
+        return msgspec.msgpack.encode(state)
+
+    def restore(self, state: bytes, schemas: Mapping[str, pa.Schema], now_ms: int) -> None:
+        """What `snapshot` told is held again; the channels that there were are waited for like those that have not
+        spoken yet, whichever receiver they come to now, but for those of instances that are not there any more. Raises
+        TopologyError when `state` is no such thing, DecodeError when a batch of it is not."""
+        held = _decoded(state)
+        self._released_ms = held.released_ms
+        self.channels.restore(held.channels, held.begun, now_ms)
+        for one in held.batches:
+            if one.stream not in self._pending:
+                raise TopologyError(STATE_UNREADABLE, f"rows of {one.stream} are held, which is no input of the stage")
+            batch = one.batch(schemas[one.stream])
+            if batch is None:
+                problem = conversion_problem(one.attributes, attributes_of(schemas[one.stream]))
+                self.left += (f"{one.rows} events of {one.stream} that waited for their turn: {problem}",)
+                continue
+            if self._by_clock and batch.column(CLOCK).null_count:  # they waited under event time, before an edit
+                batch = self._placed(batch.drop_columns([CLOCK]), NO_WATERMARK, now_ms)
+            pending = self._pending[one.stream]
+            pending.batches.append(batch)
+            places = self._places(batch)
+            pending.earliest = min(pending.earliest, int(places.min()))
+            if self._by_clock:
+                self._arrived = max(self._arrived, int((places & (_ARRIVALS - 1)).max()) + 1)
+            self.held_rows += one.rows
+        self._unseen = self.held_rows > 0
+
+    # ---- places: a row's time, under the system clock followed by its number of arrival
+
+    def _placed(self, batch: pa.RecordBatch, clock_ms: int, now_ms: int) -> pa.RecordBatch:
+        """`batch` with the place of each row in the order of processing, instead of its processing time."""
+        if has_clocks(batch):
+            clocks = np.minimum(batch.column(CLOCK).to_numpy(), now_ms)
+            batch = batch.drop_columns([CLOCK])
+        else:
+            clocks = np.full(batch.num_rows, min(clock_ms, now_ms) if clock_ms > 0 else now_ms, dtype=np.int64)
+        if not self.held_rows:
+            self._arrived = 0  # so that the count does not wrap among batches of one millisecond that are held
+        arrival = self._arrived % _ARRIVALS
+        self._arrived += 1
+        return with_clocks(batch, pa.array((clocks << _ARRIVAL_BITS) + arrival))
+
+    def _places(self, batch: pa.RecordBatch) -> Order:
+        places: Order = batch.column(CLOCK if self._by_clock else TIMESTAMP).to_numpy()
+        return places
+
+    def _time_of(self, place: int) -> int:
+        return place >> _ARRIVAL_BITS if self._by_clock else place
+
+    def _last_place(self, watermark_ms: int, goes_first: bool) -> int:
+        """The last place that may go when the bound is at `watermark_ms`."""
+        if watermark_ms == END_OF_TIME or not self._by_clock:
+            return watermark_ms if goes_first else watermark_ms - 1
+        return max(NO_WATERMARK, ((watermark_ms + 1) << _ARRIVAL_BITS) - 1)
+
+    def _time_of_row(self, number: int) -> int:
+        """The time of row `number` (0 …) of those that are held, in the order of their places."""
+        places = np.concatenate([self._places(one) for held in self._pending.values() for one in held.batches])
+        return self._time_of(int(np.partition(places, number)[number]))
+
+    def _note_released(self, time_ms: int) -> None:
+        if time_ms != END_OF_TIME:
+            self._released_ms = max(self._released_ms, time_ms)
+
+    def _note_waiting(self, now_ms: int, wanted_ms: int | None) -> None:
+        """Channels are waited for by the first of the rows held, or by what is due."""
+        firsts = [(self._time_of(one.earliest), one.rank) for one in self._pending.values() if one.batches]
+        if wanted_ms is not None:
+            firsts.append((wanted_ms, 0))
+        self.channels.note_waiting(min(firsts, default=None), now_ms)
+
+    def _hold(self, pending: _Pending, batch: pa.RecordBatch, bundle: Bundle) -> None:
+        places = self._places(batch)
+        pending.batches.append(batch)
+        pending.earliest = min(pending.earliest, int(places.min()))
+        self.held_rows += batch.num_rows
+        if bundle.receipt is not None:
+            bundle.hold()
+            self._pushed_batches += 1
+            heapq.heappush(pending.holders, (int(places.max()), self._pushed_batches, bundle))
+
+    def _take(self, stream: str, pending: _Pending, last: int) -> pa.RecordBatch | None:
+        """The rows of `stream` up to the place `last`, by time, arrival at equal times; the others stay."""
+        batch = concatenate(pending.batches)
+        places = self._places(batch)
+        if len(places) > 1 and (places[1:] < places[:-1]).any():
+            order = np.argsort(places, kind="stable")
+            batch, places = batch.take(pa.array(order)), places[order]
+        count = int(np.searchsorted(places, last, side="right"))
+        pending.batches = [batch.slice(count)] if count < len(places) else []
+        pending.earliest = int(places[count]) if count < len(places) else END_OF_TIME
+        self.held_rows -= count
+        behind = self._released_ms << _ARRIVAL_BITS if self._by_clock else self._released_ms
+        late = int(np.searchsorted(places[:count], max(behind, NO_WATERMARK), side="left"))
+        if late:
+            self.late[stream] = self.late.get(stream, 0) + late
+        start = late if self._drop_late else 0
+        return batch.slice(start, count - start) if count > start else None
+
+
+def held_streams(state: bytes) -> set[str]:
+    """The streams of which rows are held in the `state` of a merger. Raises TopologyError when it is no such thing."""
+    return {batch.stream for batch in _decoded(state).batches}
+
+
+def share_out(
+    states: Sequence[bytes],
+    schemas: Mapping[str, pa.Schema],
+    everywhere: Collection[str],
+    share: Callable[[str, pa.RecordBatch], Iterable[tuple[int, pa.RecordBatch]]],
+    instances: int,
+) -> list[bytes]:
+    """The states of `instances` mergers that hold what those of `states` held; `share` says which of them get which
+    rows of a stream. All mergers of a stage are told the same of their channels, and have all of the streams in
+    `everywhere`."""
+    held = [_decoded(state) for state in states]
+    batches: list[list[_HeldBatch]] = [[] for _ in range(instances)]
+    for number, one in enumerate(held):
+        for batch in one.batches:
+            if number > 0 and batch.stream in everywhere:
+                continue
+            rows = batch.batch(schemas[batch.stream])
+            if rows is None:  # the instance that restores it tells why
+                batches[0].append(batch)
+                continue
+            for index, part in share(batch.stream, rows):
+                batches[index].append(_HeldBatch.of(batch.stream, part))
+    released_ms = max(one.released_ms for one in held)
+    told = held[0].channels, held[0].begun
+    return [msgspec.msgpack.encode(_HeldState(released_ms, told[0], tuple(own), told[1])) for own in batches]
+
+
+def _decoded(state: bytes) -> _HeldState:
+    try:
+        return msgspec.msgpack.decode(state, type=_HeldState)
+    except msgspec.DecodeError as error:
+        raise TopologyError(STATE_UNREADABLE, f"what waited to be merged cannot be read: {error}") from error
+
+
+def _common_order(parts: Sequence[tuple[str, pa.RecordBatch, Order]]) -> tuple[Order, ...]:
+    """Each row's place among the rows of all parts, which stand in order of rank and are sorted by time."""
+    if len(parts) == 1:
+        return (np.arange(len(parts[0][2]), dtype=np.int64),)
+    places = np.concatenate([part[2] for part in parts])
+    order = np.empty(len(places), dtype=np.int64)
+    order[np.argsort(places, kind="stable")] = np.arange(len(places))
+    sizes = np.cumsum([len(part[2]) for part in parts])[:-1]
+    return tuple(np.split(order, sizes))
