@@ -30,7 +30,8 @@ from cep_worker.kafka.seen import SENDER
 from cep_worker.kafka.sequences import Numbers, with_header
 from cep_worker.outflows.consumers import FrameId, GroupId
 from cep_worker.sinks.base import EventSink, SinkContext
-from cep_worker.sinks.http import WAITS_MS, idempotency_key
+from cep_worker.sinks.http import idempotency_key
+from cep_worker.sinks.retries import RetryPolicy
 from cep_worker.sinks.threaded import ThreadedSink, WriteError
 from query_plan.connectors.kafka import KafkaSinkOptions, is_topic
 from query_plan.connectors.options import options_of
@@ -39,6 +40,8 @@ from query_plan.connectors.templates import attributes_in
 from topology.events.frames import event_rows
 
 logger = logging.getLogger(__name__)
+
+RETRIES = RetryPolicy()
 
 IDENTITY = "cep-id"
 """The header by which a message of an exactly-once plan is known, however often it is sent."""
@@ -167,7 +170,7 @@ class _KafkaWriter:
                 break
             self.problem = reason = failed[rows[0]][1]
             self._log.problem("brokers", "messages are not delivered: sink=%s reason=%s", self._where, reason)
-            if self._is_over(began) or stopping.wait(WAITS_MS[min(tries, len(WAITS_MS) - 1)] / 1_000):
+            if self._is_over(began) or stopping.wait(RETRIES.wait_s(tries)):
                 given_up = "the sink ended before it was delivered" if stopping.is_set() else "given up"
                 unwanted |= {row: f"{given_up}: {failed[row][1]}" for row in rows}
                 break
@@ -300,7 +303,7 @@ class _KafkaWriter:
         tries, began = 0, time.monotonic()
         while reason := refuse_brokers(self._options, self._guard, "sink"):
             self.problem = reason
-            if self._is_over(began) or stopping.wait(WAITS_MS[min(tries, len(WAITS_MS) - 1)] / 1_000):
+            if self._is_over(began) or stopping.wait(RETRIES.wait_s(tries)):
                 raise WriteError(reason)
             tries += 1
 

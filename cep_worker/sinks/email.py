@@ -30,7 +30,8 @@ from cep_worker.formats.sink_mappers.template import Row, SinkMapper, Template
 from cep_worker.formats.value_texts import value_text
 from cep_worker.outflows.consumers import FrameId, GroupId
 from cep_worker.sinks.base import EventSink, SinkContext
-from cep_worker.sinks.http import WAITS_MS, idempotency_key
+from cep_worker.sinks.http import idempotency_key
+from cep_worker.sinks.retries import RetryableError, deliver_with_retries, retry_policy
 from cep_worker.sinks.threaded import ThreadedSink, WriteError
 from query_plan.connectors.options import options_of
 from query_plan.connectors.reach import SMTP
@@ -222,6 +223,7 @@ class _EmailWriter:
         self._letters = letters
         self._server = server
         self._mapper = mapper
+        self._retries = retry_policy(options.on_error, options.retry_count)
 
     def write(self, batch: pa.RecordBatch, frame: FrameId | None, stopping: threading.Event) -> None:
         """One mail after the other; those that cannot be sent do not keep the others."""
@@ -252,29 +254,32 @@ class _EmailWriter:
         """Each recipient has the mail once. WriteError, afterwards, when some can never have it."""
         missing = _recipients(letter)
         refused = ""
-        tries = 0
-        while True:
-            answers, self.problem = self._try(letter, missing)
+
+        def attempt() -> None:
+            nonlocal missing, refused
+            answers, problem = self._try(letter, missing)
             later = {who: answer for who, answer in answers.items() if answer[0] in _PASSING}
             for who in answers.keys() - later.keys():
                 refused = self._says(*answers[who])
-            if not self.problem:
+            if not problem:
                 missing = list(later)
-                self.problem = self._says(*next(iter(later.values()))) if later else ""
-            if not self.problem:
-                paced_logger.over(self._options.host, "mail is taken again: host=%s", self._options.host)
-                break
-            self._server.hang_up()
-            if self._options.on_error != "WAIT" and tries >= self._options.retry_count:
-                raise WriteError(f"given up after {tries + 1} tries: {self.problem}")
-            wait_ms = WAITS_MS[min(tries, len(WAITS_MS) - 1)]
-            paced_logger.problem(self._options.host, "mail failed: host=%s reason=%s", self._options.host, self.problem)
-            if stopping.wait(wait_ms / 1_000):
-                raise WriteError(f"the sink ended before it was delivered: {self.problem}")
-            tries += 1
+                problem = self._says(*next(iter(later.values()))) if later else ""
+            if problem:
+                self._server.hang_up()
+                raise RetryableError(problem)
+
+        deliver_with_retries(attempt, self._retries, stopping, self._report)
         if refused:
             self._server.hang_up()
             raise WriteError(f"refused: {refused}")
+
+    def _report(self, problem: str) -> None:
+        self.problem = problem
+        host = self._options.host
+        if problem:
+            paced_logger.problem(host, "mail failed: host=%s reason=%s", host, problem)
+        else:
+            paced_logger.over(host, "mail is taken again: host=%s", host)
 
     def _try(self, letter: EmailMessage, recipients: list[str]) -> tuple[_Answers, str]:
         """What the server says about those for whom it has not taken the mail, or why it has not been asked."""

@@ -20,6 +20,7 @@ from cep_worker.formats.value_texts import value_text
 from cep_worker.outflows.consumers import FrameId, GroupId
 from cep_worker.sinks.base import EventSink, SinkContext
 from cep_worker.sinks.file_groups import FileGroups
+from cep_worker.sinks.retries import RetryableError, RetryPolicy, deliver_with_retries
 from cep_worker.sinks.threaded import ThreadedSink, WriteError
 from query_plan.connectors.options import options_of, path_of
 from query_plan.connectors.sinks import FileSinkOptions
@@ -28,7 +29,7 @@ from query_plan.connectors.templates import attributes_in
 logger = logging.getLogger(__name__)
 paced_logger = PacedLog(logger)
 
-RETRY_S = 1.0
+RETRIES = RetryPolicy((1.0,))
 MOST_OPEN = 64
 """So many files may be open, beside those of groups that are not committed."""
 
@@ -90,19 +91,21 @@ class _FileWriter:
 
     def _try(self, call: Callable[[], T], stopping: threading.Event) -> T:
         """What `call` gives, once it succeeds."""
-        while True:
+
+        def attempt() -> T:
             try:
-                result = call()
+                return call()
             except OSError as error:
-                problem = f"{self._path}: {error.strerror or error}"
-                paced_logger.problem(str(self._path), "file cannot be written, tried again: reason=%s", problem)
-                self.problem = problem
-                if stopping.wait(RETRY_S):
-                    raise WriteError(problem) from error
-            else:
-                self.problem = ""
-                paced_logger.over(str(self._path), "file can be written again: file=%s", self._path)
-                return result
+                raise RetryableError(f"{self._path}: {error.strerror or error}") from error
+
+        return deliver_with_retries(attempt, RETRIES, stopping, self._report)
+
+    def _report(self, problem: str) -> None:
+        self.problem = problem
+        if problem:
+            paced_logger.problem(str(self._path), "file cannot be written, tried again: reason=%s", problem)
+        else:
+            paced_logger.over(str(self._path), "file can be written again: file=%s", self._path)
 
 
 class _FilesWriter:
@@ -161,21 +164,27 @@ class _FilesWriter:
         return found
 
     def _opened(self, uri: str, stopping: threading.Event) -> _FileWriter:
-        while True:
+        def attempt() -> _FileWriter:
             try:
                 path = path_of(uri)
                 if self._guard is not None and (reason := self._guard.refuse_file(path, "sink")):
                     raise WriteError(f"file.uri: {reason}")
                 path.parent.mkdir(parents=True, exist_ok=True)
-                writer = _FileWriter(path, self._mapper)
+                return _FileWriter(path, self._mapper)
             except (OSError, ValueError) as error:
-                self._problem = f"{uri[:200]}: {getattr(error, 'strerror', None) or error}"
-                if not self._waits or stopping.wait(RETRY_S):
-                    problem, self._problem = self._problem, ""
+                problem = f"{uri[:200]}: {getattr(error, 'strerror', None) or error}"
+                if not self._waits:
                     raise WriteError(problem) from error
-            else:
-                self._problem = ""
-                return writer
+                raise RetryableError(problem) from error
+
+        try:
+            return deliver_with_retries(attempt, RETRIES, stopping, self._report)
+        except WriteError:
+            self._problem = ""
+            raise
+
+    def _report(self, problem: str) -> None:
+        self._problem = problem
 
     def _close_idle(self) -> None:
         in_use = {uri for touched in self._touched.values() for uri in touched}

@@ -27,6 +27,7 @@ from cep_worker.formats.value_texts import value_text
 from cep_worker.outflows.consumers import FrameId, GroupId
 from cep_worker.sinks.base import EventSink, SinkContext
 from cep_worker.sinks.oauth import OAuthTokens, TokenError
+from cep_worker.sinks.retries import RetryableError, deliver_with_retries, retry_policy
 from cep_worker.sinks.threaded import ThreadedSink, WriteError
 from query_plan.connectors.options import options_of
 from query_plan.connectors.reach import refuse_web_url
@@ -38,9 +39,6 @@ logger = logging.getLogger(__name__)
 paced_logger = PacedLog(logger)
 
 UNAUTHORISED = 401
-WAITS_MS = (100, 200, 500, 1_000, 2_000, 5_000, 10_000, 30_000)
-"""How long to wait before the next try; the last goes on."""
-
 WORTH_ANOTHER_TRY = frozenset({408, 425, 429, *range(500, 600)})
 """Answers that may be other ones next time; any other one but 2xx means that these events are not wanted."""
 
@@ -107,6 +105,7 @@ class _HttpWriter:
         self._log = PacedLog(logger)
         addresses = None if guard is None else partial(allowed_addresses, guard)
         self._client = WebClient(auth=options.credentials(), addresses=addresses)
+        self._retries = retry_policy(options.on_error, options.retry_count)
         self._tokens = OAuthTokens(options, self._client) if options.consumer_key else None
 
     def write(self, batch: pa.RecordBatch, frame: FrameId | None, stopping: threading.Event) -> None:
@@ -138,39 +137,39 @@ class _HttpWriter:
         if target.method not in METHODS:
             raise WriteError(f"method: must be {' or '.join(METHODS)}, not {target.method[:50]!r}")
         given = {"Content-Type": self._mapper.content_type, **dict(target.headers), **headers}
-        tries = 0
-        while True:
-            self.problem = problem = self._try(target, payload, given)
-            if not problem:
-                self._log.over("hook", "web hook answers again: url=%s", target.shown())
-                return
-            if self._options.on_error != "WAIT" and tries >= self._options.retry_count:
-                raise WriteError(f"given up after {tries + 1} tries: {problem}")
-            wait_ms = WAITS_MS[min(tries, len(WAITS_MS) - 1)]
-            self._log.problem("hook", "web hook failed: url=%s reason=%s", target.shown(), problem)
-            if stopping.wait(wait_ms / 1000):
-                raise WriteError(f"the sink ended before it was delivered: {problem}")
-            tries += 1
+        deliver_with_retries(
+            lambda: self._try(target, payload, given),
+            self._retries,
+            stopping,
+            lambda problem: self._report(target, problem),
+        )
 
-    def _try(self, target: _HttpTarget, payload: bytes, headers: dict[str, str]) -> str:
-        """Nothing when `payload` was taken, else why not. WriteError when another try would be in vain."""
+    def _report(self, target: _HttpTarget, problem: str) -> None:
+        self.problem = problem
+        if problem:
+            self._log.problem("hook", "web hook failed: url=%s reason=%s", target.shown(), problem)
+        else:
+            self._log.over("hook", "web hook answers again: url=%s", target.shown())
+
+    def _try(self, target: _HttpTarget, payload: bytes, headers: dict[str, str]) -> None:
+        """Send `payload` once. Raises RetryableError, or WriteError when another try cannot succeed."""
         try:
             status = self._status(target, payload, headers)
             if status == UNAUTHORISED and self._tokens is not None:
                 self._tokens.refused()
                 status = self._status(target, payload, headers)
         except TokenError as error:
-            return f"no token: {error}"
+            raise RetryableError(f"no token: {error}") from error
         except ReachError as error:  # what the host's name means now; it may mean something else next time
-            return error.message
+            raise RetryableError(error.message) from error
         except (requests.exceptions.InvalidHeader, requests.exceptions.InvalidURL, UnicodeError) as error:
             raise WriteError(f"no request can be made of the event: {error}") from error
         except requests.RequestException as error:
-            return f"{type(error).__name__} at {target.shown()}"
+            raise RetryableError(f"{type(error).__name__} at {target.shown()}") from error
         if 200 <= status < 300:
-            return ""
+            return
         if status in WORTH_ANOTHER_TRY or (status == UNAUTHORISED and self._tokens is not None):
-            return f"status {status}"
+            raise RetryableError(f"status {status}")
         raise WriteError(f"refused with status {status} by {target.shown()}")
 
     def _status(self, target: _HttpTarget, payload: bytes, headers: dict[str, str]) -> int:

@@ -20,6 +20,7 @@ from cep_worker.failed_events.entries import FailedEvents
 from cep_worker.outflows.consumers import FrameId, GroupId
 from cep_worker.sinks.base import EventSink, SinkContext
 from cep_worker.sinks.rdbms_tables import COMMITS, event_table, note_commit, was_committed
+from cep_worker.sinks.retries import RetryableError, RetryPolicy, deliver_with_retries
 from cep_worker.sinks.threaded import ThreadedSink, WriteError
 from query_plan.connectors.options import read_options
 from query_plan.connectors.sinks import RdbmsOptions
@@ -32,6 +33,9 @@ logger = logging.getLogger(__name__)
 paced_logger = PacedLog(logger)
 
 T = TypeVar("T")
+
+_DATABASE_RETRIES = RetryPolicy(RETRY_WAITS_S)
+_DISK_RETRIES = RetryPolicy(RETRY_WAITS_S[-1:])
 
 REFUSED = "refused by the database"
 
@@ -109,20 +113,22 @@ class _RdbmsWriter:
         staged.last = frame
         body = batch.serialize()
         start = sum(staged.frames[-1]) if staged.frames else 0
-        while True:
+
+        def attempt() -> None:
             try:
                 if staged.file is None:
                     staged.file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - closed with its group
                 _write_at(staged.file, start, memoryview(body))
             except OSError as error:
-                self.problem = f"a temporary file cannot be written: {error.strerror}"
-                paced_logger.problem("group", "group waits: table=%s reason=%s", self._table.name, self.problem)
-                if stopping.wait(RETRY_WAITS_S[-1]):
-                    raise WriteError(f"the sink ended before it was delivered: {self.problem}") from error
-            else:
-                self.problem = ""
-                staged.frames.append((start, body.size))
-                return
+                raise RetryableError(f"a temporary file cannot be written: {error.strerror}") from error
+
+        deliver_with_retries(attempt, _DISK_RETRIES, stopping, self._report_disk)
+        staged.frames.append((start, body.size))
+
+    def _report_disk(self, problem: str) -> None:
+        self.problem = problem
+        if problem:
+            paced_logger.problem("group", "group waits: table=%s reason=%s", self._table.name, problem)
 
     def _forget(self, log: str) -> None:
         staged = self._staged.pop(log, None)
@@ -201,25 +207,25 @@ class _RdbmsWriter:
 
     def _try(self, call: Callable[[Connection], T], stopping: threading.Event) -> T:
         """What `call` gives in a transaction, once that succeeds. WriteError when it cannot."""
-        tries = 0
-        while True:
+
+        def attempt() -> T:
             try:
                 self._make_tables()
                 with self._engine.begin() as connection:
-                    result = call(connection)
+                    return call(connection)
             except exc.SQLAlchemyError as error:
                 if not may_pass(error):
                     raise WriteError(said_by(error)) from error
-                self.problem = f"table {self._table.name}: {said_by(error)}"
-                wait_s = RETRY_WAITS_S[min(tries, len(RETRY_WAITS_S) - 1)]
-                tries += 1
-                paced_logger.problem(self._table.name, "database failed: reason=%s", self.problem)
-                if stopping.wait(wait_s):
-                    raise WriteError(f"the sink ended before it was delivered: {self.problem}") from error
-            else:
-                self.problem = ""
-                paced_logger.over(self._table.name, "database answers again: table=%s", self._table.name)
-                return result
+                raise RetryableError(f"table {self._table.name}: {said_by(error)}") from error
+
+        return deliver_with_retries(attempt, _DATABASE_RETRIES, stopping, self._report)
+
+    def _report(self, problem: str) -> None:
+        self.problem = problem
+        if problem:
+            paced_logger.problem(self._table.name, "database failed: reason=%s", problem)
+        else:
+            paced_logger.over(self._table.name, "database answers again: table=%s", self._table.name)
 
     def _make_tables(self) -> None:
         """Tables that are missing are made: that of the events if it may be."""

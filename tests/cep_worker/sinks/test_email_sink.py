@@ -288,7 +288,7 @@ def test_a_mail_that_is_taken_for_some_is_tried_for_those_whom_it_may_reach_and_
 def test_a_server_that_is_not_there_is_waited_for_or_given_up(
     desk: Desk, server: MailServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cep_worker.sinks.email.WAITS_MS", (20,))
+    monkeypatch.setattr("cep_worker.sinks.retries.WAITS_S", (0.02,))
     server.stop()
     waiting, hasty = desk.sink(), desk.sink(on_error="LOG", retry_count="2")
     desk.send(hasty, ("UA", 1))

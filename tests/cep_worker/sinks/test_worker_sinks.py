@@ -40,7 +40,7 @@ def test_a_file_gets_a_line_for_each_event_behind_what_it_held(world: World, tmp
     until(lambda: file.read_text().splitlines() == lines)
 
 
-@pytest.mark.parametrize("held", ["", "carrier,late\nDL,5\n"])
+@pytest.mark.parametrize("prepared", ["", "carrier,late\nDL,5\n"])
 def test_a_file_of_csv_begins_with_its_header_once(world: World, tmp_path: Path, prepared: str) -> None:
     file = tmp_path / "alerts.csv"
     file.write_text(prepared)
