@@ -11,7 +11,7 @@ ACCEPTANCE := $(addprefix tests/system/,test_time_live.py test_busy_host.py test
 # pytest rewrites the asserts of every test file; kept as bytecode, that is done once and not by each process again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo demo-kafka up test check lint unit programs tour chaos redteam soak simulate fuzz-differential peers lock clean acceptance dist dist-test image-test
+.PHONY: help demo demo-ha demo-kafka up test check lint unit programs tour chaos redteam soak simulate fuzz-differential peers lock clean acceptance dist dist-test image-test
 
 help:            ## say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## / — /'
@@ -21,6 +21,9 @@ demo: $(READY)   ## start a system, feed it a month of flights, show what it fin
 
 demo-kafka: $(READY) ## flights from a topic, alerts to a topic, shown with the lag; a real broker of its own
 	@$(BIN)/python tests/system/kafka_demo.py
+
+demo-ha: $(READY) ## two nodes at 127.0.0.1 and 127.0.0.2: the active one is killed, alerts go on, counts are exact
+	@$(BIN)/cep node demo
 
 up: $(READY)     ## start a system and keep it running until Ctrl-C
 	@$(BIN)/cep up

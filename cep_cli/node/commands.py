@@ -31,3 +31,12 @@ def node_command(context: click.Context, config: Path | None) -> None:
     console = f"http://{node.config.host}:{node.config.ports.console}"
     click.echo(f"node {node.config.name} of group {node.config.cluster.group_id} starts; console at {console}")
     node.run()
+
+
+@node_command.command("demo")
+@with_readable_errors
+def demo_command() -> None:
+    """Start two nodes on this machine, kill the active one, and compare every count."""
+    from cep_cli.node.demo import run_demo  # noqa: PLC0415
+
+    run_demo(click.echo)
