@@ -17,7 +17,7 @@ P = ParamSpec("P")
 FAILED = 1
 
 
-class RefusedError(CepError):
+class CommandRefusedError(CepError):
     """The manager refused a request; message and `details` are its own, `status` the HTTP status: 0 where there is
     none."""
 

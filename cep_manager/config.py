@@ -36,7 +36,7 @@ class ControlConfig(msgspec.Struct, frozen=True):
             raise ValueError(f"lease_ms: must be at least twice heartbeat_ms ({self.heartbeat_ms})")
 
 
-class HttpConfig(msgspec.Struct, frozen=True):
+class ManagerHttpConfig(msgspec.Struct, frozen=True):
     """The console and the REST API."""
 
     host: Host = "127.0.0.1"
@@ -144,14 +144,14 @@ class QuotasConfig(Quota, frozen=True, forbid_unknown_fields=True):
 
 
 class MetricTablesConfig(msgspec.Struct, frozen=True):
-    """Where and how often the leader records the figures of plans; with an empty `url` in memory alone."""
+    """Where and how often the leader records the metrics of plans; with an empty `url` in memory alone."""
 
     url: str = ""
     interval_ms: Annotated[int, Meta(ge=1_000)] = 15_000
     retention_ms: Annotated[int, Meta(ge=60_000)] = 259_200_000
 
 
-class MetricsConfig(msgspec.Struct, frozen=True):
+class ManagerMetricsConfig(msgspec.Struct, frozen=True):
     """Figures over time."""
 
     tables: MetricTablesConfig = MetricTablesConfig()
@@ -166,7 +166,7 @@ class ManagerConfig(msgspec.Struct, frozen=True):
     security: ServerSecurity = ServerSecurity()
     log: LogConfig = LogConfig()
     control: ControlConfig = ControlConfig()
-    http: HttpConfig = HttpConfig()
+    http: ManagerHttpConfig = ManagerHttpConfig()
     database: DatabaseConfig = DatabaseConfig()
     accounts: AccountsConfig = AccountsConfig()
     election: ElectionConfig = ElectionConfig()
@@ -177,7 +177,7 @@ class ManagerConfig(msgspec.Struct, frozen=True):
     live: LiveConfig = LiveConfig()
     plan_folder: PlanFolderConfig = PlanFolderConfig()
     quotas: QuotasConfig = QuotasConfig()
-    metrics: MetricsConfig = MetricsConfig()
+    metrics: ManagerMetricsConfig = ManagerMetricsConfig()
     node: ManagerNode = ManagerNode()
     script: dict[str, bool] = msgspec.field(default_factory=LANGUAGES_OFF.copy)
 

@@ -224,7 +224,7 @@ class EventFileError(ManagerError):
     code = "event-file"
 
 
-class EventsRefusedError(ManagerError):
+class WorkerRejectedEventsError(ManagerError):
     """A worker refused events and took none of them: `code` and `problems` in the details are its own."""
 
     code = "events-refused"
@@ -257,7 +257,7 @@ class InsightBusyError(ManagerError):
     code = "insight-busy"
 
 
-class StoreError(ManagerError):
+class PlanStoreError(ManagerError):
     """The plan store is missing, locked, damaged or of another version; nothing was changed."""
 
     code = "plan-store"

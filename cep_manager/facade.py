@@ -15,37 +15,42 @@ from cep_common.process.up_time import process_up_ms
 from cep_manager.authoring.edits import EditPreviews
 from cep_manager.authoring.explanations import Explanations
 from cep_manager.authoring.language import describe_language
-from cep_manager.authoring.model import EditPreview, Language, Preview, Trial, Validation
+from cep_manager.authoring.model import EditPreview, Language, PlanTrial, Preview, Validation
 from cep_manager.authoring.processes import BoundedProcesses
 from cep_manager.authoring.trials import Trials
 from cep_manager.commands.folder_watch import PlanFolderWatch
 from cep_manager.commands.reaches import known_reaches
 from cep_manager.commands.sample_commands import SampleCommands
 from cep_manager.config import ManagerConfig
-from cep_manager.control.loop import ManagerService
-from cep_manager.control.snapshot import Snapshot
+from cep_manager.control.loop import ManagerControlLoop
+from cep_manager.control.snapshot import ClusterSnapshot
 from cep_manager.errors import NoWorkerError, UnknownWorkerError, unknown_plan
-from cep_manager.events.model import EventFilter, EventStreamView, SentEvents
+from cep_manager.events.model import EventStreamView, SentEvents, TailFilter
 from cep_manager.events.sending import own_authorization, send_events
 from cep_manager.events.streams import event_streams, find_stream, workers_of
-from cep_manager.events.tails import Tail, Tails, listen_with
+from cep_manager.events.tails import StreamTail, Tails, listen_with
 from cep_manager.graph.event_flow import EventFlow, event_flow
 from cep_manager.graph.model import TopologyGraph
 from cep_manager.graph.topology_graph import topology_graph
-from cep_manager.live.broadcaster import Broadcaster, Look, Watch
+from cep_manager.live.broadcaster import Broadcaster, LiveSubscription, Look
 from cep_manager.monitoring.cluster import driver_view, election_view, endpoint_views, task_views, worker_views
 from cep_manager.monitoring.cluster_model import Cluster, ElectionView, Health, ManagerInfo, Overview
-from cep_manager.monitoring.failed_events.asking import ErrorStores
-from cep_manager.monitoring.failed_events.model import DiscardedErrors, ErrorChoice, KeptErrors, ReplayedErrors
-from cep_manager.monitoring.logs.asking import asking
+from cep_manager.monitoring.failed_events.client import FailedEventStores
+from cep_manager.monitoring.failed_events.model import (
+    DiscardedEvents,
+    FailedEventList,
+    FailedEventSelection,
+    ReplayedEvents,
+)
+from cep_manager.monitoring.logs.client import asking
 from cep_manager.monitoring.logs.insights import Insights
-from cep_manager.monitoring.logs.processes import Known, known_processes, manager_id, own_process
+from cep_manager.monitoring.logs.processes import KnownProcess, known_processes, manager_id, own_process
 from cep_manager.monitoring.logs.standbys import other_managers
 from cep_manager.monitoring.metric_tables.history import PlanHistory, Wanted
 from cep_manager.monitoring.metric_tables.recorder import MetricRecorder
 from cep_manager.monitoring.metric_tables.writer import MetricTablesView
 from cep_manager.monitoring.plan_model import PlanDetails, PlanSummary
-from cep_manager.monitoring.set_aside.asking import AsideStores
+from cep_manager.monitoring.set_aside.client import AsideStores
 from cep_manager.monitoring.set_aside.model import AdoptedWorker, AsideList, DiscardedAside, RestoredAside
 from cep_manager.monitoring.status import plan_status
 from cep_manager.monitoring.worker_calls import live_workers
@@ -59,14 +64,14 @@ from siddhi.trial.messages import TrialResult
 logger = logging.getLogger(__name__)
 
 
-class Manager(SampleCommands):
+class ManagerFacade(SampleCommands):
     """Implements `ManagerView`: what is to be read here, the commands by inheritance. Any thread may call."""
 
     def __init__(
         self,
         config: ManagerConfig,
         database: str,
-        service: ManagerService,
+        service: ManagerControlLoop,
         clock: Clock,
         insight: Insight | None = None,
     ) -> None:
@@ -119,7 +124,7 @@ class Manager(SampleCommands):
     def event_streams(self, tenant: int) -> tuple[EventStreamView, ...]:
         return event_streams(self._live_snapshot(), tenant)
 
-    def open_tail(self, tenant: int, name: str, wanted: EventFilter | None) -> Tail:
+    def open_tail(self, tenant: int, name: str, wanted: TailFilter | None) -> StreamTail:
         snapshot = self._live_snapshot()
         stream = find_stream(snapshot, tenant, "exported", name)
         endpoints = tuple(one.egress for one in workers_of(snapshot, tenant, stream) if one.egress is not None)
@@ -127,7 +132,7 @@ class Manager(SampleCommands):
             raise NoWorkerError(f"no worker lets listeners in for {name}; see egress in their configuration")
         return self._tails.open(endpoints, name, tenant, wanted)
 
-    def watch(self, name: Hashable, look: Look) -> Watch:
+    def watch(self, name: Hashable, look: Look) -> LiveSubscription:
         return self._broadcaster.watch(name, look)
 
     def end_streams(self) -> None:
@@ -140,13 +145,13 @@ class Manager(SampleCommands):
         shown = authorization or own_authorization(self._config.accounts.worker_token)
         return send_events(workers_of(snapshot, tenant, stream), name, tenant, body, kind, shown)
 
-    def kept_errors(self, key: PlanKey, limit: int, authorization: str) -> KeptErrors:
+    def failed_events(self, key: PlanKey, limit: int, authorization: str) -> FailedEventList:
         return self._error_stores(key, authorization).listed(limit)
 
-    def replay_errors(self, key: PlanKey, choice: ErrorChoice, authorization: str) -> ReplayedErrors:
+    def replay_errors(self, key: PlanKey, choice: FailedEventSelection, authorization: str) -> ReplayedEvents:
         return self._error_stores(key, authorization).replay(choice)
 
-    def discard_errors(self, key: PlanKey, choice: ErrorChoice, authorization: str) -> DiscardedErrors:
+    def discard_errors(self, key: PlanKey, choice: FailedEventSelection, authorization: str) -> DiscardedEvents:
         return self._error_stores(key, authorization).discard(choice)
 
     def set_aside(self, tenant: int, authorization: str) -> AsideList:
@@ -172,11 +177,11 @@ class Manager(SampleCommands):
         shown = authorization or own_authorization(self._config.accounts.worker_token)
         return AsideStores(live_workers(self._live_snapshot(), "what it has set aside"), tenant, shown)
 
-    def _error_stores(self, key: PlanKey, authorization: str) -> ErrorStores:
+    def _error_stores(self, key: PlanKey, authorization: str) -> FailedEventStores:
         snapshot = self._live_snapshot()
         _record(snapshot, key)
         shown = authorization or own_authorization(self._config.accounts.worker_token)
-        return ErrorStores(live_workers(snapshot, "its error store"), key, shown)
+        return FailedEventStores(live_workers(snapshot, "its error store"), key, shown)
 
     def validate(self, text: str) -> Validation:
         return self.compilers.validate(text, known_reaches(self._service.led()))
@@ -194,7 +199,7 @@ class Manager(SampleCommands):
     def explain_plan(self, key: PlanKey) -> PlanExplanation:
         return self._explanations.explain(self.query_plan(key))
 
-    def try_plan(self, trial: Trial) -> TrialResult:
+    def try_plan(self, trial: PlanTrial) -> TrialResult:
         return self._trials.run(trial)
 
     def _looked_at(self, text: str) -> CompiledPlan:
@@ -227,9 +232,9 @@ class Manager(SampleCommands):
         snapshot = self._live_snapshot()
         return self._state_queries.put(snapshot, _record(snapshot, key), question)
 
-    def _known_processes(self) -> tuple[Known, ...]:
+    def _known_processes(self) -> tuple[KnownProcess, ...]:
         own = own_process(self._config.control_endpoint(), os.getpid(), process_up_ms())
-        return (own, *other_managers(self._service.standing()), *known_processes(self._live_snapshot()))
+        return (own, *other_managers(self._service.election_status()), *known_processes(self._live_snapshot()))
 
     def history(self, key: PlanKey, wanted: Wanted) -> PlanHistory:
         return self.recorder.history(key, wanted)
@@ -238,7 +243,7 @@ class Manager(SampleCommands):
         return self.recorder.view()
 
     def election(self) -> ElectionView:
-        return election_view(self._service.standing(), leads=self._service.leads())
+        return election_view(self._service.election_status(), leads=self._service.leads())
 
     def overview(self) -> Overview:
         return Overview(now_ms=self._clock.now_ms(), manager=self._info(), snapshot=self._live_snapshot())
@@ -269,7 +274,7 @@ class Manager(SampleCommands):
         )
 
 
-def _summary(snapshot: Snapshot, record: PlanRecord) -> PlanSummary:
+def _summary(snapshot: ClusterSnapshot, record: PlanRecord) -> PlanSummary:
     return PlanSummary(
         plan=record.key.plan,
         tenant=record.key.tenant,
@@ -282,7 +287,7 @@ def _summary(snapshot: Snapshot, record: PlanRecord) -> PlanSummary:
     )
 
 
-def _record(snapshot: Snapshot, key: PlanKey) -> PlanRecord:
+def _record(snapshot: ClusterSnapshot, key: PlanKey) -> PlanRecord:
     record = snapshot.plans.get(key)
     if record is None:
         raise unknown_plan(key)

@@ -21,10 +21,10 @@ from cep_manager.accounts.accounts import Accounts
 from cep_manager.accounts.first_admin import welcome_first_admin
 from cep_manager.commands.stored_plans import StoredPlans
 from cep_manager.config import ManagerConfig
-from cep_manager.control.loop import ManagerService
+from cep_manager.control.loop import ManagerControlLoop
 from cep_manager.errors import ManagerUnavailableError
 from cep_manager.events.parquet import MOST_FILE_BYTES
-from cep_manager.facade import Manager
+from cep_manager.facade import ManagerFacade
 from cep_manager.persistence.database import Database
 from cep_manager.web.app import create_app
 
@@ -52,9 +52,9 @@ class ManagerProcess:
             database = Database(config.database, config.election.lease_ms)
             stack.callback(database.close)
             plans = StoredPlans(config.scripts)
-            self.service = ManagerService(config, database, clock, plans.read, insight)
+            self.service = ManagerControlLoop(config, database, clock, plans.read, insight)
             stack.callback(self.service.stop)
-            self.manager = Manager(config, database.address(), self.service, clock, insight)
+            self.manager = ManagerFacade(config, database.address(), self.service, clock, insight)
             self.manager.compilers.warm_up()
             http = config.http
             names = (*config.security.hosts, config.http_name())

@@ -22,7 +22,7 @@ sys.path.insert(0, str(ROOT / "tests" / "cep_manager"))
 import click  # noqa: E402
 from browser import Browser  # noqa: E402 - of the tests, which are not installed
 
-from cep_cli.system.demo import Demo, Sample  # noqa: E402
+from cep_cli.system.demo import Demo, DemoSample  # noqa: E402
 from cep_cli.system.local_system import OWN_TOKEN, LocalSystem, Ports  # noqa: E402
 from cep_common.clock import SystemClock  # noqa: E402
 from cep_common.security.access import AccessRole  # noqa: E402
@@ -70,7 +70,7 @@ def _take_all(system: LocalSystem, welcome: str, target: Path) -> None:
     for begun in samples()[:2]:
         system.client.deploy(begun.text, replace=False)
     system.client.act("LargeOrders", "deactivate")
-    demo = Demo(system, Sample(ROOT / "samples" / "flights"), FEED_S)
+    demo = Demo(system, DemoSample(ROOT / "samples" / "flights"), FEED_S)
     feeding = threading.Thread(target=demo.run)
     feeding.start()
     browser = Browser(Path(tempfile.mkdtemp(prefix="cep-profile-")))

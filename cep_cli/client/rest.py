@@ -11,7 +11,7 @@ import msgspec
 import requests
 from urllib3.exceptions import NewConnectionError
 
-from cep_cli.errors import RefusedError
+from cep_cli.errors import CommandRefusedError
 from cep_common.errors import PeerError
 from cep_common.ids import SUPER_TENANT
 from cep_common.security.tokens import bearer
@@ -113,7 +113,7 @@ class ManagerClient:
         """What went wrong with the plan, or with all plans of the tenant."""
         return self._call("GET", f"/plans/{quote(plan)}/exceptions" if plan else "/exceptions")
 
-    def kept_errors(self, plan: str, limit: int) -> Any:
+    def failed_events(self, plan: str, limit: int) -> Any:
         """Events of the plan that failed and that workers keep."""
         return self._call("GET", f"/plans/{quote(plan)}/errors", limit=str(limit))
 
@@ -193,7 +193,7 @@ class ManagerClient:
         """What is critical of workers and managers, beside plans; nothing for a token that may not see it."""
         try:
             found: list[Any] = self.overview().get("findings", [])
-        except RefusedError:
+        except CommandRefusedError:
             return []
         return [one for one in found if one["severity"] == "critical" and one["subject"] in ("worker", "manager")]
 
@@ -201,7 +201,7 @@ class ManagerClient:
         """All managers and who leads; none for a token that does not see the system."""
         try:
             managers: list[Any] = self.cluster().get("managers", [])
-        except RefusedError:
+        except CommandRefusedError:
             return []
         return managers
 
@@ -263,7 +263,7 @@ class ManagerClient:
                 time.sleep(AGAIN_S)
             answer = self._ask(method, path, body, parameters, timeout_s)
         if answer.status >= 300:
-            raise RefusedError(_refusal(answer), answer.status, _details(answer))
+            raise CommandRefusedError(_refusal(answer), answer.status, _details(answer))
         try:
             return answer.json() if answer.content() else None
         except AnswerError as error:
@@ -304,7 +304,9 @@ class ManagerClient:
         """The manager at `location` is asked from now on. Raises RefusedError rather than send a token in the clear."""
         there = urlsplit(location)
         if self._shown and self.url.startswith("https:") and there.scheme != "https":
-            raise RefusedError(f"{self.url} names {there.scheme}://{there.netloc} as the leader, which is not HTTPS")
+            raise CommandRefusedError(
+                f"{self.url} names {there.scheme}://{there.netloc} as the leader, which is not HTTPS"
+            )
         if self.url == f"{there.scheme}://{there.netloc}":
             time.sleep(AGAIN_S)
         self.url = f"{there.scheme}://{there.netloc}"

@@ -16,7 +16,7 @@ _OTHERS = 0o077
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class SecurityFinding:
     """`where` is a process, plan, user or file; `remedy` names the configuration key or command that ends it."""
 
     weight: Weight
@@ -62,13 +62,13 @@ class Facts:
     new_users: Sequence[str] = ()
 
 
-def findings_of(facts: Facts) -> list[Finding]:
+def findings_of(facts: Facts) -> list[SecurityFinding]:
     """Everything that the checklist of docs/security.md would have otherwise, the critical first."""
     found = [one for process in facts.processes for check in CHECKS for one in check(process)]
     found += _plans(facts.plans)
     found += _modes(facts.modes)
     found += [
-        Finding(
+        SecurityFinding(
             "critical", f"user {name}", "has the password of the first start or of a reset", "log in, or disable it"
         )
         for name in facts.new_users
@@ -76,20 +76,20 @@ def findings_of(facts: Facts) -> list[Finding]:
     return sorted(dict.fromkeys(found), key=lambda one: (one.weight != "critical", one.where, one.problem))
 
 
-def _open_to_all(process: ProcessFacts) -> Iterator[Finding]:
+def _open_to_all(process: ProcessFacts) -> Iterator[SecurityFinding]:
     if process.unseen:
-        yield Finding(
+        yield SecurityFinding(
             "warning", process.id, f"was not looked into: {process.unseen}", "run this as its user on its host"
         )
     if process.is_on("security.insecure"):
-        yield Finding("critical", process.id, "lets anybody in beyond loopback", "take security.insecure out")
+        yield SecurityFinding("critical", process.id, "lets anybody in beyond loopback", "take security.insecure out")
     if process.kind == "manager" and process.settings.get("accounts.login") is False:
         beyond = not _is_loopback(process.text("http.host"))
         weight: Weight = "critical" if beyond else "warning"
-        yield Finding(weight, process.id, "asks nobody to log in", "set accounts.login: true")
+        yield SecurityFinding(weight, process.id, "asks nobody to log in", "set accounts.login: true")
 
 
-def _doors(process: ProcessFacts) -> Iterator[Finding]:
+def _doors(process: ProcessFacts) -> Iterator[SecurityFinding]:
     """Keys, tokens and certificates where others reach the process."""
     hosts = {key: process.text(key) for key in ("host", "http.host", "ingress.host", "egress.host", "outflow.host")}
     beyond = [key for key, host in hosts.items() if host and not _is_loopback(host)]
@@ -97,85 +97,95 @@ def _doors(process: ProcessFacts) -> Iterator[Finding]:
         return
     if not process.text("security.keys"):
         weight: Weight = "critical" if beyond else "warning"
-        yield Finding(weight, process.id, "has no keys: ZeroMQ is neither encrypted nor does it ask who comes",
+        yield SecurityFinding(weight, process.id, "has no keys: ZeroMQ is neither encrypted nor does it ask who comes",
                       "make keys with `cep keys` and name the folder in security.keys")  # fmt: skip
     if process.kind == "worker" and not process.text("security.tokens"):
         weight = "critical" if not _is_loopback(hosts["http.host"]) else "warning"
-        yield Finding(weight, process.id, "takes events by HTTP from everybody who reaches it",
+        yield SecurityFinding(weight, process.id, "takes events by HTTP from everybody who reaches it",
                       "make tokens with `cep token` and name the file in security.tokens")  # fmt: skip
     served = hosts["http.host"] or process.text("metrics.host")
     if served and not _is_loopback(served) and not process.text("security.certificate"):
-        yield Finding("critical", process.id, f"sends passwords and tokens in the clear from {served}",
+        yield SecurityFinding("critical", process.id, f"sends passwords and tokens in the clear from {served}",
                       "set security.certificate and security.certificate_key")  # fmt: skip
 
 
-def _sockets(process: ProcessFacts) -> Iterator[Finding]:
+def _sockets(process: ProcessFacts) -> Iterator[SecurityFinding]:
     keys = bool(process.text("security.keys"))
     for one in process.sockets:
         if one.is_loopback():
             continue
         java = "java" in one.command.partition(" ")[0]
         if ipaddress.ip_address(one.address).is_unspecified:
-            yield Finding("critical", process.id, f"listens on all addresses at {one.where()}",
+            yield SecurityFinding("critical", process.id, f"listens on all addresses at {one.where()}",
                           "name one address; docs/listening-sockets.md has the keys")  # fmt: skip
         elif java or not keys:
             remedy = "set spark.authenticate in spark.conf" if java else "set security.keys"
-            yield Finding("warning", process.id, f"listens beyond loopback at {one.where()}", remedy)
+            yield SecurityFinding("warning", process.id, f"listens beyond loopback at {one.where()}", remedy)
 
 
-def _spark(process: ProcessFacts) -> Iterator[Finding]:
+def _spark(process: ProcessFacts) -> Iterator[SecurityFinding]:
     conf = process.settings.get("spark.conf")
     if process.kind != "driver" or not isinstance(conf, Mapping):
         return
     if str(conf.get("spark.ui.enabled", "false")) == "true":
-        yield Finding("critical", process.id, "Spark's web page is on and asks nobody who they are",
+        yield SecurityFinding("critical", process.id, "Spark's web page is on and asks nobody who they are",
                       "take spark.ui.enabled out of spark.conf")  # fmt: skip
     if str(conf.get("spark.ui.killEnabled", "false")) == "true":
-        yield Finding("critical", process.id, "Spark's web page ends topologies",
+        yield SecurityFinding("critical", process.id, "Spark's web page ends topologies",
                       "take spark.ui.killEnabled out of spark.conf")  # fmt: skip
     local = process.text("spark.master").startswith("local")
     if not local and str(conf.get("spark.authenticate", "false")) != "true":
-        yield Finding("critical", process.id, "Spark's executors are not asked who they are",
+        yield SecurityFinding("critical", process.id, "Spark's executors are not asked who they are",
                       "set spark.authenticate and spark.network.crypto.enabled in spark.conf")  # fmt: skip
 
 
-def _allowances(process: ProcessFacts) -> Iterator[Finding]:
+def _allowances(process: ProcessFacts) -> Iterator[SecurityFinding]:
     """Lists that are wide open."""
     for key in ("sinks.folders", "file_sources.folders", "password_files.folders"):
         wide = [one for one in process.entries(key) if one in ("/", "/etc", "/home", "/root", "/var", "/tmp")]  # noqa: S108
         if wide:
-            yield Finding("critical", process.id, f"lets plans use files in {', '.join(wide)}", f"narrow {key}")
+            yield SecurityFinding("critical", process.id, f"lets plans use files in {', '.join(wide)}", f"narrow {key}")
     for key in ("sinks.urls", "sources.urls"):
         wide = [one for one in process.entries(key) if "*" in one.partition("://")[2].partition(":")[0] or one == "*"]
         if any(not one.partition("://")[2].startswith("*.") for one in wide):
-            yield Finding("critical", process.id, f"lets plans reach any host ({', '.join(wide)})", f"narrow {key}")
+            yield SecurityFinding(
+                "critical", process.id, f"lets plans reach any host ({', '.join(wide)})", f"narrow {key}"
+            )
     for key in ("store_urls", "stages.store_urls"):
         if process.is_on(key):
-            yield Finding("critical", process.id, "lets plans use any database", "set stages.store_urls: false")
+            yield SecurityFinding("critical", process.id, "lets plans use any database", "set stages.store_urls: false")
     for key in ("script", "stages.script"):
         scripts = process.settings.get(key)
         on = [name for name, allowed in scripts.items() if allowed is True] if isinstance(scripts, Mapping) else []
         on += [name for name in ("python", "javascript") if process.is_on(f"{key}.{name}")]
         if on:
-            yield Finding("warning", process.id, f"runs scripts of plans ({', '.join(on)})", f"switch off {key}")
+            yield SecurityFinding(
+                "warning", process.id, f"runs scripts of plans ({', '.join(on)})", f"switch off {key}"
+            )
 
 
-CHECKS: tuple[Callable[[ProcessFacts], Iterator[Finding]], ...] = (_open_to_all, _doors, _sockets, _spark, _allowances)
+CHECKS: tuple[Callable[[ProcessFacts], Iterator[SecurityFinding]], ...] = (
+    _open_to_all,
+    _doors,
+    _sockets,
+    _spark,
+    _allowances,
+)
 
 
-def _plans(plans: Mapping[str, str]) -> Iterator[Finding]:
+def _plans(plans: Mapping[str, str]) -> Iterator[SecurityFinding]:
     for name, text in plans.items():
         if secrets_of(text) or COVER in text:
-            yield Finding(
+            yield SecurityFinding(
                 "warning", f"plan {name}", "holds a password or another secret", "write ${secret:NAME} for it"
             )
 
 
-def _modes(modes: Mapping[str, int]) -> Iterator[Finding]:
+def _modes(modes: Mapping[str, int]) -> Iterator[SecurityFinding]:
     for path, mode in modes.items():
         if mode & _OTHERS:
             weight: Weight = "critical" if mode & 0o007 else "warning"
-            yield Finding(weight, path, f"others may use it (mode {mode & 0o777:o})", f"chmod go= {path}")
+            yield SecurityFinding(weight, path, f"others may use it (mode {mode & 0o777:o})", f"chmod go= {path}")
 
 
 def _is_loopback(host: str) -> bool:

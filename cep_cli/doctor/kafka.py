@@ -24,7 +24,7 @@ Weight = Literal["ok", "warning", "critical"]
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ObservedCluster:
     """Something that was looked at, and how it is."""
 
     weight: Weight
@@ -64,10 +64,10 @@ def kafka_command(
         raise SystemExit(FAILED)
 
 
-def look(options: KafkaSourceOptions, topics: tuple[str, ...]) -> Iterator[Seen]:
+def look(options: KafkaSourceOptions, topics: tuple[str, ...]) -> Iterator[ObservedCluster]:
     """What there is to say of the brokers and topics."""
     kafka = library()
-    yield Seen("ok", "client", f"confluent-kafka {kafka.__version__}, librdkafka {kafka.libversion()[0]}")
+    yield ObservedCluster("ok", "client", f"confluent-kafka {kafka.__version__}, librdkafka {kafka.libversion()[0]}")
     errors = Errors()
     settings = common_settings(options, "cep-doctor") | {
         "group.id": options.group_id,
@@ -79,11 +79,13 @@ def look(options: KafkaSourceOptions, topics: tuple[str, ...]) -> Iterator[Seen]
     consumer = made(kafka.Consumer, settings, "cep doctor kafka")
     try:
         cluster = _cluster(kafka, consumer, errors)
-        if isinstance(cluster, Seen):
+        if isinstance(cluster, ObservedCluster):
             yield cluster
             return
         brokers = ", ".join(f"{one.id} at {one.host}:{one.port}" for _, one in sorted(cluster.brokers.items()))
-        yield Seen("ok", "brokers", f"{len(cluster.brokers)} answer for cluster {cluster.cluster_id}: {brokers}")
+        yield ObservedCluster(
+            "ok", "brokers", f"{len(cluster.brokers)} answer for cluster {cluster.cluster_id}: {brokers}"
+        )
         for topic in topics:
             yield from _topic(kafka, consumer, topic)
         if topics:
@@ -101,43 +103,45 @@ def _cluster(kafka: Any, consumer: Any, errors: Errors) -> Any:
         except kafka.KafkaException as error:
             consumer.poll(0)  # says why
             if errors.text or time.monotonic() >= deadline:
-                return Seen("critical", "brokers", errors.text or explained(error.args[0]))
+                return ObservedCluster("critical", "brokers", errors.text or explained(error.args[0]))
 
 
-def _topic(kafka: Any, consumer: Any, topic: str) -> Iterator[Seen]:
+def _topic(kafka: Any, consumer: Any, topic: str) -> Iterator[ObservedCluster]:
     what = f"topic {topic}"
     found = consumer.list_topics(topic, timeout=CALL_S).topics[topic]
     if found.error is not None:
-        yield Seen("critical", what, explained(found.error))
+        yield ObservedCluster("critical", what, explained(found.error))
         return
     headless = [number for number, one in found.partitions.items() if one.leader < 0]
     if headless:
-        yield Seen("critical", what, f"partitions {headless} have no leader: start the missing brokers")
+        yield ObservedCluster("critical", what, f"partitions {headless} have no leader: start the missing brokers")
         return
     thin = [number for number, one in found.partitions.items() if len(one.isrs) < len(one.replicas)]
     if thin:
-        yield Seen("warning", what, f"replicas of partitions {thin} are not in sync: start the missing brokers")
+        yield ObservedCluster(
+            "warning", what, f"replicas of partitions {thin} are not in sync: start the missing brokers"
+        )
     messages = 0
     for number in found.partitions:
         try:
             low, high = consumer.get_watermark_offsets(kafka.TopicPartition(topic, number), timeout=CALL_S)
         except kafka.KafkaException as error:
-            yield Seen("critical", what, f"partition {number}: {explained(error.args[0])}")
+            yield ObservedCluster("critical", what, f"partition {number}: {explained(error.args[0])}")
             return
         messages += high - low
-    yield Seen("ok", what, f"{len(found.partitions)} partitions, some {messages} messages")
+    yield ObservedCluster("ok", what, f"{len(found.partitions)} partitions, some {messages} messages")
 
 
-def _group(kafka: Any, consumer: Any, group: str, topic: str) -> Seen:
+def _group(kafka: Any, consumer: Any, group: str, topic: str) -> ObservedCluster:
     """Whether the group may be used: brokers ask for the right where its offsets are read."""
     what = f"group {group}"
     try:
         partitions = consumer.list_topics(topic, timeout=CALL_S).topics[topic].partitions
         told = consumer.committed([kafka.TopicPartition(topic, one) for one in partitions], timeout=CALL_S)
     except kafka.KafkaException as error:
-        return Seen("critical", what, explained(error.args[0]))
+        return ObservedCluster("critical", what, explained(error.args[0]))
     committed = sum(one.offset >= 0 for one in told)
-    return Seen("ok", what, f"may be used; {committed} of {len(told)} partitions of {topic} have offsets")
+    return ObservedCluster("ok", what, f"may be used; {committed} of {len(told)} partitions of {topic} have offsets")
 
 
 def _option(text: str) -> tuple[str, str]:

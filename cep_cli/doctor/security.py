@@ -16,9 +16,9 @@ from sqlalchemy.exc import ArgumentError
 
 from cep_cli.client.options import JSON_OPTION, manager_options
 from cep_cli.client.rest import ManagerClient
-from cep_cli.doctor.checks import Facts, Finding, ProcessFacts, findings_of
+from cep_cli.doctor.checks import Facts, ProcessFacts, SecurityFinding, findings_of
 from cep_cli.doctor.sockets import PROC, listening_sockets
-from cep_cli.errors import FAILED, RefusedError, with_readable_errors
+from cep_cli.errors import FAILED, CommandRefusedError, with_readable_errors
 from cep_cli.terminal import printable
 
 _PRIVATE = (
@@ -62,7 +62,7 @@ def _process(client: ManagerClient, told: Mapping[str, Any]) -> ProcessFacts:
         answer = client.configuration(told["id"])
         settings = {one["key"]: _value(one["value"]) for one in answer["settings"]}
         unseen = answer.get("problem", "")
-    except RefusedError as error:
+    except CommandRefusedError as error:
         unseen = error.message
     process_id = told["process_id"]
     if not process_id or not (PROC / str(process_id) / "fd").exists():
@@ -100,13 +100,13 @@ def _mode(path: Path) -> Sequence[int]:
 
 
 def _new_users(client: ManagerClient) -> Iterator[str]:
-    with suppress(RefusedError):
+    with suppress(CommandRefusedError):
         for user in client.users():
             if user.get("must_change_password") and not user.get("disabled"):
                 yield str(user["name"])
 
 
-def _lines(found: Sequence[Finding]) -> Iterator[str]:
+def _lines(found: Sequence[SecurityFinding]) -> Iterator[str]:
     for one in found:
         yield f"{one.weight:<8}  {one.where}: {one.problem}"
         yield f"          {one.remedy}"

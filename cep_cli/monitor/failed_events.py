@@ -10,7 +10,7 @@ import click
 
 from cep_cli.client.options import JSON_OPTION, manager_options
 from cep_cli.client.rest import ManagerClient
-from cep_cli.errors import RefusedError, with_readable_errors
+from cep_cli.errors import CommandRefusedError, with_readable_errors
 from cep_cli.terminal import printable
 
 MOST_SHOWN = 100
@@ -52,7 +52,7 @@ def errors_command(
     elif discarded or discard_all:
         _discard(client, plan, {"all": True} if discard_all else {"ids": discarded}, as_json)
     else:
-        _show(client.kept_errors(plan, limit), as_json)
+        _show(client.failed_events(plan, limit), as_json)
 
 
 def _show(told: Any, as_json: bool) -> None:
@@ -89,7 +89,7 @@ def _replay(client: ManagerClient, plan: str, choice: dict[str, Any], as_json: b
     kept = len(told["refused"]) + told["left"]
     _miss(plan, choice, replayed + told["under_way"] + kept)
     if kept or told["silent"]:
-        raise RefusedError(f"not all entries of {plan} that were asked for are replayed")
+        raise CommandRefusedError(f"not all entries of {plan} that were asked for are replayed")
 
 
 def _discard(client: ManagerClient, plan: str, choice: dict[str, Any], as_json: bool) -> None:
@@ -104,7 +104,7 @@ def _miss(plan: str, choice: dict[str, Any], found: int) -> None:
     """Raises RefusedError when fewer entries were `found` than were named."""
     missing = len(set(choice.get("ids", ()))) - found
     if missing > 0:
-        raise RefusedError(f"{missing} of these ids are no entries of {plan}: see `cep errors {plan}`")
+        raise CommandRefusedError(f"{missing} of these ids are no entries of {plan}: see `cep errors {plan}`")
 
 
 def _entry_lines(entry: Any) -> list[str]:

@@ -12,7 +12,7 @@ import click
 
 from cep_cli.client.options import JSON_OPTION, manager_options
 from cep_cli.client.rest import ManagerClient
-from cep_cli.errors import RefusedError, with_readable_errors
+from cep_cli.errors import CommandRefusedError, with_readable_errors
 from cep_common.protocol.inspection import LEVELS, MOST_RECORDS
 from cep_common.writable import one_line
 
@@ -93,7 +93,7 @@ def show_config_command(process: str, changed: bool, as_json: bool, client: Mana
     """Print the configuration of PROCESS (an id as `cep processes` lists them, or a name), and where keys were set."""
     told = client.configuration(_id_of(client, process))
     if told["problem"]:
-        raise RefusedError(f"{told['process']['id']} {told['problem']}")
+        raise CommandRefusedError(f"{told['process']['id']} {told['problem']}")
     settings = [one for one in told["settings"] if not changed or one["origin"] != "default"]
     if as_json:
         click.echo(json.dumps(settings, ensure_ascii=False))
@@ -109,7 +109,7 @@ def _one(client: ManagerClient, process: str, wanted: dict[str, str]) -> Iterato
     while True:
         try:
             page = client.log(process, **wanted, **({"after": place} if place else {}))
-        except RefusedError as error:
+        except CommandRefusedError as error:
             if not place:
                 raise
             click.echo(str(error), err=True)
@@ -153,7 +153,7 @@ def _id_of(client: ManagerClient, process: str) -> str:
     if len(found) == 1:
         return str(found[0])
     known = ", ".join(found or [one["id"] for one in processes])
-    raise RefusedError(f"{process} is {'no process' if not found else 'not one process'}; there are: {known}")
+    raise CommandRefusedError(f"{process} is {'no process' if not found else 'not one process'}; there are: {known}")
 
 
 def _line(record: dict[str, Any]) -> str:

@@ -11,7 +11,7 @@ import click
 
 from cep_cli.client.options import JSON_OPTION, POLL_S, manager_options
 from cep_cli.client.rest import ManagerClient
-from cep_cli.errors import RefusedError, with_readable_errors
+from cep_cli.errors import CommandRefusedError, with_readable_errors
 
 ENDED = ("succeeded", "failed", "superseded")
 
@@ -35,9 +35,9 @@ def operations_command(operation: str | None, wait_s: float, as_json: bool, clie
         told = client.operation(operation)
     click.echo(json.dumps(told) if as_json else _line(told))
     if told["state"] == "failed":
-        raise RefusedError(f"{told['plan']}: {told['error']['message']}")
+        raise CommandRefusedError(f"{told['plan']}: {told['error']['message']}")
     if wait_s > 0 and told["state"] not in ENDED:
-        raise RefusedError(f"{told['plan']}: not ended within {wait_s:.0f} s")
+        raise CommandRefusedError(f"{told['plan']}: not ended within {wait_s:.0f} s")
 
 
 def _line(told: dict[str, Any]) -> str:

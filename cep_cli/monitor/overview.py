@@ -24,20 +24,20 @@ CRITICAL = "critical"
 def overview_command(check: bool, as_json: bool, client: ManagerClient) -> None:
     """Show traffic, plans and the system at a glance, and what needs attention, the worst first."""
     told = client.overview()
-    for line in [json.dumps(told)] if as_json else [*_at_a_glance(told), *map(_finding, told["findings"])]:
+    for line in [json.dumps(told)] if as_json else [*_at_a_glance(told), *map(_alert, told["alerts"])]:
         click.echo(printable(line))
-    if not told["findings"] and not as_json:
-        click.echo("nothing needs attention")
-    if check and any(one["severity"] == CRITICAL for one in told["findings"]):
+    if not told["alerts"] and not as_json:
+        click.echo("no alerts")
+    if check and any(one["severity"] == CRITICAL for one in told["alerts"]):
         raise click.exceptions.Exit(1)
 
 
 def _at_a_glance(told: dict[str, Any]) -> list[str]:
-    figures, system = told["figures"], told["system"]
-    latency = "–" if figures["p99_ms"] is None else f"{figures['p99_ms']:.1f} ms"
+    metrics, system = told["metrics"], told["system"]
+    latency = "–" if metrics["p99_ms"] is None else f"{metrics['p99_ms']:.1f} ms"
     plans = ", ".join(f"{number} {state}" for state, number in told["plans"].items()) or "none"
-    rates = f"{figures['received_per_second']:.0f}/s in, {figures['emitted_per_second']:.0f}/s out"
-    lines = [f"events   {rates}, {figures['waiting_events']} wait, latency p99 {latency}", f"plans    {plans}"]
+    rates = f"{metrics['received_per_second']:.0f}/s in, {metrics['emitted_per_second']:.0f}/s out"
+    lines = [f"events   {rates}, {metrics['waiting_events']} wait, latency p99 {latency}", f"plans    {plans}"]
     if system is not None:
         used = system["slots_total"] - system["slots_free"]
         driver = f"driver {system['driver']}" if not system["driver_missing"] else system["driver_missing"]
@@ -48,7 +48,7 @@ def _at_a_glance(told: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _finding(one: dict[str, Any]) -> str:
+def _alert(one: dict[str, Any]) -> str:
     since = (
         "" if one["since_ms"] is None else datetime.fromtimestamp(one["since_ms"] / 1_000).strftime(" since %H:%M:%S")
     )

@@ -10,7 +10,7 @@ import click
 
 from cep_cli.client.options import JSON_OPTION, manager_options
 from cep_cli.client.rest import ManagerClient
-from cep_cli.errors import RefusedError, with_readable_errors
+from cep_cli.errors import CommandRefusedError, with_readable_errors
 from cep_cli.terminal import printable
 
 
@@ -64,7 +64,7 @@ def restore_command(id_: str, as_json: bool, client: ManagerClient) -> None:
         if lost:
             click.echo(f"{lost:,} events could not be read; the log of worker {told['worker']} says why", err=True)
     if told["left"]:
-        raise RefusedError(f"{told['left']:,} events of {id_} are left: restore it again")
+        raise CommandRefusedError(f"{told['left']:,} events of {id_} are left: restore it again")
 
 
 @wal_command.command("discard")

@@ -11,7 +11,7 @@ import click
 
 from cep_cli.client.options import JSON_OPTION, manager_options
 from cep_cli.client.rest import ManagerClient
-from cep_cli.errors import RefusedError, with_readable_errors
+from cep_cli.errors import CommandRefusedError, with_readable_errors
 
 POLL_S = 0.2
 SAVEPOINT_WITHIN_S = 120.0
@@ -45,10 +45,10 @@ def savepoint_command(plan: str, name: str, within_s: float, as_json: bool, clie
         if found is not None and found != before.get(name) and found["state"] != "taking":
             break
         if time.monotonic() > deadline:
-            raise RefusedError(f"savepoint {name} of {plan} was not complete within {within_s:.0f} s")
+            raise CommandRefusedError(f"savepoint {name} of {plan} was not complete within {within_s:.0f} s")
         time.sleep(POLL_S)
     if found["state"] == "failed":
-        raise RefusedError(f"savepoint {name} of {plan} failed: {found['error']}")
+        raise CommandRefusedError(f"savepoint {name} of {plan} failed: {found['error']}")
     if name in before:
         click.echo(f"it took the place of an earlier savepoint {name}", err=True)
     click.echo(json.dumps(found) if as_json else f"{plan}: savepoint {_savepoint_line(found)}")
@@ -105,7 +105,7 @@ def _delete(client: ManagerClient, plan: str, name: str) -> None:
             click.echo(f"{plan}: savepoint {name} was deleted", err=True)
             return
         if found["state"] == "stored" and found["error"]:
-            raise RefusedError(f"savepoint {name} of {plan}: {found['error']}")
+            raise CommandRefusedError(f"savepoint {name} of {plan}: {found['error']}")
         time.sleep(POLL_S)
     click.echo(f"{plan}: savepoint {name} is being deleted", err=True)
 

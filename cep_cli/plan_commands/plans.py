@@ -12,7 +12,7 @@ import click
 
 from cep_cli.client.options import JSON_OPTION, POLL_S, manager_options
 from cep_cli.client.rest import ManagerClient
-from cep_cli.errors import FAILED, RefusedError, with_readable_errors
+from cep_cli.errors import FAILED, CommandRefusedError, with_readable_errors
 from cep_cli.monitor.status_text import managers_status, plan_line, plan_status
 from cep_cli.plan_commands.edit_preview import show_preview
 from cep_cli.plan_commands.plan_text import PLAN_FILE, SET_OPTION, read_plan
@@ -107,7 +107,7 @@ def _wait_until_gone(client: ManagerClient, plan: str, wait_s: float) -> bool:
     next_ms = 0.0
     while plan in (reasons := {one["plan"]: one["status"]["topology"]["undeploying"] for one in client.plans()}):
         if not reasons[plan]:  # somebody has deployed it again, or keeps it
-            raise RefusedError(f"{plan} was deployed again, or activated, while it was being undeployed")
+            raise CommandRefusedError(f"{plan} was deployed again, or activated, while it was being undeployed")
         if reasons[plan] != shown and time.monotonic() >= next_ms:
             shown, next_ms = reasons[plan], time.monotonic() + SHOWN_EVERY_S
             click.echo(f"{plan}: {shown}", err=True)
@@ -213,7 +213,9 @@ def _tell(client: ManagerClient, outcome: Any, wait_s: float, as_json: bool) -> 
     if wait_s > 0:
         topology = wait_until_connected(client, outcome["plan"], wait_s)["status"]["topology"]
         if outcome["changed"] and topology["change_error"]:
-            raise RefusedError(f"{outcome['plan']} was not changed and runs as before: {topology['change_error']}")
+            raise CommandRefusedError(
+                f"{outcome['plan']} was not changed and runs as before: {topology['change_error']}"
+            )
     click.echo(json.dumps(outcome) if as_json else f"{outcome['topology']}: {outcome['message']}")
 
 
@@ -272,5 +274,5 @@ def wait_until_connected(client: ManagerClient, plan: str, wait_s: float) -> Any
         if status["topology"]["state"] in ("active", "degraded", "inactive") and status["connected"]:
             return details
         if status["topology"]["state"] == "failed" or time.monotonic() > deadline:
-            raise RefusedError(f"{plan} is not active and connected:\n{plan_status(details)}")
+            raise CommandRefusedError(f"{plan} is not active and connected:\n{plan_status(details)}")
         time.sleep(POLL_S)

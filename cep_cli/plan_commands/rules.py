@@ -15,7 +15,7 @@ import click
 
 from cep_cli.client.options import JSON_OPTION, POLL_S, manager_options
 from cep_cli.client.rest import ManagerClient
-from cep_cli.errors import FAILED, RefusedError, with_readable_errors
+from cep_cli.errors import FAILED, CommandRefusedError, with_readable_errors
 from cep_cli.plan_commands.edit_preview import preview_lines
 from cep_cli.plan_commands.plan_text import SET_OPTION
 from cep_cli.terminal import printable
@@ -88,7 +88,7 @@ def deploy_rules_command(
         problem = _await_all(client, [one["plan"] for one in report["changes"] if one["action"] != "remove"], wait_s)
         if problem:
             _roll_back(client, name, former)
-            raise RefusedError(f"rule set {name} was rolled back: {problem}")
+            raise CommandRefusedError(f"rule set {name} was rolled back: {problem}")
         if not keep:
             removed = _ask(client, name, files, revision, as_json, remove=True)
             report = _joined(report, removed)
@@ -142,7 +142,7 @@ def remove_rules_command(
         click.confirm(f"Undeploy all {count} plans of rule set {name} at {client.url}?", abort=True, err=True)
     try:
         report = client.remove_rules(name, dry_run)
-    except RefusedError as error:
+    except CommandRefusedError as error:
         _show_refused(error, as_json)
     _show(report, as_json)
 
@@ -187,7 +187,7 @@ def _deployed(client: ManagerClient, name: str) -> list[dict[str, Any]]:
     """The plans of the rule set that are deployed now."""
     try:
         plans: list[dict[str, Any]] = client.rule_set(name)["plans"]
-    except RefusedError as error:
+    except CommandRefusedError as error:
         if error.status != NOT_FOUND:
             raise
         return []
@@ -209,11 +209,11 @@ def _ask(
 ) -> Any:
     try:
         return client.deploy_rules(name, files, revision, dry_run, remove)
-    except RefusedError as error:
+    except CommandRefusedError as error:
         _show_refused(error, as_json)
 
 
-def _show_refused(error: RefusedError, as_json: bool) -> None:
+def _show_refused(error: CommandRefusedError, as_json: bool) -> None:
     """Show the report of a change that was refused, and end. Raises the error when it has none."""
     report = error.details.get("report")
     if report is None:

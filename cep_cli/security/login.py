@@ -10,7 +10,7 @@ import click
 
 from cep_cli.client.credentials import Credential, Credentials
 from cep_cli.client.rest import ManagerClient
-from cep_cli.errors import RefusedError, with_readable_errors
+from cep_cli.errors import CommandRefusedError, with_readable_errors
 from cep_common.clock import SystemClock
 
 MANAGER_OPTION = click.option(
@@ -55,7 +55,7 @@ def _password(question: str, *, repeated: bool = False) -> str:
     line = sys.stdin.readline()
     click.echo(err=True)
     if not line:
-        raise RefusedError(f"{question}: standard input has ended; type it, or send it there as a line")
+        raise CommandRefusedError(f"{question}: standard input has ended; type it, or send it there as a line")
     return line.rstrip("\r\n")
 
 
@@ -67,10 +67,10 @@ def logout_command(manager: str) -> None:
     credentials = Credentials.of_user(os.environ)
     kept = credentials.of(manager)
     if kept is None:
-        raise RefusedError(f"you are not logged in at {manager}")
+        raise CommandRefusedError(f"you are not logged in at {manager}")
     try:
         ManagerClient(manager, token=kept.token).revoke_token(kept.name)
-    except RefusedError as error:
+    except CommandRefusedError as error:
         if error.status not in NOBODYS:
             raise
     credentials.forget(manager)

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from cep_cli.errors import RefusedError, with_readable_errors
+from cep_cli.errors import CommandRefusedError, with_readable_errors
 from cep_common.clock import SystemClock
 from cep_common.security.access import AccessRole
 from cep_common.security.tokens import TokenFile
@@ -49,7 +49,7 @@ def create_command(name: str, role: str, tenant: int | None, file: Path) -> None
 def list_command(as_json: bool, file: Path) -> None:
     """List whom there are tokens for, and what they may do."""
     if not file.exists():
-        raise RefusedError(f"{file}: no such file; `cep token create` makes it")
+        raise CommandRefusedError(f"{file}: no such file; `cep token create` makes it")
     tokens = TokenFile(file).tokens()
     if as_json:
         shown = [{k: v for k, v in msgspec.to_builtins(one).items() if k != "sha256"} for one in tokens]

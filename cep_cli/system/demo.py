@@ -17,7 +17,7 @@ import pyarrow as pa
 from tqdm import tqdm
 
 from cep_cli.develop.events import watermark_of
-from cep_cli.errors import RefusedError, with_readable_errors
+from cep_cli.errors import CommandRefusedError, with_readable_errors
 from cep_cli.plan_commands.plans import wait_until_connected
 from cep_cli.system.local_system import LocalSystem, Ports
 from cep_common.clock import SystemClock
@@ -44,7 +44,7 @@ FLIGHTS = Path(__file__).parent / "flights"
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class DemoSample:
     """A folder with one plan and, for each imported stream, a Parquet file called as the stream, in lower case."""
 
     folder: Path
@@ -72,7 +72,7 @@ def demo_command(sample: Path, seconds: float) -> None:
     try:
         click.echo("starting manager, driver (Spark) and worker …")
         with LocalSystem(folder, Ports.free(), say=click.echo) as system:
-            counts = Demo(system, Sample(sample), seconds).run()
+            counts = Demo(system, DemoSample(sample), seconds).run()
         click.echo("everything is stopped")
     except BaseException:
         click.echo(f"the logs are in {folder}", err=True)
@@ -85,7 +85,7 @@ def demo_command(sample: Path, seconds: float) -> None:
 class Demo:
     """Feeds a sample to a running system and gathers its results."""
 
-    def __init__(self, system: LocalSystem, sample: Sample, seconds: float) -> None:
+    def __init__(self, system: LocalSystem, sample: DemoSample, seconds: float) -> None:
         self._system = system
         self._sample = sample
         self._seconds = seconds
@@ -176,7 +176,9 @@ class Demo:
             if complete and time.monotonic() - since >= QUIET_S:
                 return
             if time.monotonic() > deadline:
-                raise RefusedError(f"the results are not complete after {RESULT_TIMEOUT_S:.0f} s: {state} of {sent}")
+                raise CommandRefusedError(
+                    f"the results are not complete after {RESULT_TIMEOUT_S:.0f} s: {state} of {sent}"
+                )
             time.sleep(LISTEN_MS / 1000)
 
     def _thread(self, target: Any, *arguments: Any) -> threading.Thread:

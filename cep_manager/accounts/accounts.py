@@ -20,7 +20,7 @@ from cep_manager.accounts.errors import (
     UnknownAccountError,
     WrongPasswordError,
 )
-from cep_manager.accounts.login_pace import LoginPace
+from cep_manager.accounts.login_rate_limit import LoginRateLimit
 from cep_manager.accounts.model import (
     LONGEST_PASSWORD,
     LONGEST_TOKEN_DAYS,
@@ -65,7 +65,7 @@ class Accounts:
         config: AccountsConfig,
         clock: Clock,
         passwords: Passwords | None = None,
-        pace: LoginPace | None = None,
+        pace: LoginRateLimit | None = None,
     ) -> None:
         self.config = config
         self.users = UserStore(database)
@@ -73,7 +73,7 @@ class Accounts:
         self.audit = AuditLog(database, config.audit_days)
         self.passwords = passwords or Passwords()
         self.clock = clock
-        self._pace = pace or LoginPace()
+        self._pace = pace or LoginRateLimit()
         self._lock = threading.Lock()
         self._seen: OrderedDict[str, tuple[int, Any]] = OrderedDict()
         self._right: OrderedDict[bytes, int] = OrderedDict()

@@ -10,7 +10,7 @@ import msgspec
 import sqlalchemy
 
 from cep_manager.accounts.model import AuditEntry
-from cep_manager.errors import StoreError
+from cep_manager.errors import PlanStoreError
 from cep_manager.persistence.account_schema import AUDIT
 from cep_manager.persistence.database import Database
 
@@ -48,7 +48,7 @@ class AuditLog:
         with self._lock:
             try:
                 self._write(entry)
-            except StoreError as error:
+            except PlanStoreError as error:
                 logger.error(  # noqa: TRY400 - the message says it all
                     "audit entry lost: who=%r call=%s target=%r status=%d reason=%s",
                     entry.who,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from cep_manager.authoring.compile_process import (
     Checked,
     CompileAnswer,
-    Compiled,
     CompileRequest,
+    CompileResult,
     Invalid,
     Previewed,
     Validated,
@@ -32,7 +32,7 @@ def answer_of(request: CompileRequest) -> CompileAnswer:
         if request.wanted == "previewed":
             return Previewed(preview_plan(request.tenant, request.text, scripts, request.most_words))
         if request.wanted == "compiled":
-            return Compiled(compile_plan(request.text, scripts, request.reaches, request.most_words))
+            return CompileResult(compile_plan(request.text, scripts, request.reaches, request.most_words))
         check_words(request.text, request.most_words)
         analyse(parse(request.text), builtin_registry(scripts))
     except PlanInvalidError as error:

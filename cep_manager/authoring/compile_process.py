@@ -45,7 +45,7 @@ class Validated(msgspec.Struct, frozen=True, tag="validated"):
     found: Validation
 
 
-class Compiled(msgspec.Struct, frozen=True, tag="compiled"):
+class CompileResult(msgspec.Struct, frozen=True, tag="compiled"):
     plan: CompiledPlan
 
 
@@ -61,7 +61,7 @@ class Invalid(msgspec.Struct, frozen=True, tag="invalid"):
     problems: tuple[PlanProblem, ...]
 
 
-CompileAnswer = Validated | Compiled | Previewed | Checked | Invalid
+CompileAnswer = Validated | CompileResult | Previewed | Checked | Invalid
 
 
 def read_frame(stream: IO[bytes]) -> bytes:

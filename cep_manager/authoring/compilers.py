@@ -16,8 +16,8 @@ import msgspec
 from cep_manager.authoring.compile_process import (
     READY,
     CompileAnswer,
-    Compiled,
     CompileRequest,
+    CompileResult,
     Invalid,
     Previewed,
     Validated,
@@ -74,7 +74,7 @@ class PlanCompilers:
         """Return the plan in `text`, compiled; `looking` when it is not deployed. Raises PlanInvalidError,
         PlansBusyError, PlanTooCostlyError."""
         answer = self._answer(self._looking if looking else self._deploying, "compiled", text, reaches=reaches)
-        assert isinstance(answer, Compiled)  # noqa: S101
+        assert isinstance(answer, CompileResult)  # noqa: S101
         return answer.plan
 
     def warm_up(self) -> None:

@@ -9,7 +9,7 @@ import msgspec
 from cep_manager.authoring.model import EditedPart, EditedStream, EditPreview
 from cep_manager.authoring.processes import BoundedProcesses
 from cep_manager.config import TrialConfig
-from cep_manager.control.snapshot import Snapshot
+from cep_manager.control.snapshot import ClusterSnapshot
 from cep_manager.errors import TrialFailedError
 from cep_manager.monitoring.status import plan_status
 from cep_manager.plans.compiled_plan import CompiledPlan
@@ -39,7 +39,7 @@ class EditPreviews:
         self._processes = processes
         self._compiled = compiled
 
-    def preview(self, snapshot: Snapshot, record: PlanRecord, text: str) -> EditPreview:
+    def preview(self, snapshot: ClusterSnapshot, record: PlanRecord, text: str) -> EditPreview:
         """Return what `text` would keep of the deployed plan `record`. Raises PlanInvalidError, TrialsBusyError,
         TrialFailedError."""
         edited = self._compiled(text)
@@ -77,7 +77,7 @@ class EditPreviews:
 
 
 def _streams(
-    snapshot: Snapshot, record: PlanRecord, former: CompiledPlan, edited: CompiledPlan
+    snapshot: ClusterSnapshot, record: PlanRecord, former: CompiledPlan, edited: CompiledPlan
 ) -> Iterator[EditedStream]:
     now = {binding.stream: binding.attributes for binding in edited.imported}
     for binding in former.imported:
@@ -93,7 +93,7 @@ def _streams(
             yield EditedStream(binding.stream, waiting, "kept", "")
 
 
-def _waiting(snapshot: Snapshot, record: PlanRecord, stream: str) -> int:
+def _waiting(snapshot: ClusterSnapshot, record: PlanRecord, stream: str) -> int:
     """Events of `stream` that workers accepted and the topology has not taken over."""
     reports = (
         report

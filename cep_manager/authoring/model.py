@@ -76,7 +76,7 @@ class Preview(msgspec.Struct, frozen=True):
     explanation: str
 
 
-class Trial(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class PlanTrial(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The plan in `text` and the events that it is to get; then `wait_ms` go by. The first event without a time of its
     own is of `start_ms`, by default now."""
 

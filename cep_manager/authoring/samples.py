@@ -12,7 +12,7 @@ FOLDER = Path(__file__).parent / "sample_plans"
 _DESCRIPTION = re.compile(r"@Plan:description\('([^']*)'\)")
 
 
-class Sample(msgspec.Struct, frozen=True):
+class PlanSample(msgspec.Struct, frozen=True):
     """A plan to begin with; `title` says in a few words what it does."""
 
     name: str
@@ -21,17 +21,17 @@ class Sample(msgspec.Struct, frozen=True):
 
 
 @functools.cache
-def samples() -> tuple[Sample, ...]:
+def samples() -> tuple[PlanSample, ...]:
     """All of them, the simplest first (their files are numbered)."""
     return tuple(_read(file) for file in sorted(FOLDER.glob("*.siddhiql")))
 
 
-def sample(name: str) -> Sample | None:
+def sample(name: str) -> PlanSample | None:
     """The sample of that name."""
     return next((one for one in samples() if one.name == name), None)
 
 
-def _read(file: Path) -> Sample:
+def _read(file: Path) -> PlanSample:
     text = file.read_text(encoding="utf-8")
     described = _DESCRIPTION.search(text)
-    return Sample(file.stem.partition("-")[2], described[1] if described is not None else "", text)
+    return PlanSample(file.stem.partition("-")[2], described[1] if described is not None else "", text)

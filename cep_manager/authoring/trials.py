@@ -8,7 +8,7 @@ import msgspec
 
 from cep_common.clock import Clock
 from cep_manager.authoring.compiler import plan_problems
-from cep_manager.authoring.model import Trial
+from cep_manager.authoring.model import PlanTrial
 from cep_manager.authoring.processes import BoundedProcesses
 from cep_manager.config import TrialConfig
 from cep_manager.errors import BadRequestError, PlanInvalidError
@@ -41,7 +41,7 @@ class Trials:
         self._processes = processes or BoundedProcesses(config)
         self._check = check or self._look_through
 
-    def run(self, trial: Trial) -> TrialResult:
+    def run(self, trial: PlanTrial) -> TrialResult:
         """What the plan gave. Raises BadRequestError, PlanInvalidError, TrialsBusyError, TrialFailedError."""
         request = msgspec.json.encode(self._request(trial))
         written = self._processes.answer("siddhi.trial", request, "send fewer events", self._config.timeout_ms)
@@ -50,7 +50,7 @@ class Trials:
             raise BadRequestError(answer.message)
         return answer
 
-    def _request(self, trial: Trial) -> TrialRequest:
+    def _request(self, trial: PlanTrial) -> TrialRequest:
         if len(trial.events) > MOST_EVENTS:
             raise BadRequestError(f"a trial takes at most {MOST_EVENTS} events, not {len(trial.events)}")
         if not 0 <= trial.wait_ms <= LONGEST_WAIT_MS:

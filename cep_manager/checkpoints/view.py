@@ -12,7 +12,7 @@ from cep_common.protocol.drivers import (
     CheckpointTrigger,
     SavepointReport,
 )
-from cep_manager.control.snapshot import Snapshot
+from cep_manager.control.snapshot import ClusterSnapshot
 from cep_manager.errors import StateUnreadableError, UnknownSavepointError
 from cep_manager.plans.record import PlanRecord
 
@@ -78,7 +78,7 @@ class CheckpointList(msgspec.Struct, frozen=True):
     kept_savepoint: str
 
 
-class PlanCheckpoints(msgspec.Struct, frozen=True):
+class PlanCheckpointSummary(msgspec.Struct, frozen=True):
     """How a plan fares with its checkpoints: the newest that is complete (None: there is none), the newest that was
     not completed, and its savepoints. `taking` is the number of the one under way, 0: none is."""
 
@@ -95,7 +95,7 @@ class CheckpointOverview(msgspec.Struct, frozen=True):
     """The checkpoints of all plans of a tenant, in order of name. `settings` as in `CheckpointList`."""
 
     tenant: int
-    plans: tuple[PlanCheckpoints, ...]
+    plans: tuple[PlanCheckpointSummary, ...]
     settings: CheckpointSettings | None
 
 
@@ -122,7 +122,7 @@ class SavepointList(msgspec.Struct, frozen=True):
     savepoints: tuple[SavepointView, ...]
 
 
-def checkpoint_list(snapshot: Snapshot, key: PlanKey, epoch: int) -> CheckpointList:
+def checkpoint_list(snapshot: ClusterSnapshot, key: PlanKey, epoch: int) -> CheckpointList:
     """The checkpoints of the plan; `epoch` is that of its topology."""
     reports = snapshot.driver.latest.topologies if snapshot.driver is not None else ()
     found = next((one for one in reports if (one.key, one.epoch) == (key, epoch)), None)
@@ -141,19 +141,19 @@ def checkpoint_list(snapshot: Snapshot, key: PlanKey, epoch: int) -> CheckpointL
     )
 
 
-def checkpoint_overview(snapshot: Snapshot, tenant: int) -> CheckpointOverview:
+def checkpoint_overview(snapshot: ClusterSnapshot, tenant: int) -> CheckpointOverview:
     """The checkpoints of all plans of the tenant."""
     keys = sorted(key for key in snapshot.plans if key.tenant == tenant)
     return CheckpointOverview(tenant, tuple(_plan_checkpoints(snapshot, key) for key in keys), _settings(snapshot))
 
 
-def savepoint_list(snapshot: Snapshot, key: PlanKey) -> SavepointList:
+def savepoint_list(snapshot: ClusterSnapshot, key: PlanKey) -> SavepointList:
     """The savepoints of the plan."""
     found = (msgspec.structs.replace(one, key=key) for one in _savepoints(snapshot, key))
     return SavepointList(key.plan, key.tenant, tuple(savepoint_view(one) for one in found))
 
 
-def former_savepoint(snapshot: Snapshot, key: PlanKey) -> str:
+def former_savepoint(snapshot: ClusterSnapshot, key: PlanKey) -> str:
     """The savepoint with the newest of what other plans of the name have left in the store; empty: there is none."""
     former = (one.name for one in _savepoints(snapshot, key) if one.state == "stored")
     return next((name for name in reversed([*former]) if name.startswith(FORMER_SAVEPOINT)), "")
@@ -174,7 +174,7 @@ def savepoint_view(report: SavepointReport) -> SavepointView:
     )
 
 
-def require_savepoint(snapshot: Snapshot, key: PlanKey, name: str) -> None:
+def require_savepoint(snapshot: ClusterSnapshot, key: PlanKey, name: str) -> None:
     """Raises UnknownSavepointError when the plan has no such savepoint, StateUnreadableError when it cannot begin from
     it; where no driver lives nobody can tell."""
     if snapshot.driver is None:
@@ -189,19 +189,19 @@ def require_savepoint(snapshot: Snapshot, key: PlanKey, name: str) -> None:
         raise UnknownSavepointError(f"{key.plan} has no savepoint named {name}; {there}", {"allowed": known})
 
 
-def usable_savepoints(snapshot: Snapshot, key: PlanKey) -> list[str]:
+def usable_savepoints(snapshot: ClusterSnapshot, key: PlanKey) -> list[str]:
     """The names of the plan's savepoints that it can begin from, oldest first."""
     return [one.name for one in _savepoints(snapshot, key) if one.state == "stored" and not one.unreadable]
 
 
-def unreadable_state(snapshot: Snapshot, record: PlanRecord) -> str:
+def unreadable_state(snapshot: ClusterSnapshot, record: PlanRecord) -> str:
     """Why the plan cannot begin from its newest checkpoint, and what to do; empty: it can, as far as that is known."""
     reports = snapshot.driver.latest.topologies if snapshot.driver is not None else ()
     own = (one for one in reports if (one.key, one.epoch) == (record.key, record.epoch) and record.owns(one))
     return next((one.unreadable for one in own), "")
 
 
-def require_readable_state(snapshot: Snapshot, record: PlanRecord) -> None:
+def require_readable_state(snapshot: ClusterSnapshot, record: PlanRecord) -> None:
     """Raises StateUnreadableError when the plan cannot begin from its newest checkpoint: what it begins from must be
     said."""
     problem = unreadable_state(snapshot, record)
@@ -210,13 +210,13 @@ def require_readable_state(snapshot: Snapshot, record: PlanRecord) -> None:
         raise StateUnreadableError(f"{record.key.plan} was not changed: {problem}", details)
 
 
-def _savepoints(snapshot: Snapshot, key: PlanKey) -> list[SavepointReport]:
+def _savepoints(snapshot: ClusterSnapshot, key: PlanKey) -> list[SavepointReport]:
     if snapshot.driver is None:
         return []
     return [one for one in snapshot.driver.latest.savepoints if one.key == key]
 
 
-def _views(snapshot: Snapshot, key: PlanKey) -> tuple[CheckpointView, ...]:
+def _views(snapshot: ClusterSnapshot, key: PlanKey) -> tuple[CheckpointView, ...]:
     return tuple(
         CheckpointView(
             checkpoint=one.report.checkpoint,
@@ -237,10 +237,10 @@ def _views(snapshot: Snapshot, key: PlanKey) -> tuple[CheckpointView, ...]:
     )
 
 
-def _plan_checkpoints(snapshot: Snapshot, key: PlanKey) -> PlanCheckpoints:
+def _plan_checkpoints(snapshot: ClusterSnapshot, key: PlanKey) -> PlanCheckpointSummary:
     views = _views(snapshot, key)
     newest_first = views[::-1]
-    return PlanCheckpoints(
+    return PlanCheckpointSummary(
         plan=key.plan,
         tenant=key.tenant,
         newest=next((one for one in newest_first if one.state == "complete"), None),
@@ -272,5 +272,5 @@ def _spread(numbers: list[int]) -> Spread | None:
     return Spread(ordered[0], round(sum(ordered) / len(ordered)), half, most, ordered[-1])
 
 
-def _settings(snapshot: Snapshot) -> CheckpointSettings | None:
+def _settings(snapshot: ClusterSnapshot) -> CheckpointSettings | None:
     return snapshot.driver.latest.checkpointing if snapshot.driver is not None else None

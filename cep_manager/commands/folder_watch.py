@@ -13,7 +13,7 @@ from cep_common.ids import PlanKey
 from cep_common.monitoring.paced_log import PacedLog
 from cep_manager.config import PlanFolderConfig
 from cep_manager.errors import NotLeaderError
-from cep_manager.plans.folder import SUFFIX, FileProblem, Origin, PlanFolder, Stamp, origin_of, tenant_of
+from cep_manager.plans.folder import SUFFIX, FileOrigin, FileProblem, PlanFolder, Stamp, origin_of, tenant_of
 from query_plan.plan_names import named_after
 
 logger = logging.getLogger(__name__)
@@ -26,10 +26,10 @@ LARGEST_BYTES = 1_048_576
 class FilePlans(Protocol):
     """The plans as the folder needs them; every method may raise CepError."""
 
-    def origins(self) -> Mapping[PlanKey, Origin | None]:
+    def origins(self) -> Mapping[PlanKey, FileOrigin | None]:
         """Every deployed plan and the file that it comes from; None: it was deployed by hand."""
 
-    def deploy_file(self, tenant: int, text: str, origin: Origin, files: Collection[str]) -> None:
+    def deploy_file(self, tenant: int, text: str, origin: FileOrigin, files: Collection[str]) -> None:
         """The plan in `text` is deployed in place of what came from its file before, or from one that is not among the
         `files` of the folder any more. Raises PlanExistsError when a plan of its name has come otherwise."""
 

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from cep_common.ids import PlanKey
-from cep_manager.control.snapshot import Snapshot
+from cep_manager.control.snapshot import ClusterSnapshot
 from cep_manager.errors import PlanInvalidError, PlanProblem
 from cep_manager.plans.compiled_plan import CompiledPlan
 from cep_manager.plans.record import PlanRecord
@@ -18,7 +18,7 @@ from query_plan.connectors.http_paths import Place, path_faults, source_place
 class TakenPaths:
     """The paths of the sources of all plans in a snapshot, for who asks about many of these plans."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: ClusterSnapshot) -> None:
         self._snapshot = snapshot
         self._built_in = _built_in(snapshot)
         self._holders: dict[Place, dict[PlanKey, PlanRecord]] = {}
@@ -39,7 +39,7 @@ class TakenPaths:
         return (place for place in found if place is not None)
 
 
-def refuse_paths(snapshot: Snapshot, key: PlanKey, compiled: CompiledPlan) -> None:
+def refuse_paths(snapshot: ClusterSnapshot, key: PlanKey, compiled: CompiledPlan) -> None:
     """Raise PlanInvalidError when a source of the plan would take events at a path that is not its own, or another plan
     has. `key` has the name that the plan gets."""
     others = (
@@ -60,6 +60,6 @@ def refuse_paths(snapshot: Snapshot, key: PlanKey, compiled: CompiledPlan) -> No
         raise PlanInvalidError(found)
 
 
-def _built_in(snapshot: Snapshot) -> set[str]:
+def _built_in(snapshot: ClusterSnapshot) -> set[str]:
     """Return the addresses of workers' own servers."""
     return {urlsplit(worker.latest.http_address).netloc for worker in snapshot.live_workers()}

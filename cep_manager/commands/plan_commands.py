@@ -19,8 +19,8 @@ from cep_manager.commands.reaches import known_reaches
 from cep_manager.config import ManagerConfig
 from cep_manager.control.deployment.draining import Unprocessed, awaited_workers, unprocessed
 from cep_manager.control.deployment.plan_change import former_of, runs
-from cep_manager.control.loop import ManagerService
-from cep_manager.control.snapshot import Snapshot
+from cep_manager.control.loop import ManagerControlLoop
+from cep_manager.control.snapshot import ClusterSnapshot
 from cep_manager.errors import (
     BadRequestError,
     CannotDrainError,
@@ -28,13 +28,13 @@ from cep_manager.errors import (
     ManagerUnavailableError,
     NotLeaderError,
     PlanExistsError,
-    StoreError,
+    PlanStoreError,
     UnknownPlanError,
     unknown_plan,
 )
 from cep_manager.monitoring.status import awaited_streams
 from cep_manager.plans.compiled_plan import CompiledPlan
-from cep_manager.plans.folder import Origin, parse_origin
+from cep_manager.plans.folder import FileOrigin, parse_origin
 from cep_manager.plans.outcomes import Outcome, Undeployed, outcome_of
 from cep_manager.plans.quotas import check_plans, check_workers, room_for_change
 from cep_manager.plans.record import PlanRecord, PlanToRun, PlanVersion, new_record
@@ -63,7 +63,7 @@ COUNTED: dict[StatisticsLevel, str] = {
 class _Draft(threading.local):
     """The plans as a change makes them that the present thread has begun; None: it has begun none."""
 
-    snapshot: Snapshot | None = None
+    snapshot: ClusterSnapshot | None = None
 
 
 class PlanCommands:
@@ -71,7 +71,7 @@ class PlanCommands:
     and what the loop are told must not cross. Every command raises ManagerUnavailableError when the loop does not
     answer and StoreError when the plan store cannot be used."""
 
-    def __init__(self, store: PlanStore, service: ManagerService, clock: Clock, config: ManagerConfig) -> None:
+    def __init__(self, store: PlanStore, service: ManagerControlLoop, clock: Clock, config: ManagerConfig) -> None:
         self._store = store
         self._service = service
         self._clock = clock
@@ -129,11 +129,11 @@ class PlanCommands:
         """Return the key of the plan of that name, or that a plan gets which is deployed under it now."""
         return self._live_snapshot().key_named(tenant, name) or self._store.key_of(tenant, name)
 
-    def origins(self) -> dict[PlanKey, Origin | None]:
+    def origins(self) -> dict[PlanKey, FileOrigin | None]:
         """See `FilePlans.origins`."""
         return {key: parse_origin(record.origin) for key, record in self._live_snapshot().plans.items()}
 
-    def deploy_file(self, tenant: int, text: str, origin: Origin, files: Collection[str]) -> None:
+    def deploy_file(self, tenant: int, text: str, origin: FileOrigin, files: Collection[str]) -> None:
         """See `FilePlans.deploy_file`."""
         compiled = self.compilers.compile(text, known_reaches(self._service.led()))
         with self._one_at_a_time:
@@ -439,16 +439,16 @@ class PlanCommands:
             plans.pop(record.key, None)  # a key that is there would keep its former name
             plans[record.key] = record
 
-    def _live_snapshot(self) -> Snapshot:
+    def _live_snapshot(self) -> ClusterSnapshot:
         if self._draft.snapshot is not None:
             return self._draft.snapshot
         if not self._service.alive():
             raise ManagerUnavailableError("the control loop does not run")
         led = self._service.led()
         if led is None:
-            standing = self._service.standing()
-            if standing.leader is None and standing.problem:
-                raise StoreError(f"no manager leads, as the database cannot be used: {standing.problem}")
+            election_status = self._service.election_status()
+            if election_status.leader is None and election_status.problem:
+                raise PlanStoreError(f"no manager leads, as the database cannot be used: {election_status.problem}")
             raise NotLeaderError("this manager does not lead")
         return led
 
@@ -503,7 +503,7 @@ def _state_from(restore: str) -> str:
     return STARTS_EMPTY if restore == BEGIN_ANEW else f"windows, patterns and tables come from savepoint {restore}"
 
 
-def _refuse_other_source(record: PlanRecord, source: Origin | None, text: str, files: Collection[str]) -> None:
+def _refuse_other_source(record: PlanRecord, source: FileOrigin | None, text: str, files: Collection[str]) -> None:
     """Raises PlanExistsError unless a file may take the plan over: from a file that has gone, or as it is."""
     name = record.key.plan
     rule = parse_rule_origin(record.origin)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from cep_manager.control.snapshot import Snapshot
+from cep_manager.control.snapshot import ClusterSnapshot
 from query_plan.checks.reach import UNKNOWN, Reaches
 
 
-def known_reaches(snapshot: Snapshot | None) -> Reaches:
+def known_reaches(snapshot: ClusterSnapshot | None) -> Reaches:
     """What those that are alive have told; of others nothing is known, and of nobody without a snapshot."""
     if snapshot is None:
         return UNKNOWN

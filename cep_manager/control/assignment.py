@@ -28,14 +28,14 @@ class Candidate(msgspec.Struct, frozen=True):
     silent_ms: int
 
 
-class Choice(msgspec.Struct, frozen=True):
+class EndpointChoice(msgspec.Struct, frozen=True):
     """`chosen` is None when no endpoint is fit; `ignored` are those left out for their silence."""
 
     chosen: Candidate | None
     ignored: tuple[Candidate, ...]
 
 
-def choose(candidates: Iterable[Candidate], host: str, lease_ms: int, former: str = "") -> Choice:
+def choose(candidates: Iterable[Candidate], host: str, lease_ms: int, former: str = "") -> EndpointChoice:
     """Of the endpoints that are not silent for a lease: that of the instance `former` if it is there; else those on
     `host` if there are any, and of these the one with the fewest live connections; of equals the least (instance,
     endpoint)."""
@@ -45,7 +45,7 @@ def choose(candidates: Iterable[Candidate], host: str, lease_ms: int, former: st
     same = [candidate for candidate in healthy if candidate.instance == former]
     near = same or [candidate for candidate in healthy if candidate.endpoint.host == host]
     chosen = min(near or healthy, key=_order, default=None)
-    return Choice(chosen, ignored)
+    return EndpointChoice(chosen, ignored)
 
 
 def live_connections(connections: Sequence[str], promises: Iterable[Promise]) -> int:

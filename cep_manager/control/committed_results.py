@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from cep_common.ids import PlanKey
 from cep_common.protocol.drivers import RegisterDriver
 from cep_common.protocol.registry import CheckpointSpan, PlanCheckpoints
-from cep_manager.control.members import Member
+from cep_manager.control.members import ClusterMember
 from cep_manager.plans.record import PlanRecord
 
 
 def standing_results(
-    plans: Mapping[PlanKey, PlanRecord], driver: Member[RegisterDriver] | None
+    plans: Mapping[PlanKey, PlanRecord], driver: ClusterMember[RegisterDriver] | None
 ) -> tuple[PlanCheckpoints, ...]:
     """Of the plans that deliver exactly once: which results stand, as the driver's store knows it. While a plan is
     changed two of its topologies tell of that; one of another plan of the name, that is being ended, of its own. The

@@ -26,17 +26,17 @@ from cep_common.protocol.tasks import RegisterTask, StatisticsLevel, TaskRegiste
 from cep_manager.config import QuotasConfig
 from cep_manager.control.committed_results import standing_results
 from cep_manager.control.deployment import state_transfer
-from cep_manager.control.deployment.deployments import Deployments, describe_task
+from cep_manager.control.deployment.deployments import PlanDeployments, describe_task
 from cep_manager.control.instructions import DriverOrder, Instruction, PushToDriver
-from cep_manager.control.members import Members
-from cep_manager.control.registry import Registry
+from cep_manager.control.members import ClusterMembers
+from cep_manager.control.registry import EndpointRegistry
 from cep_manager.control.run_fence import RunFence
-from cep_manager.control.snapshot import Snapshot
+from cep_manager.control.snapshot import ClusterSnapshot
 from cep_manager.control.worker_admission import WorkerAdmission
 from cep_manager.errors import NoDriverError
 from cep_manager.history.checkpoint_history import CheckpointHistory
-from cep_manager.history.counter_histories import Histories
-from cep_manager.history.deliveries import Deliveries
+from cep_manager.history.counter_histories import CounterHistories
+from cep_manager.history.deliveries import DeliveryCounts
 from cep_manager.history.error_history import ErrorHistory
 from cep_manager.history.samples import Samples
 from cep_manager.log_line import LogLine
@@ -80,14 +80,14 @@ class ControlPlane:
         self._lease_ms = lease_ms
         self._lease = AdaptiveLease(lease_ms, heartbeat_ms)
         self._revision = revision
-        self._registry = Registry(heartbeat_ms, lease_ms)
-        self._members = Members(lease_ms, self._lease)
-        self._histories = Histories()
-        self._deliveries = Deliveries()
+        self._registry = EndpointRegistry(heartbeat_ms, lease_ms)
+        self._members = ClusterMembers(lease_ms, self._lease)
+        self._histories = CounterHistories()
+        self._deliveries = DeliveryCounts()
         self._errors = ErrorHistory()
         self._checkpoints = CheckpointHistory()
         self._samples = Samples()
-        self._deployments = Deployments(lease_ms, default_workers, quotas, default_host)
+        self._deployments = PlanDeployments(lease_ms, default_workers, quotas, default_host)
         self._fence = RunFence(self._deployments, self._members, self._registry, heartbeat_ms, lease_ms)
         self._quotas = quotas
         self._driver_lost = False
@@ -383,9 +383,9 @@ class ControlPlane:
         for part in (self._members, self._registry, self._deployments):
             part.lease_ms = self._lease_ms
 
-    def snapshot(self, now_ms: int) -> Snapshot:
+    def snapshot(self, now_ms: int) -> ClusterSnapshot:
         """All that is known now; sharing nothing that changes."""
-        return Snapshot(
+        return ClusterSnapshot(
             now_ms=now_ms,
             lease_ms=self._lease_ms,
             revision=self._revision,

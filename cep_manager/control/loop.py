@@ -42,9 +42,9 @@ from cep_manager.control.instructions import (
     RemoveDrained,
     SettleChange,
 )
-from cep_manager.control.snapshot import Snapshot
-from cep_manager.election.leadership import Leadership, Led, Resigned, Standing
-from cep_manager.errors import ManagerUnavailableError, NotLeaderError, StoreError
+from cep_manager.control.snapshot import ClusterSnapshot
+from cep_manager.election.leadership import ElectionStatus, Leadership, Led, Resigned
+from cep_manager.errors import ManagerUnavailableError, NotLeaderError, PlanStoreError
 from cep_manager.log_line import LogLine
 from cep_manager.nodes.agent import NodeAgent
 from cep_manager.persistence.database import Database
@@ -72,7 +72,7 @@ REVISION_BITS = 32
 """A leader can change its plan list so many times (2 to the power of it) before its revisions meet the next one's."""
 
 
-class ManagerService:
+class ManagerControlLoop:
     """The control loop. `start` and `stop` are called by one thread; everything else by any."""
 
     def __init__(
@@ -165,16 +165,16 @@ class ManagerService:
         """True while this manager leads, and the snapshot shows what it leads."""
         return self.led() is not None
 
-    def led(self) -> Snapshot | None:
+    def led(self) -> ClusterSnapshot | None:
         """The snapshot, of a manager that leads; None: this one does not, or knows only a part of its plans yet."""
         token, snapshot = self._told
         return snapshot if self._leadership.leads() and token == self._leadership.token() else None
 
-    def standing(self) -> Standing:
+    def election_status(self) -> ElectionStatus:
         """Who leads, and which managers there are."""
-        return self._leadership.standing
+        return self._leadership.election_status
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> ClusterSnapshot:
         """What the loop knew last; at most a tick old while it lives."""
         return self._told[1]
 
@@ -418,7 +418,7 @@ class ManagerService:
     def _raise_epoch(self, key: PlanKey, above: int) -> None:
         try:
             epoch = self._store.raise_epoch(key, above)
-        except (StoreError, NotLeaderError) as error:
+        except (PlanStoreError, NotLeaderError) as error:
             self._report_failure(key, error.message)
         except Exception:
             # The border of this thread: nobody waits for what it returns or raises.
@@ -450,7 +450,7 @@ class ManagerService:
     def _remove_drained(self, key: PlanKey) -> None:
         try:
             self._store.remove(key, self._clock.now_ms())
-        except (StoreError, NotLeaderError) as error:
+        except (PlanStoreError, NotLeaderError) as error:
             reason = error.message
             self._commands.post(lambda _: self._plane.not_removed(key, reason))
         except Exception:

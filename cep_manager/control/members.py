@@ -63,7 +63,7 @@ class Timed(msgspec.Struct, Generic[Report], frozen=True):
     report: Report
 
 
-class Member(msgspec.Struct, Generic[Report], frozen=True):
+class ClusterMember(msgspec.Struct, Generic[Report], frozen=True):
     """A peer that registers: its first registration, its latest report, and the earlier ones of the rate window.
 
     `peer` is the routing id that the latest report came from.
@@ -89,31 +89,31 @@ def same_process(one: Report, other: Report) -> bool:
     return (one.host, one.process_id) == (other.host, other.process_id)
 
 
-def heard(member: Member[Report] | None, report: Report, peer: bytes, now_ms: int) -> Member[Report]:
+def heard(member: ClusterMember[Report] | None, report: Report, peer: bytes, now_ms: int) -> ClusterMember[Report]:
     """`member` after another report; one of another process, or of one that counts from the start again, begins a new
     member."""
     if member is None or not same_process(member.latest, report) or report.up_ms < member.latest.up_ms:
-        return Member(since_ms=now_ms, heard_ms=now_ms, latest=report, peer=peer)
+        return ClusterMember(since_ms=now_ms, heard_ms=now_ms, latest=report, peer=peer)
     earlier = (*member.earlier, Timed(member.heard_ms, member.latest))
     kept = tuple(timed for timed in earlier if now_ms - timed.at_ms <= RATE_WINDOW_MS)[-MAXIMUM_REPORTS:]
-    return Member(since_ms=member.since_ms, heard_ms=now_ms, latest=report, earlier=kept, peer=peer)
+    return ClusterMember(since_ms=member.since_ms, heard_ms=now_ms, latest=report, earlier=kept, peer=peer)
 
 
-class Members:
+class ClusterMembers:
     """The driver, the live workers by name, those lost lately, all tasks by plan, epoch and number."""
 
     def __init__(self, lease_ms: int, delays: AdaptiveLease) -> None:
         """Peers may be silent for `lease_ms`, which the owner changes; `delays` learns how late heartbeats come."""
         self.lease_ms = lease_ms
         self._delays = delays
-        self.driver: Member[RegisterDriver] | None = None
-        self.workers: dict[str, Member[RegisterWorker]] = {}
-        self.lost_workers: dict[str, Member[RegisterWorker]] = {}
-        self.away_workers: dict[str, Member[RegisterWorker]] = {}
+        self.driver: ClusterMember[RegisterDriver] | None = None
+        self.workers: dict[str, ClusterMember[RegisterWorker]] = {}
+        self.lost_workers: dict[str, ClusterMember[RegisterWorker]] = {}
+        self.away_workers: dict[str, ClusterMember[RegisterWorker]] = {}
         """All that are gone, lost or not, and may still have events of a plan; until they come back."""
-        self.tasks: dict[PlanKey, dict[tuple[int, int], Member[RegisterTask]]] = {}
+        self.tasks: dict[PlanKey, dict[tuple[int, int], ClusterMember[RegisterTask]]] = {}
 
-    def live_driver(self, now_ms: int) -> Member[RegisterDriver] | None:
+    def live_driver(self, now_ms: int) -> ClusterMember[RegisterDriver] | None:
         """The driver unless it is silent."""
         if self.driver is not None and self.driver.live(now_ms, self.lease_ms):
             return self.driver
@@ -123,7 +123,7 @@ class Members:
         """How many workers are not silent."""
         return sum(worker.live(now_ms, self.lease_ms) for worker in self.workers.values())
 
-    def live_by_name(self, now_ms: int) -> dict[str, Member[RegisterWorker]]:
+    def live_by_name(self, now_ms: int) -> dict[str, ClusterMember[RegisterWorker]]:
         """Return the workers that are not silent."""
         return {name: one for name, one in self.workers.items() if one.live(now_ms, self.lease_ms)}
 
@@ -171,16 +171,16 @@ class Members:
         tasks[report.epoch, report.task] = heard(before, report, peer, now_ms)
         return before is None or not same_process(before.latest, report)
 
-    def _note_gap(self, before: Member[Report] | None, report: Report, now_ms: int) -> None:
+    def _note_gap(self, before: ClusterMember[Report] | None, report: Report, now_ms: int) -> None:
         if before is not None and same_process(before.latest, report):
             self._delays.heard(now_ms - before.heard_ms, now_ms)
 
-    def tasks_of(self, key: PlanKey, epoch: int) -> tuple[Member[RegisterTask], ...]:
+    def tasks_of(self, key: PlanKey, epoch: int) -> tuple[ClusterMember[RegisterTask], ...]:
         """The plan's tasks of `epoch`, in order of their numbers."""
         tasks = self.tasks.get(key, {})
         return tuple(tasks[task] for task in sorted(tasks) if task[0] == epoch)
 
-    def expire_workers(self, now_ms: int) -> list[Member[RegisterWorker]]:
+    def expire_workers(self, now_ms: int) -> list[ClusterMember[RegisterWorker]]:
         """Workers that are silent for a lease are lost, or have left as they had said; these are those of which that is
         news."""
         for name, worker in list(self.lost_workers.items()):

@@ -52,7 +52,7 @@ class EndpointRecord(msgspec.Struct, frozen=True):
 Identity = tuple[Role, PlanKey, int, str]
 
 
-class Registry:
+class EndpointRegistry:
     """All endpoints of all plans. Epochs are checked by whoever knows the plans; see `ControlPlane`."""
 
     def __init__(self, heartbeat_ms: int, lease_ms: int) -> None:

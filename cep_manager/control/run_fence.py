@@ -8,9 +8,9 @@ from cep_common.ids import PlanKey
 from cep_common.protocol.registry import EndpointRegistered, Message, RegisterEndpoint, Rejected, RequestEndpoint
 from cep_common.protocol.tasks import RegisterTask, TaskRegistered
 from cep_manager.control.attempts import Attempts
-from cep_manager.control.deployment.deployments import RUNS, Deployments
-from cep_manager.control.members import Members
-from cep_manager.control.registry import Registry
+from cep_manager.control.deployment.deployments import RUNS, PlanDeployments
+from cep_manager.control.members import ClusterMembers
+from cep_manager.control.registry import EndpointRegistry
 
 
 class RunFence:
@@ -18,7 +18,12 @@ class RunFence:
     stages for one attempt of theirs."""
 
     def __init__(
-        self, deployments: Deployments, members: Members, registry: Registry, heartbeat_ms: int, lease_ms: int
+        self,
+        deployments: PlanDeployments,
+        members: ClusterMembers,
+        registry: EndpointRegistry,
+        heartbeat_ms: int,
+        lease_ms: int,
     ) -> None:
         self._deployments = deployments
         self._members = members

@@ -10,22 +10,22 @@ from cep_common.ids import PlanKey
 from cep_common.protocol.drivers import RegisterDriver
 from cep_common.protocol.registry import RegisterWorker, WorkerPlanReport
 from cep_common.protocol.tasks import RegisterTask
-from cep_manager.control.members import Member
+from cep_manager.control.members import ClusterMember
 from cep_manager.control.registry import EndpointRecord
 from cep_manager.control.worker_admission import Stranger
 from cep_manager.history.checkpoint_history import KnownCheckpoint
-from cep_manager.history.counter_history import History
+from cep_manager.history.counter_history import CounterHistory
 from cep_manager.history.errors import ErrorGroup
 from cep_manager.history.samples import PlanSamples
 from cep_manager.plans.record import PlanRecord
 
-PlanReports = list[tuple[Member[RegisterWorker], WorkerPlanReport]]
+PlanReports = list[tuple[ClusterMember[RegisterWorker], WorkerPlanReport]]
 
 
-class Snapshot(msgspec.Struct, frozen=True):
+class ClusterSnapshot(msgspec.Struct, frozen=True):
     """`now_ms` is the monotonic time at which it was taken; all times of members are on the same clock.
 
-    `driver` may be silent: ask `Member.live`. `lost_workers` fell silent lately. `tasks` are those of
+    `driver` may be silent: ask `ClusterMember.live`. `lost_workers` fell silent lately. `tasks` are those of
     each plan's current epoch, by number. `histories` are what their instances have counted, by name, tasks of earlier
     epochs included.
     """
@@ -34,26 +34,26 @@ class Snapshot(msgspec.Struct, frozen=True):
     lease_ms: int
     revision: int
     plans: dict[PlanKey, PlanRecord]
-    driver: Member[RegisterDriver] | None
+    driver: ClusterMember[RegisterDriver] | None
     driver_missing: str
-    workers: tuple[Member[RegisterWorker], ...]
-    lost_workers: tuple[Member[RegisterWorker], ...]
-    tasks: dict[PlanKey, tuple[Member[RegisterTask], ...]]
+    workers: tuple[ClusterMember[RegisterWorker], ...]
+    lost_workers: tuple[ClusterMember[RegisterWorker], ...]
+    tasks: dict[PlanKey, tuple[ClusterMember[RegisterTask], ...]]
     endpoints: tuple[EndpointRecord, ...]
-    histories: dict[PlanKey, Mapping[str, History]] = {}
-    deliveries: dict[PlanKey, History] = {}
+    histories: dict[PlanKey, Mapping[str, CounterHistory]] = {}
+    deliveries: dict[PlanKey, CounterHistory] = {}
     """How many results of each plan sinks and listeners have got, by stream."""
     errors: dict[PlanKey | None, tuple[ErrorGroup, ...]] = {}
     """What went wrong, by plan (None: with processes, apart from plans), newest first."""
     checkpoints: dict[PlanKey, tuple[KnownCheckpoint, ...]] = {}
     """The checkpoints of each plan that are remembered, oldest first."""
     samples: dict[PlanKey, PlanSamples] = {}
-    away_workers: tuple[Member[RegisterWorker], ...] = ()
+    away_workers: tuple[ClusterMember[RegisterWorker], ...] = ()
     """Workers that are gone, lately or not, and may still have events of a plan."""
     strangers: tuple[Stranger, ...] = ()
     """Workers that are refused, or that came back without what they had."""
 
-    _sorted: list[tuple[tuple[Member[RegisterWorker], ...], dict[PlanKey, PlanReports]]] = []
+    _sorted: list[tuple[tuple[ClusterMember[RegisterWorker], ...], dict[PlanKey, PlanReports]]] = []
     """What `workers` say, by plan, once somebody has asked for it."""
 
     def reports_of(self, key: PlanKey) -> PlanReports:
@@ -80,6 +80,6 @@ class Snapshot(msgspec.Struct, frozen=True):
         found = (one.key for one in self.plans.values() if one.key.tenant == tenant and former in one.former_names)
         return next((key.plan for key in found), "")
 
-    def live_workers(self) -> tuple[Member[RegisterWorker], ...]:
+    def live_workers(self) -> tuple[ClusterMember[RegisterWorker], ...]:
         """Return the workers that are heard."""
         return tuple(one for one in self.workers if one.live(self.now_ms, self.lease_ms))

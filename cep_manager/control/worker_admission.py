@@ -14,7 +14,7 @@ from typing import Literal
 import msgspec
 
 from cep_common.protocol.registry import RegisterWorker, Rejected
-from cep_manager.control.members import Member, brings_back, has_left, waiting_events
+from cep_manager.control.members import ClusterMember, brings_back, has_left, waiting_events
 
 MOST_KNOWN = 16
 """So many former processes of a name are remembered."""
@@ -73,7 +73,7 @@ class WorkerAdmission:
         return worker in self._adopted
 
     def refuse(
-        self, message: RegisterWorker, holder: Member[RegisterWorker] | None, now_ms: int, lease_ms: int
+        self, message: RegisterWorker, holder: ClusterMember[RegisterWorker] | None, now_ms: int, lease_ms: int
     ) -> Rejected | None:
         """Return the refusal of a worker whose name another one has, the live `holder`; None: it may speak."""
         if holder is not None and _of_other_folder(holder.latest, message):
@@ -98,7 +98,7 @@ class WorkerAdmission:
         self._known[message.worker] = _Known(message.instance, now_ms, known.instance, banned[-MOST_KNOWN:])
         return None
 
-    def returned(self, message: RegisterWorker, away: Mapping[str, Member[RegisterWorker]], now_ms: int) -> None:
+    def returned(self, message: RegisterWorker, away: Mapping[str, ClusterMember[RegisterWorker]], now_ms: int) -> None:
         """A worker was admitted; what it had before under another identity is told of while it is `away`."""
         former = away.get(message.worker)
         if former is not None and not brings_back(message, former.latest):

@@ -32,7 +32,7 @@ FORGET_AFTER_MS = 60_000
 """A manager that has not been in the database for so long is not told of any more."""
 
 
-class Role(Enum):
+class ElectionRole(Enum):
     """What a manager is."""
 
     STANDBY = "standby"
@@ -41,7 +41,7 @@ class Role(Enum):
     LEADING = "leading"
 
 
-class Signal(Enum):
+class ElectionSignal(Enum):
     """What a look at database or clock means for the lease."""
 
     FREE = "free"
@@ -56,27 +56,27 @@ class Signal(Enum):
     """Its time has run out, or something was refused, or nothing can be known."""
 
 
-MOVES: dict[tuple[Role, Signal], Role] = {
-    (Role.STANDBY, Signal.FREE): Role.CLAIMING,
-    (Role.STANDBY, Signal.TAKEN): Role.STANDBY,
-    (Role.STANDBY, Signal.OVER): Role.STANDBY,
-    (Role.CLAIMING, Signal.OWN): Role.PREPARING,
-    (Role.CLAIMING, Signal.TAKEN): Role.STANDBY,
-    (Role.CLAIMING, Signal.OVER): Role.STANDBY,
-    (Role.PREPARING, Signal.OWN): Role.PREPARING,
-    (Role.PREPARING, Signal.READY): Role.LEADING,
-    (Role.PREPARING, Signal.TAKEN): Role.STANDBY,
-    (Role.PREPARING, Signal.OVER): Role.STANDBY,
-    (Role.LEADING, Signal.OWN): Role.LEADING,
-    (Role.LEADING, Signal.TAKEN): Role.STANDBY,
-    (Role.LEADING, Signal.OVER): Role.STANDBY,
+MOVES: dict[tuple[ElectionRole, ElectionSignal], ElectionRole] = {
+    (ElectionRole.STANDBY, ElectionSignal.FREE): ElectionRole.CLAIMING,
+    (ElectionRole.STANDBY, ElectionSignal.TAKEN): ElectionRole.STANDBY,
+    (ElectionRole.STANDBY, ElectionSignal.OVER): ElectionRole.STANDBY,
+    (ElectionRole.CLAIMING, ElectionSignal.OWN): ElectionRole.PREPARING,
+    (ElectionRole.CLAIMING, ElectionSignal.TAKEN): ElectionRole.STANDBY,
+    (ElectionRole.CLAIMING, ElectionSignal.OVER): ElectionRole.STANDBY,
+    (ElectionRole.PREPARING, ElectionSignal.OWN): ElectionRole.PREPARING,
+    (ElectionRole.PREPARING, ElectionSignal.READY): ElectionRole.LEADING,
+    (ElectionRole.PREPARING, ElectionSignal.TAKEN): ElectionRole.STANDBY,
+    (ElectionRole.PREPARING, ElectionSignal.OVER): ElectionRole.STANDBY,
+    (ElectionRole.LEADING, ElectionSignal.OWN): ElectionRole.LEADING,
+    (ElectionRole.LEADING, ElectionSignal.TAKEN): ElectionRole.STANDBY,
+    (ElectionRole.LEADING, ElectionSignal.OVER): ElectionRole.STANDBY,
 }
 """Every legal move; a signal that is not here comes too late for the role, and changes nothing."""
 
-HOLDS_LEASE = frozenset({Role.PREPARING, Role.LEADING})
+HOLDS_LEASE = frozenset({ElectionRole.PREPARING, ElectionRole.LEADING})
 
 
-class Pace(msgspec.Struct, frozen=True):
+class ElectionTiming(msgspec.Struct, frozen=True):
     """How often a leader has its lease confirmed and a standby looks at it, and how long it lasts: `lease_ms`, but
     `alone_ms` when there is no other manager. Nobody waits then for its end, so a slow disk need not end it."""
 
@@ -91,7 +91,7 @@ def own_ms(lease_ms: int) -> int:
     return lease_ms - lease_ms // MARGIN_PARTS
 
 
-class Manager(msgspec.Struct, frozen=True):
+class ManagerAddress(msgspec.Struct, frozen=True):
     """A manager process: `instance` is unlike that of any other process, `control` and `http_address` are where it is
     reached, `insight` is where other managers read its log (None: nowhere, or not known)."""
 
@@ -107,7 +107,7 @@ class Lease(msgspec.Struct, frozen=True):
     of day, by its holder's clock, at which it was taken: for people."""
 
     token: int
-    holder: Manager | None
+    holder: ManagerAddress | None
     beat: int
     lease_ms: int
     since_ms: int
@@ -123,38 +123,38 @@ class LeaderChange(msgspec.Struct, frozen=True):
     leader: Endpoint
 
 
-class Seen(msgspec.Struct, frozen=True):
+class LeaseState(msgspec.Struct, frozen=True):
     """What was found in the database: the lease, and every manager with the number of times that it has been there.
     `done` says that the claim or the confirmation that was asked for has come about, and just now. `namesake` is the
     process that had signed in at this manager's address before; empty: none, or this one."""
 
     lease: Lease
     done: bool = False
-    managers: tuple[tuple[Manager, int], ...] = ()
+    managers: tuple[tuple[ManagerAddress, int], ...] = ()
     namesake: str = ""
     barred: str = ""
     """Why this manager must not take the lease, though it is free: its node lacks acknowledged events."""
 
 
-class Look(msgspec.Struct, frozen=True):
+class ReadLease(msgspec.Struct, frozen=True):
     """Sign in, and see how the lease stands. After each of these requests tell `heard` or `failed`."""
 
 
-class Claim(msgspec.Struct, frozen=True):
-    """Take the lease for `lease_ms` under the next token, unless token or beat have moved; then as `Look`."""
+class ClaimLease(msgspec.Struct, frozen=True):
+    """Take the lease for `lease_ms` under the next token, unless token or beat have moved; then as `ReadLease`."""
 
     token: int
     beat: int
     lease_ms: int
 
 
-class Confirm(msgspec.Struct, frozen=True):
+class ConfirmLease(msgspec.Struct, frozen=True):
     """Count the beat of the lease up, and let it last for `lease_ms` from now on, if it is still held under `token`;
-    forget managers that have gone; then as `Look`."""
+    forget managers that have gone; then as `ReadLease`."""
 
     token: int
     lease_ms: int
-    gone: tuple[tuple[Manager, int], ...] = ()
+    gone: tuple[tuple[ManagerAddress, int], ...] = ()
 
 
 class ProbeHolder(msgspec.Struct, frozen=True):
@@ -183,14 +183,14 @@ class Resign(msgspec.Struct, frozen=True):
     token: int
 
 
-Request = Look | Claim | Confirm
+Request = ReadLease | ClaimLease | ConfirmLease
 Instruction = Request | ProbeHolder | ReadPlans | Lead | Resign | LogLine
 
 
-class Sight(msgspec.Struct, frozen=True):
+class ManagerSighting(msgspec.Struct, frozen=True):
     """Another manager, or this one: when it was last known to be in the database (monotonic)."""
 
-    manager: Manager
+    manager: ManagerAddress
     beat: int
     heard_ms: int
 
@@ -198,13 +198,13 @@ class Sight(msgspec.Struct, frozen=True):
 class Election:
     """One manager's part in the election. One thread uses it, all times are of one monotonic clock."""
 
-    def __init__(self, me: Manager, pace: Pace) -> None:
+    def __init__(self, me: ManagerAddress, pace: ElectionTiming) -> None:
         self._me = me
         self._pace = pace
-        self.role = Role.STANDBY
+        self.role = ElectionRole.STANDBY
         self.token = 0
         self.lease: Lease | None = None
-        self.sights: dict[Endpoint, Sight] = {}
+        self.sights: dict[Endpoint, ManagerSighting] = {}
         self.problem = ""
         self._delays = AdaptiveLease(pace.lease_ms, pace.heartbeat_ms)
         self._confirmed_ms: int | None = None
@@ -217,11 +217,11 @@ class Election:
 
     def leads(self, now_ms: int) -> bool:
         """True while this manager may act as the leader: it was told to lead, and its lease has not run out."""
-        return self.role is Role.LEADING and now_ms < self._until_ms
+        return self.role is ElectionRole.LEADING and now_ms < self._until_ms
 
-    def leader(self, now_ms: int) -> Manager | None:
+    def leader(self, now_ms: int) -> ManagerAddress | None:
         """Who leads, as far as this manager knows; None when nobody is known to."""
-        if self.role is Role.LEADING:
+        if self.role is ElectionRole.LEADING:
             return self._me if self.leads(now_ms) else None
         lease = self.lease
         if lease is None or lease.holder is None or self._is_mine(lease):
@@ -244,12 +244,12 @@ class Election:
         instructions: list[Instruction] = []
         if self.role in HOLDS_LEASE and now_ms >= self._until_ms:
             reason = self.problem or "the database has not answered"
-            instructions += self._move(Signal.OVER, f"the lease was not confirmed in time: {reason}")
+            instructions += self._move(ElectionSignal.OVER, f"the lease was not confirmed in time: {reason}")
         if self._asked is None and now_ms >= self._due_ms:
             instructions += self._ask(now_ms)
         return instructions
 
-    def heard(self, seen: Seen, now_ms: int) -> list[Instruction]:
+    def heard(self, seen: LeaseState, now_ms: int) -> list[Instruction]:
         """The database has answered the request that is under way."""
         if self._asked is None:
             return []
@@ -264,13 +264,17 @@ class Election:
             self._moved_ms = now_ms
         self._due_ms = now_ms + self._pace.poll_ms
         signal = self._read(seen, request, asked_ms, now_ms, first)
-        reason = f"{_name(lease.holder)} leads under token {lease.token}" if signal is Signal.TAKEN else "it came late"
-        if signal is Signal.OWN:
+        reason = (
+            f"{_name(lease.holder)} leads under token {lease.token}"
+            if signal is ElectionSignal.TAKEN
+            else "it came late"
+        )
+        if signal is ElectionSignal.OWN:
             self.token = lease.token
             self._note_confirmation(request, now_ms)
             self._until_ms = asked_ms + own_ms(lease.lease_ms)
             self._due_ms = asked_ms + self._pace.heartbeat_ms
-        elif signal is Signal.TAKEN:
+        elif signal is ElectionSignal.TAKEN:
             # An earlier claim may have come about unheard: then nobody else is to be waited for.
             wait_ms = 0 if self._is_mine(lease) else lease.lease_ms
             self._due_ms = min(self._due_ms, max(now_ms, self._moved_ms + wait_ms))
@@ -281,7 +285,7 @@ class Election:
         if seen.barred:
             self._due_ms = now_ms + self._pace.poll_ms
         instructions += self._move(signal, reason)
-        if self.role is Role.CLAIMING:
+        if self.role is ElectionRole.CLAIMING:
             instructions += self._ask(now_ms)
         return instructions
 
@@ -302,7 +306,7 @@ class Election:
         if not self.problem:
             instructions.append(LogLine("warning", f"lease cannot be seen reason={reason!r}"))
         self.problem = reason
-        return instructions if holds else [*instructions, *self._move(Signal.OVER, reason)]
+        return instructions if holds else [*instructions, *self._move(ElectionSignal.OVER, reason)]
 
     def holder_gone(self, token: int, beat: int, now_ms: int) -> list[Instruction]:
         """Claim the lease early: a probe has shown that its holder's process has ended.
@@ -310,7 +314,7 @@ class Election:
         `token` and `beat` are those of the probe; the claim fails if the lease has moved since.
         """
         lease = self.lease
-        if self.role is not Role.STANDBY or lease is None or (lease.token, lease.beat) != (token, beat):
+        if self.role is not ElectionRole.STANDBY or lease is None or (lease.token, lease.beat) != (token, beat):
             return []
         self._gone = token, beat
         self._due_ms = now_ms
@@ -320,25 +324,25 @@ class Election:
         """The plans were read for `token`."""
         if token != self.token or now_ms >= self._until_ms:
             return []
-        return self._move(Signal.READY, "")
+        return self._move(ElectionSignal.READY, "")
 
     def refused(self, token: int, reason: str) -> list[Instruction]:
         """Something that was done under `token` was refused, or failed for good: this manager must not lead."""
-        return self._move(Signal.OVER, reason) if token == self.token else []
+        return self._move(ElectionSignal.OVER, reason) if token == self.token else []
 
     def _ask(self, now_ms: int) -> list[Instruction]:
         request: Request
         lease = self.lease
         if self.role in HOLDS_LEASE:
-            request = Confirm(self.token, self._length_ms(now_ms), self._departed(now_ms))
+            request = ConfirmLease(self.token, self._length_ms(now_ms), self._departed(now_ms))
             # It may come about unheard, and be shorter than what was confirmed before.
             self._until_ms = min(self._until_ms, now_ms + own_ms(request.lease_ms))
-        elif lease is not None and (self.role is Role.CLAIMING or self._may_claim(lease, now_ms)):
+        elif lease is not None and (self.role is ElectionRole.CLAIMING or self._may_claim(lease, now_ms)):
             # When beat or token have moved since they were last seen, the claim comes to nothing.
-            self._move(Signal.FREE, "")
-            request = Claim(lease.token, lease.beat, self._length_ms(now_ms))
+            self._move(ElectionSignal.FREE, "")
+            request = ClaimLease(lease.token, lease.beat, self._length_ms(now_ms))
         else:
-            request = Look()
+            request = ReadLease()
         self._asked = (request, now_ms)
         return [request]
 
@@ -348,7 +352,7 @@ class Election:
 
     def _note_confirmation(self, request: Request, now_ms: int) -> None:
         """Learn from the time between two confirmations how late they come."""
-        if isinstance(request, Confirm) and self._confirmed_ms is not None:
+        if isinstance(request, ConfirmLease) and self._confirmed_ms is not None:
             self._delays.heard(now_ms - self._confirmed_ms, now_ms)
         self._confirmed_ms = now_ms
 
@@ -356,34 +360,34 @@ class Election:
         gone = self._gone == (lease.token, lease.beat)
         return gone or self._is_mine(lease) or now_ms - self._moved_ms >= lease.lease_ms
 
-    def _read(self, seen: Seen, request: Request, asked_ms: int, now_ms: int, first: bool) -> Signal:
+    def _read(self, seen: LeaseState, request: Request, asked_ms: int, now_ms: int, first: bool) -> ElectionSignal:
         """What the lease means for this manager now."""
         lease = seen.lease
-        if isinstance(request, Look):
+        if isinstance(request, ReadLease):
             # Whoever had this very address before has ended: it can be listened on by one process only.
             successor = first and lease.holder is not None and lease.holder.control == self._me.control
             free = lease.holder is None or self._is_mine(lease) or successor
-            return Signal.FREE if free else Signal.TAKEN
+            return ElectionSignal.FREE if free else ElectionSignal.TAKEN
         if not seen.done:
-            return Signal.TAKEN
-        return Signal.OWN if now_ms < asked_ms + own_ms(lease.lease_ms) else Signal.OVER
+            return ElectionSignal.TAKEN
+        return ElectionSignal.OWN if now_ms < asked_ms + own_ms(lease.lease_ms) else ElectionSignal.OVER
 
-    def _move(self, signal: Signal, reason: str) -> list[Instruction]:
+    def _move(self, signal: ElectionSignal, reason: str) -> list[Instruction]:
         before, after = self.role, MOVES.get((self.role, signal))
         if after is None:
             return []
         self.role = after
-        if before in HOLDS_LEASE and after is Role.STANDBY:
+        if before in HOLDS_LEASE and after is ElectionRole.STANDBY:
             self._due_ms = min(self._due_ms, self._until_ms)
             note = LogLine("warning", f"resigned token={self.token} reason={reason!r}")
             return [Resign(self.token), note]
-        if (before, after) == (Role.CLAIMING, Role.PREPARING):
+        if (before, after) == (ElectionRole.CLAIMING, ElectionRole.PREPARING):
             return [ReadPlans(self.token)]
-        if (before, after) == (Role.PREPARING, Role.LEADING):
+        if (before, after) == (ElectionRole.PREPARING, ElectionRole.LEADING):
             return [LogLine("info", f"leads token={self.token}"), Lead(self.token)]
         return []
 
-    def _note(self, seen: Seen, now_ms: int) -> list[Instruction]:
+    def _note(self, seen: LeaseState, now_ms: int) -> list[Instruction]:
         """Who is there; a silent one is told of for a while."""
         before = self.sights
         self.sights = {}
@@ -391,7 +395,7 @@ class Election:
             known = before.get(manager.control)
             same = known is not None and (known.manager.instance, known.beat) == (manager.instance, beat)
             heard_ms = known.heard_ms if known is not None and same else now_ms
-            self.sights[manager.control] = Sight(manager, beat, heard_ms)
+            self.sights[manager.control] = ManagerSighting(manager, beat, heard_ms)
         if not seen.namesake or self.lease is None or self._complained:
             return []
         self._complained = True
@@ -401,10 +405,10 @@ class Election:
     def _is_mine(self, lease: Lease) -> bool:
         return lease.holder is not None and lease.holder.instance == self._me.instance
 
-    def _departed(self, now_ms: int) -> tuple[tuple[Manager, int], ...]:
+    def _departed(self, now_ms: int) -> tuple[tuple[ManagerAddress, int], ...]:
         sights = self.sights.values()
         return tuple((one.manager, one.beat) for one in sights if now_ms - one.heard_ms >= FORGET_AFTER_MS)
 
 
-def _name(manager: Manager | None) -> str:
+def _name(manager: ManagerAddress | None) -> str:
     return f"{manager.control.host}:{manager.control.port}" if manager is not None else "nobody"

@@ -24,21 +24,21 @@ from cep_common.protocol.registry import Rejected
 from cep_common.sockets.probe import Probes
 from cep_manager.config import ManagerConfig
 from cep_manager.election.election import (
-    Claim,
-    Confirm,
+    ClaimLease,
+    ConfirmLease,
     Election,
+    ElectionTiming,
     Instruction,
     Lead,
     LeaderChange,
     Lease,
-    Look,
-    Manager,
-    Pace,
+    ManagerAddress,
+    ManagerSighting,
     ProbeHolder,
+    ReadLease,
     ReadPlans,
     Request,
     Resign,
-    Sight,
 )
 from cep_manager.election.lease_store import LeaseStore
 from cep_manager.log_line import LogLine
@@ -57,17 +57,17 @@ PROBE_POLL_MS = 20
 """How often the answer to a probe is looked for."""
 
 
-class Standing(msgspec.Struct, frozen=True):
+class ElectionStatus(msgspec.Struct, frozen=True):
     """How the election stands, for readers in other threads. `leader` None: nobody is known to lead. `token` and
     `since_ms` (time of day) are the leader's; `sights` are all managers, at the monotonic time `now_ms`. `changes` are
     those of leader that this manager has seen, the last ones."""
 
     now_ms: int
-    me: Manager
-    leader: Manager | None = None
+    me: ManagerAddress
+    leader: ManagerAddress | None = None
     token: int = 0
     since_ms: int = 0
-    sights: tuple[Sight, ...] = ()
+    sights: tuple[ManagerSighting, ...] = ()
     problem: str = ""
     changes: tuple[LeaderChange, ...] = ()
 
@@ -105,7 +105,7 @@ class Leadership:
         `turn` to do. Other managers are told that they can read this one's log at `insight`."""
         election = config.election
         run, where = (insight.run, insight.endpoint) if insight is not None else (uuid.uuid4().hex, None)
-        self.me = Manager(run, config.control_endpoint(), config.http_address(), where)
+        self.me = ManagerAddress(run, config.control_endpoint(), config.http_address(), where)
         self._named = config.manager_endpoints()
         self._clock = clock
         self._read_plans = read_plans
@@ -114,7 +114,7 @@ class Leadership:
         self.probed_at: Callable[[Endpoint], Endpoint | None] = lambda control: control
         """Where to probe whether the manager with that control plane has ended; None: nowhere."""
         lease_ms = election.lease_ms
-        pace = Pace(election.heartbeat_ms, election.poll_ms, lease_ms, ALONE_LEASES * lease_ms)
+        pace = ElectionTiming(election.heartbeat_ms, election.poll_ms, lease_ms, ALONE_LEASES * lease_ms)
         self._election = Election(self.me, pace)
         self._plans: tuple[PlanToRun, ...] = ()
         self._reports: queue.SimpleQueue[Callable[[int], list[Instruction]]] = queue.SimpleQueue()
@@ -127,7 +127,7 @@ class Leadership:
         self._closed = False
         self._changes: deque[LeaderChange] = deque(maxlen=MOST_CHANGES)
         self._seen: Lease | None = None
-        self.standing = Standing(clock.monotonic_ms(), self.me)
+        self.election_status = ElectionStatus(clock.monotonic_ms(), self.me)
 
     def leads(self) -> bool:
         """True while this manager may act as the leader; ask right before each act."""
@@ -144,7 +144,7 @@ class Leadership:
 
     def managers(self) -> tuple[Endpoint, ...]:
         """The control planes of all managers that are known, this one first."""
-        seen = tuple(one.manager.control for one in self.standing.sights)
+        seen = tuple(one.manager.control for one in self.election_status.sights)
         return tuple(dict.fromkeys((self.me.control, *seen, *self._named)))
 
     def refusal(self) -> Rejected:
@@ -207,7 +207,7 @@ class Leadership:
         leader = election.leader(now_ms)
         lease = election.lease
         self._note_change(lease)
-        self.standing = Standing(
+        self.election_status = ElectionStatus(
             now_ms=now_ms,
             me=self.me,
             leader=leader,
@@ -228,7 +228,7 @@ class Leadership:
     def _carry_out(self, instructions: list[Instruction], changes: list[Led | Resigned]) -> None:
         for instruction in instructions:
             match instruction:
-                case Look() | Claim() | Confirm():
+                case ReadLease() | ClaimLease() | ConfirmLease():
                     self._lease_thread.submit(self._ask, instruction)
                 case ProbeHolder(token, beat, control):
                     where = self.probed_at(control)

@@ -9,7 +9,15 @@ import sqlalchemy
 from sqlalchemy import Connection, Row
 
 from cep_common.ids import Endpoint
-from cep_manager.election.election import Claim, Confirm, Lease, Look, Manager, Request, Seen
+from cep_manager.election.election import (
+    ClaimLease,
+    ConfirmLease,
+    Lease,
+    LeaseState,
+    ManagerAddress,
+    ReadLease,
+    Request,
+)
 from cep_manager.persistence.database import Database
 from cep_manager.persistence.node_store import NodeStore
 from cep_manager.persistence.schema import LEADER, MANAGERS
@@ -20,7 +28,7 @@ class LeaseStore:
     not known."""
 
     def __init__(
-        self, database: Database, me: Manager, now_ms: Callable[[], int], nodes: NodeStore | None = None
+        self, database: Database, me: ManagerAddress, now_ms: Callable[[], int], nodes: NodeStore | None = None
     ) -> None:
         """`now_ms` is the time of day, which is shown to people."""
         self._database = database
@@ -29,24 +37,24 @@ class LeaseStore:
         self._nodes = nodes
         """Of a manager that is part of one of two nodes: which of them may claim the lease."""
 
-    def carry_out(self, request: Request) -> Seen:
+    def carry_out(self, request: Request) -> LeaseState:
         """The request was carried out, as far as the lease allowed it; this is how it stands then."""
         done, barred = False, ""
         # Managers that share an SQLite file lose power together: then no beat is worth anything, but tokens must not be
         # given out twice.
-        with self._database.transaction(survives_power_loss=isinstance(request, Claim)) as connection:
+        with self._database.transaction(survives_power_loss=isinstance(request, ClaimLease)) as connection:
             match request:
-                case Claim():
+                case ClaimLease():
                     barred = self._nodes.barred(connection) if self._nodes is not None else ""
                     done = not barred and self._claim(connection, request)
-                case Confirm(gone=gone):
+                case ConfirmLease(gone=gone):
                     done = self._confirm(connection, request)
                     _forget(connection, gone)
-                case Look():
+                case ReadLease():
                     pass
             namesake = self._sign_in(connection)
             lease, managers = _lease(connection), _managers(connection)
-        return Seen(lease, done, managers, namesake, barred)
+        return LeaseState(lease, done, managers, namesake, barred)
 
     def give_back(self, token: int) -> None:
         """Nobody holds the lease, if it was held under `token`: the next one need not wait for its end. This manager is
@@ -56,7 +64,7 @@ class LeaseStore:
             connection.execute(LEADER.update().where(*held).values(holder=""))
             connection.execute(MANAGERS.delete().where(_is(self._me), MANAGERS.c.instance == self._me.instance))
 
-    def _claim(self, connection: Connection, claim: Claim) -> bool:
+    def _claim(self, connection: Connection, claim: ClaimLease) -> bool:
         values = {
             "token": claim.token + 1,
             "beat": 0,
@@ -73,7 +81,7 @@ class LeaseStore:
             self._nodes.claimed(connection, self._now_ms())
         return done
 
-    def _confirm(self, connection: Connection, confirm: Confirm) -> bool:
+    def _confirm(self, connection: Connection, confirm: ConfirmLease) -> bool:
         held = LEADER.c.token == confirm.token, LEADER.c.holder == self._me.instance
         values = {"beat": LEADER.c.beat + 1, "lease_ms": confirm.lease_ms}
         return connection.execute(LEADER.update().where(*held).values(values)).rowcount > 0
@@ -95,7 +103,7 @@ class LeaseStore:
         return str(before) if before not in (None, self._me.instance) else ""
 
 
-def _forget(connection: Connection, gone: tuple[tuple[Manager, int], ...]) -> None:
+def _forget(connection: Connection, gone: tuple[tuple[ManagerAddress, int], ...]) -> None:
     for manager, beat in gone:
         same = MANAGERS.c.instance == manager.instance, MANAGERS.c.beat == beat
         connection.execute(MANAGERS.delete().where(_is(manager), *same))
@@ -103,20 +111,20 @@ def _forget(connection: Connection, gone: tuple[tuple[Manager, int], ...]) -> No
 
 def _lease(connection: Connection) -> Lease:
     row = connection.execute(sqlalchemy.select(LEADER)).one()
-    holder = Manager(row.holder, Endpoint(row.host, row.port), row.http_address) if row.holder else None
+    holder = ManagerAddress(row.holder, Endpoint(row.host, row.port), row.http_address) if row.holder else None
     return Lease(row.token, holder, row.beat, row.lease_ms, row.since_ms, row.changes)
 
 
-def _managers(connection: Connection) -> tuple[tuple[Manager, int], ...]:
+def _managers(connection: Connection) -> tuple[tuple[ManagerAddress, int], ...]:
     rows = connection.execute(sqlalchemy.select(MANAGERS).order_by(MANAGERS.c.host, MANAGERS.c.port))
     return tuple((_manager(row), row.beat) for row in rows)
 
 
-def _manager(row: Row[Any]) -> Manager:
+def _manager(row: Row[Any]) -> ManagerAddress:
     host, _, port = str(row.insight).rpartition(":")
     insight = Endpoint(host, int(port)) if port.isdigit() else None
-    return Manager(row.instance, Endpoint(row.host, row.port), row.http_address, insight)
+    return ManagerAddress(row.instance, Endpoint(row.host, row.port), row.http_address, insight)
 
 
-def _is(manager: Manager) -> sqlalchemy.ColumnElement[bool]:
+def _is(manager: ManagerAddress) -> sqlalchemy.ColumnElement[bool]:
     return sqlalchemy.and_(MANAGERS.c.host == manager.control.host, MANAGERS.c.port == manager.control.port)

@@ -27,7 +27,7 @@ class EventStreamView(msgspec.Struct, frozen=True):
     members: tuple[StreamMember, ...]
 
 
-class EventFilter(msgspec.Struct, frozen=True):
+class TailFilter(msgspec.Struct, frozen=True):
     """Only events whose `attribute` compares so with `value` (as a person wrote it)."""
 
     attribute: str

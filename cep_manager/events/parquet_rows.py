@@ -33,7 +33,7 @@ LONGEST_LIST = 500
 TIME = "_timestamp"
 
 
-class RefusedError(Exception):
+class RowsRefusedError(Exception):
     """What is wrong with the file, for whoever chose it."""
 
 
@@ -45,7 +45,7 @@ def main() -> int:
     try:
         for line in bounded(events(sys.stdin.buffer, attributes), MOST_ANSWER_BYTES):
             sys.stdout.buffer.write(line)
-    except RefusedError as error:
+    except RowsRefusedError as error:
         sys.stderr.buffer.write(str(error).encode(errors="replace"))
         return REFUSED
     return 0
@@ -58,7 +58,7 @@ def bounded(lines: Iterator[str], most_bytes: int) -> Iterator[bytes]:
         encoded = line.encode()
         told += len(encoded)
         if told > most_bytes:
-            raise RefusedError(f"the file's events are more than {most_bytes >> 20} MiB as text; send a part of it")
+            raise RowsRefusedError(f"the file's events are more than {most_bytes >> 20} MiB as text; send a part of it")
         yield encoded
 
 
@@ -67,14 +67,14 @@ def events(file: BinaryIO, attributes: list[tuple[str, str]]) -> Iterator[str]:
     try:
         opened = pq.ParquetFile(pa.BufferReader(file.read()))
     except (pa.ArrowException, OSError) as error:
-        raise RefusedError(f"this is no Parquet file: {str(error).splitlines()[0]}") from error
+        raise RowsRefusedError(f"this is no Parquet file: {str(error).splitlines()[0]}") from error
     columns = opened.schema_arrow.names
     lacking = [name for name, _ in attributes if name not in columns]
     if lacking:
         there = ", ".join(columns[:20])[:LONGEST_LIST]
-        raise RefusedError(f"the file has no column {', '.join(lacking)}; its columns are {there}")
+        raise RowsRefusedError(f"the file has no column {', '.join(lacking)}; its columns are {there}")
     if opened.metadata.num_rows > MOST_ROWS:
-        raise RefusedError(f"the file has {opened.metadata.num_rows} rows; at most {MOST_ROWS} are read at once")
+        raise RowsRefusedError(f"the file has {opened.metadata.num_rows} rows; at most {MOST_ROWS} are read at once")
     wanted = [name for name, _ in attributes]
     converters = {name: _CONVERTERS[kind] for name, kind in attributes}
     if TIME in columns and TIME not in converters:
@@ -85,12 +85,14 @@ def events(file: BinaryIO, attributes: list[tuple[str, str]]) -> Iterator[str]:
             for row in written_batch(batch).to_pylist():
                 yield _line(row, converters)
     except (pa.ArrowException, OSError) as error:
-        raise RefusedError(f"the file is damaged: {str(error).splitlines()[0]}") from error
+        raise RowsRefusedError(f"the file is damaged: {str(error).splitlines()[0]}") from error
     except UnicodeDecodeError as error:
-        raise RefusedError(f"the file has text that is not UTF-8: {error.reason}") from error
+        raise RowsRefusedError(f"the file has text that is not UTF-8: {error.reason}") from error
     except (ValueError, OverflowError) as error:
         why = str(error).splitlines()[0]
-        raise RefusedError(f"the file has a time that is not of the years 1 to 9999 in microseconds: {why}") from error
+        raise RowsRefusedError(
+            f"the file has a time that is not of the years 1 to 9999 in microseconds: {why}"
+        ) from error
 
 
 def _line(row: dict[str, Any], converters: dict[str, Callable[[Any], Any]]) -> str:

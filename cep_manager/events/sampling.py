@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cep_manager.errors import BadRequestError
-from cep_manager.events.model import EventFilter
+from cep_manager.events.model import TailFilter
 from siddhi.column_names import KIND, column_name
 from topology.events.frames import ARROW_TYPES, event_rows
 
@@ -30,10 +30,10 @@ _COMPARE: dict[str, Callable[[pa.Array, pa.Scalar], pa.Array]] = {
 _NAMES = {type_: name for name, type_ in ARROW_TYPES.items()}
 
 
-class Filter:
+class EventMatcher:
     """A filter made ready for the events of one stream."""
 
-    def __init__(self, wanted: EventFilter, schema: pa.Schema) -> None:
+    def __init__(self, wanted: TailFilter, schema: pa.Schema) -> None:
         """Raises BadRequestError for an attribute that is none, or a value that is none of its type."""
         self._wanted = wanted
         own = column_name(wanted.attribute)
@@ -59,7 +59,7 @@ class Filter:
         return batch.filter(_COMPARE[self._wanted.operator](column, self._value))
 
 
-class Allowance:
+class SampleAllowance:
     """How many events may be shown: `per_second` on average, at most so many at once."""
 
     def __init__(self, per_second: int, now_ms: int) -> None:

@@ -11,7 +11,7 @@ import requests
 from cep_common.protocol.registry import RegisterWorker
 from cep_common.security.tokens import bearer
 from cep_common.web.client import WebClient
-from cep_manager.errors import EventsRefusedError, NoWorkerError, WorkerFailedError
+from cep_manager.errors import NoWorkerError, WorkerFailedError, WorkerRejectedEventsError
 from cep_manager.events.model import SentEvents
 
 TIMEOUT_S = 10.0
@@ -55,5 +55,5 @@ def send_events(
             f"{worker.worker} at {worker.http_address} does not answer: {type(error).__name__}"
         ) from error
     if not answer.ok:
-        raise EventsRefusedError(told["message"], told["code"], told["details"])
+        raise WorkerRejectedEventsError(told["message"], told["code"], told["details"])
     return SentEvents(stream, int(told["accepted"]), worker.worker)

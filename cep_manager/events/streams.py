@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from cep_common.ids import PlanKey
 from cep_common.protocol.registry import RegisterWorker, StreamBinding
-from cep_manager.control.snapshot import Snapshot
+from cep_manager.control.snapshot import ClusterSnapshot
 from cep_manager.errors import NoWorkerError, UnknownStreamError
 from cep_manager.events.model import EventStreamView, Side, StreamMember
 from cep_manager.monitoring.status import worker_reports
@@ -14,12 +14,12 @@ from cep_manager.monitoring.status import worker_reports
 _Bound = tuple[PlanKey, StreamBinding]
 
 
-def event_streams(snapshot: Snapshot, tenant: int) -> tuple[EventStreamView, ...]:
+def event_streams(snapshot: ClusterSnapshot, tenant: int) -> tuple[EventStreamView, ...]:
     """Every event stream once, imported ones first, in order of name."""
     return (*_streams("imported", snapshot, tenant), *_streams("exported", snapshot, tenant))
 
 
-def find_stream(snapshot: Snapshot, tenant: int, side: Side, name: str) -> EventStreamView:
+def find_stream(snapshot: ClusterSnapshot, tenant: int, side: Side, name: str) -> EventStreamView:
     """The event stream of that name. Raises UnknownStreamError."""
     found = [one for one in _streams(side, snapshot, tenant) if one.name == name]
     if not found:
@@ -30,7 +30,7 @@ def find_stream(snapshot: Snapshot, tenant: int, side: Side, name: str) -> Event
     return found[0]
 
 
-def workers_of(snapshot: Snapshot, tenant: int, stream: EventStreamView) -> tuple[RegisterWorker, ...]:
+def workers_of(snapshot: ClusterSnapshot, tenant: int, stream: EventStreamView) -> tuple[RegisterWorker, ...]:
     """The live workers that serve a plan of `stream`, each once. Raises NoWorkerError when there is none."""
     found: dict[str, RegisterWorker] = {}
     for member in stream.members:
@@ -43,7 +43,7 @@ def workers_of(snapshot: Snapshot, tenant: int, stream: EventStreamView) -> tupl
     return tuple(found[name] for name in sorted(found))
 
 
-def _streams(side: Side, snapshot: Snapshot, tenant: int) -> Iterator[EventStreamView]:
+def _streams(side: Side, snapshot: ClusterSnapshot, tenant: int) -> Iterator[EventStreamView]:
     bound = sorted(_bound(side, snapshot, tenant), key=lambda one: (one[1].event_stream, one[0].plan, one[1].stream))
     for name in sorted({binding.event_stream for _, binding in bound}):
         mine = [(key, binding) for key, binding in bound if binding.event_stream == name]
@@ -54,7 +54,7 @@ def _streams(side: Side, snapshot: Snapshot, tenant: int) -> Iterator[EventStrea
                 yield _view(f"{key.plan}/{binding.stream}", side, [(key, binding)])
 
 
-def _bound(side: Side, snapshot: Snapshot, tenant: int) -> Iterator[_Bound]:
+def _bound(side: Side, snapshot: ClusterSnapshot, tenant: int) -> Iterator[_Bound]:
     for key, record in snapshot.plans.items():
         if key.tenant == tenant and record.compiled is not None:
             bindings = record.compiled.imported if side == "imported" else record.compiled.exported

@@ -22,8 +22,8 @@ from cep_common.security.config import SecurityConfig
 from cep_common.security.roles import Role
 from cep_manager.config import TailConfig
 from cep_manager.errors import TailsBusyError, WorkerFailedError
-from cep_manager.events.model import EventFilter, TailReport
-from cep_manager.events.sampling import Allowance, Filter, as_events, sampled
+from cep_manager.events.model import TailFilter, TailReport
+from cep_manager.events.sampling import EventMatcher, SampleAllowance, as_events, sampled
 from topology.links.event_listener import EventListener
 
 logger = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ MOST_KEPT = 500
 LEAVE_S = 2.0
 
 
-class Listens(Protocol):
+class StreamConnection(Protocol):
     """A subscription at one worker; see `EventListener`."""
 
     arrow_schema: pa.Schema
@@ -47,14 +47,14 @@ class Listens(Protocol):
     def close(self) -> None: ...
 
 
-Listen = Callable[[Endpoint, str, int], Listens]
+Listen = Callable[[Endpoint, str, int], StreamConnection]
 """Subscribes at an endpoint to a tenant's stream. Raises InputError, PeerError."""
 
 
 def listen_with(security: SecurityConfig) -> Listen:
     """Subscriptions under the manager's own keys."""
 
-    def listen(endpoint: Endpoint, stream: str, tenant: int) -> Listens:
+    def listen(endpoint: Endpoint, stream: str, tenant: int) -> StreamConnection:
         return EventListener(endpoint, stream, tenant, security=security, role=Role.MANAGER)
 
     return listen
@@ -69,7 +69,7 @@ class Tails:
         self._listen = listen
         self._free = threading.BoundedSemaphore(max(1, config.at_once))
 
-    def open(self, endpoints: tuple[Endpoint, ...], stream: str, tenant: int, wanted: EventFilter | None) -> Tail:
+    def open(self, endpoints: tuple[Endpoint, ...], stream: str, tenant: int, wanted: TailFilter | None) -> StreamTail:
         """A tail of the stream at all `endpoints`; close it. Raises TailsBusyError, BadRequestError for the filter, and
         WorkerFailedError when a worker does not let it listen."""
         if self.config.at_once == 0:
@@ -81,15 +81,15 @@ class Tails:
             message = f"{self.config.at_once} streams are being watched; try again when one has ended"
             raise TailsBusyError(message, {"config": "tail.at_once", "most": self.config.at_once})
         try:
-            return Tail(
+            return StreamTail(
                 self._subscribe(endpoints, stream, tenant), wanted, self.config, self._clock, self._free.release
             )
         except BaseException:
             self._free.release()
             raise
 
-    def _subscribe(self, endpoints: tuple[Endpoint, ...], stream: str, tenant: int) -> list[Listens]:
-        listeners: list[Listens] = []
+    def _subscribe(self, endpoints: tuple[Endpoint, ...], stream: str, tenant: int) -> list[StreamConnection]:
+        listeners: list[StreamConnection] = []
         try:
             for endpoint in endpoints:
                 listeners.append(self._listen(endpoint, stream, tenant))  # noqa: PERF401 - what stands is closed on failure
@@ -100,13 +100,13 @@ class Tails:
         return listeners
 
 
-class Tail:
+class StreamTail:
     """One watched stream. `take` belongs to one thread, `close` may be called by any, once."""
 
     def __init__(
         self,
-        listeners: list[Listens],
-        wanted: EventFilter | None,
+        listeners: list[StreamConnection],
+        wanted: TailFilter | None,
         config: TailConfig,
         clock: Clock,
         released: Callable[[], None],
@@ -116,12 +116,12 @@ class Tail:
         self._released = released
         self._clock = clock
         try:
-            self._filter = Filter(wanted, listeners[0].arrow_schema) if wanted is not None else None
+            self._filter = EventMatcher(wanted, listeners[0].arrow_schema) if wanted is not None else None
         except CepError:
             self._close_listeners()
             raise
         now_ms = clock.monotonic_ms()
-        self._allowance = Allowance(config.events_per_s, now_ms)
+        self._allowance = SampleAllowance(config.events_per_s, now_ms)
         self._until_ms = now_ms + config.longest_ms
         self._kept: deque[dict[str, Any]] = deque(maxlen=MOST_KEPT)
         self._seen = self._matched = self._shown = 0

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 
 from cep_common.protocol.registry import Connector, RegisterWorker, StreamBinding, WorkerPlanReport
 from cep_common.protocol.worker_reports import PublisherReport
-from cep_manager.control.members import Member
+from cep_manager.control.members import ClusterMember
 from cep_manager.graph.model import Connection, GraphEdge, GraphNode
-from cep_manager.graph.stages import StageInstance
+from cep_manager.graph.stages import DrawnInstance
 from cep_manager.monitoring.degraded import degraded_parts
 from cep_manager.monitoring.rates import per_second
 from cep_manager.monitoring.status import WorkerReports
@@ -43,7 +43,7 @@ def _with_connectors(
 def _source_node(
     binding: StreamBinding,
     kinds: tuple[str, ...],
-    worker: Member[RegisterWorker] | None,
+    worker: ClusterMember[RegisterWorker] | None,
     report: WorkerPlanReport | None,
 ) -> GraphNode:
     if worker is None or report is None:
@@ -78,7 +78,7 @@ def _source_node(
 def _sink_node(
     binding: StreamBinding,
     kinds: tuple[str, ...],
-    worker: Member[RegisterWorker] | None,
+    worker: ClusterMember[RegisterWorker] | None,
     report: WorkerPlanReport | None,
     layer: int,
 ) -> GraphNode:
@@ -111,7 +111,7 @@ def _sink_node(
 
 
 def inflow_edges(
-    sources: tuple[GraphNode, ...], instances: tuple[StageInstance, ...], workers: WorkerReports
+    sources: tuple[GraphNode, ...], instances: tuple[DrawnInstance, ...], workers: WorkerReports
 ) -> Iterator[GraphEdge]:
     """An edge for each inflow connection; sources without one get a severed edge to the first receiver."""
     receivers = [instance.id for instance in instances if instance.component.kind == "receiver"]
@@ -139,7 +139,7 @@ def inflow_edges(
 
 
 def outflow_edges(
-    sinks: tuple[GraphNode, ...], instances: tuple[StageInstance, ...], workers: WorkerReports
+    sinks: tuple[GraphNode, ...], instances: tuple[DrawnInstance, ...], workers: WorkerReports
 ) -> Iterator[GraphEdge]:
     """An edge for each outflow connection and stream; sinks without one get a severed edge from the first publisher."""
     publishers = [instance for instance in instances if instance.component.kind == "publisher"]
@@ -204,7 +204,7 @@ def connections(workers: WorkerReports) -> Iterator[Connection]:
             )
 
 
-def _failing(worker: Member[RegisterWorker], report: WorkerPlanReport, direction: str, stream: str) -> str:
+def _failing(worker: ClusterMember[RegisterWorker], report: WorkerPlanReport, direction: str, stream: str) -> str:
     """What is wrong with a source or sink of the stream at the worker, or nothing."""
     parts = degraded_parts(report.key, ((worker, report),))
     return next((part.error for part in parts if (part.kind, part.stream) == (direction, stream)), "")
@@ -224,7 +224,7 @@ def _sent(report: WorkerPlanReport, stream: str) -> tuple[int, int]:
     return sum(one.sent_events for one in mine), sum(one.waiting_events for one in mine)
 
 
-def _sent_rate(worker: Member[RegisterWorker], report: WorkerPlanReport, stream: str) -> float:
+def _sent_rate(worker: ClusterMember[RegisterWorker], report: WorkerPlanReport, stream: str) -> float:
     """An inflow outlives its epoch, and counts on."""
 
     def sent(latest: RegisterWorker) -> int | None:
@@ -250,7 +250,7 @@ def _waiting(report: WorkerPlanReport, stream: str) -> int:
 
 
 def _rate(
-    worker: Member[RegisterWorker], report: WorkerPlanReport, counted: Callable[[WorkerPlanReport], int]
+    worker: ClusterMember[RegisterWorker], report: WorkerPlanReport, counted: Callable[[WorkerPlanReport], int]
 ) -> float:
     """How fast a counter of the plan grows at the worker, over those of its reports that tell of the plan."""
 
@@ -261,11 +261,11 @@ def _rate(
     return per_second(worker, counter)
 
 
-def _got_rate(worker: Member[RegisterWorker], report: WorkerPlanReport, stream: str) -> float:
+def _got_rate(worker: ClusterMember[RegisterWorker], report: WorkerPlanReport, stream: str) -> float:
     return _rate(worker, report, lambda one: _got(one, stream))
 
 
-def _all_got_rate(worker: Member[RegisterWorker], report: WorkerPlanReport) -> float:
+def _all_got_rate(worker: ClusterMember[RegisterWorker], report: WorkerPlanReport) -> float:
     return _rate(worker, report, lambda one: sum(outflow.received_events for outflow in one.outflow))
 
 

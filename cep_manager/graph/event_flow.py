@@ -15,7 +15,7 @@ from cep_common.ids import PlanKey
 from cep_common.protocol.registry import Connector, StreamBinding
 from cep_common.protocol.worker_reports import ConnectorReport
 from cep_manager.control.members import undelivered_results
-from cep_manager.control.snapshot import Snapshot
+from cep_manager.control.snapshot import ClusterSnapshot
 from cep_manager.graph.ends import sink_nodes, source_nodes
 from cep_manager.graph.model import NodeState
 from cep_manager.monitoring.degraded import degraded_parts
@@ -104,7 +104,7 @@ class _Flow:
         """The nodes that give events to plans, by topic; those that take them stand in the other one."""
         self._taking: dict[str, list[str]] = {}
 
-    def add_plan(self, snapshot: Snapshot, key: PlanKey) -> None:
+    def add_plan(self, snapshot: ClusterSnapshot, key: PlanKey) -> None:
         record = snapshot.plans[key]
         topology = plan_status(snapshot, key).topology
         state, problem = topology.state, topology.reason
@@ -239,7 +239,7 @@ def _told_of(
     return [found[twin] for found in alike if twin < len(found)]
 
 
-def event_flow(snapshot: Snapshot, tenant: int) -> EventFlow:
+def event_flow(snapshot: ClusterSnapshot, tenant: int) -> EventFlow:
     """The graph of all plans of `tenant`, in order of name."""
     keys = sorted(key for key in snapshot.plans if key.tenant == tenant)
     flow = _Flow(_depths({key.plan: snapshot.plans[key].compiled for key in keys}))

@@ -8,26 +8,26 @@ import msgspec
 
 from cep_common.ids import PlanKey, instance_name
 from cep_common.protocol.tasks import ComponentReport, RegisterTask, StreamCount
-from cep_manager.control.members import Member
-from cep_manager.control.snapshot import Snapshot
+from cep_manager.control.members import ClusterMember
+from cep_manager.control.snapshot import ClusterSnapshot
 from cep_manager.graph.model import GraphEdge, GraphNode
-from cep_manager.history.counter_history import History
-from cep_manager.history.windowed_metrics import CAPACITY_WINDOW_S, Figures, figures
+from cep_manager.history.counter_history import CounterHistory
+from cep_manager.history.windowed_metrics import CAPACITY_WINDOW_S, WindowMetrics, window_metrics
 from cep_manager.monitoring.rates import per_second
 from cep_manager.plans.compiled_plan import CompiledPlan, PlannedComponent
 
 MOST_EDGES = 4_000
 
 
-class StageInstance(msgspec.Struct, frozen=True):
+class DrawnInstance(msgspec.Struct, frozen=True):
     """A planned stage instance with the task that reports it, if any does."""
 
     id: str
     component: PlannedComponent
-    task: Member[RegisterTask] | None
+    task: ClusterMember[RegisterTask] | None
     report: ComponentReport | None
     live: bool
-    history: History | None = None
+    history: CounterHistory | None = None
 
 
 def component_layers(compiled: CompiledPlan) -> dict[str, int]:
@@ -46,7 +46,7 @@ def component_layers(compiled: CompiledPlan) -> dict[str, int]:
     return {name: deepest + 1 if name in publishers else layer for name, layer in layers.items()}
 
 
-def drawn(instances: tuple[StageInstance, ...]) -> tuple[StageInstance, ...]:
+def drawn(instances: tuple[DrawnInstance, ...]) -> tuple[DrawnInstance, ...]:
     """The instances that a picture shows: all, or the first of each component, so many that it stays readable and its
     edges, which go from each instance to each, are few enough to be listed."""
     components = list({id(one.component): one.component for one in instances}.values())
@@ -72,7 +72,7 @@ def _edges(components: list[PlannedComponent], shown: int) -> int:
     return sum(min(one.parallel, shown) * written.get(stream, 0) for one in components for stream in one.inputs)
 
 
-def stage_instances(snapshot: Snapshot, key: PlanKey, compiled: CompiledPlan) -> Iterator[StageInstance]:
+def stage_instances(snapshot: ClusterSnapshot, key: PlanKey, compiled: CompiledPlan) -> Iterator[DrawnInstance]:
     reported = {
         report.instance: (task, report) for task in snapshot.tasks.get(key, ()) for report in task.latest.components
     }
@@ -80,23 +80,25 @@ def stage_instances(snapshot: Snapshot, key: PlanKey, compiled: CompiledPlan) ->
     for planned in planned_instances(compiled):
         task, report = reported.get(planned.id, (None, None))
         live = task is not None and task.live(snapshot.now_ms, snapshot.lease_ms)
-        yield StageInstance(planned.id, planned.component, task, report, live, histories.get(planned.id))
+        yield DrawnInstance(planned.id, planned.component, task, report, live, histories.get(planned.id))
 
 
-def planned_instances(compiled: CompiledPlan) -> Iterator[StageInstance]:
+def planned_instances(compiled: CompiledPlan) -> Iterator[DrawnInstance]:
     """Every instance that the query plan asks for, in no task."""
     for component in compiled.components:
         for index in range(component.parallel):
-            yield StageInstance(instance_name(component.name, index), component, task=None, report=None, live=False)
+            yield DrawnInstance(instance_name(component.name, index), component, task=None, report=None, live=False)
 
 
-def stage_node(instance: StageInstance, layer: int, now_ms: int) -> GraphNode:
+def stage_node(instance: DrawnInstance, layer: int, now_ms: int) -> GraphNode:
     """The node of an instance; `now_ms` is the monotonic time."""
     task, report, component = instance.task, instance.report, instance.component.name
     if task is None or report is None:
         return GraphNode(instance.id, instance.component.kind, instance.id, layer, "expected", component=component)
     name = instance.id
-    lately = figures(instance.history, CAPACITY_WINDOW_S, now_ms) if instance.history is not None else Figures()
+    lately = (
+        window_metrics(instance.history, CAPACITY_WINDOW_S, now_ms) if instance.history is not None else WindowMetrics()
+    )
     busy = per_second(task, _counter(name, lambda one: one.busy_ms)) / 1_000
     return GraphNode(
         id=name,
@@ -123,7 +125,7 @@ def stage_node(instance: StageInstance, layer: int, now_ms: int) -> GraphNode:
     )
 
 
-def _live_rate(instance: StageInstance, counter: Callable[[ComponentReport], int]) -> float:
+def _live_rate(instance: DrawnInstance, counter: Callable[[ComponentReport], int]) -> float:
     """The rate of a counter of the instance; 0.0 when it is not live."""
     if instance.task is None or not instance.live:
         return 0.0
@@ -148,9 +150,9 @@ def _of_stream(counts: tuple[StreamCount, ...], stream: str) -> int:
     return sum(count.events for count in counts if count.stream == stream)
 
 
-def stage_edges(instances: tuple[StageInstance, ...]) -> Iterator[GraphEdge]:
+def stage_edges(instances: tuple[DrawnInstance, ...]) -> Iterator[GraphEdge]:
     """The edges between instances, of which some may not be shown."""
-    writers: dict[str, list[StageInstance]] = {}
+    writers: dict[str, list[DrawnInstance]] = {}
     for one in instances:
         if one.component.kind != "publisher":
             for stream in dict.fromkeys(one.component.outputs):
@@ -164,7 +166,7 @@ def stage_edges(instances: tuple[StageInstance, ...]) -> Iterator[GraphEdge]:
 
 
 def _stage_edge(
-    producer: StageInstance, consumer: StageInstance, stream: str, producers: int, siblings: int
+    producer: DrawnInstance, consumer: DrawnInstance, stream: str, producers: int, siblings: int
 ) -> GraphEdge:
     linked = producer.report is not None and consumer.id in producer.report.peers
     together = producer.task is not None and consumer.task is producer.task

@@ -7,11 +7,11 @@ while tasks come and go.
 from __future__ import annotations
 
 from cep_common.ids import PlanKey
-from cep_manager.control.snapshot import Snapshot
+from cep_manager.control.snapshot import ClusterSnapshot
 from cep_manager.graph.ends import connections, inflow_edges, outflow_edges, sink_nodes, source_nodes
 from cep_manager.graph.model import TopologyGraph
 from cep_manager.graph.stages import (
-    StageInstance,
+    DrawnInstance,
     component_layers,
     drawn,
     planned_instances,
@@ -23,7 +23,7 @@ from cep_manager.monitoring.status import WorkerReports, worker_reports
 from cep_manager.plans.compiled_plan import CompiledPlan
 
 
-def topology_graph(snapshot: Snapshot, key: PlanKey) -> TopologyGraph:
+def topology_graph(snapshot: ClusterSnapshot, key: PlanKey) -> TopologyGraph:
     """The graph of a deployed plan; no nodes when its text cannot be compiled. KeyError when it is not deployed."""
     record = snapshot.plans[key]
     if record.compiled is None:
@@ -43,7 +43,7 @@ def _graph(
     epoch: int,
     compiled: CompiledPlan,
     workers: WorkerReports,
-    instances: tuple[StageInstance, ...],
+    instances: tuple[DrawnInstance, ...],
     now_ms: int,
 ) -> TopologyGraph:
     layers, planned = component_layers(compiled), len(instances)

@@ -12,7 +12,7 @@ import msgspec
 
 from cep_common.ids import PlanKey
 from cep_common.protocol.tasks import ComponentReport, RegisterTask
-from cep_manager.history.counter_history import Counter, History, Track
+from cep_manager.history.counter_history import Counter, CounterHistory, Track
 
 
 class _Source:
@@ -64,10 +64,10 @@ class _Plan(msgspec.Struct):
 
     sources: dict[tuple[int, int], _Source]
     tracks: dict[str, Track]
-    told: Mapping[str, History]
+    told: Mapping[str, CounterHistory]
 
 
-class Histories:
+class CounterHistories:
     """By plan and instance. One thread uses it; what `snapshot` gives may be read by any."""
 
     def __init__(self) -> None:
@@ -103,6 +103,6 @@ class Histories:
         plan.tracks = {name: track for name, track in plan.tracks.items() if name in instances}
         plan.told = {name: track.history for name, track in plan.tracks.items()}
 
-    def snapshot(self) -> dict[PlanKey, Mapping[str, History]]:
+    def snapshot(self) -> dict[PlanKey, Mapping[str, CounterHistory]]:
         """The histories as they are now, by plan and instance."""
         return {key: plan.told for key, plan in self._plans.items()}

@@ -32,14 +32,14 @@ MOST_COUNTERS = 512
 OTHERS = "(others)"
 
 
-class Sample(msgspec.Struct, frozen=True):
+class CounterSample(msgspec.Struct, frozen=True):
     """How the counters stood at `at_ms`; those that were begun later are missing at the end."""
 
     at_ms: int
     values: array[int]
 
 
-class History(msgspec.Struct, frozen=True):
+class CounterHistory(msgspec.Struct, frozen=True):
     """The counters of an instance. `since_ms` is when counting began, `heard_ms` when the `totals` were told; `rings`
     hold samples for each of `WINDOWS_S`, oldest first. All times are monotonic."""
 
@@ -47,7 +47,7 @@ class History(msgspec.Struct, frozen=True):
     heard_ms: int
     counters: tuple[Counter, ...]
     totals: array[int]
-    rings: tuple[tuple[Sample, ...], ...]
+    rings: tuple[tuple[CounterSample, ...], ...]
 
     def in_all(self) -> dict[Counter, int]:
         """What was counted since counting began."""
@@ -62,12 +62,12 @@ class History(msgspec.Struct, frozen=True):
             for index, (counter, total) in enumerate(zip(self.counters, self.totals, strict=True))
         }
 
-    def _at(self, ring: tuple[Sample, ...], at_ms: int) -> list[int]:
+    def _at(self, ring: tuple[CounterSample, ...], at_ms: int) -> list[int]:
         following = bisect_right(ring, at_ms, key=attrgetter("at_ms"))
         if following == 0:
             return list(ring[0].values)
         one = ring[following - 1]
-        other = ring[following] if following < len(ring) else Sample(self.heard_ms, self.totals)
+        other = ring[following] if following < len(ring) else CounterSample(self.heard_ms, self.totals)
         if at_ms >= other.at_ms:
             return list(other.values)
         share = (at_ms - one.at_ms) / (other.at_ms - one.at_ms)
@@ -87,13 +87,13 @@ class Track:
         self._since_ms = since_ms
         self._index: dict[Counter, int] = {}
         self._totals: array[int] = array("q")
-        beginning = Sample(since_ms, array("q"))
+        beginning = CounterSample(since_ms, array("q"))
         self._rings = [
             deque([beginning], maxlen=window_s * 1_000 // sample_ms + 1)
             for window_s, sample_ms in zip(WINDOWS_S, SAMPLE_MS, strict=True)
         ]
         self._told = tuple(tuple(ring) for ring in self._rings)
-        self.history = History(since_ms, since_ms, (), self._totals, self._told)
+        self.history = CounterHistory(since_ms, since_ms, (), self._totals, self._told)
 
     def grow(self, growth: Mapping[Counter, int], now_ms: int) -> None:
         """The counters are larger by `growth`."""
@@ -105,7 +105,7 @@ class Track:
             totals[index] += events
         self._totals = totals
         self._take_samples(now_ms)
-        self.history = History(self._since_ms, now_ms, tuple(self._index), totals, self._told)
+        self.history = CounterHistory(self._since_ms, now_ms, tuple(self._index), totals, self._told)
 
     def _begin(self, counter: Counter, totals: array[int]) -> int:
         if len(self._index) >= MOST_COUNTERS:
@@ -121,7 +121,7 @@ class Track:
             ring for ring, sample_ms in zip(self._rings, SAMPLE_MS, strict=True) if now_ms - ring[-1].at_ms >= sample_ms
         ]
         if due:
-            sample = Sample(now_ms, self._totals)
+            sample = CounterSample(now_ms, self._totals)
             for ring in due:
                 ring.append(sample)
             self._told = tuple(tuple(ring) for ring in self._rings)

@@ -10,12 +10,12 @@ from collections.abc import Collection, Iterable
 
 from cep_common.ids import PlanKey
 from cep_common.protocol.registry import WorkerPlanReport
-from cep_manager.history.counter_history import Counter, History, Track
+from cep_manager.history.counter_history import Counter, CounterHistory, Track
 
 KIND = "delivered"
 
 
-class Deliveries:
+class DeliveryCounts:
     """By plan. One thread uses it; what `snapshot` gives may be read by any."""
 
     def __init__(self) -> None:
@@ -44,6 +44,6 @@ class Deliveries:
         self._tracks = {key: track for key, track in self._tracks.items() if key in plans}
         self._told = {name: events for name, events in self._told.items() if name[0] in plans}
 
-    def snapshot(self) -> dict[PlanKey, History]:
+    def snapshot(self) -> dict[PlanKey, CounterHistory]:
         """Return the histories as they are now."""
         return {key: track.history for key, track in self._tracks.items()}

@@ -1,4 +1,4 @@
-"""What component instances did in a window, in the figures that Storm's users know. Pure."""
+"""What component instances did in a window, in the metrics that Storm's users know. Pure."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Iterable
 
 import msgspec
 
-from cep_manager.history.counter_history import History
+from cep_manager.history.counter_history import CounterHistory
 
 CAPACITY_WINDOW_S = 600
 
 
-class Figures(msgspec.Struct, frozen=True):
+class WindowMetrics(msgspec.Struct, frozen=True):
     """Counts of one or several instances in a window; `received` and `emitted` by stream, `latencies` by bucket.
 
     `covered_ms` is how much of the window counting covers, that of the instance that has counted longest.
@@ -55,14 +55,14 @@ def _mean(total_ms: int, events: int) -> float | None:
     return total_ms / events if events else None
 
 
-def figures(history: History, window_s: int | None, now_ms: int) -> Figures:
+def window_metrics(history: CounterHistory, window_s: int | None, now_ms: int) -> WindowMetrics:
     """What an instance did in the last `window_s` seconds, one of `WINDOWS_S`, or in all its time (None)."""
     counts = history.in_all() if window_s is None else history.within(window_s, now_ms)
     lived_ms = max(0, now_ms - history.since_ms)
     by_kind: dict[str, dict[str, int]] = {}
     for (kind, of), events in counts.items():
         by_kind.setdefault(kind, {})[of] = events
-    return Figures(
+    return WindowMetrics(
         received=by_kind.get("received", {}),
         emitted=by_kind.get("emitted", {}),
         latencies={int(bucket): events for bucket, events in by_kind.get("latency", {}).items() if events},
@@ -75,8 +75,8 @@ def figures(history: History, window_s: int | None, now_ms: int) -> Figures:
     )
 
 
-def added_up(parts: Iterable[Figures]) -> Figures:
-    """The figures of several instances together."""
+def added_up(parts: Iterable[WindowMetrics]) -> WindowMetrics:
+    """The metrics of several instances together."""
     received: Counter[str] = Counter()
     emitted: Counter[str] = Counter()
     latencies: Counter[int] = Counter()
@@ -89,9 +89,9 @@ def added_up(parts: Iterable[Figures]) -> Figures:
         for name in ("busy_ms", "bundles", "stay_ms", "dropped", "errors"):
             sums[name] += getattr(part, name)
         covered_ms = max(covered_ms, part.covered_ms)
-    return Figures(dict(received), dict(emitted), dict(latencies), covered_ms=covered_ms, **sums)
+    return WindowMetrics(dict(received), dict(emitted), dict(latencies), covered_ms=covered_ms, **sums)
 
 
-def capacity(histories: Iterable[History], now_ms: int) -> float:
+def capacity(histories: Iterable[CounterHistory], now_ms: int) -> float:
     """The share of the last ten minutes that the busiest of the instances spent working: near 1 it cannot do more."""
-    return max((figures(one, CAPACITY_WINDOW_S, now_ms).busy_share() for one in histories), default=0.0)
+    return max((window_metrics(one, CAPACITY_WINDOW_S, now_ms).busy_share() for one in histories), default=0.0)

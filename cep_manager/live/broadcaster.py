@@ -28,7 +28,7 @@ Look = Callable[[], Any]
 """The picture of the moment, a struct. Raises CepError when there is nothing to see any more."""
 
 
-class Message(NamedTuple):
+class LiveMessage(NamedTuple):
     """What is sent: `picture` with all of it, `change` with a merge patch, or `ended` with a failure as its reason."""
 
     event: str
@@ -52,7 +52,7 @@ class _Topic:
         self.watchers = 0
 
 
-class Watch:
+class LiveSubscription:
     """One client's view of a topic. `take` belongs to one thread; `close` may be called by any."""
 
     def __init__(self, changed: threading.Condition, topic: _Topic, closed: Callable[[], None]) -> None:
@@ -61,22 +61,22 @@ class Watch:
         self._closed: Callable[[], None] | None = closed
         self._seen = 0
 
-    def take(self, timeout_s: float) -> Message | None:
+    def take(self, timeout_s: float) -> LiveMessage | None:
         """What there is to send now, or comes within `timeout_s`; None when nothing did. Nothing follows `ended`."""
         topic = self._topic
         with self._changed:
             self._changed.wait_for(lambda: topic.version != self._seen or topic.ended is not None, timeout_s)
             if topic.ended is not None:
-                return Message("ended", topic.ended)
+                return LiveMessage("ended", topic.ended)
             if topic.version == self._seen:
                 return None
             next_one = self._seen and topic.version == self._seen + 1
             self._seen = topic.version
             if next_one:
-                return Message("change", topic.change)
+                return LiveMessage("change", topic.change)
             if topic.whole is None:
                 topic.whole = msgspec.json.encode(topic.picture)
-            return Message("picture", topic.whole)
+            return LiveMessage("picture", topic.whole)
 
     def close(self) -> None:
         """Somebody else may watch."""
@@ -98,7 +98,7 @@ class Broadcaster:
         self._thread: threading.Thread | None = None
         self._ending = threading.Event()
 
-    def watch(self, name: Hashable, look: Look) -> Watch:
+    def watch(self, name: Hashable, look: Look) -> LiveSubscription:
         """What `look` gives is watched; those who watch the same `name` share it. Close it. Raises StreamsBusyError,
         and what `look` raises."""
         picture = msgspec.to_builtins(look())
@@ -116,7 +116,7 @@ class Broadcaster:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="live-pictures", daemon=True)
                 self._thread.start()
-        return Watch(self._changed, topic, lambda: self._leave(name, topic))
+        return LiveSubscription(self._changed, topic, lambda: self._leave(name, topic))
 
     def _leave_room(self, tenant: int | None) -> None:
         """Raise StreamsBusyError when those who watch what is the tenant's have left others as little as they may."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from cep_manager.control.snapshot import Snapshot
-from cep_manager.election.election import Sight
-from cep_manager.election.leadership import Standing
+from cep_manager.control.snapshot import ClusterSnapshot
+from cep_manager.election.election import ManagerSighting
+from cep_manager.election.leadership import ElectionStatus
 from cep_manager.monitoring.cluster_model import (
     DriverTopology,
     DriverView,
@@ -18,7 +18,7 @@ from cep_manager.monitoring.cluster_model import (
 )
 
 
-def driver_view(snapshot: Snapshot) -> DriverView | None:
+def driver_view(snapshot: ClusterSnapshot) -> DriverView | None:
     """The driver that was heard last, if one ever was."""
     driver = snapshot.driver
     if driver is None:
@@ -64,7 +64,7 @@ def driver_view(snapshot: Snapshot) -> DriverView | None:
     )
 
 
-def worker_views(snapshot: Snapshot) -> tuple[WorkerView, ...]:
+def worker_views(snapshot: ClusterSnapshot) -> tuple[WorkerView, ...]:
     """Every worker that has not been silent for a lease."""
     return tuple(
         WorkerView(
@@ -83,7 +83,7 @@ def worker_views(snapshot: Snapshot) -> tuple[WorkerView, ...]:
     )
 
 
-def task_views(snapshot: Snapshot) -> tuple[TaskView, ...]:
+def task_views(snapshot: ClusterSnapshot) -> tuple[TaskView, ...]:
     """Every task of every plan's current epoch, silent ones too."""
     return tuple(
         TaskView(
@@ -103,7 +103,7 @@ def task_views(snapshot: Snapshot) -> tuple[TaskView, ...]:
     )
 
 
-def endpoint_views(snapshot: Snapshot) -> tuple[EndpointView, ...]:
+def endpoint_views(snapshot: ClusterSnapshot) -> tuple[EndpointView, ...]:
     """Every endpoint that is not forgotten yet."""
     return tuple(
         EndpointView(
@@ -126,25 +126,25 @@ SILENT_MS = 5_000
 """A manager that has not been in the database for so long is shown as silent."""
 
 
-def election_view(standing: Standing, leads: bool) -> ElectionView:
+def election_view(election_status: ElectionStatus, leads: bool) -> ElectionView:
     """Who leads, and all managers; `leads` says whether the one that is asked does, at this moment."""
-    members = tuple(_member(sight, standing) for sight in standing.sights)
+    members = tuple(_member(sight, election_status) for sight in election_status.sights)
     leader = next((member for member in members if member.role == "leader"), None)
-    return ElectionView(leads, leader, members, standing.problem, standing.changes)
+    return ElectionView(leads, leader, members, election_status.problem, election_status.changes)
 
 
-def _member(sight: Sight, standing: Standing) -> ManagerMember:
+def _member(sight: ManagerSighting, election_status: ElectionStatus) -> ManagerMember:
     manager = sight.manager
-    asked = manager.instance == standing.me.instance
-    silent_ms = 0 if asked else standing.now_ms - sight.heard_ms
-    leader = standing.leader is not None and standing.leader.instance == manager.instance
+    asked = manager.instance == election_status.me.instance
+    silent_ms = 0 if asked else election_status.now_ms - sight.heard_ms
+    leader = election_status.leader is not None and election_status.leader.instance == manager.instance
     role: ManagerRole = "leader" if leader else "silent" if silent_ms >= SILENT_MS else "standby"
     return ManagerMember(
         control=manager.control,
         http_address=manager.http_address,
         role=role,
         asked=asked,
-        token=standing.token if leader else 0,
-        since_ms=standing.since_ms if leader else 0,
+        token=election_status.token if leader else 0,
+        since_ms=election_status.since_ms if leader else 0,
         silent_ms=silent_ms,
     )

@@ -11,7 +11,7 @@ import msgspec
 
 from cep_common.ids import Endpoint
 from cep_common.protocol.drivers import RunState
-from cep_manager.control.snapshot import Snapshot
+from cep_manager.control.snapshot import ClusterSnapshot
 from cep_manager.election.election import LeaderChange
 from cep_manager.monitoring.metric_tables.writer import MetricTablesView
 from cep_manager.plans.folder import FileProblem
@@ -171,7 +171,7 @@ class Overview(msgspec.Struct, frozen=True):
 
     now_ms: int
     manager: ManagerInfo
-    snapshot: Snapshot
+    snapshot: ClusterSnapshot
 
 
 class Health(msgspec.Struct, frozen=True):

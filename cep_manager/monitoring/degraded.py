@@ -10,9 +10,9 @@ import msgspec
 from cep_common.ids import PlanKey
 from cep_common.protocol.registry import RegisterWorker, WorkerPlanReport
 from cep_common.protocol.worker_reports import ConnectorReport, PreparedResultsReport
-from cep_manager.control.members import Member, undelivered_results
+from cep_manager.control.members import ClusterMember, undelivered_results
 
-Worker = Member[RegisterWorker]
+Worker = ClusterMember[RegisterWorker]
 
 
 class DegradedPart(msgspec.Struct, frozen=True):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from cep_common.ids import PlanKey
-from cep_manager.control.snapshot import Snapshot
+from cep_manager.control.snapshot import ClusterSnapshot
 from cep_manager.errors import unknown_plan
 from cep_manager.history.errors import ErrorList, PlanErrors, ProcessErrors
 
 
-def plan_errors(snapshot: Snapshot, key: PlanKey) -> PlanErrors:
+def plan_errors(snapshot: ClusterSnapshot, key: PlanKey) -> PlanErrors:
     """What went wrong with the plan. Raises UnknownPlanError."""
     if key not in snapshot.plans:
         raise unknown_plan(key)
@@ -16,12 +16,12 @@ def plan_errors(snapshot: Snapshot, key: PlanKey) -> PlanErrors:
     return PlanErrors(key.plan, key.tenant, next((one for one in errors if one.kind == "failure"), None), errors)
 
 
-def tenant_errors(snapshot: Snapshot, tenant: int) -> ErrorList:
+def tenant_errors(snapshot: ClusterSnapshot, tenant: int) -> ErrorList:
     """What went wrong with all plans of the tenant."""
     found = (one for key, errors in snapshot.errors.items() if key and key.tenant == tenant for one in errors)
     return ErrorList(tenant, tuple(sorted(found, key=lambda one: (-one.last_ms, one.id))))
 
 
-def process_errors(snapshot: Snapshot) -> ProcessErrors:
+def process_errors(snapshot: ClusterSnapshot) -> ProcessErrors:
     """What went wrong with processes, apart from plans."""
     return ProcessErrors(snapshot.errors.get(None, ()))

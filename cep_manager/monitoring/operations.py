@@ -14,7 +14,7 @@ import msgspec
 from cep_common.ids import PlanKey
 from cep_common.protocol.drivers import SavepointReport
 from cep_manager.checkpoints.view import savepoint_view
-from cep_manager.control.snapshot import Snapshot
+from cep_manager.control.snapshot import ClusterSnapshot
 from cep_manager.errors import UnknownOperationError
 from cep_manager.plans.record import PlanRecord, Submission
 from cep_manager.plans.state import PlanState
@@ -79,7 +79,7 @@ def parse_operation(tenant: int, text: str) -> OperationId:
     return OperationId(kind, int(begun_ms[:18]), PlanKey(tenant, plan), savepoint)  # type: ignore[arg-type]
 
 
-def operation_now(snapshot: Snapshot, now_ms: int, asked: OperationId) -> Operation:
+def operation_now(snapshot: ClusterSnapshot, now_ms: int, asked: OperationId) -> Operation:
     """How far the operation has got; `now_ms` is the time of day."""
     match asked.kind:
         case "undeploy":
@@ -92,7 +92,7 @@ def operation_now(snapshot: Snapshot, now_ms: int, asked: OperationId) -> Operat
             return _change(snapshot, asked)
 
 
-def operations_now(snapshot: Snapshot, now_ms: int, tenant: int, most: int) -> tuple[Operation, ...]:
+def operations_now(snapshot: ClusterSnapshot, now_ms: int, tenant: int, most: int) -> tuple[Operation, ...]:
     """The newest operations that the snapshot tells of, newest first: of each plan the last change, or deployment, and
     its savepoints."""
     asked = [one for record in snapshot.plans.values() if record.key.tenant == tenant for one in _changes(record)]
@@ -105,7 +105,7 @@ def operations_now(snapshot: Snapshot, now_ms: int, tenant: int, most: int) -> t
     return tuple(operation_now(snapshot, now_ms, one) for one in asked[:most])
 
 
-def change_of(snapshot: Snapshot, kind: OperationKind, key: PlanKey, epoch: int) -> OperationId | None:
+def change_of(snapshot: ClusterSnapshot, kind: OperationKind, key: PlanKey, epoch: int) -> OperationId | None:
     """The change of the plan that counted `epoch`; None when another one has come in between."""
     record = snapshot.plans.get(key)
     if record is None:
@@ -125,7 +125,7 @@ def _changes(record: PlanRecord) -> list[OperationId]:
     return found
 
 
-def _change(snapshot: Snapshot, asked: OperationId) -> Operation:
+def _change(snapshot: ClusterSnapshot, asked: OperationId) -> Operation:
     record = snapshot.plans.get(asked.key)
     if record is None:
         return _told(asked, "superseded", f"{asked.key.plan} is not deployed any more under that name")
@@ -155,7 +155,7 @@ def _version(record: PlanRecord, asked: OperationId) -> Operation:
             return _told(asked, "running", record.reason)
 
 
-def _undeployment(snapshot: Snapshot, asked: OperationId) -> Operation:
+def _undeployment(snapshot: ClusterSnapshot, asked: OperationId) -> Operation:
     record = snapshot.plans.get(asked.key)
     if record is not None:
         if record.created_ms >= asked.begun_ms:
@@ -171,7 +171,7 @@ def _undeployment(snapshot: Snapshot, asked: OperationId) -> Operation:
     return _told(asked, "succeeded", "its topology has ended")
 
 
-def _savepoint(snapshot: Snapshot, now_ms: int, asked: OperationId) -> Operation:
+def _savepoint(snapshot: ClusterSnapshot, now_ms: int, asked: OperationId) -> Operation:
     report = _report(snapshot, asked)
     if report is not None and report.state == "stored" and report.taken_ms < asked.begun_ms - CLOCKS_APART_MS:
         report = None  # an earlier one of that name, in whose place this one comes
@@ -187,7 +187,7 @@ def _savepoint(snapshot: Snapshot, now_ms: int, asked: OperationId) -> Operation
     return _told(asked, "succeeded", "it is stored", msgspec.to_builtins(savepoint_view(report)))
 
 
-def _removal(snapshot: Snapshot, asked: OperationId) -> Operation:
+def _removal(snapshot: ClusterSnapshot, asked: OperationId) -> Operation:
     report = _report(snapshot, asked)
     if snapshot.driver is None:
         return _told(asked, "pending", "there is no driver to tell of it")
@@ -200,12 +200,12 @@ def _removal(snapshot: Snapshot, asked: OperationId) -> Operation:
     return _told(asked, "running", "the driver was told")
 
 
-def _report(snapshot: Snapshot, asked: OperationId) -> SavepointReport | None:
+def _report(snapshot: ClusterSnapshot, asked: OperationId) -> SavepointReport | None:
     wanted = (asked.key, asked.savepoint)
     return next((one for one in _savepoints(snapshot) if (one.key, one.name) == wanted), None)
 
 
-def _savepoints(snapshot: Snapshot) -> tuple[SavepointReport, ...]:
+def _savepoints(snapshot: ClusterSnapshot) -> tuple[SavepointReport, ...]:
     return snapshot.driver.latest.savepoints if snapshot.driver is not None else ()
 
 

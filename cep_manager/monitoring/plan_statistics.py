@@ -10,9 +10,9 @@ import msgspec
 from cep_common.ids import PlanKey, instance_name
 from cep_common.monitoring.latency import percentile_ms
 from cep_common.protocol.tasks import ComponentKind, QueryReport, StatisticsLevel, StreamCount
-from cep_manager.control.snapshot import Snapshot
-from cep_manager.history.counter_history import WINDOWS_S, History
-from cep_manager.history.windowed_metrics import Figures, added_up, capacity, figures
+from cep_manager.control.snapshot import ClusterSnapshot
+from cep_manager.history.counter_history import WINDOWS_S, CounterHistory
+from cep_manager.history.windowed_metrics import WindowMetrics, added_up, capacity, window_metrics
 from cep_manager.plans.compiled_plan import PlannedComponent
 
 
@@ -92,7 +92,7 @@ class PlanStatistics(msgspec.Struct, frozen=True):
     queries: tuple[QueryActivity, ...] = ()
 
 
-def plan_statistics(snapshot: Snapshot, key: PlanKey) -> PlanStatistics:
+def plan_statistics(snapshot: ClusterSnapshot, key: PlanKey) -> PlanStatistics:
     """The statistics of a deployed plan; without components when its text cannot be compiled. KeyError when it is not
     deployed."""
     record = snapshot.plans[key]
@@ -103,7 +103,7 @@ def plan_statistics(snapshot: Snapshot, key: PlanKey) -> PlanStatistics:
     return PlanStatistics(key.plan, key.tenant, record.epoch, windows, level, queries)
 
 
-def _queries(snapshot: Snapshot, key: PlanKey) -> Iterator[QueryActivity]:
+def _queries(snapshot: ClusterSnapshot, key: PlanKey) -> Iterator[QueryActivity]:
     """The queries of all live tasks, those of a stage's instances together."""
     live = [task for task in snapshot.tasks.get(key, ()) if task.live(snapshot.now_ms, snapshot.lease_ms)]
     by_query: dict[tuple[str, str], list[QueryReport]] = {}
@@ -134,16 +134,16 @@ def _queries(snapshot: Snapshot, key: PlanKey) -> Iterator[QueryActivity]:
 
 
 def _window(
-    snapshot: Snapshot, key: PlanKey, planned: tuple[PlannedComponent, ...], window_s: int | None
+    snapshot: ClusterSnapshot, key: PlanKey, planned: tuple[PlannedComponent, ...], window_s: int | None
 ) -> WindowStatistics:
     histories = snapshot.histories.get(key, {})
     now_ms = snapshot.now_ms
     components: list[ComponentActivity] = []
-    totals: list[tuple[PlannedComponent, Figures]] = []
+    totals: list[tuple[PlannedComponent, WindowMetrics]] = []
     for component in planned:
         names = [instance_name(component.name, index) for index in range(component.parallel)]
         mine = {name: histories[name] for name in names if name in histories}
-        told = {name: figures(history, window_s, now_ms) for name, history in mine.items()}
+        told = {name: window_metrics(history, window_s, now_ms) for name, history in mine.items()}
         total = added_up(told.values())
         totals.append((component, total))
         components.append(
@@ -166,7 +166,7 @@ def _window(
     )
 
 
-def _activity(name: str, told: Figures, histories: Iterable[History], now_ms: int) -> Activity:
+def _activity(name: str, told: WindowMetrics, histories: Iterable[CounterHistory], now_ms: int) -> Activity:
     covered_s = told.covered_ms / 1_000
     return Activity(
         name=name,
@@ -183,7 +183,7 @@ def _activity(name: str, told: Figures, histories: Iterable[History], now_ms: in
     )
 
 
-def _latency(receivers: Figures) -> Latency:
+def _latency(receivers: WindowMetrics) -> Latency:
     p50_ms, p95_ms, p99_ms = (_rounded(percentile_ms(receivers.latencies, share)) for share in (0.5, 0.95, 0.99))
     events = sum(receivers.latencies.values())
     return Latency(events, _rounded(receivers.stay_latency_ms()), p50_ms, p95_ms, p99_ms)

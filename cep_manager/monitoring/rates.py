@@ -9,12 +9,12 @@ from typing import TypeVar
 from cep_common.protocol.drivers import RegisterDriver
 from cep_common.protocol.registry import RegisterWorker
 from cep_common.protocol.tasks import RegisterTask
-from cep_manager.control.members import Member
+from cep_manager.control.members import ClusterMember
 
 Report = TypeVar("Report", bound=RegisterTask | RegisterWorker | RegisterDriver)
 
 
-def per_second(member: Member[Report], counter: Callable[[Report], int | None]) -> float:
+def per_second(member: ClusterMember[Report], counter: Callable[[Report], int | None]) -> float:
     """Return how fast `counter` has grown over the member's last reports, per second, to three places; 0.0 while there
     is only one that has it (None: a report has not).
 

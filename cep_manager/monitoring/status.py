@@ -16,15 +16,15 @@ from cep_common.protocol.registry import RegisterWorker, WorkerPlanReport
 from cep_common.protocol.tasks import ComponentReport, HeldState, RegisterTask, StatisticsLevel, StreamCount
 from cep_manager.checkpoints.view import unreadable_state
 from cep_manager.control.deployment.draining import Unprocessed, unprocessed_of
-from cep_manager.control.members import Member
-from cep_manager.control.snapshot import Snapshot
+from cep_manager.control.members import ClusterMember
+from cep_manager.control.snapshot import ClusterSnapshot
 from cep_manager.monitoring.degraded import DegradedPart, degraded_parts, reason_of
 from cep_manager.monitoring.topics import TopicPartition, topics_read
 from cep_manager.plans.compiled_plan import CompiledPlan
 from cep_manager.plans.state import ChangeKind, PlanState
 
-Tasks = tuple[Member[RegisterTask], ...]
-WorkerReports = tuple[tuple[Member[RegisterWorker], WorkerPlanReport], ...]
+Tasks = tuple[ClusterMember[RegisterTask], ...]
+WorkerReports = tuple[tuple[ClusterMember[RegisterWorker], WorkerPlanReport], ...]
 
 
 class TopologyStatus(msgspec.Struct, frozen=True):
@@ -126,7 +126,7 @@ class PlanStatus(msgspec.Struct, frozen=True):
     topics: tuple[TopicPartition, ...] = ()
 
 
-def plan_status(snapshot: Snapshot, key: PlanKey) -> PlanStatus:
+def plan_status(snapshot: ClusterSnapshot, key: PlanKey) -> PlanStatus:
     """The status of a deployed plan; KeyError when it is not deployed."""
     record = snapshot.plans[key]
     reports = worker_reports(snapshot, key, record.epoch)
@@ -187,14 +187,14 @@ def plan_status(snapshot: Snapshot, key: PlanKey) -> PlanStatus:
     )
 
 
-def topology_up_ms(snapshot: Snapshot, key: PlanKey) -> int:
+def topology_up_ms(snapshot: ClusterSnapshot, key: PlanKey) -> int:
     """Return for how long the plan's topology has been running in its present form, by its oldest live task; 0: it does
     not."""
     live = (task for task in snapshot.tasks.get(key, ()) if task.live(snapshot.now_ms, snapshot.lease_ms))
     return max((task.up_ms(snapshot.now_ms) for task in live), default=0)
 
 
-def plan_state(snapshot: Snapshot, key: PlanKey) -> PlanState:
+def plan_state(snapshot: ClusterSnapshot, key: PlanKey) -> PlanState:
     """Return the state of a deployed plan as users are shown it."""
     record = snapshot.plans[key]
     return shown_state(record.state, degraded_parts(key, worker_reports(snapshot, key, record.epoch)))
@@ -230,7 +230,7 @@ def _components(tasks: Tasks) -> Iterator[ComponentReport]:
     return (component for task in tasks for component in task.latest.components)
 
 
-def _held(tasks: tuple[Member[RegisterTask], ...]) -> tuple[HeldState, ...]:
+def _held(tasks: tuple[ClusterMember[RegisterTask], ...]) -> tuple[HeldState, ...]:
     sums: dict[tuple[str, str], Counter[str]] = {}
     for task in tasks:
         for component in task.latest.components:
@@ -240,7 +240,7 @@ def _held(tasks: tuple[Member[RegisterTask], ...]) -> tuple[HeldState, ...]:
     return tuple(HeldState(kind, name, **counts) for (kind, name), counts in sums.items())
 
 
-def worker_reports(snapshot: Snapshot, key: PlanKey, epoch: int) -> WorkerReports:
+def worker_reports(snapshot: ClusterSnapshot, key: PlanKey, epoch: int) -> WorkerReports:
     """What each live worker says of the plan in its epoch; workers that have not taken it up are left out."""
     return tuple(
         (worker, report)
@@ -249,7 +249,7 @@ def worker_reports(snapshot: Snapshot, key: PlanKey, epoch: int) -> WorkerReport
     )
 
 
-def _inflow(snapshot: Snapshot, key: PlanKey, compiled: CompiledPlan) -> tuple[InflowStatus, ...]:
+def _inflow(snapshot: ClusterSnapshot, key: PlanKey, compiled: CompiledPlan) -> tuple[InflowStatus, ...]:
     """Every live worker owes a connection for each imported stream, whether it knows the plan already or not."""
     required = len(compiled.imported)
     reports = dict(_connected_streams(snapshot, key))
@@ -265,7 +265,7 @@ def _inflow(snapshot: Snapshot, key: PlanKey, compiled: CompiledPlan) -> tuple[I
     )
 
 
-def _connected_streams(snapshot: Snapshot, key: PlanKey) -> list[tuple[str, int]]:
+def _connected_streams(snapshot: ClusterSnapshot, key: PlanKey) -> list[tuple[str, int]]:
     epoch = snapshot.plans[key].epoch
     return [
         (worker.latest.worker, sum(connection.connected for connection in report.inflow))
@@ -288,7 +288,7 @@ def _all_established(compiled: CompiledPlan | None, inflow: tuple[InflowStatus, 
 
 
 def _last_error(
-    tasks: tuple[Member[RegisterTask], ...],
+    tasks: tuple[ClusterMember[RegisterTask], ...],
     reports: WorkerReports,
 ) -> str:
     errors = [

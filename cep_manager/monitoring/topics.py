@@ -6,7 +6,7 @@ import msgspec
 
 from cep_common.ids import PlanKey
 from cep_common.protocol.registry import RegisterWorker, WorkerPlanReport
-from cep_manager.control.members import Member
+from cep_manager.control.members import ClusterMember
 
 
 class TopicPartition(msgspec.Struct, frozen=True):
@@ -25,7 +25,7 @@ class TopicPartition(msgspec.Struct, frozen=True):
 
 
 def topics_read(
-    key: PlanKey, workers: tuple[tuple[Member[RegisterWorker], WorkerPlanReport], ...]
+    key: PlanKey, workers: tuple[tuple[ClusterMember[RegisterWorker], WorkerPlanReport], ...]
 ) -> tuple[TopicPartition, ...]:
     """Return the partitions that the plan's sources read, in order of topic and partition."""
     found = [

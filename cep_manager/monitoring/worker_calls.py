@@ -12,7 +12,7 @@ import requests
 
 from cep_common.protocol.registry import RegisterWorker
 from cep_common.web.client import WebClient
-from cep_manager.control.snapshot import Snapshot
+from cep_manager.control.snapshot import ClusterSnapshot
 from cep_manager.errors import NoWorkerError, WorkerFailedError
 
 TIMEOUT_S = 10.0
@@ -23,7 +23,7 @@ AT_ONCE = 8
 T = TypeVar("T")
 
 
-def live_workers(snapshot: Snapshot, wanted: str) -> tuple[RegisterWorker, ...]:
+def live_workers(snapshot: ClusterSnapshot, wanted: str) -> tuple[RegisterWorker, ...]:
     """Those that can be asked for what is `wanted`, by name. Raises NoWorkerError when there are none."""
     live = [one.latest for one in snapshot.workers if one.live(snapshot.now_ms, snapshot.lease_ms)]
     found = sorted((one for one in live if one.http_address), key=lambda one: one.worker)
@@ -33,7 +33,7 @@ def live_workers(snapshot: Snapshot, wanted: str) -> tuple[RegisterWorker, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Call(Generic[T]):
+class WorkerCall(Generic[T]):
     """A request for a tenant, answered with a `kind`. `authorization` is the header of whoever asks: each worker judges
     by itself what they may."""
 
@@ -47,7 +47,7 @@ class Call(Generic[T]):
 
 
 def ask_workers(
-    workers: tuple[RegisterWorker, ...], call: Call[T]
+    workers: tuple[RegisterWorker, ...], call: WorkerCall[T]
 ) -> tuple[list[tuple[str, T]], tuple[SilentWorker, ...]]:
     """The answers by worker, and who gave none. Raises WorkerFailedError when no worker answers."""
     with ThreadPoolExecutor(min(AT_ONCE, len(workers))) as pool:
@@ -58,7 +58,7 @@ def ask_workers(
     return [(one.worker, answer) for one, answer in answers if not isinstance(answer, SilentWorker)], silent
 
 
-def _ask_one(worker: RegisterWorker, call: Call[T]) -> T | SilentWorker:
+def _ask_one(worker: RegisterWorker, call: WorkerCall[T]) -> T | SilentWorker:
     headers = {"tenant": str(call.tenant)}
     if call.authorization:
         headers["Authorization"] = call.authorization

@@ -17,8 +17,8 @@ from cep_common.protocol.worker_reports import (
     PublisherReport,
     WalReport,
 )
-from cep_manager.control.members import Member, undelivered_results
-from cep_manager.control.snapshot import Snapshot
+from cep_manager.control.members import ClusterMember, undelivered_results
+from cep_manager.control.snapshot import ClusterSnapshot
 from cep_manager.errors import UnknownWorkerError
 from cep_manager.monitoring.rates import per_second
 
@@ -100,14 +100,14 @@ class WorkerList(msgspec.Struct, frozen=True):
     workers: tuple[WorkerDetails, ...]
 
 
-def worker_list(snapshot: Snapshot) -> WorkerList:
+def worker_list(snapshot: ClusterSnapshot) -> WorkerList:
     """All workers."""
     live = [_details(snapshot, worker, lost=False) for worker in snapshot.workers]
     lost = [_details(snapshot, worker, lost=True) for worker in snapshot.lost_workers]
     return WorkerList((*live, *lost))
 
 
-def worker_details(snapshot: Snapshot, name: str) -> WorkerDetails:
+def worker_details(snapshot: ClusterSnapshot, name: str) -> WorkerDetails:
     """The worker of that name. Raises UnknownWorkerError."""
     for lost, members in ((False, snapshot.workers), (True, snapshot.lost_workers)):
         for worker in members:
@@ -116,7 +116,7 @@ def worker_details(snapshot: Snapshot, name: str) -> WorkerDetails:
     raise UnknownWorkerError(f"there is no worker {name}, nor was one lost within the last minute")
 
 
-def _details(snapshot: Snapshot, worker: Member[RegisterWorker], *, lost: bool) -> WorkerDetails:
+def _details(snapshot: ClusterSnapshot, worker: ClusterMember[RegisterWorker], *, lost: bool) -> WorkerDetails:
     latest = worker.latest
     if lost:
         worker = msgspec.structs.replace(worker, earlier=())  # what it did before tells nothing of now: rates are 0
@@ -150,7 +150,7 @@ def _details(snapshot: Snapshot, worker: Member[RegisterWorker], *, lost: bool) 
     )
 
 
-def _plan(worker: Member[RegisterWorker], plan: WorkerPlanReport) -> WorkerPlanView:
+def _plan(worker: ClusterMember[RegisterWorker], plan: WorkerPlanReport) -> WorkerPlanView:
     return WorkerPlanView(
         plan=plan.key.plan,
         tenant=plan.key.tenant,

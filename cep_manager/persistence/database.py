@@ -13,7 +13,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
 from cep_manager.config import DatabaseConfig
-from cep_manager.errors import StoreError
+from cep_manager.errors import PlanStoreError
 from cep_manager.persistence.database_file import make_private, mark
 from cep_manager.persistence.database_note import Contents, DatabaseNote, contents_of
 from cep_manager.persistence.schema import SCHEMA_VERSION, bring_up_to_date
@@ -64,9 +64,9 @@ class Database:
             self._engine = sqlalchemy.create_engine(_with_driver(url), **_options(self.kind, config, idle_ms))
         except ImportError as error:
             advice = "; pip install 'cep-on-spark[postgresql]'" if POSTGRESQL in config.url else ""
-            raise StoreError(f"database.url: {self._shown} cannot be used: {error}{advice}") from error
+            raise PlanStoreError(f"database.url: {self._shown} cannot be used: {error}{advice}") from error
         except (ArgumentError, NoSuchModuleError, OSError) as error:
-            raise StoreError(f"database.url: {self._shown} cannot be used: {error}") from error
+            raise PlanStoreError(f"database.url: {self._shown} cannot be used: {error}") from error
         if self.kind == SQLITE:
             event.listen(self._engine, "connect", _write_ahead)
             event.listen(self._engine, "begin", _begin)
@@ -108,7 +108,7 @@ class Database:
         """All connections are closed."""
         self._engine.dispose()
 
-    def _explained(self, error: SQLAlchemyError) -> StoreError:
+    def _explained(self, error: SQLAlchemyError) -> PlanStoreError:
         cause = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
         advice = ""
         if "locked" in cause:
@@ -119,7 +119,7 @@ class Database:
             advice = f"; the file is damaged: {DAMAGED_ADVICE}"
         elif "unable to open" in cause or "readonly" in cause:
             advice = "; check that the file and its folder can be written by this user"
-        return StoreError(f"the plan store {self._shown} cannot be used: {cause}{advice}")
+        return PlanStoreError(f"the plan store {self._shown} cannot be used: {cause}{advice}")
 
     def _check_soundness(self) -> None:
         """A database that is damaged is not used: plans that cannot be read would be taken for plans that are gone. Of
@@ -129,12 +129,12 @@ class Database:
         try:
             with self.reading() as connection:
                 found = str(connection.exec_driver_sql("PRAGMA integrity_check(1)").scalar())
-        except StoreError:
+        except PlanStoreError:
             self.close()
             raise
         if found != "ok":
             self.close()
-            raise StoreError(f"the plan store {self._shown} is damaged: {found.strip()}; {DAMAGED_ADVICE}")
+            raise PlanStoreError(f"the plan store {self._shown} is damaged: {found.strip()}; {DAMAGED_ADVICE}")
 
     def _prepare(self) -> None:
         try:
@@ -146,13 +146,13 @@ class Database:
                     connection.execute(sqlalchemy.select(sqlalchemy.func.pg_advisory_xact_lock(PREPARING_LOCK)))
                 version = bring_up_to_date(connection)
             self._check_version(version)
-        except StoreError:
+        except PlanStoreError:
             self.close()
             raise
 
     def _check_version(self, version: int) -> None:
         if version != SCHEMA_VERSION:
-            raise StoreError(
+            raise PlanStoreError(
                 f"{self._shown} has plan tables of version {version}, this manager works with version "
                 f"{SCHEMA_VERSION}; use the manager that wrote them, or another database"
             )

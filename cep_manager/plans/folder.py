@@ -26,7 +26,7 @@ Stamp = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class FileOrigin:
     """The file that a plan was deployed from, by its name within the folder, and the digest of the text it had."""
 
     name: str
@@ -46,7 +46,7 @@ class FileProblem:
 
 
 @dataclass(frozen=True, slots=True)
-class Findings:
+class FolderChanges:
     """`changed` names the files to be read, `gone` the plans whose files are there no more."""
 
     changed: tuple[str, ...]
@@ -61,21 +61,21 @@ class PlanFolder:
     _handled: dict[str, Stamp] = field(default_factory=dict)
     _problems: dict[str, str] = field(default_factory=dict)
     _waiting: set[str] = field(default_factory=set)
-    _surroundings: tuple[frozenset[str], dict[PlanKey, Origin | None]] = (frozenset(), {})
+    _last_context: tuple[frozenset[str], dict[PlanKey, FileOrigin | None]] = (frozenset(), {})
 
-    def look(self, files: Mapping[str, Stamp], origins: Mapping[PlanKey, Origin | None]) -> Findings:
+    def look(self, files: Mapping[str, Stamp], origins: Mapping[PlanKey, FileOrigin | None]) -> FolderChanges:
         """What is to be done when the folder holds `files` and the deployed plans come from `origins`.
 
         A file is read only once it has been the same in two looks: it may still be being written. A plan whose file has
         gone waits until all others have been read, since a file under another name may have taken it over. A file that
         waits for others is read again when another file or plan has come or gone.
         """
-        surroundings = (frozenset(files), dict(origins))
-        if surroundings != self._surroundings:
+        context = (frozenset(files), dict(origins))
+        if context != self._last_context:
             for name in self._waiting:
                 self._handled.pop(name, None)
             self._waiting.clear()
-            self._surroundings = surroundings
+            self._last_context = context
         changed = tuple(
             name
             for name, stamp in sorted(files.items())
@@ -87,7 +87,7 @@ class PlanFolder:
             for name in [name for name in known if name not in files]:
                 del known[name]
         gone = tuple(key for key, origin in sorted(origins.items()) if origin is not None and origin.name not in files)
-        return Findings(changed, gone if settled and not changed else ())
+        return FolderChanges(changed, gone if settled and not changed else ())
 
     def handled(self, name: str, problem: str = "", waits: bool = False) -> None:
         """The file's text has been read and acted upon, or is refused because of `problem`; it `waits` when other files
@@ -105,18 +105,18 @@ class PlanFolder:
         return tuple(FileProblem(_as_text(name), problem) for name, problem in sorted(self._problems.items()))
 
 
-def origin_of(name: str, contents: bytes) -> Origin:
+def origin_of(name: str, contents: bytes) -> FileOrigin:
     """The origin of a plan that is deployed from the file called `name` with `contents`. ValueError when the name is no
     text: the plan store could not keep it."""
     if _as_text(name) != name:
         raise ValueError("the file's name is not UTF-8; rename it")
-    return Origin(name, hashlib.sha256(contents).hexdigest())
+    return FileOrigin(name, hashlib.sha256(contents).hexdigest())
 
 
-def parse_origin(text: str) -> Origin | None:
+def parse_origin(text: str) -> FileOrigin | None:
     """The origin that the plan store has kept; None for a plan that was deployed by hand."""
     found = _ORIGIN.fullmatch(text)
-    return Origin(found["name"], found["digest"]) if found else None
+    return FileOrigin(found["name"], found["digest"]) if found else None
 
 
 def tenant_of(name: str) -> int:

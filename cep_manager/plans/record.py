@@ -80,7 +80,7 @@ class PlanVersion(msgspec.Struct, frozen=True):
         return 0 if self.host == "shared" else self.workers * self.compiled.cores
 
 
-class Trial(msgspec.Struct, frozen=True):
+class ChangeTrial(msgspec.Struct, frozen=True):
     """The version that is to take a running plan's place. `sent_to` is the driver process that got it. The former
     topology's state is being moved to it since `moving_since_ms`; None: not, or not yet."""
 
@@ -135,7 +135,7 @@ class PlanRecord(msgspec.Struct, frozen=True):
     statistics: StatisticsLevel | None = None
     released: tuple[str, ...] = ()
     """Streams whose first event somebody said not to wait for; checkpoints of the topology remember it."""
-    trial: Trial | None = None
+    trial: ChangeTrial | None = None
     fallback: PlanVersion | None = None
     change_error: str = ""
     ran_before: bool = False

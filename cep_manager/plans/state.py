@@ -57,7 +57,7 @@ class PlanState(str, Enum):
     """It was undeployed; the manager forgets it."""
 
 
-class Signal(str, Enum):
+class StateSignal(str, Enum):
     """What is observed of a plan now, or asked of it."""
 
     NO_DRIVER = "no driver"
@@ -81,24 +81,24 @@ class Signal(str, Enum):
 _W, _D, _A, _, _I, _R, _B, _U, _F, _G, _K = PlanState
 Moves = dict[PlanState, PlanState | None]
 
-MOVES: dict[Signal, Moves] = {
+MOVES: dict[StateSignal, Moves] = {
     #       from waiting, deploying, active, inactive, restarting, rebalancing, updating, failed, draining, killed
-    Signal.NO_DRIVER:  {_W: _W, _D: _W, _A: _W, _I: _W, _R: _W, _B: _W, _U: _W, _F: _W, _G: _W, _K: None},
-    Signal.UNUSABLE:   {_W: _F, _D: _F, _A: _F, _I: _F, _R: _F, _B: _F, _U: _F, _F: _F, _G: _F, _K: None},
-    Signal.UNLISTED:   {_W: _D, _D: _D, _A: _D, _I: _D, _R: _R, _B: _B, _U: _U, _F: _D, _G: _D, _K: None},
-    Signal.QUEUED:     {_W: _W, _D: _W, _A: _W, _I: _W, _R: _W, _B: _W, _U: _W, _F: _W, _G: _W, _K: None},
-    Signal.STARTING:   {_W: _D, _D: _D, _A: _R, _I: _R, _R: _R, _B: _B, _U: _U, _F: _D, _G: _R, _K: None},
-    Signal.INCOMPLETE: {_W: _D, _D: _D, _A: _R, _I: _R, _R: _R, _B: _B, _U: _U, _F: _D, _G: _R, _K: None},
-    Signal.COMPLETE:   {_W: _A, _D: _A, _A: _A, _I: _A, _R: _A, _B: _A, _U: _A, _F: _A, _G: _A, _K: None},
-    Signal.PAUSED:     {_W: _I, _D: _I, _A: _I, _I: _I, _R: _I, _B: _I, _U: _I, _F: _I, _G: _I, _K: None},
-    Signal.DRAINS:     {_W: _G, _D: _G, _A: _G, _I: _G, _R: _G, _B: _G, _U: _G, _F: _G, _G: _G, _K: None},
-    Signal.RESTARTED:  {_W: _R, _D: _R, _A: _R, _I: _R, _R: _R, _B: _R, _U: _R, _F: _R, _G: _R, _K: None},
-    Signal.GIVEN_UP:   {_W: _F, _D: _F, _A: _F, _I: _F, _R: _F, _B: _F, _U: _F, _F: _F, _G: _F, _K: None},
-    Signal.ENDING:     {_W: _D, _D: _D, _A: _R, _I: _R, _R: _R, _B: _B, _U: _U, _F: _D, _G: _R, _K: None},
-    Signal.UPDATE:     {_W: _U, _D: _U, _A: _U, _I: _U, _R: _U, _B: _U, _U: _U, _F: _U, _G: _U, _K: None},
-    Signal.REBALANCE:  {_W: _B, _D: _B, _A: _B, _I: _B, _R: _B, _B: _B, _U: None, _F: _B, _G: _B, _K: None},
-    Signal.RESTART:    {_W: _R, _D: _R, _A: _R, _I: _R, _R: _R, _B: None, _U: None, _F: _R, _G: _R, _K: None},
-    Signal.UNDEPLOY:   {_W: _K, _D: _K, _A: _K, _I: _K, _R: _K, _B: _K, _U: _K, _F: _K, _G: _K, _K: None},
+    StateSignal.NO_DRIVER:  {_W: _W, _D: _W, _A: _W, _I: _W, _R: _W, _B: _W, _U: _W, _F: _W, _G: _W, _K: None},
+    StateSignal.UNUSABLE:   {_W: _F, _D: _F, _A: _F, _I: _F, _R: _F, _B: _F, _U: _F, _F: _F, _G: _F, _K: None},
+    StateSignal.UNLISTED:   {_W: _D, _D: _D, _A: _D, _I: _D, _R: _R, _B: _B, _U: _U, _F: _D, _G: _D, _K: None},
+    StateSignal.QUEUED:     {_W: _W, _D: _W, _A: _W, _I: _W, _R: _W, _B: _W, _U: _W, _F: _W, _G: _W, _K: None},
+    StateSignal.STARTING:   {_W: _D, _D: _D, _A: _R, _I: _R, _R: _R, _B: _B, _U: _U, _F: _D, _G: _R, _K: None},
+    StateSignal.INCOMPLETE: {_W: _D, _D: _D, _A: _R, _I: _R, _R: _R, _B: _B, _U: _U, _F: _D, _G: _R, _K: None},
+    StateSignal.COMPLETE:   {_W: _A, _D: _A, _A: _A, _I: _A, _R: _A, _B: _A, _U: _A, _F: _A, _G: _A, _K: None},
+    StateSignal.PAUSED:     {_W: _I, _D: _I, _A: _I, _I: _I, _R: _I, _B: _I, _U: _I, _F: _I, _G: _I, _K: None},
+    StateSignal.DRAINS:     {_W: _G, _D: _G, _A: _G, _I: _G, _R: _G, _B: _G, _U: _G, _F: _G, _G: _G, _K: None},
+    StateSignal.RESTARTED:  {_W: _R, _D: _R, _A: _R, _I: _R, _R: _R, _B: _R, _U: _R, _F: _R, _G: _R, _K: None},
+    StateSignal.GIVEN_UP:   {_W: _F, _D: _F, _A: _F, _I: _F, _R: _F, _B: _F, _U: _F, _F: _F, _G: _F, _K: None},
+    StateSignal.ENDING:     {_W: _D, _D: _D, _A: _R, _I: _R, _R: _R, _B: _B, _U: _U, _F: _D, _G: _R, _K: None},
+    StateSignal.UPDATE:     {_W: _U, _D: _U, _A: _U, _I: _U, _R: _U, _B: _U, _U: _U, _F: _U, _G: _U, _K: None},
+    StateSignal.REBALANCE:  {_W: _B, _D: _B, _A: _B, _I: _B, _R: _B, _B: _B, _U: None, _F: _B, _G: _B, _K: None},
+    StateSignal.RESTART:    {_W: _R, _D: _R, _A: _R, _I: _R, _R: _R, _B: None, _U: None, _F: _R, _G: _R, _K: None},
+    StateSignal.UNDEPLOY:   {_W: _K, _D: _K, _A: _K, _I: _K, _R: _K, _B: _K, _U: _K, _F: _K, _G: _K, _K: None},
 }  # fmt: skip
 """The state that each signal leads to, from each state; None where it may not be asked for."""
 
@@ -126,46 +126,46 @@ class Observation(msgspec.Struct, frozen=True):
     draining: str = ""
 
 
-def read_signal(observation: Observation) -> tuple[Signal, str]:
+def read_signal(observation: Observation) -> tuple[StateSignal, str]:
     """What an observation means, and the reason to show with it (empty when all is well)."""
     if observation.unusable:
-        return Signal.UNUSABLE, observation.unusable
+        return StateSignal.UNUSABLE, observation.unusable
     if observation.driver_missing:
-        return Signal.NO_DRIVER, observation.driver_missing
+        return StateSignal.NO_DRIVER, observation.driver_missing
     report = observation.report
     if report is None and observation.held_back:
-        return Signal.QUEUED, observation.held_back
+        return StateSignal.QUEUED, observation.held_back
     if report is None:
-        return Signal.UNLISTED, "submitted; the driver has not taken it up yet"
+        return StateSignal.UNLISTED, "submitted; the driver has not taken it up yet"
     match report.state:
         case "waiting":
-            return Signal.QUEUED, report.reason or "the driver has not started it yet"
+            return StateSignal.QUEUED, report.reason or "the driver has not started it yet"
         case "starting":
-            return Signal.STARTING, report.reason or "the driver is starting its tasks"
+            return StateSignal.STARTING, report.reason or "the driver is starting its tasks"
         case "restarting":
-            return Signal.RESTARTED, report.reason or "the driver is restarting it"
+            return StateSignal.RESTARTED, report.reason or "the driver is restarting it"
         case "failed":
-            return Signal.GIVEN_UP, report.reason or "the driver gave no reason"
+            return StateSignal.GIVEN_UP, report.reason or "the driver gave no reason"
         case "stopping":
-            return Signal.ENDING, report.reason or "the driver is ending the topology"
+            return StateSignal.ENDING, report.reason or "the driver is ending the topology"
         case "running":
             return _running(observation)
 
 
-def _running(observation: Observation) -> tuple[Signal, str]:
+def _running(observation: Observation) -> tuple[StateSignal, str]:
     if observation.silent_tasks:
-        return Signal.INCOMPLETE, f"not heard any more: {', '.join(observation.silent_tasks)}"
+        return StateSignal.INCOMPLETE, f"not heard any more: {', '.join(observation.silent_tasks)}"
     if observation.tasks_live < observation.tasks_required:
-        return Signal.INCOMPLETE, f"{observation.tasks_live} of {observation.tasks_required} tasks have registered"
+        return StateSignal.INCOMPLETE, f"{observation.tasks_live} of {observation.tasks_required} tasks have registered"
     if observation.draining:
-        return Signal.DRAINS, observation.draining
+        return StateSignal.DRAINS, observation.draining
     if observation.change is not None:
         return signal_of(observation.change), observation.change_reason
     if not observation.intake:
-        return Signal.PAUSED, "deactivated: workers take no events in for it until it is activated"
-    return Signal.COMPLETE, ""
+        return StateSignal.PAUSED, "deactivated: workers take no events in for it until it is activated"
+    return StateSignal.COMPLETE, ""
 
 
-def signal_of(change: ChangeKind) -> Signal:
+def signal_of(change: ChangeKind) -> StateSignal:
     """The signal by which a change is asked for, and seen while it is under way."""
-    return Signal.UPDATE if change == "update" else Signal.REBALANCE
+    return StateSignal.UPDATE if change == "update" else StateSignal.REBALANCE

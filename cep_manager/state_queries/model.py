@@ -25,7 +25,7 @@ class StateColumn(msgspec.Struct, frozen=True):
 StateKind = Literal["table", "window", "aggregation"]
 
 
-class StateSource(msgspec.Struct, frozen=True):
+class QueryableState(msgspec.Struct, frozen=True):
     """Something of a plan that can be asked about, the stage that has it, and its attributes; of an aggregation not
     these, but by which `periods` it can be read."""
 
@@ -41,7 +41,7 @@ class StateList(msgspec.Struct, frozen=True):
 
     plan: str
     tenant: int
-    sources: tuple[StateSource, ...]
+    sources: tuple[QueryableState, ...]
 
 
 class StateRows(msgspec.Struct, frozen=True):

@@ -15,12 +15,12 @@ import msgspec
 from cep_common.ids import InsightAddress, PlanKey
 from cep_common.protocol.inspection import QueryState, StateFound
 from cep_manager.authoring.compiler import plan_problems
-from cep_manager.control.snapshot import Snapshot
+from cep_manager.control.snapshot import ClusterSnapshot
 from cep_manager.errors import InsightBusyError, PlanNotRunningError, ProcessSilentError, QueryInvalidError
-from cep_manager.monitoring.logs.asking import Ask, Question, Silence
-from cep_manager.monitoring.logs.processes import Known, known_processes
+from cep_manager.monitoring.logs.client import Ask, NoAnswer, ProcessQuestion
+from cep_manager.monitoring.logs.processes import KnownProcess, known_processes
 from cep_manager.plans.record import PlanRecord
-from cep_manager.state_queries.model import StateColumn, StateList, StateQuestion, StateRows, StateSource
+from cep_manager.state_queries.model import QueryableState, StateColumn, StateList, StateQuestion, StateRows
 from query_plan.model import ProcessingStage, QueryPlan, stage_app
 from query_plan.xml import read_xml
 from siddhi.analysis.analyser import analyse
@@ -44,14 +44,14 @@ class StateQueries:
         self._scripts = scripts
         self._free = threading.BoundedSemaphore(AT_ONCE)
 
-    def put(self, snapshot: Snapshot, record: PlanRecord, question: StateQuestion) -> StateRows:
+    def put(self, snapshot: ClusterSnapshot, record: PlanRecord, question: StateQuestion) -> StateRows:
         """What the stage of the plan says. Raises QueryInvalidError, PlanNotRunningError, ProcessSilentError,
         InsightBusyError."""
         stage = asked_stage(_query_plan(record), question.query, self._scripts)
         known, address = _at_work(snapshot, record.key, f"{stage.name}#0")
         message = QueryState(address.run, stage.name, question.query, question.limit, record.key)
         with self._turn():
-            (answer,) = self._ask([Question(known.role, address.endpoint, message, PATIENCE_MS)])
+            (answer,) = self._ask([ProcessQuestion(known.role, address.endpoint, message, PATIENCE_MS)])
         if not isinstance(answer, StateFound):
             raise _failure(stage.name, known, answer, question.query)
         columns = tuple(StateColumn(*one) for one in answer.columns)
@@ -92,13 +92,13 @@ def _query_plan(record: PlanRecord) -> QueryPlan:
     return read_xml(record.compiled.query_plan)
 
 
-def _sources(stage: ProcessingStage) -> Iterator[StateSource]:
+def _sources(stage: ProcessingStage) -> Iterator[QueryableState]:
     for table in stage.tables:
-        yield StateSource(table.id, "table", stage.name, _columns(table.attributes))
+        yield QueryableState(table.id, "table", stage.name, _columns(table.attributes))
     for window in stage.windows:
-        yield StateSource(window.id, "window", stage.name, _columns(window.attributes))
+        yield QueryableState(window.id, "window", stage.name, _columns(window.attributes))
     for aggregation in stage.aggregations:
-        yield StateSource(aggregation.id, "aggregation", stage.name, periods=aggregation.durations)
+        yield QueryableState(aggregation.id, "aggregation", stage.name, periods=aggregation.durations)
 
 
 def _columns(attributes: Iterable[AttributeDefinition]) -> tuple[StateColumn, ...]:
@@ -116,7 +116,7 @@ def _stage_of(plan: QueryPlan, query: OnDemandQuery) -> ProcessingStage:
     return stages[source]
 
 
-def _at_work(snapshot: Snapshot, key: PlanKey, instance: str) -> tuple[Known, InsightAddress]:
+def _at_work(snapshot: ClusterSnapshot, key: PlanKey, instance: str) -> tuple[KnownProcess, InsightAddress]:
     """The task that has the instance, and where it can be asked."""
     for known in known_processes(snapshot):
         process = known.process
@@ -127,9 +127,9 @@ def _at_work(snapshot: Snapshot, key: PlanKey, instance: str) -> tuple[Known, In
     raise PlanNotRunningError(f"no task runs the stage {instance.partition('#')[0]} of {key.plan} at the moment")
 
 
-def _failure(stage: str, known: Known, answer: object, text: str) -> Exception:
-    if isinstance(answer, Silence) and answer.code in ("query-invalid", "query-failed"):
+def _failure(stage: str, known: KnownProcess, answer: object, text: str) -> Exception:
+    if isinstance(answer, NoAnswer) and answer.code in ("query-invalid", "query-failed"):
         return QueryInvalidError(plan_problems([Problem(answer.code, answer.problem)], text))
-    problem = answer.problem if isinstance(answer, Silence) else "gave an answer that is none"
+    problem = answer.problem if isinstance(answer, NoAnswer) else "gave an answer that is none"
     where = f"task {known.process.task} (process {known.process.process_id} on {known.process.host})"
     return ProcessSilentError(f"the stage {stage} in {where}: {problem}")

@@ -17,9 +17,9 @@ from cep_manager.web.api.failures import answer_failures, failure
 from cep_manager.web.console.blueprint import console_blueprint
 from cep_manager.web.login.account_callers import AccountCallers
 from cep_manager.web.login.auditing import write_down
-from cep_manager.web.login.checks import SAFE_METHODS, ask_for_password, refuse_forgeries
 from cep_manager.web.login.next_page import is_page
 from cep_manager.web.login.page_context import add_page_context
+from cep_manager.web.login.request_checks import SAFE_METHODS, ask_for_password, refuse_forgeries
 from cep_manager.web.metrics.blueprint import metrics_blueprint
 from cep_manager.web.ports import ManagerView
 from cep_manager.web.standby import send_to_leader

@@ -10,20 +10,25 @@ from typing import Protocol
 
 from cep_common.ids import PlanKey
 from cep_common.protocol.tasks import StatisticsLevel
-from cep_manager.authoring.model import EditPreview, Language, Preview, Trial, Validation
+from cep_manager.authoring.model import EditPreview, Language, PlanTrial, Preview, Validation
 from cep_manager.checkpoints.view import CheckpointList, SavepointList, SavepointView
-from cep_manager.events.model import EventFilter, EventStreamView, SentEvents, TailReport
+from cep_manager.events.model import EventStreamView, SentEvents, TailFilter, TailReport
 from cep_manager.graph.event_flow import EventFlow
 from cep_manager.graph.model import TopologyGraph
 from cep_manager.history.samples import SampleReport
-from cep_manager.live.broadcaster import Look, Watch
+from cep_manager.live.broadcaster import LiveSubscription, Look
 from cep_manager.monitoring.cluster_model import (
     Cluster,
     ElectionView,
     Health,
     Overview,
 )
-from cep_manager.monitoring.failed_events.model import DiscardedErrors, ErrorChoice, KeptErrors, ReplayedErrors
+from cep_manager.monitoring.failed_events.model import (
+    DiscardedEvents,
+    FailedEventList,
+    FailedEventSelection,
+    ReplayedEvents,
+)
 from cep_manager.monitoring.logs.insights import Insights
 from cep_manager.monitoring.metric_tables.history import PlanHistory, Wanted
 from cep_manager.monitoring.metric_tables.writer import MetricTablesView
@@ -67,11 +72,11 @@ class ManagerView(Protocol):
     def event_streams(self, tenant: int) -> tuple[EventStreamView, ...]:
         """The tenant's event streams."""
 
-    def open_tail(self, tenant: int, name: str, wanted: EventFilter | None) -> Tail:
+    def open_tail(self, tenant: int, name: str, wanted: TailFilter | None) -> Tail:
         """A live tail of an exported event stream; close it. Raises UnknownStreamError, NoWorkerError, TailsBusyError,
         WorkerFailedError, BadRequestError for the filter."""
 
-    def watch(self, name: Hashable, look: Look) -> Watch:
+    def watch(self, name: Hashable, look: Look) -> LiveSubscription:
         """What `look` gives, and what changes in it every second; close it. Whoever watches the same `name` shares the
         work. Raises StreamsBusyError, and what `look` raises."""
 
@@ -96,7 +101,7 @@ class ManagerView(Protocol):
     def explain_plan(self, key: PlanKey) -> PlanExplanation:
         """As `explain`, of a deployed plan. Raises UnknownPlanError too."""
 
-    def try_plan(self, trial: Trial) -> TrialResult:
+    def try_plan(self, trial: PlanTrial) -> TrialResult:
         """What a plan gives for some events, found in a process of its own; nothing is deployed. Raises
         PlanInvalidError, BadRequestError for events that do not fit, TrialsBusyError and TrialFailedError."""
 
@@ -209,14 +214,14 @@ class ManagerView(Protocol):
         """What a table, named window or aggregation of the running plan holds. Raises UnknownPlanError,
         QueryInvalidError, PlanNotRunningError, ProcessSilentError, InsightBusyError."""
 
-    def kept_errors(self, key: PlanKey, limit: int, authorization: str) -> KeptErrors:
+    def failed_events(self, key: PlanKey, limit: int, authorization: str) -> FailedEventList:
         """The oldest `limit` entries of the plan in the error stores of workers; `authorization` is what these are
         shown. Raises UnknownPlanError, NoWorkerError, WorkerFailedError, as do the next two."""
 
-    def replay_errors(self, key: PlanKey, choice: ErrorChoice, authorization: str) -> ReplayedErrors:
+    def replay_errors(self, key: PlanKey, choice: FailedEventSelection, authorization: str) -> ReplayedEvents:
         """The chosen entries go where they failed once more."""
 
-    def discard_errors(self, key: PlanKey, choice: ErrorChoice, authorization: str) -> DiscardedErrors:
+    def discard_errors(self, key: PlanKey, choice: FailedEventSelection, authorization: str) -> DiscardedEvents:
         """The chosen entries are gone."""
 
     def set_aside(self, tenant: int, authorization: str) -> AsideList:
@@ -245,7 +250,7 @@ class ManagerView(Protocol):
         """What the plan did over time; it need not be deployed any more."""
 
     def metric_tables(self) -> MetricTablesView:
-        """How the tables fare in which the figures of plans are recorded."""
+        """How the tables fare in which the metrics of plans are recorded."""
 
     def election(self) -> ElectionView:
         """Who leads. A manager that does not lead answers this and `health`; all else raises NotLeaderError."""

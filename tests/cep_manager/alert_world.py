@@ -9,8 +9,8 @@ from manager_world import (
 )
 
 from cep_manager.monitoring.cluster_model import ElectionView, ManagerInfo
-from cep_manager.monitoring.overview.alerts import Finding, Picture, system_findings
-from cep_manager.monitoring.overview.plan_alerts import plan_findings
+from cep_manager.monitoring.overview.alerts import Alert, AlertContext, system_alerts
+from cep_manager.monitoring.overview.plan_alerts import plan_alerts
 
 NOW_MS = 1_795_000_000_000
 
@@ -18,12 +18,12 @@ NOW_MS = 1_795_000_000_000
 INFO = ManagerInfo("127.0.0.1", 8904, 1, 65_000, "0.1.0", "3.11", "sqlite:///manager.db", 3_000, 1_000)
 
 
-def picture(world: World, **other: object) -> Picture:
+def picture(world: World, **other: object) -> AlertContext:
     election = ElectionView(leads=True, leader=LEADER, managers=(LEADER,))
-    return msgspec.structs.replace(Picture(NOW_MS, world.snapshot(), INFO, election), **other)
+    return msgspec.structs.replace(AlertContext(NOW_MS, world.snapshot(), INFO, election), **other)
 
 
-def found(told: Picture, tenant: int | None = None, system: bool = True) -> dict[str, Finding]:
+def found(told: AlertContext, tenant: int | None = None, system: bool = True) -> dict[str, Alert]:
     """By code."""
-    about_system = list(system_findings(told)) if system else []
-    return {one.code: one for one in [*about_system, *plan_findings(told, tenant, system)]}
+    about_system = list(system_alerts(told)) if system else []
+    return {one.code: one for one in [*about_system, *plan_alerts(told, tenant, system)]}

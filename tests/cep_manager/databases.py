@@ -9,7 +9,7 @@ import pytest
 
 from cep_common.ids import Endpoint
 from cep_manager.config import DatabaseConfig
-from cep_manager.election.election import Claim, Look, Manager
+from cep_manager.election.election import ClaimLease, ManagerAddress, ReadLease
 from cep_manager.election.lease_store import LeaseStore
 from cep_manager.persistence.database import Database
 from cep_manager.plans.store import PlanStore, WriteRight
@@ -30,10 +30,10 @@ def open_database(url: str, timeout_ms: int = 500, idle_ms: int = IDLE_MS) -> Da
     return Database(DatabaseConfig(url=url, timeout_ms=timeout_ms), idle_ms)
 
 
-def manager(name: str) -> Manager:
+def manager(name: str) -> ManagerAddress:
     """A manager; those whose names begin alike but for a `'` have one address."""
     port = 9_000 + sum(map(ord, name.rstrip("'")))
-    return Manager(name, Endpoint("10.0.0.1", port), f"http://10.0.0.1:{port + 1_000}")
+    return ManagerAddress(name, Endpoint("10.0.0.1", port), f"http://10.0.0.1:{port + 1_000}")
 
 
 def leases_of(database: Database, name: str) -> LeaseStore:
@@ -43,8 +43,8 @@ def leases_of(database: Database, name: str) -> LeaseStore:
 def take_lease(database: Database, name: str) -> int:
     """The manager holds the lease, whoever held it before, under the token that is returned."""
     leases = leases_of(database, name)
-    lease = leases.carry_out(Look()).lease
-    return leases.carry_out(Claim(lease.token, lease.beat, LEASE_MS)).lease.token
+    lease = leases.carry_out(ReadLease()).lease
+    return leases.carry_out(ClaimLease(lease.token, lease.beat, LEASE_MS)).lease.token
 
 
 def leading_store(

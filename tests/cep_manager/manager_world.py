@@ -19,7 +19,7 @@ from cep_common.protocol.registry import (
 )
 from cep_common.protocol.tasks import ComponentReport, HandOver, HeldState, RegisterTask, StatisticsLevel, StreamCount
 from cep_manager.authoring.language import describe_language
-from cep_manager.authoring.model import EditedPart, EditedStream, EditPreview, Language, Preview, Trial
+from cep_manager.authoring.model import EditedPart, EditedStream, EditPreview, Language, PlanTrial, Preview
 from cep_manager.checkpoints.view import (
     CheckpointList,
     SavepointList,
@@ -33,9 +33,8 @@ from cep_manager.commands.sample_commands import sampled_components
 from cep_manager.config import QuotasConfig
 from cep_manager.control.control_plane import ControlPlane
 from cep_manager.control.instructions import Instruction
-from cep_manager.control.snapshot import Snapshot
+from cep_manager.control.snapshot import ClusterSnapshot
 from cep_manager.errors import (
-    EventsRefusedError,
     PlanExistsError,
     PlanInvalidError,
     PlanProblem,
@@ -43,25 +42,26 @@ from cep_manager.errors import (
     QueryInvalidError,
     UnknownAsideError,
     UnknownWorkerError,
+    WorkerRejectedEventsError,
     unknown_plan,
 )
-from cep_manager.events.model import EventFilter, EventStreamView, SentEvents, TailReport
+from cep_manager.events.model import EventStreamView, SentEvents, TailFilter, TailReport
 from cep_manager.events.streams import event_streams, find_stream
 from cep_manager.graph.event_flow import EventFlow, event_flow
 from cep_manager.graph.model import TopologyGraph
 from cep_manager.graph.topology_graph import planned_graph, topology_graph
 from cep_manager.history.samples import SampleReport, sample_report
-from cep_manager.live.broadcaster import Broadcaster, Look, Watch
+from cep_manager.live.broadcaster import Broadcaster, LiveSubscription, Look
 from cep_manager.monitoring.cluster import driver_view, endpoint_views, task_views, worker_views
 from cep_manager.monitoring.cluster_model import Cluster, ElectionView, Health, ManagerInfo, ManagerMember, Overview
 from cep_manager.monitoring.failed_events.model import (
-    DiscardedErrors,
-    ErrorChoice,
-    KeptEntry,
-    KeptErrors,
-    ReplayedErrors,
+    DiscardedEvents,
+    FailedEventList,
+    FailedEventSelection,
+    FailedEventView,
+    ReplayedEvents,
 )
-from cep_manager.monitoring.logs.asking import Ask, Silence
+from cep_manager.monitoring.logs.client import Ask, NoAnswer
 from cep_manager.monitoring.logs.insights import Insights
 from cep_manager.monitoring.logs.processes import known_processes, own_process
 from cep_manager.monitoring.metric_tables.history import PlanHistory, Wanted, from_points
@@ -87,7 +87,7 @@ from cep_manager.plans.rule_sets.model import (
     require_files,
 )
 from cep_manager.plans.rule_sets.origin import require_rule_set_name
-from cep_manager.state_queries.model import StateColumn, StateList, StateQuestion, StateRows, StateSource
+from cep_manager.state_queries.model import QueryableState, StateColumn, StateList, StateQuestion, StateRows
 from cep_manager.web.ports import Validation
 from siddhi.explanation import ExplainedOperator, ExplainedQuery, ExplainedStage, PlanExplanation, RuledOut
 from siddhi.scripts.language import ScriptPolicy
@@ -306,7 +306,7 @@ class World:
         self.instructions = [one for one in self.instructions if not isinstance(one, kind)]
         return found
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> ClusterSnapshot:
         return self.plane.snapshot(self.now_ms)
 
     def active(self, events: int = 0) -> None:
@@ -337,7 +337,7 @@ ASIDE_ENTRY = AsideEntry(
 class FakeTail:
     """Two reports of a hostile event, then the end."""
 
-    def __init__(self, stream: EventStreamView, wanted: EventFilter | None) -> None:
+    def __init__(self, stream: EventStreamView, wanted: TailFilter | None) -> None:
         self.stream = stream
         self.wanted = wanted
         self.taken = 0
@@ -358,7 +358,7 @@ def insights_of(world: World, ask: Ask, own: Insight | None = None) -> Insights:
     return Insights(lambda: (manager, *known_processes(world.snapshot())), ask, manager.process.id, own)
 
 
-KEPT_ENTRY = KeptEntry(
+KEPT_ENTRY = FailedEventView(
     id="3f9a21c07b5d",
     worker="worker-1",
     kind="stream",
@@ -391,14 +391,14 @@ class FakeView:
         self.deployed: list[tuple[int, str, bool]] = []
         self.undeployed: list[PlanKey] = []
         self.done: list[tuple[PlanKey, str]] = []
-        self.tried: list[Trial] = []
+        self.tried: list[PlanTrial] = []
         self.questions: list[StateQuestion] = []
         self.tails: list[FakeTail] = []
         self.broadcaster = Broadcaster(2)
         self.sent: list[tuple[str, bytes, str, str]] = []
-        self.asked: Ask = lambda questions: [Silence("nobody answers here") for _ in questions]
+        self.asked: Ask = lambda questions: [NoAnswer("nobody answers here") for _ in questions]
         self.own: Insight | None = None
-        self.chosen: list[ErrorChoice] = []
+        self.chosen: list[FailedEventSelection] = []
 
     def plans(self, tenant: int, only: Collection[PlanKey] | None = None) -> tuple[PlanSummary, ...]:
         snapshot = self._look()
@@ -435,35 +435,35 @@ class FakeView:
     def event_streams(self, tenant: int) -> tuple[EventStreamView, ...]:
         return event_streams(self._look(), tenant)
 
-    def open_tail(self, tenant: int, name: str, wanted: EventFilter | None) -> FakeTail:
+    def open_tail(self, tenant: int, name: str, wanted: TailFilter | None) -> FakeTail:
         stream = find_stream(self._look(), tenant, "exported", name)
         self.tails.append(FakeTail(stream, wanted))
         return self.tails[-1]
 
-    def watch(self, name: Hashable, look: Look) -> Watch:
+    def watch(self, name: Hashable, look: Look) -> LiveSubscription:
         return self.broadcaster.watch(name, look)
 
     def send_events(self, tenant: int, name: str, body: bytes, kind: str, authorization: str) -> SentEvents:
         find_stream(self._look(), tenant, "imported", name)
         if b"broken" in body:
             problems = [{"index": 0, "attribute": "delay", "problem": "must be a number"}]
-            raise EventsRefusedError("events do not fit", "bad-events", problems)
+            raise WorkerRejectedEventsError("events do not fit", "bad-events", problems)
         self.sent.append((name, body, kind, authorization))
         return SentEvents(name, 1, "worker-1")
 
-    def kept_errors(self, key: PlanKey, limit: int, authorization: str) -> KeptErrors:
+    def failed_events(self, key: PlanKey, limit: int, authorization: str) -> FailedEventList:
         self._record(key)
-        return KeptErrors(key.plan, key.tenant, 1, (KEPT_ENTRY,), ())
+        return FailedEventList(key.plan, key.tenant, 1, (KEPT_ENTRY,), ())
 
-    def replay_errors(self, key: PlanKey, choice: ErrorChoice, authorization: str) -> ReplayedErrors:
+    def replay_errors(self, key: PlanKey, choice: FailedEventSelection, authorization: str) -> ReplayedEvents:
         self._record(key)
         self.chosen.append(choice)
-        return ReplayedErrors(key.plan, key.tenant, 1, 1, (), 0, 0, ())
+        return ReplayedEvents(key.plan, key.tenant, 1, 1, (), 0, 0, ())
 
-    def discard_errors(self, key: PlanKey, choice: ErrorChoice, authorization: str) -> DiscardedErrors:
+    def discard_errors(self, key: PlanKey, choice: FailedEventSelection, authorization: str) -> DiscardedEvents:
         self._record(key)
         self.chosen.append(choice)
-        return DiscardedErrors(key.plan, key.tenant, 1, ())
+        return DiscardedEvents(key.plan, key.tenant, 1, ())
 
     def set_aside(self, tenant: int, authorization: str) -> AsideList:
         return AsideList(tenant, (ASIDE_ENTRY,) if tenant == KEY.tenant else (), ())
@@ -514,7 +514,7 @@ class FakeView:
         self._record(key)
         return EXPLANATION
 
-    def try_plan(self, trial: Trial) -> TrialResult:
+    def try_plan(self, trial: PlanTrial) -> TrialResult:
         self._look()
         self.tried.append(trial)
         row = TrialRow(1, 1_000, ["<b>ORD</b>"])
@@ -599,8 +599,8 @@ class FakeView:
     def state_list(self, key: PlanKey) -> StateList:
         self._record(key)
         columns = (StateColumn("origin", "string"), StateColumn("late", "long"))
-        delays = StateSource("Delays", "aggregation", "storms", periods=("sec", "hour"))
-        return StateList(key.plan, key.tenant, (StateSource("Airports", "table", "storms", columns), delays))
+        delays = QueryableState("Delays", "aggregation", "storms", periods=("sec", "hour"))
+        return StateList(key.plan, key.tenant, (QueryableState("Airports", "table", "storms", columns), delays))
 
     def query_state(self, key: PlanKey, question: StateQuestion) -> StateRows:
         source = self.state_list(key).sources[0]
@@ -697,7 +697,7 @@ class FakeView:
     def health(self) -> Health:
         return Health(self.healthy, "ok" if self.healthy else "the control loop has stopped", 12)
 
-    def _look(self) -> Snapshot:
+    def _look(self) -> ClusterSnapshot:
         if self.failure is not None:
             raise self.failure
         return self.world.snapshot()

@@ -38,11 +38,11 @@ from cep_common.protocol.registry import (
     WorkerRegistered,
 )
 from cep_common.sockets.transport import ControlClient
-from cep_manager.config import AccountsConfig, ControlConfig, DatabaseConfig, HttpConfig, ManagerConfig
+from cep_manager.config import AccountsConfig, ControlConfig, DatabaseConfig, ManagerConfig, ManagerHttpConfig
 from cep_manager.control.control_plane import ControlPlane
-from cep_manager.control.snapshot import Snapshot
+from cep_manager.control.snapshot import ClusterSnapshot
 from cep_manager.election.leadership import Leadership
-from cep_manager.errors import StoreError
+from cep_manager.errors import PlanStoreError
 from cep_manager.main import ManagerProcess
 
 PLAN = """\
@@ -81,7 +81,7 @@ def config(tmp_path: Path) -> ManagerConfig:
     return ManagerConfig(
         accounts=AccountsConfig(login=False),
         control=ControlConfig(port=free_port(), heartbeat_ms=100, lease_ms=LEASE_MS),
-        http=HttpConfig(port=free_port()),
+        http=ManagerHttpConfig(port=free_port()),
         database=DatabaseConfig(url=f"sqlite:///{tmp_path / 'manager.db'}", timeout_ms=200),
     )
 
@@ -255,7 +255,7 @@ def test_a_manager_has_its_plans_at_hand_before_anybody_learns_that_it_leads(
             made.append(self)
 
     class WatchedPlane(ControlPlane):
-        def snapshot(self, now_ms: int) -> Snapshot:
+        def snapshot(self, now_ms: int) -> ClusterSnapshot:
             told = super().snapshot(now_ms)
             if told.plans:
                 learned.append(made[0].wait_settled(0))
@@ -383,7 +383,7 @@ def test_ports_in_use_are_named_by_their_key_and_nothing_is_left_behind(config: 
 
 def test_a_store_that_cannot_be_used_stops_the_start(config: ManagerConfig, tmp_path: Path) -> None:
     (tmp_path / "manager.db").write_bytes(b"damaged" * 1_000)
-    with pytest.raises(StoreError, match="damaged"):
+    with pytest.raises(PlanStoreError, match="damaged"):
         ManagerProcess(config)
 
 

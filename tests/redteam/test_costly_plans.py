@@ -15,7 +15,7 @@ from cep_manager.authoring.compilers import _IDLE, PlanCompilers
 from cep_manager.config import CompileConfig
 from cep_manager.errors import PlanInvalidError, PlansBusyError, PlanTooCostlyError
 from cep_manager.web.access import CALLS
-from cep_manager.web.api.turns import Turns
+from cep_manager.web.api.caller_slots import CallerSlots
 from siddhi.scripts.language import ScriptPolicy
 
 GOOD = "@Plan:name('P') define stream S (a int); from S[a > 1] select a insert into O;"
@@ -76,7 +76,7 @@ def test_only_so_many_wait(compilers: PlanCompilers, monkeypatch: pytest.MonkeyP
 
 
 def test_a_caller_has_one_request_at_a_time_and_two_that_wait() -> None:
-    turns, inside, go = Turns(), threading.Event(), threading.Event()
+    turns, inside, go = CallerSlots(), threading.Event(), threading.Event()
     refused: list[str] = []
 
     def ask(caller: str) -> None:

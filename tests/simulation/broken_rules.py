@@ -10,9 +10,9 @@ from unittest import mock
 
 from cep_common.protocol.checkpoints import ReportPart
 from cep_common.protocol.registry import CheckpointSpan
-from cep_manager.control.assignment import Candidate, Choice, choose
-from cep_manager.control.registry import Registry
-from cep_manager.election.election import Election, Role
+from cep_manager.control.assignment import Candidate, EndpointChoice, choose
+from cep_manager.control.registry import EndpointRegistry
+from cep_manager.election.election import Election, ElectionRole
 from cep_worker.outflows.transactional_log.commit_decisions import Attempt, CommitDecision, commit_decision
 from topology.checkpoint.alignment import Aligner, Step
 from topology.checkpoint.coordination.archive import Archive, Opened
@@ -37,7 +37,7 @@ def _patched(what: str, instead: object) -> Broken:
 
 
 def _acts_after_its_lease(self: Election, now_ms: int) -> bool:
-    return self.role is Role.LEADING
+    return self.role is ElectionRole.LEADING
 
 
 @contextmanager
@@ -46,7 +46,7 @@ def _leader_that_never_ends() -> Iterator[None]:
     tick = Election.tick
 
     def without_end(self: Election, now_ms: int) -> Any:
-        self._until_ms = max(self._until_ms, now_ms + 1) if self.role is Role.LEADING else self._until_ms
+        self._until_ms = max(self._until_ms, now_ms + 1) if self.role is ElectionRole.LEADING else self._until_ms
         return tick(self, now_ms)
 
     with ExitStack() as broken:
@@ -59,11 +59,11 @@ def _follows_anybody(self: OrderFence, token: int) -> bool:
     return True
 
 
-def _gives_stale_ones(candidates: Any, host: str, lease_ms: int, former: str = "") -> Choice:
+def _gives_stale_ones(candidates: Any, host: str, lease_ms: int, former: str = "") -> EndpointChoice:
     return choose(candidates, host, 10 * lease_ms, former)
 
 
-def _sends_far_away(candidates: Any, host: str, lease_ms: int, former: str = "") -> Choice:
+def _sends_far_away(candidates: Any, host: str, lease_ms: int, former: str = "") -> EndpointChoice:
     return choose(candidates, "nowhere", lease_ms, former)
 
 
@@ -71,7 +71,7 @@ def _counts_no_promises(candidate: Candidate) -> Any:
     return len(candidate.connections), candidate.instance, candidate.endpoint
 
 
-def _keeps_promises(self: Registry, message: object) -> None:
+def _keeps_promises(self: EndpointRegistry, message: object) -> None:
     """Who asks again counts twice."""
 
 
@@ -190,7 +190,9 @@ BROKEN_RULES = {
     "promises do not count": BrokenRule(
         "assignment", _patched("cep_manager.control.assignment._order", _counts_no_promises)
     ),
-    "promises are never taken back": BrokenRule("assignment", _replaced(Registry, "_take_back", _keeps_promises)),
+    "promises are never taken back": BrokenRule(
+        "assignment", _replaced(EndpointRegistry, "_take_back", _keeps_promises)
+    ),
     "a task that pauses takes events in": BrokenRule("hand-over", _replaced(Task, "_works", _works_on)),
     "what a checkpoint may hold is secured before it is complete": BrokenRule(
         "delivery", _replaced(Receiver, "mark", _secures_before_completion)

@@ -12,7 +12,7 @@ from virtual_world import VirtualWorld
 
 from cep_common.ids import Endpoint, PlanKey
 from cep_common.protocol.registry import EndpointAssigned, RegisterEndpoint, RequestEndpoint
-from cep_manager.control.registry import Registry
+from cep_manager.control.registry import EndpointRegistry
 
 KEY = PlanKey(-1234, "Storms")
 HEARTBEAT_MS, LEASE_MS = 1_000, 3_000
@@ -63,7 +63,7 @@ class AssignmentWorld(VirtualWorld):
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
         chance = self.chance
-        self.registry = Registry(HEARTBEAT_MS, LEASE_MS)
+        self.registry = EndpointRegistry(HEARTBEAT_MS, LEASE_MS)
         self.epoch = 1
         self.heard: dict[tuple[int, str], Heard] = {}
         self.receivers = [self._receiver(number) for number in range(chance.randrange(1, 5))]
@@ -204,7 +204,7 @@ class AssignmentWorld(VirtualWorld):
                 for number in range(len(self.receivers)):
                     self._replace(number)
             case "manager":
-                self.registry = Registry(HEARTBEAT_MS, LEASE_MS)
+                self.registry = EndpointRegistry(HEARTBEAT_MS, LEASE_MS)
                 self.heard = {}
 
     def _replace(self, number: int) -> None:

@@ -14,23 +14,23 @@ from virtual_world import VirtualWorld
 
 from cep_common.ids import Endpoint
 from cep_manager.election.election import (
-    Claim,
-    Confirm,
+    ClaimLease,
+    ConfirmLease,
     Election,
+    ElectionRole,
+    ElectionTiming,
     Instruction,
     Lease,
-    Look,
-    Manager,
-    Pace,
+    LeaseState,
+    ManagerAddress,
     ProbeHolder,
+    ReadLease,
     ReadPlans,
     Request,
-    Role,
-    Seen,
 )
 from topology.driver.fencing import OrderFence
 
-PACE = Pace(heartbeat_ms=1_000, poll_ms=1_000, lease_ms=2_000, alone_ms=6_000)
+PACE = ElectionTiming(heartbeat_ms=1_000, poll_ms=1_000, lease_ms=2_000, alone_ms=6_000)
 NOBODY = Lease(token=0, holder=None, beat=0, lease_ms=0, since_ms=0, changes=0)
 UNTIL_MS = 24_000
 FAULTS_UNTIL_MS = 14_000
@@ -48,7 +48,7 @@ class Node:
     rate: float
     offset_ms: int
     election: Election = field(init=False)
-    me: Manager = field(init=False)
+    me: ManagerAddress = field(init=False)
     alive: bool = True
     hung_until_ms: int = 0
     cut_until_ms: int = 0
@@ -57,7 +57,7 @@ class Node:
     def start(self) -> None:
         """Another process runs, which knows nothing."""
         self.starts += 1
-        self.me = Manager(f"{self.name}-{self.starts}", Endpoint(f"host-{self.name}", 8_904), "")
+        self.me = ManagerAddress(f"{self.name}-{self.starts}", Endpoint(f"host-{self.name}", 8_904), "")
         self.election = Election(self.me, PACE)
         self.alive, self.hung_until_ms = True, 0
 
@@ -78,7 +78,7 @@ class ElectionWorld(VirtualWorld):
         self.driver = OrderFence()
         self.highest_order = 0
         self.led: dict[int, str] = {}
-        self.signed_in: dict[Endpoint, tuple[Manager, int]] = {}
+        self.signed_in: dict[Endpoint, tuple[ManagerAddress, int]] = {}
         self.acted_ms = 0
         for node in self.nodes:
             node.start()
@@ -103,7 +103,7 @@ class ElectionWorld(VirtualWorld):
 
     def _acts(self, node: Node) -> bool:
         election = node.election
-        if election.role is not Role.LEADING or not node.alive or self.now_ms < node.hung_until_ms:
+        if election.role is not ElectionRole.LEADING or not node.alive or self.now_ms < node.hung_until_ms:
             return False
         return election.leads(node.now_ms(self.now_ms))
 
@@ -142,7 +142,7 @@ class ElectionWorld(VirtualWorld):
     def _carry_out(self, node: Node, instructions: list[Instruction]) -> None:
         life = node.starts
         for instruction in instructions:
-            if isinstance(instruction, Look | Claim | Confirm):
+            if isinstance(instruction, ReadLease | ClaimLease | ConfirmLease):
                 self._send(node, life, instruction)
             elif isinstance(instruction, ReadPlans) and instruction.token:
                 token = instruction.token
@@ -191,19 +191,21 @@ class ElectionWorld(VirtualWorld):
             back_ms = self.chance.choice((1, 2, 5, 900)) if self.chance.random() < 0.1 else 1
             self._report_later(back_ms, node, life, lambda now_ms: node.election.heard(seen, now_ms))
 
-    def _database(self, node: Node, request: Request) -> Seen:
+    def _database(self, node: Node, request: Request) -> LeaseState:
         lease, done = self.lease, True
         match request:
-            case Claim(token, beat, lease_ms) if (lease.token, lease.beat) == (token, beat):
+            case ClaimLease(token, beat, lease_ms) if (lease.token, lease.beat) == (token, beat):
                 self.lease = Lease(token + 1, node.me, 0, lease_ms, self.now_ms, lease.changes)
-            case Confirm(token, lease_ms) if lease.token == token and lease.holder == node.me:
+            case ConfirmLease(token, lease_ms) if lease.token == token and lease.holder == node.me:
                 self.lease = msgspec.structs.replace(lease, beat=lease.beat + 1, lease_ms=lease_ms)
             case _:
                 done = False
         before, beat = self.signed_in.get(node.me.control, (node.me, -1))
         self.signed_in[node.me.control] = (node.me, beat + 1)
         namesake = before.instance if before != node.me else ""
-        return Seen(self.lease, done, tuple(self.signed_in[control] for control in sorted(self.signed_in)), namesake)
+        return LeaseState(
+            self.lease, done, tuple(self.signed_in[control] for control in sorted(self.signed_in)), namesake
+        )
 
     # ---- faults -----------------------------------------------------------------------------------------------------
 

@@ -92,7 +92,7 @@ def test_a_web_hook_that_is_away_stops_no_checkpoint_and_loses_nothing(system: L
         assert (part["kind"], part["type"], part["stream"]) == ("sink", "http", "Answers")
         assert part["since_ms"] > 0
         until(lambda: degraded(system)["degraded"][0]["waiting_events"] == sent, "all results wait for the sink")
-        findings = [one for one in client.overview()["findings"] if one["name"] == "DeadHook"]
+        findings = [one for one in client.overview()["alerts"] if one["name"] == "DeadHook"]
         assert [(one["code"], one["severity"]) for one in findings] == [("connector", "critical")]
         assert "Topology : DEGRADED" in cep("status", "DeadHook", system)
         assert "degraded" in cep("status", "", system).lower()
@@ -112,7 +112,7 @@ def test_a_web_hook_that_is_away_stops_no_checkpoint_and_loses_nothing(system: L
                 assert set(hook.numbers.values()) == {1}
             until(lambda: client.plan("DeadHook")["status"]["topology"]["state"] == "active", "it stays degraded")
             until(
-                lambda: not [one for one in client.overview()["findings"] if one["code"] == "connector"],
+                lambda: not [one for one in client.overview()["alerts"] if one["code"] == "connector"],
                 "the alert does not go",
             )
         finally:

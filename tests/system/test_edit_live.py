@@ -154,6 +154,6 @@ def test_an_attribute_is_added_while_a_stage_stands_still(system: LocalSystem, h
     while not hook.numbers.keys() >= set(posts.accepted) and time.monotonic() < deadline:
         time.sleep(0.2)
     missing = set(posts.accepted) - hook.numbers.keys()
-    kept = system.client.kept_errors(PLAN, 10)["found"]
+    kept = system.client.failed_events(PLAN, 10)["found"]
     assert (len(missing), kept) == (0, 0)
     assert posts.gate, "events of the new form were taken at the end"

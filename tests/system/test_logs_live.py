@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from late_plan import PLAN, deploy_late
 
-from cep_cli.errors import RefusedError
+from cep_cli.errors import CommandRefusedError
 from cep_cli.system.local_system import LocalSystem
 
 pytestmark = [pytest.mark.spark, pytest.mark.cluster]
@@ -58,7 +58,7 @@ def test_a_process_that_hangs_is_given_up_in_time_and_holds_up_nobody(system: Lo
         while not stands_still(system.pid("worker")):
             time.sleep(0.01)
         began = time.monotonic()
-        with pytest.raises(RefusedError, match=r"did not answer at .* within 2 s \[process-silent\]"):
+        with pytest.raises(CommandRefusedError, match=r"did not answer at .* within 2 s \[process-silent\]"):
             system.client.log("worker:worker-1")
         found = system.client.search_logs(level="INFO")
         took_s = time.monotonic() - began

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from driver_desk import lives
 from late_plan import CONNECT_TIMEOUT_S, EVENT_TIMEOUT_MS, PLAN, TEXT, departures, status_until
 
-from cep_cli.errors import RefusedError
+from cep_cli.errors import CommandRefusedError
 from cep_cli.main import main
 from cep_cli.plan_commands.plans import wait_until_connected
 from cep_cli.system.local_system import LocalSystem
@@ -125,7 +125,7 @@ def test_a_plan_begins_from_a_savepoint_which_outlives_it(system: LocalSystem, c
     assert ("three", "complete") in [(one["name"], one["state"]) for one in checkpoints]
 
     epoch = system.client.plan(PLAN)["epoch"]
-    with pytest.raises(RefusedError, match=r"its state is in format 99, .* nothing was changed"):
+    with pytest.raises(CommandRefusedError, match=r"its state is in format 99, .* nothing was changed"):
         system.client.restart(PLAN, "later")
     assert (system.client.plan(PLAN)["epoch"], counter.counts_until(5)[-1]) == (epoch, 5), "nothing was stopped"
 

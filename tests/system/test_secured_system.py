@@ -15,7 +15,7 @@ from late_plan import CONNECT_TIMEOUT_S, EVENT_TIMEOUT_MS, PLAN, TEXT, departure
 
 from cep_cli.client.rest import ManagerClient
 from cep_cli.doctor.sockets import listening_sockets
-from cep_cli.errors import RefusedError
+from cep_cli.errors import CommandRefusedError
 from cep_cli.plan_commands.plans import wait_until_connected
 from cep_cli.system.local_system import LocalSystem, Ports
 from cep_common.errors import InputError, PeerError
@@ -88,10 +88,10 @@ def test_events_flow_between_those_who_have_keys_and_tokens(
 def test_operators_reach_the_error_stores_of_workers_through_the_manager(
     secured: LocalSystem, tokens: dict[AccessRole, str]
 ) -> None:
-    told = ManagerClient(secured.client.url, token=tokens[AccessRole.OPERATOR]).kept_errors(PLAN, 5)
+    told = ManagerClient(secured.client.url, token=tokens[AccessRole.OPERATOR]).failed_events(PLAN, 5)
     assert (told["found"], told["silent"]) == (0, [])
-    with pytest.raises(RefusedError, match="not-authorised"):
-        ManagerClient(secured.client.url, token=tokens[AccessRole.VIEWER]).kept_errors(PLAN, 5)
+    with pytest.raises(CommandRefusedError, match="not-authorised"):
+        ManagerClient(secured.client.url, token=tokens[AccessRole.VIEWER]).failed_events(PLAN, 5)
 
 
 def test_strangers_stay_outside_and_nothing_that_is_said_or_written_holds_a_secret(
@@ -122,7 +122,7 @@ def test_strangers_stay_outside_and_nothing_that_is_said_or_written_holds_a_secr
 
 def _refused(attempt: Any, *arguments: Any, **options: Any) -> Exception:
     """The error with which the attempt is refused."""
-    with pytest.raises((PeerError, InputError, RefusedError)) as caught:
+    with pytest.raises((PeerError, InputError, CommandRefusedError)) as caught:
         attempt(*arguments, **options)
     return caught.value
 

@@ -22,27 +22,27 @@ from cep_manager.control.deployment.draining import drain
 from cep_manager.control.deployment.state_transfer import Tasks
 from cep_manager.control.deployment.used_epochs import least_epoch
 from cep_manager.control.instructions import Instruction, NoteBegun, PushToDriver, RaiseEpoch
-from cep_manager.control.members import Member, Members
+from cep_manager.control.members import ClusterMember, ClusterMembers
 from cep_manager.log_line import LogLine
 from cep_manager.plans.compiled_plan import CompiledPlan
 from cep_manager.plans.quotas import held_back, room_for_change
 from cep_manager.plans.record import (
     DRAIN_BEGINS,
+    ChangeTrial,
     PlanRecord,
     PlanToRun,
     PlanVersion,
     Submission,
-    Trial,
     new_record,
     with_version,
 )
-from cep_manager.plans.state import MOVES, ChangeKind, Observation, PlanState, Signal, read_signal, signal_of
+from cep_manager.plans.state import MOVES, ChangeKind, Observation, PlanState, StateSignal, read_signal, signal_of
 
 LOST_AFTER_LEASES = 2
 """A submission that the driver has not listed for so many leases is taken for lost."""
 
 
-class Deployments:
+class PlanDeployments:
     """All plans that should run, by key; `default_workers` is for those that do not say how many they need."""
 
     def __init__(
@@ -56,7 +56,7 @@ class Deployments:
         self._since_ms: int | None = None
         """When this process began to look after them."""
 
-    def put(self, plan: PlanToRun, driver: Member[RegisterDriver] | None, now_ms: int) -> list[Instruction]:
+    def put(self, plan: PlanToRun, driver: ClusterMember[RegisterDriver] | None, now_ms: int) -> list[Instruction]:
         """The plan should run, in place of any other of its key; when it is a change, then as soon as it can."""
         before = self.plans.get(plan.key)
         if before is None and plan.former is not None:
@@ -79,7 +79,7 @@ class Deployments:
         before = msgspec.structs.replace(before, counted=record.counted)
         runs = before.submission is Submission.UNKNOWN or plan_change.runs(before, _reports(driver))
         if runs and not plan.restore:  # what begins from a savepoint takes nothing over from what runs
-            trial = Trial(plan.change, version, record.submission, now_ms)
+            trial = ChangeTrial(plan.change, version, record.submission, now_ms)
             self.plans[plan.key], instructions = plan_change.begin_trial(before, trial, driver)
         else:
             instructions = self._change_in_place(before, version, plan.change, record.submission, now_ms)
@@ -110,13 +110,13 @@ class Deployments:
                 self._change(other, former_names=tuple(name for name in other.former_names if name != key.plan))
 
     def remove(
-        self, key: PlanKey, driver: Member[RegisterDriver] | None, now_ms: int, *, drain: bool = False
+        self, key: PlanKey, driver: ClusterMember[RegisterDriver] | None, now_ms: int, *, drain: bool = False
     ) -> list[Instruction]:
         """The plan should not run any more, and its checkpoints are to go."""
         record = self.plans.get(key)
         if record is None:
             return []
-        instructions = self._signal(record, Signal.UNDEPLOY, "undeployed", now_ms)
+        instructions = self._signal(record, StateSignal.UNDEPLOY, "undeployed", now_ms)
         del self.plans[key]
         if driver is not None:
             killed = KillTopology(key, drain=drain, forget=max(record.epochs()), deployed_ms=record.created_ms)
@@ -124,7 +124,7 @@ class Deployments:
         return instructions
 
     def drain(
-        self, key: PlanKey, workers: tuple[str, ...] | None, driver: Member[RegisterDriver] | None
+        self, key: PlanKey, workers: tuple[str, ...] | None, driver: ClusterMember[RegisterDriver] | None
     ) -> list[Instruction]:
         """The plan takes nothing in any more, and goes once nothing of it is left at `workers` and in its topology;
         None: it goes on after all."""
@@ -146,7 +146,7 @@ class Deployments:
             self._change(self.plans[key], goes=False)
         return [LogLine("error", f"drained plan not removed plan={key.topology()} reason={reason!r}")]
 
-    def step_drains(self, members: Members, now_ms: int) -> list[Instruction]:
+    def step_drains(self, members: ClusterMembers, now_ms: int) -> list[Instruction]:
         """Plans that are being undeployed get on; those of which nothing is left are removed."""
         if self._since_ms is None:
             self._since_ms = now_ms
@@ -200,7 +200,7 @@ class Deployments:
         self,
         key: PlanKey,
         epoch: int,
-        driver: Member[RegisterDriver] | None,
+        driver: ClusterMember[RegisterDriver] | None,
         now_ms: int,
         restore: str = "",
         restore_epoch: int = 0,
@@ -213,7 +213,7 @@ class Deployments:
         holds_slots = record.submission is Submission.SENT and record.state is not PlanState.FAILED
         self._change(record, epoch=epoch, counted=epoch, submission=Submission.NEW, restarts=0, change_error="")
         self._change(self.plans[key], restore=restore, restore_epoch=restore_epoch)
-        instructions = self._signal(self.plans[key], Signal.RESTART, "restarted on demand", now_ms)
+        instructions = self._signal(self.plans[key], StateSignal.RESTART, "restarted on demand", now_ms)
         if holds_slots and driver is not None and record.compiled is not None:
             instructions += self._send(self.plans[key], record.compiled, driver, now_ms)
         return instructions
@@ -238,7 +238,7 @@ class Deployments:
         self._move(record, PlanState.FAILED, f"the plan store does not answer: {reason}", now_ms)
         return [LogLine("error", f"epoch not raised plan={key.topology()} reason={reason!r}")]
 
-    def orphans(self, driver: Member[RegisterDriver]) -> list[Instruction]:
+    def orphans(self, driver: ClusterMember[RegisterDriver]) -> list[Instruction]:
         """Kills what the driver runs and nobody wants: unknown plans, others of a known name, and what is left beside a
         current epoch. Each may take its last checkpoint: an order to end it so may have been on its way already."""
         topologies = [report for report in driver.latest.topologies if report.state != "stopping"]
@@ -257,7 +257,7 @@ class Deployments:
 
     def reconcile(
         self,
-        driver: Member[RegisterDriver] | None,
+        driver: ClusterMember[RegisterDriver] | None,
         tasks: Mapping[PlanKey, Tasks],
         served: Sequence[WorkerPlanReport],
         driver_missing: str,
@@ -300,7 +300,7 @@ class Deployments:
     def _is_steady(
         self,
         record: PlanRecord,
-        driver: Member[RegisterDriver],
+        driver: ClusterMember[RegisterDriver],
         told: Sequence[TopologyReport],
         tasks: Tasks,
         needed: int,
@@ -337,7 +337,7 @@ class Deployments:
         return self._signal(self.plans[before.key], signal_of(kind), "about to be submitted", now_ms)
 
     def _step_trial(
-        self, record: PlanRecord, driver: Member[RegisterDriver], tasks: Tasks, now_ms: int
+        self, record: PlanRecord, driver: ClusterMember[RegisterDriver], tasks: Tasks, now_ms: int
     ) -> list[Instruction]:
         if record.trial is None:
             return []
@@ -350,7 +350,13 @@ class Deployments:
         return instructions
 
     def _submit(
-        self, record: PlanRecord, driver: Member[RegisterDriver], listed: bool, holds: bool, ending: bool, now_ms: int
+        self,
+        record: PlanRecord,
+        driver: ClusterMember[RegisterDriver],
+        listed: bool,
+        holds: bool,
+        ending: bool,
+        now_ms: int,
     ) -> list[Instruction]:
         """The plan is submitted if it must be. The driver has it (`listed`), or a topology of it, whose slots the plan
         `holds`, or one that is `ending`."""
@@ -388,7 +394,7 @@ class Deployments:
         return [LogLine("warning", f"epochs were given out before {what}"), RaiseEpoch(record.key, least)]
 
     def _send(
-        self, record: PlanRecord, compiled: CompiledPlan, driver: Member[RegisterDriver], now_ms: int
+        self, record: PlanRecord, compiled: CompiledPlan, driver: ClusterMember[RegisterDriver], now_ms: int
     ) -> list[Instruction]:
         process = (driver.latest.driver, driver.latest.process_id)
         self._change(record, submission=Submission.SENT, sent_to=process, sent_ms=now_ms)
@@ -441,18 +447,18 @@ class Deployments:
         return [*instructions, *self._signal(self.plans[record.key], signal, reason, now_ms)]
 
     def _conclude(
-        self, record: PlanRecord, current: TopologyReport | None, signal: Signal, reason: str, now_ms: int
+        self, record: PlanRecord, current: TopologyReport | None, signal: StateSignal, reason: str, now_ms: int
     ) -> list[Instruction]:
         """A change that was made in place has come about, or is taken back."""
         instructions: list[Instruction] = []
-        in_vain = signal is Signal.RESTARTED and current is not None and current.restarts >= plan_change.TRIES
-        if signal in (Signal.COMPLETE, Signal.PAUSED, Signal.DRAINS):
+        in_vain = signal is StateSignal.RESTARTED and current is not None and current.restarts >= plan_change.TRIES
+        if signal in (StateSignal.COMPLETE, StateSignal.PAUSED, StateSignal.DRAINS):
             self.plans[record.key], instructions = plan_change.settle(record)
-        elif signal is Signal.GIVEN_UP or in_vain:
+        elif signal is StateSignal.GIVEN_UP or in_vain:
             self.plans[record.key], instructions = plan_change.go_back(record, reason, now_ms)
         return instructions
 
-    def _signal(self, record: PlanRecord, signal: Signal, reason: str, now_ms: int) -> list[Instruction]:
+    def _signal(self, record: PlanRecord, signal: StateSignal, reason: str, now_ms: int) -> list[Instruction]:
         state = MOVES[signal][record.state]
         return [] if state is None else self._move(record, state, reason, now_ms)
 
@@ -477,11 +483,11 @@ RUNS = (PlanState.ACTIVE, PlanState.INACTIVE, PlanState.UPDATING, PlanState.REBA
 """States in which a topology of the plan works, but for moments of a change that must be made in place."""
 
 
-def _interrupts(before: PlanState, after: PlanState | None, signal: Signal) -> bool:
+def _interrupts(before: PlanState, after: PlanState | None, signal: StateSignal) -> bool:
     """True when a plan that ran does not, or the driver says why it ended."""
     if before in RUNS and after not in RUNS:
         return True
-    return signal in (Signal.RESTARTED, Signal.GIVEN_UP)
+    return signal in (StateSignal.RESTARTED, StateSignal.GIVEN_UP)
 
 
 def _own(record: PlanRecord, reports: Iterable[TopologyReport]) -> TopologyReport | None:
@@ -489,11 +495,11 @@ def _own(record: PlanRecord, reports: Iterable[TopologyReport]) -> TopologyRepor
     return next((one for one in reports if one.epoch == record.epoch and record.owns(one)), None)
 
 
-def _reports(driver: Member[RegisterDriver] | None) -> tuple[TopologyReport, ...]:
+def _reports(driver: ClusterMember[RegisterDriver] | None) -> tuple[TopologyReport, ...]:
     return driver.latest.topologies if driver is not None else ()
 
 
-def describe_task(task: Member[RegisterTask]) -> str:
+def describe_task(task: ClusterMember[RegisterTask]) -> str:
     """A task for people: its number, host and process."""
     latest = task.latest
     return f"task {latest.task} on {latest.host} (process {latest.process_id})"

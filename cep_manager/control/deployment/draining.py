@@ -17,10 +17,17 @@ from cep_common.protocol.registry import RegisterWorker, WorkerPlanReport
 from cep_common.protocol.tasks import RegisterTask
 from cep_manager.control.deployment.state_transfer import AT_REST, Tasks
 from cep_manager.control.instructions import Instruction, RemoveDrained
-from cep_manager.control.members import Member, Members, has_left, is_secured, undelivered_results, waiting_events
+from cep_manager.control.members import (
+    ClusterMember,
+    ClusterMembers,
+    has_left,
+    is_secured,
+    undelivered_results,
+    waiting_events,
+)
 from cep_manager.plans.record import PlanRecord
 
-Worker = Member[RegisterWorker]
+Worker = ClusterMember[RegisterWorker]
 
 MOST_NAMED = 3
 """So many workers are named in a reason."""
@@ -90,7 +97,7 @@ def _reports(worker: Worker, key: PlanKey, first_epoch: int) -> list[WorkerPlanR
 
 
 def drain(
-    record: PlanRecord, members: Members, now_ms: int, *, knows_all: bool
+    record: PlanRecord, members: ClusterMembers, now_ms: int, *, knows_all: bool
 ) -> tuple[PlanRecord, list[Instruction]]:
     """Return the plan, which is being undeployed, after a look at what is left of it, and its removal when that is
     nothing. Unless the manager `knows_all` workers, some that it has not heard yet may have events."""

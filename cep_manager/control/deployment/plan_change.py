@@ -20,10 +20,10 @@ from cep_common.ids import PlanKey
 from cep_common.protocol.drivers import KillTopology, RegisterDriver, TopologyReport
 from cep_manager.control.deployment import state_transfer
 from cep_manager.control.instructions import Instruction, PushToDriver, RaiseEpoch, SettleChange
-from cep_manager.control.members import Member
+from cep_manager.control.members import ClusterMember
 from cep_manager.log_line import LogLine
 from cep_manager.plans.quotas import Room
-from cep_manager.plans.record import PlanRecord, PlanVersion, Submission, Trial, with_version
+from cep_manager.plans.record import ChangeTrial, PlanRecord, PlanVersion, Submission, with_version
 
 TRIES = 3
 """A new topology that ended so often before all its tasks were heard cannot start."""
@@ -32,7 +32,7 @@ GOES_ON: frozenset[str] = frozenset({"starting", "running", "restarting"})
 """States of a former topology that is worth keeping."""
 
 
-class Verdict(Enum):
+class ChangeVerdict(Enum):
     """What becomes of a trial."""
 
     WAIT = "wait"
@@ -69,62 +69,71 @@ class Evidence(msgspec.Struct, frozen=True):
     held_back: str = ""
 
 
-def judge(evidence: Evidence) -> tuple[Verdict, str]:
+def judge(evidence: Evidence) -> tuple[ChangeVerdict, str]:
     """What becomes of the trial now, and why."""
     verdict, reason = _judge(evidence)
-    if verdict in (Verdict.WAIT, Verdict.MOVE_STATE) and evidence.moving_ms >= state_transfer.LONGEST_MS:
-        return Verdict.REJECT, f"its state could not be moved within {state_transfer.LONGEST_MS // 1_000} s: {reason}"
+    if verdict in (ChangeVerdict.WAIT, ChangeVerdict.MOVE_STATE) and evidence.moving_ms >= state_transfer.LONGEST_MS:
+        return (
+            ChangeVerdict.REJECT,
+            f"its state could not be moved within {state_transfer.LONGEST_MS // 1_000} s: {reason}",
+        )
     return verdict, reason
 
 
-def _judge(evidence: Evidence) -> tuple[Verdict, str]:
+def _judge(evidence: Evidence) -> tuple[ChangeVerdict, str]:
     report = evidence.trial
     if evidence.former is None or evidence.former.state not in GOES_ON:
-        return Verdict.IN_PLACE, "the former topology does not run any more"
+        return ChangeVerdict.IN_PLACE, "the former topology does not run any more"
     if report is None:
         return _unlisted(evidence)
     match report.state:
         case "waiting":
             return _waiting(evidence, report)
         case "starting":
-            return Verdict.WAIT, "the driver is starting its tasks"
+            return ChangeVerdict.WAIT, "the driver is starting its tasks"
         case "running":
             if evidence.tasks_live >= evidence.tasks_needed:
                 return _complete(evidence, evidence.former)
-            return Verdict.WAIT, f"{evidence.tasks_live} of {evidence.tasks_needed} tasks have registered"
+            return ChangeVerdict.WAIT, f"{evidence.tasks_live} of {evidence.tasks_needed} tasks have registered"
         case "restarting" if report.restarts < TRIES:
-            return Verdict.WAIT, report.reason or "the driver is restarting it"
+            return ChangeVerdict.WAIT, report.reason or "the driver is restarting it"
         case _:
-            return Verdict.REJECT, report.reason or "the driver gave no reason"
+            return ChangeVerdict.REJECT, report.reason or "the driver gave no reason"
 
 
-def _unlisted(evidence: Evidence) -> tuple[Verdict, str]:
+def _unlisted(evidence: Evidence) -> tuple[ChangeVerdict, str]:
     if evidence.held_back:
-        return Verdict.WAIT, evidence.held_back
+        return ChangeVerdict.WAIT, evidence.held_back
     if evidence.kept_back:  # the former one would end for what can never begin
-        return (Verdict.REJECT, lack) if (lack := _lack_of_slots(evidence)) else (Verdict.IN_PLACE, evidence.kept_back)
+        return (
+            (ChangeVerdict.REJECT, lack)
+            if (lack := _lack_of_slots(evidence))
+            else (ChangeVerdict.IN_PLACE, evidence.kept_back)
+        )
     if evidence.elsewhere:
-        return Verdict.IN_PLACE, "the driver does not know the new topology"
-    return (Verdict.REJECT, "the driver did not take it up") if evidence.lost else (Verdict.WAIT, "submitted")
+        return ChangeVerdict.IN_PLACE, "the driver does not know the new topology"
+    return (
+        (ChangeVerdict.REJECT, "the driver did not take it up") if evidence.lost else (ChangeVerdict.WAIT, "submitted")
+    )
 
 
-def _complete(evidence: Evidence, former: TopologyReport) -> tuple[Verdict, str]:
+def _complete(evidence: Evidence, former: TopologyReport) -> tuple[ChangeVerdict, str]:
     moved = evidence.tasks_restored >= evidence.tasks_needed
     if moved or not evidence.moves_state or former.state != "running":
-        return Verdict.TAKE_OVER, ""
+        return ChangeVerdict.TAKE_OVER, ""
     moved_so_far = (
         f"{evidence.former_at_rest} of the former tasks have come to rest, "
         f"{evidence.tasks_restored} of {evidence.tasks_needed} new ones have their state"
     )
-    return Verdict.MOVE_STATE, f"state is being moved: {moved_so_far}"
+    return ChangeVerdict.MOVE_STATE, f"state is being moved: {moved_so_far}"
 
 
-def _waiting(evidence: Evidence, report: TopologyReport) -> tuple[Verdict, str]:
+def _waiting(evidence: Evidence, report: TopologyReport) -> tuple[ChangeVerdict, str]:
     if lack := _lack_of_slots(evidence):
-        return Verdict.REJECT, lack
+        return ChangeVerdict.REJECT, lack
     if evidence.slots_needed <= evidence.slots_free + evidence.slots_of_former:
-        return Verdict.IN_PLACE, "there is no room for both topologies at once"
-    return Verdict.WAIT, report.reason
+        return ChangeVerdict.IN_PLACE, "there is no room for both topologies at once"
+    return ChangeVerdict.WAIT, report.reason
 
 
 def _lack_of_slots(evidence: Evidence) -> str:
@@ -134,7 +143,7 @@ def _lack_of_slots(evidence: Evidence) -> str:
     return f"it needs {evidence.slots_needed} slots, the cluster has {evidence.slots_total} in all"
 
 
-def begin_trial(record: PlanRecord, trial: Trial, driver: Member[RegisterDriver] | None) -> tuple[
+def begin_trial(record: PlanRecord, trial: ChangeTrial, driver: ClusterMember[RegisterDriver] | None) -> tuple[
     PlanRecord, list[Instruction]
 ]:  # fmt: skip
     """The plan with `trial` in place of any earlier one, which is killed."""
@@ -144,9 +153,9 @@ def begin_trial(record: PlanRecord, trial: Trial, driver: Member[RegisterDriver]
 
 def step(
     record: PlanRecord,
-    trial: Trial,
-    driver: Member[RegisterDriver],
-    progress: state_transfer.Progress,
+    trial: ChangeTrial,
+    driver: ClusterMember[RegisterDriver],
+    progress: state_transfer.TransferProgress,
     room: Room,
     lost_after_ms: int,
     now_ms: int,
@@ -178,21 +187,21 @@ def step(
     )
     verdict, reason = judge(evidence)
     what = f"plan={record.key.topology()} epoch={trial.version.epoch} former={record.epoch}"
-    if verdict in (Verdict.WAIT, Verdict.MOVE_STATE):
+    if verdict in (ChangeVerdict.WAIT, ChangeVerdict.MOVE_STATE):
         trial = msgspec.structs.replace(trial, reason=reason)
-        if verdict is Verdict.MOVE_STATE and trial.moving_since_ms is None:
+        if verdict is ChangeVerdict.MOVE_STATE and trial.moving_since_ms is None:
             trial = msgspec.structs.replace(trial, moving_since_ms=now_ms)
         if own is not None:
             trial = msgspec.structs.replace(trial, submission=Submission.SENT, sent_to=process)
         return msgspec.structs.replace(record, trial=trial), []
-    if verdict is Verdict.REJECT:
+    if verdict is ChangeVerdict.REJECT:
         return reject(record, trial, driver, reason)
     sent = Submission.SENT if own is not None else Submission.UNKNOWN
     taken = msgspec.structs.replace(
         with_version(record, trial.version), submission=sent, sent_to=process, sent_ms=now_ms, fallback=record.version()
     )
-    killed = _kill(record, record.epoch, driver, drain=verdict is Verdict.IN_PLACE)
-    if verdict is Verdict.IN_PLACE:
+    killed = _kill(record, record.epoch, driver, drain=verdict is ChangeVerdict.IN_PLACE)
+    if verdict is ChangeVerdict.IN_PLACE:
         if trial.submission is Submission.NEW:
             taken, killed = _submit_instead(taken, room, driver)
         return taken, [LogLine("warning", f"former topology ended for a change {what} reason={reason!r}"), *killed]
@@ -202,7 +211,7 @@ def step(
 
 
 def reject(
-    record: PlanRecord, trial: Trial, driver: Member[RegisterDriver] | None, reason: str
+    record: PlanRecord, trial: ChangeTrial, driver: ClusterMember[RegisterDriver] | None, reason: str
 ) -> tuple[PlanRecord, list[Instruction]]:
     """End the trial: what runs goes on as it is."""
     epoch = trial.version.epoch
@@ -253,7 +262,7 @@ def runs(record: PlanRecord, reports: Iterable[TopologyReport]) -> bool:
 
 
 def _submit(
-    record: PlanRecord, trial: Trial, driver: Member[RegisterDriver], now_ms: int
+    record: PlanRecord, trial: ChangeTrial, driver: ClusterMember[RegisterDriver], now_ms: int
 ) -> tuple[PlanRecord, list[Instruction]]:
     version = trial.version
     process = (driver.latest.driver, driver.latest.process_id)
@@ -269,7 +278,7 @@ def _submit(
 
 
 def _submit_instead(
-    taken: PlanRecord, room: Room, driver: Member[RegisterDriver]
+    taken: PlanRecord, room: Room, driver: ClusterMember[RegisterDriver]
 ) -> tuple[PlanRecord, list[Instruction]]:
     """The driver ends the former topology for the new one, so that its slots cannot go to another plan in between.
     Where the former one does not run any more, the new one may have to wait for slots of the quota."""
@@ -285,7 +294,7 @@ def _settled(key: PlanKey, epoch: int, in_force: PlanVersion | None) -> list[Ins
 
 
 def _kill(
-    record: PlanRecord, epoch: int, driver: Member[RegisterDriver] | None, *, drain: bool = False
+    record: PlanRecord, epoch: int, driver: ClusterMember[RegisterDriver] | None, *, drain: bool = False
 ) -> list[Instruction]:
     """The driver ends the topology; one that is to `drain` takes a last checkpoint, from which the next one begins."""
     return [] if driver is None else [PushToDriver(driver.peer, KillTopology(record.key, epoch, drain=drain))]

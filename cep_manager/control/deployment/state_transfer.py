@@ -15,10 +15,10 @@ from collections.abc import Mapping
 import msgspec
 
 from cep_common.protocol.tasks import HandOver, RegisterTask, StateSource, TaskOrder
-from cep_manager.control.members import Member
-from cep_manager.plans.record import PlanRecord, Trial
+from cep_manager.control.members import ClusterMember
+from cep_manager.plans.record import ChangeTrial, PlanRecord
 
-Tasks = Mapping[tuple[int, int], Member[RegisterTask]]
+Tasks = Mapping[tuple[int, int], ClusterMember[RegisterTask]]
 """The tasks of a plan, by epoch and number."""
 
 LONGEST_MS = 30_000
@@ -29,7 +29,7 @@ AT_REST: frozenset[HandOver] = frozenset({"quiet", "given"})
 """What paused tasks say once nothing of theirs is under way any more."""
 
 
-class Progress(msgspec.Struct, frozen=True):
+class TransferProgress(msgspec.Struct, frozen=True):
     """How far a trial has got: `live` of its tasks are heard, `restored` have the state of the former topology; of the
     tasks of that, so many are `at_rest`."""
 
@@ -44,11 +44,11 @@ def moves_state(record: PlanRecord) -> bool:
     return record.compiled is not None
 
 
-def progress(record: PlanRecord, trial: Trial, tasks: Tasks, lease_ms: int, now_ms: int) -> Progress:
+def progress(record: PlanRecord, trial: ChangeTrial, tasks: Tasks, lease_ms: int, now_ms: int) -> TransferProgress:
     """What is heard of a trial's tasks, and of those that it comes after."""
     at_rest = sum(task.latest.hand_over in AT_REST for task in _of(tasks, record.epoch))
     heard = [task for task in _of(tasks, trial.version.epoch) if task.live(now_ms, lease_ms)]
-    return Progress(len(heard), sum(task.latest.hand_over == "restored" for task in heard), at_rest)
+    return TransferProgress(len(heard), sum(task.latest.hand_over == "restored" for task in heard), at_rest)
 
 
 def order(record: PlanRecord, epoch: int, tasks: Tasks) -> tuple[TaskOrder, tuple[StateSource, ...]]:
@@ -68,11 +68,11 @@ def order(record: PlanRecord, epoch: int, tasks: Tasks) -> tuple[TaskOrder, tupl
     return "give" if whole and AT_REST.issuperset(steps) else "pause", ()
 
 
-def _of(tasks: Tasks, epoch: int) -> list[Member[RegisterTask]]:
+def _of(tasks: Tasks, epoch: int) -> list[ClusterMember[RegisterTask]]:
     return [tasks[task] for task in sorted(tasks) if task[0] == epoch]
 
 
-def _sources(former: list[Member[RegisterTask]]) -> tuple[StateSource, ...]:
+def _sources(former: list[ClusterMember[RegisterTask]]) -> tuple[StateSource, ...]:
     return tuple(
         StateSource(task.latest.epoch, component.instance, task.latest.state_endpoint)
         for task in former

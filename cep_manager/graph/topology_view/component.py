@@ -8,12 +8,12 @@ from cep_common.ids import PlanKey, instance_name
 from cep_common.monitoring.latency import percentile_ms
 from cep_common.protocol.tasks import QueryReport
 from cep_manager.errors import UnknownComponentError
-from cep_manager.graph.stages import StageInstance, stage_instances
+from cep_manager.graph.stages import DrawnInstance, stage_instances
 from cep_manager.graph.topology_view.model import (
     ComponentView,
-    Counts,
     Instance,
-    QueryWork,
+    QueryWorkView,
+    StageCounts,
     StreamIn,
     StreamOut,
     WindowName,
@@ -28,7 +28,7 @@ from cep_manager.graph.topology_view.stages import (
 )
 from cep_manager.history.samples import sample_report
 from cep_manager.monitoring.cluster_model import Overview
-from cep_manager.monitoring.storm_topology.model import Component, Topology, topology_of
+from cep_manager.monitoring.storm_topology.model import StormComponent, StormTopology, topology_of
 from cep_manager.plans.record import PlanRecord
 
 
@@ -43,7 +43,7 @@ def component_view(overview: Overview, key: PlanKey, name: str, window: WindowNa
         there = ", ".join(one.name for one in topology.components) or "none, its text cannot be compiled"
         raise UnknownComponentError(f"{key.plan} has no stage named {name[:80]}; there are: {there}")
     samples = sample_report(snapshot.samples, key, name, snapshot.now_ms)
-    told = component.figures(WINDOW_OF[window], snapshot.now_ms)
+    told = component.metrics(WINDOW_OF[window], snapshot.now_ms)
     return ComponentView(
         plan=key.plan,
         tenant=key.tenant,
@@ -64,13 +64,13 @@ def component_view(overview: Overview, key: PlanKey, name: str, window: WindowNa
     )
 
 
-def _total(component: Component, window: WindowName, monotonic_ms: int) -> Counts:
-    told = component.figures(WINDOW_OF[window], monotonic_ms)
+def _total(component: StormComponent, window: WindowName, monotonic_ms: int) -> StageCounts:
+    told = component.metrics(WINDOW_OF[window], monotonic_ms)
     reports = [executor.report for executor in component.executors]
     return counts_of(component, told, reports, component.capacity(monotonic_ms), None)
 
 
-def _work(component: Component) -> tuple[QueryWork, ...]:
+def _work(component: StormComponent) -> tuple[QueryWorkView, ...]:
     found: dict[str, list[QueryReport]] = {}
     for executor in component.executors:
         for one in executor.report.queries:
@@ -78,12 +78,12 @@ def _work(component: Component) -> tuple[QueryWork, ...]:
     return tuple(_work_of(query, reports) for query, reports in sorted(found.items()))
 
 
-def _work_of(query: str, reports: list[QueryReport]) -> QueryWork:
+def _work_of(query: str, reports: list[QueryReport]) -> QueryWorkView:
     latencies: Counter[int] = Counter()
     for one in reports:
         latencies.update(dict(one.latencies))
     events, busy_us = sum(one.events for one in reports), sum(one.busy_us for one in reports)
-    return QueryWork(
+    return QueryWorkView(
         query=query,
         events=events,
         busy_us=busy_us,
@@ -94,7 +94,7 @@ def _work_of(query: str, reports: list[QueryReport]) -> QueryWork:
 
 
 def _instances(
-    overview: Overview, record: PlanRecord, component: Component, window: WindowName
+    overview: Overview, record: PlanRecord, component: StormComponent, window: WindowName
 ) -> tuple[Instance, ...]:
     snapshot = overview.snapshot
     planned = stage_instances(snapshot, record.key, record.compiled) if record.compiled is not None else ()
@@ -107,13 +107,13 @@ def _instances(
         counts = (
             instance_counts(component, executor, window, snapshot.now_ms, overview.now_ms)
             if executor is not None
-            else Counts()
+            else StageCounts()
         )
         found.append(_instance(one, counts))
     return tuple(found)
 
 
-def _instance(one: StageInstance, counts: Counts) -> Instance:
+def _instance(one: DrawnInstance, counts: StageCounts) -> Instance:
     if one.task is None or one.report is None:
         return Instance(one.id, "expected", "", -1, 0, 0, counts)
     latest = one.task.latest
@@ -130,9 +130,9 @@ def _instance(one: StageInstance, counts: Counts) -> Instance:
 
 
 def _inputs(
-    record: PlanRecord, topology: Topology, component: Component, window: WindowName, monotonic_ms: int
+    record: PlanRecord, topology: StormTopology, component: StormComponent, window: WindowName, monotonic_ms: int
 ) -> tuple[StreamIn, ...]:
-    told = component.figures(WINDOW_OF[window], monotonic_ms)
+    told = component.metrics(WINDOW_OF[window], monotonic_ms)
     imported = record.compiled.imported if record.compiled is not None and component.planned.kind == "receiver" else ()
     outside = {binding.stream: binding.event_stream for binding in imported}
     return tuple(
@@ -149,9 +149,9 @@ def _inputs(
 
 
 def _outputs(
-    record: PlanRecord, topology: Topology, component: Component, window: WindowName, monotonic_ms: int
+    record: PlanRecord, topology: StormTopology, component: StormComponent, window: WindowName, monotonic_ms: int
 ) -> tuple[StreamOut, ...]:
-    told = component.figures(WINDOW_OF[window], monotonic_ms)
+    told = component.metrics(WINDOW_OF[window], monotonic_ms)
     leaves = component.planned.kind == "publisher"
     exported = record.compiled.exported if record.compiled is not None and leaves else ()
     outside = {binding.stream: binding.event_stream for binding in exported}
@@ -168,7 +168,7 @@ def _outputs(
     )
 
 
-def _consumers(topology: Topology, producer: Component, stream: str) -> tuple[str, ...]:
+def _consumers(topology: StormTopology, producer: StormComponent, stream: str) -> tuple[str, ...]:
     return tuple(
         one.name
         for one in topology.components

@@ -33,7 +33,7 @@ class StageError(msgspec.Struct, frozen=True):
     recent: bool
 
 
-class Counts(msgspec.Struct, frozen=True):
+class StageCounts(msgspec.Struct, frozen=True):
     """What a stage or an instance of one did in a window, and what it holds now.
 
     `transferred` counts an emitted event once for each stage that takes it. `capacity` is the share of the last ten
@@ -61,14 +61,14 @@ class Counts(msgspec.Struct, frozen=True):
     last_error: StageError | None = None
 
 
-class Stage(msgspec.Struct, frozen=True):
+class StageView(msgspec.Struct, frozen=True):
     """A stage: `executors` of its `tasks` instances live."""
 
     name: str
     kind: ComponentKind
     executors: int
     tasks: int
-    counts: Counts
+    counts: StageCounts
 
 
 class WindowTotal(msgspec.Struct, frozen=True):
@@ -88,7 +88,7 @@ class WindowTotal(msgspec.Struct, frozen=True):
     p99_ms: float | None
 
 
-class Place(msgspec.Struct, frozen=True):
+class TaskPlace(msgspec.Struct, frozen=True):
     """A task of the topology, and what its process uses."""
 
     task: int
@@ -131,7 +131,7 @@ class TopologyHead(msgspec.Struct, frozen=True):
     restart_reason: str
     last_checkpoint: LastCheckpoint | None
     savepoints: tuple[str, ...]
-    places: tuple[Place, ...]
+    places: tuple[TaskPlace, ...]
     samples: tuple[SampleOrder, ...]
 
 
@@ -140,11 +140,11 @@ class TopologyView(TopologyHead, frozen=True):
 
     window: WindowName
     windows: tuple[WindowTotal, ...]
-    stages: tuple[Stage, ...]
+    stages: tuple[StageView, ...]
     connections: tuple[Connection, ...]
 
 
-class Bar(msgspec.Struct, frozen=True):
+class HistogramBar(msgspec.Struct, frozen=True):
     """Events whose latency was at most `to_ms` (None: longer than all others) and more than that of the bar before."""
 
     to_ms: float | None
@@ -160,7 +160,7 @@ class Instance(msgspec.Struct, frozen=True):
     task: int
     process_id: int
     up_ms: int
-    counts: Counts
+    counts: StageCounts
     held: tuple[HeldState, ...] = ()
 
 
@@ -186,7 +186,7 @@ class StreamOut(msgspec.Struct, frozen=True):
     emitted_per_second: float
 
 
-class QueryWork(msgspec.Struct, frozen=True):
+class QueryWorkView(msgspec.Struct, frozen=True):
     """What a query has worked on since its tasks started, while statistics were at `detail`: a piece of events took
     `mean_us` for each of its events, and within `p50_ms` and `p99_ms` were half and 99 in 100 of them done."""
 
@@ -199,22 +199,22 @@ class QueryWork(msgspec.Struct, frozen=True):
 
 
 class ComponentView(msgspec.Struct, frozen=True):
-    """A stage's page. `totals` are its figures in each window; `errors` are by kind,
+    """A stage's page. `totals` are its metrics in each window; `errors` are by kind,
     newest first; `sampled` is what is being sampled, `seen` what was."""
 
     plan: str
     tenant: int
     topology: str
     epoch: int
-    stage: Stage
+    stage: StageView
     window: WindowName
-    totals: tuple[tuple[WindowName, Counts], ...]
+    totals: tuple[tuple[WindowName, StageCounts], ...]
     instances: tuple[Instance, ...]
     inputs: tuple[StreamIn, ...]
     outputs: tuple[StreamOut, ...]
     errors: tuple[ErrorGroup, ...]
     queries: tuple[PlannedQuery, ...]
-    work: tuple[QueryWork, ...]
-    latencies: tuple[Bar, ...]
+    work: tuple[QueryWorkView, ...]
+    latencies: tuple[HistogramBar, ...]
     sampled: tuple[SampleOrder, ...]
     seen: tuple[SampledEvent, ...]

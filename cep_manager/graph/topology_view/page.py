@@ -5,11 +5,11 @@ from __future__ import annotations
 from cep_common.ids import PlanKey
 from cep_common.monitoring.latency import percentile_ms
 from cep_manager.checkpoints.view import checkpoint_list, usable_savepoints
-from cep_manager.control.snapshot import Snapshot
+from cep_manager.control.snapshot import ClusterSnapshot
 from cep_manager.graph.ends import connections
 from cep_manager.graph.topology_view.model import (
     LastCheckpoint,
-    Place,
+    TaskPlace,
     TopologyHead,
     TopologyView,
     WindowName,
@@ -20,7 +20,7 @@ from cep_manager.history.samples import NONE
 from cep_manager.history.windowed_metrics import added_up
 from cep_manager.monitoring.cluster_model import Overview
 from cep_manager.monitoring.status import plan_status, topology_up_ms, worker_reports
-from cep_manager.monitoring.storm_topology.model import Topology, topology_of
+from cep_manager.monitoring.storm_topology.model import StormTopology, topology_of
 from cep_manager.plans.record import PlanRecord
 
 
@@ -44,7 +44,7 @@ def topology_view(overview: Overview, key: PlanKey, window: WindowName) -> Topol
     )
 
 
-def _head(overview: Overview, topology: Topology) -> TopologyHead:
+def _head(overview: Overview, topology: StormTopology) -> TopologyHead:
     snapshot, record = overview.snapshot, topology.record
     key = record.key
     return TopologyHead(
@@ -70,25 +70,25 @@ def _head(overview: Overview, topology: Topology) -> TopologyHead:
     )
 
 
-def _last_checkpoint(snapshot: Snapshot, record: PlanRecord) -> LastCheckpoint | None:
+def _last_checkpoint(snapshot: ClusterSnapshot, record: PlanRecord) -> LastCheckpoint | None:
     told = checkpoint_list(snapshot, record.key, record.epoch).checkpoints
     one = next((one for one in reversed(told) if one.state == "complete"), None)
     return LastCheckpoint(one.checkpoint, one.began_ms, one.duration_ms, one.size_bytes) if one is not None else None
 
 
-def _total(topology: Topology, window: WindowName, monotonic_ms: int) -> WindowTotal:
-    told = [(stage, stage.figures(WINDOW_OF[window], monotonic_ms)) for stage in topology.components]
-    received = added_up(figures for stage, figures in told if stage.planned.kind == "receiver")
-    emitted = added_up(figures for stage, figures in told if stage.planned.kind == "publisher")
-    covered_ms = max((figures.covered_ms for _, figures in told), default=0)
+def _total(topology: StormTopology, window: WindowName, monotonic_ms: int) -> WindowTotal:
+    told = [(stage, stage.metrics(WINDOW_OF[window], monotonic_ms)) for stage in topology.components]
+    received = added_up(metrics for stage, metrics in told if stage.planned.kind == "receiver")
+    emitted = added_up(metrics for stage, metrics in told if stage.planned.kind == "publisher")
+    covered_ms = max((metrics.covered_ms for _, metrics in told), default=0)
     p50_ms, p95_ms, p99_ms = (percentile_ms(received.latencies, share) for share in (0.5, 0.95, 0.99))
     return WindowTotal(
         window=window,
         covered_ms=covered_ms,
         received=received.events_received(),
         emitted=emitted.events_emitted(),
-        transferred=sum(sum(stage.transferred(figures.emitted).values()) for stage, figures in told),
-        dropped=sum(figures.dropped for _, figures in told),
+        transferred=sum(sum(stage.transferred(metrics.emitted).values()) for stage, metrics in told),
+        dropped=sum(metrics.dropped for _, metrics in told),
         received_per_second=per_second(received.events_received(), covered_ms / 1_000),
         emitted_per_second=per_second(emitted.events_emitted(), covered_ms / 1_000),
         mean_ms=received.stay_latency_ms(),
@@ -98,9 +98,9 @@ def _total(topology: Topology, window: WindowName, monotonic_ms: int) -> WindowT
     )
 
 
-def _places(snapshot: Snapshot, record: PlanRecord) -> tuple[Place, ...]:
+def _places(snapshot: ClusterSnapshot, record: PlanRecord) -> tuple[TaskPlace, ...]:
     return tuple(
-        Place(
+        TaskPlace(
             task=task.latest.task,
             host=task.latest.host,
             process_id=task.latest.process_id,

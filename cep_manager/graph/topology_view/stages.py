@@ -1,4 +1,4 @@
-"""Stages and their instances in figures. Pure."""
+"""Stages and their instances in metrics. Pure."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from collections.abc import Iterable
 
 from cep_common.monitoring.latency import BUCKETS, percentile_ms, upper_bound_ms
 from cep_common.protocol.tasks import ComponentReport
-from cep_manager.graph.topology_view.model import Bar, Counts, Stage, StageError, WindowName
-from cep_manager.history.windowed_metrics import Figures
-from cep_manager.monitoring.storm_topology.model import Component, Executor
-from cep_manager.monitoring.storm_topology.texts import WINDOWS, Window
+from cep_manager.graph.topology_view.model import HistogramBar, StageCounts, StageError, StageView, WindowName
+from cep_manager.history.windowed_metrics import WindowMetrics
+from cep_manager.monitoring.storm_topology.model import StormComponent, StormExecutor
+from cep_manager.monitoring.storm_topology.texts import WINDOWS, StormWindow
 
-WINDOW_OF: dict[WindowName, Window] = dict(zip(("10m", "3h", "1d", "all"), WINDOWS, strict=True))
+WINDOW_OF: dict[WindowName, StormWindow] = dict(zip(("10m", "3h", "1d", "all"), WINDOWS, strict=True))
 
 RECENT_MS = 30 * 60_000
 """An error that is younger is told as recent, as Storm's users know it."""
 
 
-def stage_of(component: Component, window: WindowName, monotonic_ms: int, now_ms: int) -> Stage:
+def stage_of(component: StormComponent, window: WindowName, monotonic_ms: int, now_ms: int) -> StageView:
     """The stage's row; `now_ms` is the time of day."""
-    told = component.figures(WINDOW_OF[window], monotonic_ms)
+    told = component.metrics(WINDOW_OF[window], monotonic_ms)
     reports = [executor.report for executor in component.executors]
     errors = errors_of(component, now_ms)
-    return Stage(
+    return StageView(
         name=component.name,
         kind=component.planned.kind,
         executors=len(component.executors),
@@ -32,27 +32,27 @@ def stage_of(component: Component, window: WindowName, monotonic_ms: int, now_ms
 
 
 def instance_counts(
-    component: Component, executor: Executor, window: WindowName, monotonic_ms: int, now_ms: int
-) -> Counts:
+    component: StormComponent, executor: StormExecutor, window: WindowName, monotonic_ms: int, now_ms: int
+) -> StageCounts:
     """What one live instance did."""
-    told = executor.figures(WINDOW_OF[window], monotonic_ms)
+    told = executor.metrics(WINDOW_OF[window], monotonic_ms)
     error = error_of(executor, now_ms) if executor.report.last_error else None
     return counts_of(component, told, [executor.report], executor.capacity(monotonic_ms), error)
 
 
 def counts_of(
-    component: Component,
-    told: Figures,
+    component: StormComponent,
+    told: WindowMetrics,
     reports: Iterable[ComponentReport],
     capacity: float,
     last_error: StageError | None,
-) -> Counts:
-    """The figures of instances of `component` that `told` adds up; `reports` are what they say now."""
+) -> StageCounts:
+    """The metrics of instances of `component` that `told` adds up; `reports` are what they say now."""
     seconds = told.covered_ms / 1_000
     held = [part for report in reports for part in report.held]
     receives = component.planned.kind == "receiver"
     p50_ms, p95_ms, p99_ms = (percentile_ms(told.latencies, share) if receives else None for share in (0.5, 0.95, 0.99))
-    return Counts(
+    return StageCounts(
         received=told.events_received(),
         emitted=told.events_emitted(),
         transferred=sum(component.transferred(told.emitted).values()),
@@ -78,13 +78,13 @@ def per_second(events: int, seconds: float) -> float:
     return round(events / seconds, 3) if seconds else 0.0
 
 
-def errors_of(component: Component, now_ms: int) -> tuple[StageError, ...]:
+def errors_of(component: StormComponent, now_ms: int) -> tuple[StageError, ...]:
     """The newest error of each instance, newest first."""
     found = [error_of(executor, now_ms) for executor in component.executors if executor.report.last_error]
     return tuple(sorted(found, key=lambda error: error.at_ms, reverse=True))
 
 
-def error_of(executor: Executor, now_ms: int) -> StageError:
+def error_of(executor: StormExecutor, now_ms: int) -> StageError:
     """The newest error of an instance that has met one."""
     latest, report = executor.task.latest, executor.report
     age_ms = max(0, now_ms - report.last_error_ms)
@@ -100,11 +100,11 @@ def error_of(executor: Executor, now_ms: int) -> StageError:
     )
 
 
-def histogram(latencies: dict[int, int]) -> tuple[Bar, ...]:
+def histogram(latencies: dict[int, int]) -> tuple[HistogramBar, ...]:
     """The latencies from the first bucket that counted any to the last one, without a gap."""
     if not latencies:
         return ()
     return tuple(
-        Bar(None if index >= BUCKETS - 1 else upper_bound_ms(index), latencies.get(index, 0))
+        HistogramBar(None if index >= BUCKETS - 1 else upper_bound_ms(index), latencies.get(index, 0))
         for index in range(min(latencies), max(latencies) + 1)
     )

@@ -14,14 +14,14 @@ LONGEST_ID = 24
 MOST_SHOWN = 100
 
 
-class ErrorChoice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class FailedEventSelection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The entries with these `ids`, or `all` of the plan."""
 
     ids: Annotated[tuple[Annotated[str, Meta(max_length=LONGEST_ID)], ...], Meta(max_length=MOST_IDS)] = ()
     all: bool = False
 
 
-class KeptEntry(msgspec.Struct, frozen=True):
+class FailedEventView(msgspec.Struct, frozen=True):
     """Events that failed together, in a `query` that took them from `stream`, or in the `sink` or source of the stream.
     `worker` keeps them since `time_ms`. An event's time is `_timestamp`."""
 
@@ -36,13 +36,13 @@ class KeptEntry(msgspec.Struct, frozen=True):
     worker: str = ""
 
 
-class KeptErrors(msgspec.Struct, frozen=True):
+class FailedEventList(msgspec.Struct, frozen=True):
     """The oldest `entries` of the `found` ones of all workers but the `silent` ones."""
 
     plan: str
     tenant: int
     found: int
-    entries: tuple[KeptEntry, ...]
+    entries: tuple[FailedEventView, ...]
     silent: tuple[SilentWorker, ...]
 
 
@@ -55,7 +55,7 @@ class RefusedEntry(msgspec.Struct, frozen=True):
     reason: str
 
 
-class ReplayedErrors(msgspec.Struct, frozen=True):
+class ReplayedEvents(msgspec.Struct, frozen=True):
     """`replayed` entries are gone, their `events` were taken; `refused` ones stay. The events of `under_way` are with
     their sinks, which try yet. `left` were asked for and there was no time for them: ask again."""
 
@@ -69,7 +69,7 @@ class ReplayedErrors(msgspec.Struct, frozen=True):
     silent: tuple[SilentWorker, ...]
 
 
-class DiscardedErrors(msgspec.Struct, frozen=True):
+class DiscardedEvents(msgspec.Struct, frozen=True):
     """So many entries are gone for good."""
 
     plan: str

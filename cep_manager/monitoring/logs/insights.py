@@ -11,8 +11,8 @@ from cep_common.inspection.endpoint import Insight, answer_to
 from cep_common.protocol.inspection import ConfigurationRead, LogRead, ReadConfiguration, ReadLog
 from cep_common.protocol.registry import Message, Rejected
 from cep_manager.errors import BadRequestError, InsightBusyError, ProcessSilentError, UnknownProcessError
-from cep_manager.monitoring.logs.asking import Ask, Question, Silence
-from cep_manager.monitoring.logs.meanings import explain
+from cep_manager.monitoring.logs.client import Ask, NoAnswer, ProcessQuestion
+from cep_manager.monitoring.logs.key_descriptions import explain
 from cep_manager.monitoring.logs.model import (
     ConfigurationList,
     FoundRecord,
@@ -23,7 +23,7 @@ from cep_manager.monitoring.logs.model import (
     ProcessAnswer,
     ProcessConfiguration,
 )
-from cep_manager.monitoring.logs.processes import Known
+from cep_manager.monitoring.logs.processes import KnownProcess
 
 PATIENCE_MS = 2_000
 """How long a process may take to answer."""
@@ -43,7 +43,9 @@ MOST_HUNG, MOST_DIGITS = 10_000, 18
 class Insights:
     """What the web reads of processes. Any thread may call; nothing here is the control loop's business."""
 
-    def __init__(self, known: Callable[[], tuple[Known, ...]], ask: Ask, own_id: str, own: Insight | None) -> None:
+    def __init__(
+        self, known: Callable[[], tuple[KnownProcess, ...]], ask: Ask, own_id: str, own: Insight | None
+    ) -> None:
         """`known` are all processes; the manager itself, `own_id`, tells what `own` has without being asked."""
         self._known = known
         self._ask = ask
@@ -110,7 +112,7 @@ class Insights:
         wanted = [one for one in self._known() if one.process.kind != "task" or one.process.task == 0]
         return ConfigurationList(tuple(self._configurations(wanted[:MOST_ASKED])), max(0, len(wanted) - MOST_ASKED))
 
-    def _configurations(self, asked: Sequence[Known]) -> list[ProcessConfiguration]:
+    def _configurations(self, asked: Sequence[KnownProcess]) -> list[ProcessConfiguration]:
         answers = self._put([(one, ReadConfiguration(_run(one))) for one in asked])
         return [
             ProcessConfiguration(one.process, explain(one.process.kind, answer.settings))
@@ -119,17 +121,17 @@ class Insights:
             for one, answer in zip(asked, answers, strict=True)
         ]
 
-    def _find(self, process: str) -> Known:
+    def _find(self, process: str) -> KnownProcess:
         for one in self._known():
             if one.process.id == process:
                 return one
         raise UnknownProcessError(f"there is no process {process[:200]}; it may have ended, see the list of processes")
 
-    def _put(self, questions: Sequence[tuple[Known, ReadLog | ReadConfiguration]]) -> list[Message | Silence]:
+    def _put(self, questions: Sequence[tuple[KnownProcess, ReadLog | ReadConfiguration]]) -> list[Message | NoAnswer]:
         """The answers in order; processes that did not answer the last time are not waited for as long."""
         answers = [self._at_once(known, message) for known, message in questions]
         outside = {
-            number: Question(known.role, known.address.endpoint, message, self._patience_ms(known))
+            number: ProcessQuestion(known.role, known.address.endpoint, message, self._patience_ms(known))
             for number, (known, message) in enumerate(questions)
             if answers[number] is None and known.address is not None
         }
@@ -141,17 +143,17 @@ class Insights:
                 self._remember(_run(questions[number][0]), answer)
         return [UNKNOWN_PLACE if answer is None else answer for answer in answers]
 
-    def _at_once(self, known: Known, message: ReadLog | ReadConfiguration) -> Message | Silence | None:
+    def _at_once(self, known: KnownProcess, message: ReadLog | ReadConfiguration) -> Message | NoAnswer | None:
         """What this manager tells of itself; None for other processes."""
         if known.process.id != self._own_id:
             return None
-        return answer_to(message, message.run, self._own) if self._own is not None else Silence("keeps no log")
+        return answer_to(message, message.run, self._own) if self._own is not None else NoAnswer("keeps no log")
 
-    def _patience_ms(self, known: Known) -> int:
+    def _patience_ms(self, known: KnownProcess) -> int:
         return AGAIN_MS if not known.process.live or _run(known) in self._hung else PATIENCE_MS
 
-    def _remember(self, run: str, answer: Message | Silence) -> None:
-        if isinstance(answer, Silence) and answer.hung:
+    def _remember(self, run: str, answer: Message | NoAnswer) -> None:
+        if isinstance(answer, NoAnswer) and answer.hung:
             self._hung.add(run)
         else:
             self._hung.discard(run)
@@ -168,10 +170,10 @@ class Insights:
             self._free.release()
 
 
-UNKNOWN_PLACE = Silence("has told nobody where its log can be read; its own standard error says why")
+UNKNOWN_PLACE = NoAnswer("has told nobody where its log can be read; its own standard error says why")
 
 
-def _run(known: Known) -> str:
+def _run(known: KnownProcess) -> str:
     return known.address.run if known.address is not None else known.process.id
 
 
@@ -202,20 +204,20 @@ def _concerns(process: Process, plan: PlanKey | None, tasks_only: bool) -> bool:
     return plan is None or (process.tenant, process.plan) == (plan.tenant, plan.plan)
 
 
-def _search_for(known: Known, query: LogQuery, plan: PlanKey | None) -> ReadLog:
+def _search_for(known: KnownProcess, query: LogQuery, plan: PlanKey | None) -> ReadLog:
     mentions = plan.topology() if plan is not None and known.process.kind != "task" else ""
     return ReadLog(_run(known), None, 0, query.level, query.contains, mentions, query.limit)
 
 
-def _answer(process: Process, answer: Message | Silence) -> ProcessAnswer:
+def _answer(process: Process, answer: Message | NoAnswer) -> ProcessAnswer:
     if isinstance(answer, LogRead):
         return ProcessAnswer(process, answered=True, records=len(answer.records), more=answer.more)
     return ProcessAnswer(process, answered=False, problem=_problem(answer))
 
 
-def _problem(answer: Message | Silence) -> str:
+def _problem(answer: Message | NoAnswer) -> str:
     match answer:
-        case Silence(problem=problem):
+        case NoAnswer(problem=problem):
             return problem
         case Rejected(reason=reason):
             return reason
@@ -223,7 +225,7 @@ def _problem(answer: Message | Silence) -> str:
             return f"answered with {answer.TYPE}"
 
 
-def _silent(process: Process, answer: Message | Silence) -> ProcessSilentError:
+def _silent(process: Process, answer: Message | NoAnswer) -> ProcessSilentError:
     kind = "" if process.kind == "task" else f"{process.kind} "
     where = f"process {process.process_id} on {process.host}" if process.process_id else f"on {process.host}"
     return ProcessSilentError(f"{kind}{process.name} ({where}) {_problem(answer)}")

@@ -6,11 +6,11 @@ import msgspec
 
 from cep_common.ids import Endpoint, InsightAddress, PlanKey
 from cep_common.security.roles import Role
-from cep_manager.control.snapshot import Snapshot
+from cep_manager.control.snapshot import ClusterSnapshot
 from cep_manager.monitoring.logs.model import Process
 
 
-class Known(msgspec.Struct, frozen=True):
+class KnownProcess(msgspec.Struct, frozen=True):
     """A process, the role under whose key it answers, and where (None: nowhere)."""
 
     process: Process
@@ -38,7 +38,7 @@ def task_id(key: PlanKey, epoch: int, task: int) -> str:
     return f"task:{key.topology()}:{epoch}:{task}"
 
 
-def own_process(control: Endpoint, process_id: int, up_ms: int) -> Known:
+def own_process(control: Endpoint, process_id: int, up_ms: int) -> KnownProcess:
     """The manager that tells all this."""
     process = Process(
         id=manager_id(control),
@@ -51,15 +51,15 @@ def own_process(control: Endpoint, process_id: int, up_ms: int) -> Known:
         up_ms=up_ms,
         silent_ms=0,
     )
-    return Known(process, Role.MANAGER, None)
+    return KnownProcess(process, Role.MANAGER, None)
 
 
-def known_processes(snapshot: Snapshot) -> tuple[Known, ...]:
+def known_processes(snapshot: ClusterSnapshot) -> tuple[KnownProcess, ...]:
     """Driver, workers (those lost lately too) and the tasks of all plans' present topologies."""
     return (*_driver(snapshot), *_workers(snapshot), *_tasks(snapshot))
 
 
-def _driver(snapshot: Snapshot) -> tuple[Known, ...]:
+def _driver(snapshot: ClusterSnapshot) -> tuple[KnownProcess, ...]:
     driver = snapshot.driver
     if driver is None:
         return ()
@@ -75,13 +75,13 @@ def _driver(snapshot: Snapshot) -> tuple[Known, ...]:
         up_ms=driver.up_ms(snapshot.now_ms),
         silent_ms=snapshot.now_ms - driver.heard_ms,
     )
-    return (Known(process, Role.DRIVER, latest.insight),)
+    return (KnownProcess(process, Role.DRIVER, latest.insight),)
 
 
-def _workers(snapshot: Snapshot) -> tuple[Known, ...]:
+def _workers(snapshot: ClusterSnapshot) -> tuple[KnownProcess, ...]:
     found = {worker.latest.worker: worker for worker in (*snapshot.lost_workers, *snapshot.workers)}
     return tuple(
-        Known(
+        KnownProcess(
             Process(
                 id=worker_id(name),
                 kind="worker",
@@ -100,9 +100,9 @@ def _workers(snapshot: Snapshot) -> tuple[Known, ...]:
     )
 
 
-def _tasks(snapshot: Snapshot) -> tuple[Known, ...]:
+def _tasks(snapshot: ClusterSnapshot) -> tuple[KnownProcess, ...]:
     return tuple(
-        Known(
+        KnownProcess(
             Process(
                 id=task_id(key, task.latest.epoch, task.latest.task),
                 kind="task",

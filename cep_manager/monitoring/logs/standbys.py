@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from cep_common.ids import InsightAddress
 from cep_common.security.roles import Role
-from cep_manager.election.election import Manager
-from cep_manager.election.leadership import Standing
+from cep_manager.election.election import ManagerAddress
+from cep_manager.election.leadership import ElectionStatus
 from cep_manager.monitoring.cluster import SILENT_MS
 from cep_manager.monitoring.logs.model import Process
-from cep_manager.monitoring.logs.processes import Known, manager_id
+from cep_manager.monitoring.logs.processes import KnownProcess, manager_id
 
 
-def other_managers(standing: Standing) -> tuple[Known, ...]:
+def other_managers(election_status: ElectionStatus) -> tuple[KnownProcess, ...]:
     """The managers that stand by, those that have been silent for a while too."""
     return tuple(
-        _manager(sight.manager, standing.now_ms - sight.heard_ms)
-        for sight in standing.sights
-        if sight.manager.instance != standing.me.instance
+        _manager(sight.manager, election_status.now_ms - sight.heard_ms)
+        for sight in election_status.sights
+        if sight.manager.instance != election_status.me.instance
     )
 
 
-def _manager(manager: Manager, silent_ms: int) -> Known:
+def _manager(manager: ManagerAddress, silent_ms: int) -> KnownProcess:
     control, insight = manager.control, manager.insight
     process = Process(
         id=manager_id(control),
@@ -33,4 +33,6 @@ def _manager(manager: Manager, silent_ms: int) -> Known:
         up_ms=0,
         silent_ms=silent_ms,
     )
-    return Known(process, Role.MANAGER, InsightAddress(insight, manager.instance) if insight is not None else None)
+    return KnownProcess(
+        process, Role.MANAGER, InsightAddress(insight, manager.instance) if insight is not None else None
+    )

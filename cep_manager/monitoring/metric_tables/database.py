@@ -14,7 +14,7 @@ from sqlalchemy import Table
 from sqlalchemy.engine import URL, Connection, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
-from cep_manager.errors import StoreError
+from cep_manager.errors import PlanStoreError
 from cep_manager.monitoring.metric_tables.model import Kind, MetricRow
 from cep_manager.monitoring.metric_tables.tables import METADATA, TABLES
 
@@ -43,7 +43,7 @@ class MetricDatabase:
                 Path(str(parsed.database)).expanduser().parent.mkdir(parents=True, exist_ok=True)
             self._engine = sqlalchemy.create_engine(_with_driver(parsed), **_options(parsed))
         except (ArgumentError, NoSuchModuleError, ImportError, OSError) as error:
-            raise StoreError(f"metrics.tables.url cannot be used: {error}") from error
+            raise PlanStoreError(f"metrics.tables.url cannot be used: {error}") from error
         self._made = False
         self._indexed = False
 
@@ -118,7 +118,7 @@ class MetricDatabase:
             self._made = True
         except SQLAlchemyError as error:
             cause = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
-            raise StoreError(f"the metric tables in {self.address} cannot be used: {cause}") from error
+            raise PlanStoreError(f"the metric tables in {self.address} cannot be used: {cause}") from error
 
 
 def _with_driver(url: URL) -> URL:

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator
 
 from cep_common.ids import PlanKey, instance_name
 from cep_common.protocol.tasks import ComponentReport, HeldState, QueryReport
-from cep_manager.control.snapshot import Snapshot
-from cep_manager.history.windowed_metrics import Figures, added_up, figures
+from cep_manager.control.snapshot import ClusterSnapshot
+from cep_manager.history.windowed_metrics import WindowMetrics, added_up, window_metrics
 from cep_manager.monitoring.metric_tables.model import PlanReading, QueryReading, StageReading
 from cep_manager.plans.compiled_plan import PlannedComponent
 
 
-def read_plans(snapshot: Snapshot) -> Iterator[PlanReading]:
+def read_plans(snapshot: ClusterSnapshot) -> Iterator[PlanReading]:
     """Every plan whose stages have been heard."""
     for key in sorted(snapshot.plans):
         reading = _plan(snapshot, key)
@@ -21,7 +21,7 @@ def read_plans(snapshot: Snapshot) -> Iterator[PlanReading]:
             yield reading
 
 
-def _plan(snapshot: Snapshot, key: PlanKey) -> PlanReading | None:
+def _plan(snapshot: ClusterSnapshot, key: PlanKey) -> PlanReading | None:
     record = snapshot.plans[key]
     histories = snapshot.histories.get(key, {})
     if record.compiled is None or not histories:
@@ -29,11 +29,11 @@ def _plan(snapshot: Snapshot, key: PlanKey) -> PlanReading | None:
     level = record.statistics_level()
     live = [task for task in snapshot.tasks.get(key, ()) if task.live(snapshot.now_ms, snapshot.lease_ms)]
     reports = {report.instance: report for task in live for report in task.latest.components}
-    told: dict[str, Figures] = {}
+    told: dict[str, WindowMetrics] = {}
     stages = []
     for planned in record.compiled.components:
         names = [name for index in range(planned.parallel) if (name := instance_name(planned.name, index)) in histories]
-        mine = {name: figures(histories[name], None, snapshot.now_ms) for name in names}
+        mine = {name: window_metrics(histories[name], None, snapshot.now_ms) for name in names}
         told[planned.name] = added_up(mine.values())
         busy = {name: (one.busy_ms, histories[name].heard_ms) for name, one in mine.items()}
         stages.append(_stage(planned, told[planned.name], busy, [reports[name] for name in names if name in reports]))
@@ -58,7 +58,7 @@ def _plan(snapshot: Snapshot, key: PlanKey) -> PlanReading | None:
 
 
 def _stage(
-    planned: PlannedComponent, told: Figures, busy: dict[str, tuple[int, int]], reports: list[ComponentReport]
+    planned: PlannedComponent, told: WindowMetrics, busy: dict[str, tuple[int, int]], reports: list[ComponentReport]
 ) -> StageReading:
     return StageReading(
         component=planned.name,
@@ -96,7 +96,7 @@ def _queries(reports: Iterable[ComponentReport], now_ms: int) -> Iterator[QueryR
         yield QueryReading(name, now_ms, dict(latencies))
 
 
-def _checkpoints(snapshot: Snapshot, key: PlanKey, epoch: int) -> Iterator[tuple[float, float]]:
+def _checkpoints(snapshot: ClusterSnapshot, key: PlanKey, epoch: int) -> Iterator[tuple[float, float]]:
     topologies = snapshot.driver.latest.topologies if snapshot.driver is not None else ()
     for report in topologies:
         if (report.key, report.epoch) == (key, epoch):

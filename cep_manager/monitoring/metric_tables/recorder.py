@@ -11,8 +11,8 @@ from cep_common.clock import Clock
 from cep_common.ids import PlanKey
 from cep_common.monitoring.paced_log import PacedLog
 from cep_manager.config import MetricTablesConfig
-from cep_manager.control.snapshot import Snapshot
-from cep_manager.errors import StoreError
+from cep_manager.control.snapshot import ClusterSnapshot
+from cep_manager.errors import PlanStoreError
 from cep_manager.monitoring.metric_tables.database import MetricDatabase
 from cep_manager.monitoring.metric_tables.history import PlanHistory, Wanted, from_points, from_tables
 from cep_manager.monitoring.metric_tables.model import PlanPoint
@@ -30,7 +30,7 @@ KEPT_MS = 10_800_000
 class MetricRecorder(threading.Thread):
     """Runs until `close`. `look` gives what the control loop knows, None while this manager does not lead."""
 
-    def __init__(self, config: MetricTablesConfig, look: Callable[[], Snapshot | None], clock: Clock) -> None:
+    def __init__(self, config: MetricTablesConfig, look: Callable[[], ClusterSnapshot | None], clock: Clock) -> None:
         """Raises StoreError when `metrics.tables.url` can be no database; one that does not answer is waited for."""
         super().__init__(name="metric-recorder", daemon=True)
         self._config = config
@@ -51,8 +51,8 @@ class MetricRecorder(threading.Thread):
             try:
                 self.record()
             except Exception:
-                # The thread's border: figures of one interval that trip a defect must not end those to come.
-                paced_logger.exception("figures of plans not recorded")
+                # The thread's border: metrics of one interval that trip a defect must not end those to come.
+                paced_logger.exception("metrics of plans not recorded")
 
     def record(self) -> None:
         """One look at the counters; for the thread, and for tests that have none."""
@@ -75,7 +75,7 @@ class MetricRecorder(threading.Thread):
         if self._database is not None and not problem:
             try:
                 return from_tables(self._database.read, key, wanted, self._config.interval_ms)
-            except StoreError as error:
+            except PlanStoreError as error:
                 problem = error.message
         return from_points(tuple(self._points.get(key, ())), key, wanted, problem)
 

@@ -13,10 +13,10 @@ import msgspec
 
 from cep_common.ids import PlanKey
 from cep_common.monitoring.latency import middle_ms, percentile_ms
+from cep_manager.monitoring.metric_tables.distribution import spread
 from cep_manager.monitoring.metric_tables.meter import Meter
 from cep_manager.monitoring.metric_tables.model import Kind, MetricRow, PlanPoint, PlanReading, StageReading
 from cep_manager.monitoring.metric_tables.names import KINDS, of_part, of_plan, source_of
-from cep_manager.monitoring.metric_tables.spread import spread
 
 Values = dict[str, float | str]
 PER_SECOND: Values = {"rate_unit": "events/second"}

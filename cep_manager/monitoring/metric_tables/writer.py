@@ -10,7 +10,7 @@ import msgspec
 
 from cep_common.clock import Clock
 from cep_common.monitoring.paced_log import PacedLog
-from cep_manager.errors import StoreError
+from cep_manager.errors import PlanStoreError
 from cep_manager.monitoring.metric_tables.database import MetricDatabase
 from cep_manager.monitoring.metric_tables.model import MetricRow
 
@@ -101,7 +101,7 @@ class MetricWriter(threading.Thread):
             self._busy_since_ms = self._clock.monotonic_ms()
         try:
             self._database.write(rows)
-        except StoreError as error:
+        except PlanStoreError as error:
             paced_logger.problem("write", "metric tables not written: %s", error.message)
             self._idle(error.message)
             return False
@@ -133,7 +133,7 @@ class MetricWriter(threading.Thread):
         problem, done = "", True
         try:
             done = self._database.remove_before(self._clock.now_ms() - self._retention_ms)
-        except StoreError as error:
+        except PlanStoreError as error:
             problem = f"old rows are not removed: {error.message}"
             paced_logger.problem("tidy", "metric tables not tidied: %s", error.message)
         except Exception as error:

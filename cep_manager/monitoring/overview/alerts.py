@@ -1,6 +1,6 @@
 """What needs a person's attention, the worst first: told from what the manager knows at one moment. Pure.
 
-Each check looks at one thing and yields findings. What heals by itself within seconds is none: a plan that is being
+Each check looks at one thing and yields alerts. What heals by itself within seconds is none: a plan that is being
 deployed, a connection that has only just been lost.
 """
 
@@ -14,13 +14,13 @@ from typing import Literal
 import msgspec
 
 from cep_common.ids import SUPER_TENANT
-from cep_manager.control.snapshot import Snapshot
+from cep_manager.control.snapshot import ClusterSnapshot
 from cep_manager.monitoring.cluster_model import ElectionView, ManagerInfo
 from cep_manager.plans.folder import FileProblem
 
 
-class Severity(StrEnum):
-    """How much a finding matters; the order is that in which they are told."""
+class AlertSeverity(StrEnum):
+    """How much an alert matters; the order is that in which they are told."""
 
     CRITICAL = "critical"
     """Events are not processed, or not kept."""
@@ -33,11 +33,11 @@ class Severity(StrEnum):
 Subject = Literal["plan", "worker", "driver", "manager", "file"]
 
 
-class Finding(msgspec.Struct, frozen=True):
+class Alert(msgspec.Struct, frozen=True):
     """`what` is wrong with `name`, a `subject` (of `tenant`, when it is a plan), and what to do about it. `code` is
     stable. `since_ms` is the time of day at which it began, None where nobody knows."""
 
-    severity: Severity
+    severity: AlertSeverity
     code: str
     subject: Subject
     name: str
@@ -47,11 +47,11 @@ class Finding(msgspec.Struct, frozen=True):
     tenant: int = SUPER_TENANT
 
 
-class Picture(msgspec.Struct, frozen=True):
+class AlertContext(msgspec.Struct, frozen=True):
     """All that checks look at. `now_ms` is the time of day; the times of `snapshot` are monotonic."""
 
     now_ms: int
-    snapshot: Snapshot
+    snapshot: ClusterSnapshot
     manager: ManagerInfo
     election: ElectionView
     file_problems: tuple[FileProblem, ...] = ()
@@ -62,28 +62,28 @@ class Picture(msgspec.Struct, frozen=True):
         return self.now_ms - (self.snapshot.now_ms - monotonic_ms)
 
 
-Check = Callable[[Picture], Iterator[Finding]]
+Check = Callable[[AlertContext], Iterator[Alert]]
 
 RECENT_MS = 30 * 60_000
 """What went wrong, and works again, is listed for so long."""
 
 
-def in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+def in_order(alerts: Iterable[Alert]) -> tuple[Alert, ...]:
     """The worst first, of equals what began last; what has no beginning comes behind what has."""
-    order = list(Severity)
-    return tuple(sorted(findings, key=lambda one: (order.index(one.severity), -(one.since_ms or 0), one.name)))
+    order = list(AlertSeverity)
+    return tuple(sorted(alerts, key=lambda one: (order.index(one.severity), -(one.since_ms or 0), one.name)))
 
 
-def system_findings(picture: Picture) -> Iterator[Finding]:
+def system_alerts(picture: AlertContext) -> Iterator[Alert]:
     """What is wrong with the system, whoever's plans run on it."""
     for check in SYSTEM_CHECKS:
         yield from check(picture)
 
 
-def _database(picture: Picture) -> Iterator[Finding]:
+def _database(picture: AlertContext) -> Iterator[Alert]:
     if picture.election.problem:
-        yield Finding(
-            Severity.CRITICAL,
+        yield Alert(
+            AlertSeverity.CRITICAL,
             "database",
             "manager",
             picture.manager.database,
@@ -92,10 +92,10 @@ def _database(picture: Picture) -> Iterator[Finding]:
         )
 
 
-def _database_replaced(picture: Picture) -> Iterator[Finding]:
+def _database_replaced(picture: AlertContext) -> Iterator[Alert]:
     if picture.manager.database_problem:
-        yield Finding(
-            Severity.CRITICAL,
+        yield Alert(
+            AlertSeverity.CRITICAL,
             "database-replaced",
             "manager",
             picture.manager.database,
@@ -105,10 +105,10 @@ def _database_replaced(picture: Picture) -> Iterator[Finding]:
         )
 
 
-def _metric_tables(picture: Picture) -> Iterator[Finding]:
+def _metric_tables(picture: AlertContext) -> Iterator[Alert]:
     if picture.metric_tables_problem:
-        yield Finding(
-            Severity.WARNING,
+        yield Alert(
+            AlertSeverity.WARNING,
             "metric-tables",
             "manager",
             picture.manager.host,
@@ -118,13 +118,13 @@ def _metric_tables(picture: Picture) -> Iterator[Finding]:
         )
 
 
-def _driver(picture: Picture) -> Iterator[Finding]:
+def _driver(picture: AlertContext) -> Iterator[Alert]:
     snapshot = picture.snapshot
     if not snapshot.driver_missing:
         return
     last = snapshot.driver
-    yield Finding(
-        Severity.CRITICAL if snapshot.plans else Severity.WARNING,
+    yield Alert(
+        AlertSeverity.CRITICAL if snapshot.plans else AlertSeverity.WARNING,
         "no-driver",
         "driver",
         last.latest.driver if last is not None else "driver",
@@ -134,12 +134,12 @@ def _driver(picture: Picture) -> Iterator[Finding]:
     )
 
 
-def _checkpoint_store(picture: Picture) -> Iterator[Finding]:
+def _checkpoint_store(picture: AlertContext) -> Iterator[Alert]:
     driver = picture.snapshot.driver
     settings = driver.latest.checkpointing if driver is not None else None
     if driver is not None and settings is not None and settings.problem:
-        yield Finding(
-            Severity.CRITICAL,
+        yield Alert(
+            AlertSeverity.CRITICAL,
             "checkpoint-store",
             "driver",
             driver.latest.driver,
@@ -149,11 +149,11 @@ def _checkpoint_store(picture: Picture) -> Iterator[Finding]:
         )
 
 
-def _workers(picture: Picture) -> Iterator[Finding]:
+def _workers(picture: AlertContext) -> Iterator[Alert]:
     snapshot = picture.snapshot
     for worker in snapshot.lost_workers:
-        yield Finding(
-            Severity.WARNING,
+        yield Alert(
+            AlertSeverity.WARNING,
             "worker-silent",
             "worker",
             worker.latest.worker,
@@ -164,8 +164,8 @@ def _workers(picture: Picture) -> Iterator[Finding]:
     yield from _strangers(picture)
     yield from _orphaned(picture)
     if not snapshot.workers and any(record.compiled and record.compiled.imported for record in snapshot.plans.values()):
-        yield Finding(
-            Severity.CRITICAL,
+        yield Alert(
+            AlertSeverity.CRITICAL,
             "no-worker",
             "worker",
             "workers",
@@ -174,7 +174,7 @@ def _workers(picture: Picture) -> Iterator[Finding]:
         )
 
 
-def _strangers(picture: Picture) -> Iterator[Finding]:
+def _strangers(picture: AlertContext) -> Iterator[Alert]:
     """Workers that are refused, or that came back without what they had."""
     for one in picture.snapshot.strangers:
         report = one.report
@@ -202,13 +202,13 @@ def _strangers(picture: Picture) -> Iterator[Finding]:
                     "there"
                 )
                 advice = "Start it with its former folder (wal.path), or give its name to that folder's worker."
-        yield Finding(
-            Severity.CRITICAL, f"worker-{one.kind}", "worker", report.worker, what, advice,
+        yield Alert(
+            AlertSeverity.CRITICAL, f"worker-{one.kind}", "worker", report.worker, what, advice,
             picture.time_of_day(one.heard_ms),
         )  # fmt: skip
 
 
-def _orphaned(picture: Picture) -> Iterator[Finding]:
+def _orphaned(picture: AlertContext) -> Iterator[Alert]:
     """What workers have of plans that are missing here and that nobody has undeployed."""
     for worker in picture.snapshot.workers:
         for one in worker.latest.orphans:
@@ -216,8 +216,8 @@ def _orphaned(picture: Picture) -> Iterator[Finding]:
                 continue
             kind = f"accepted events of {one.stream}" if one.kind == "log" else "undelivered results"
             until = datetime.fromtimestamp(one.until_ms / 1_000, UTC).strftime("%Y-%m-%d %H:%M UTC")
-            yield Finding(
-                Severity.CRITICAL,
+            yield Alert(
+                AlertSeverity.CRITICAL,
                 "orphaned-events",
                 "worker",
                 worker.latest.worker,
@@ -229,11 +229,11 @@ def _orphaned(picture: Picture) -> Iterator[Finding]:
             )
 
 
-def _managers(picture: Picture) -> Iterator[Finding]:
+def _managers(picture: AlertContext) -> Iterator[Alert]:
     for member in picture.election.managers:
         if member.role == "silent":
-            yield Finding(
-                Severity.WARNING,
+            yield Alert(
+                AlertSeverity.WARNING,
                 "manager-silent",
                 "manager",
                 f"{member.control.host}:{member.control.port}",
@@ -243,15 +243,15 @@ def _managers(picture: Picture) -> Iterator[Finding]:
             )
 
 
-def _leader_changes(picture: Picture) -> Iterator[Finding]:
+def _leader_changes(picture: AlertContext) -> Iterator[Alert]:
     recent = [one for one in picture.election.changes if picture.now_ms - one.at_ms < RECENT_MS]
     if not recent:
         return
     newest = recent[-1]
     often = "once" if len(recent) == 1 else f"{len(recent)} times"
     former, leader = (f"{one.host}:{one.port}" for one in (newest.former, newest.leader))
-    yield Finding(
-        Severity.NOTICE if len(recent) == 1 else Severity.WARNING,
+    yield Alert(
+        AlertSeverity.NOTICE if len(recent) == 1 else AlertSeverity.WARNING,
         "leader-changed",
         "manager",
         leader,
@@ -261,7 +261,7 @@ def _leader_changes(picture: Picture) -> Iterator[Finding]:
     )
 
 
-def _processes(picture: Picture) -> Iterator[Finding]:
+def _processes(picture: AlertContext) -> Iterator[Alert]:
     """Processes that failed lately and are back; those that are not are found by other checks."""
     snapshot = picture.snapshot
     away = {(one.latest.host, one.latest.process_id) for one in snapshot.lost_workers}
@@ -272,8 +272,8 @@ def _processes(picture: Picture) -> Iterator[Finding]:
         if not places or picture.now_ms - places[0].last_ms >= RECENT_MS:
             continue
         times = "" if group.count == 1 else f", {group.count} times"
-        yield Finding(
-            Severity.NOTICE,
+        yield Alert(
+            AlertSeverity.NOTICE,
             "process-failed",
             "driver" if group.code.startswith("driver") else "worker",
             group.text,
@@ -283,10 +283,10 @@ def _processes(picture: Picture) -> Iterator[Finding]:
         )
 
 
-def _insecure(picture: Picture) -> Iterator[Finding]:
+def _insecure(picture: AlertContext) -> Iterator[Alert]:
     if picture.manager.insecure:
-        yield Finding(
-            Severity.WARNING,
+        yield Alert(
+            AlertSeverity.WARNING,
             "insecure",
             "manager",
             f"{picture.manager.host}:{picture.manager.control_port}",
@@ -295,10 +295,10 @@ def _insecure(picture: Picture) -> Iterator[Finding]:
         )
 
 
-def _files(picture: Picture) -> Iterator[Finding]:
+def _files(picture: AlertContext) -> Iterator[Alert]:
     for file in picture.file_problems:
-        yield Finding(
-            Severity.WARNING,
+        yield Alert(
+            AlertSeverity.WARNING,
             "file",
             "file",
             file.name,

@@ -10,9 +10,9 @@ from cep_common.ids import PlanKey
 from cep_common.protocol.drivers import CheckpointReport, TopologyReport
 from cep_manager.checkpoints.view import former_savepoint, unreadable_state
 from cep_manager.control.deployment.deployments import RUNS
-from cep_manager.history.windowed_metrics import CAPACITY_WINDOW_S, figures
+from cep_manager.history.windowed_metrics import CAPACITY_WINDOW_S, window_metrics
 from cep_manager.monitoring.degraded import DegradedPart, degraded_parts, told_full
-from cep_manager.monitoring.overview.alerts import RECENT_MS, Finding, Picture, Severity, Subject
+from cep_manager.monitoring.overview.alerts import RECENT_MS, Alert, AlertContext, AlertSeverity, Subject
 from cep_manager.monitoring.status import WorkerReports, plan_status, worker_reports
 from cep_manager.plans.record import PlanRecord
 from cep_manager.plans.state import PlanState
@@ -32,11 +32,11 @@ MISSED_CHECKPOINTS = 3
 """So many intervals without a checkpoint are too many."""
 
 
-class Case(msgspec.Struct, frozen=True):
+class PlanAlertContext(msgspec.Struct, frozen=True):
     """A plan in the picture, what workers say of it in its present epoch, and which parts of it do not work. `system`
-    is True when findings on the system are listed beside those on plans."""
+    is True when alerts on the system are listed beside those on plans."""
 
-    picture: Picture
+    picture: AlertContext
     record: PlanRecord
     reports: WorkerReports
     system: bool
@@ -48,60 +48,60 @@ class Case(msgspec.Struct, frozen=True):
         return self.picture.snapshot.now_ms - self.record.state_since_ms >= LASTING_MS
 
 
-PlanCheck = Callable[[Case], Iterator[Finding]]
+PlanCheck = Callable[[PlanAlertContext], Iterator[Alert]]
 
 
-def plan_findings(picture: Picture, tenant: int | None, system: bool) -> Iterator[Finding]:
-    """What is wrong with the plans of `tenant`, or of all (None); without that they wait for a driver when findings on
+def plan_alerts(picture: AlertContext, tenant: int | None, system: bool) -> Iterator[Alert]:
+    """What is wrong with the plans of `tenant`, or of all (None); without that they wait for a driver when alerts on
     the `system` tell of it."""
     for key, record in picture.snapshot.plans.items():
         if tenant in (None, key.tenant):
             reports = worker_reports(picture.snapshot, key, record.epoch)
-            case = Case(picture, record, reports, system, degraded_parts(key, reports))
+            case = PlanAlertContext(picture, record, reports, system, degraded_parts(key, reports))
             for check in PLAN_CHECKS:
                 yield from check(case)
 
 
-def _finding(
+def _alert(
     key: PlanKey,
-    severity: Severity,
+    severity: AlertSeverity,
     code: str,
     what: str,
     advice: str,
     since_ms: int | None = None,
     subject: Subject = "plan",
-) -> Finding:
-    return Finding(severity, code, subject, key.plan, what, advice, since_ms, key.tenant)
+) -> Alert:
+    return Alert(severity, code, subject, key.plan, what, advice, since_ms, key.tenant)
 
 
-def _state(case: Case) -> Iterator[Finding]:
+def _state(case: PlanAlertContext) -> Iterator[Alert]:
     picture, record = case.picture, case.record
     since_ms = picture.time_of_day(record.state_since_ms)
     key, reason = record.key, record.reason
     if record.state is PlanState.FAILED and unreadable_state(picture.snapshot, record):
         what = f"It waits for a decision: {reason}"
         advice = "Decide what it begins from, with Restart … or the commands named; accepted events wait until then."
-        yield _finding(key, Severity.CRITICAL, "state-unreadable", what, advice, since_ms)
+        yield _alert(key, AlertSeverity.CRITICAL, "state-unreadable", what, advice, since_ms)
     elif record.state is PlanState.FAILED:
         advice = "Edit the plan and deploy it anew." if record.unusable else "Mend the cause, then restart the plan."
-        yield _finding(key, Severity.CRITICAL, "plan-failed", f"It does not run: {reason}", advice, since_ms)
+        yield _alert(key, AlertSeverity.CRITICAL, "plan-failed", f"It does not run: {reason}", advice, since_ms)
     elif record.state is PlanState.WAITING and not (case.system and picture.snapshot.driver_missing):
         advice = "Free slots by undeploying or rebalancing another plan, or give Spark more executors."
-        yield _finding(key, Severity.CRITICAL, "plan-waits", f"It waits: {reason}", advice, since_ms)
+        yield _alert(key, AlertSeverity.CRITICAL, "plan-waits", f"It waits: {reason}", advice, since_ms)
     elif record.state is PlanState.RESTARTING:
         advice = "It comes back by itself; when it does so again and again, its errors and logs say why."
-        severity = Severity.CRITICAL if case.lasts else Severity.WARNING
-        yield _finding(key, severity, "plan-restarts", f"It is being brought back: {reason}", advice, since_ms)
+        severity = AlertSeverity.CRITICAL if case.lasts else AlertSeverity.WARNING
+        yield _alert(key, severity, "plan-restarts", f"It is being brought back: {reason}", advice, since_ms)
     elif record.state is PlanState.DEPLOYING and case.lasts:
         advice = "Look at the driver's log and at Spark's page: its executors may not come up."
-        yield _finding(key, Severity.WARNING, "plan-slow", f"It does not get to run: {reason}", advice, since_ms)
+        yield _alert(key, AlertSeverity.WARNING, "plan-slow", f"It does not get to run: {reason}", advice, since_ms)
     if record.change_error:
         advice = "What ran before runs on; mend the cause and change the plan again."
         what = f"The last change came to nothing: {record.change_error}"
-        yield _finding(key, Severity.WARNING, "change-failed", what, advice)
+        yield _alert(key, AlertSeverity.WARNING, "change-failed", what, advice)
 
 
-def _connections(case: Case) -> Iterator[Finding]:
+def _connections(case: PlanAlertContext) -> Iterator[Alert]:
     picture, record = case.picture, case.record
     if record.state is not PlanState.ACTIVE or not case.lasts:
         return
@@ -112,21 +112,21 @@ def _connections(case: Case) -> Iterator[Finding]:
     if lacking:
         what = f"Workers are not connected to its receivers: {', '.join(lacking)}"
         advice = "Events wait in the workers' logs; look whether workers reach the hosts and ports of the receivers."
-        yield _finding(record.key, Severity.WARNING, "inflow", what, advice)
+        yield _alert(record.key, AlertSeverity.WARNING, "inflow", what, advice)
     if status.outflow.connected < status.outflow.required:
         what = f"{status.outflow.connected} of {status.outflow.required} publishers are connected to a worker"
         advice = "Results wait in the topology; look whether executors reach the workers' addresses."
-        yield _finding(record.key, Severity.WARNING, "outflow", what, advice)
+        yield _alert(record.key, AlertSeverity.WARNING, "outflow", what, advice)
 
 
-def _load(case: Case) -> Iterator[Finding]:
+def _load(case: PlanAlertContext) -> Iterator[Alert]:
     picture, record = case.picture, case.record
     for instance, history in picture.snapshot.histories.get(record.key, {}).items():
-        told = figures(history, CAPACITY_WINDOW_S, picture.snapshot.now_ms)
+        told = window_metrics(history, CAPACITY_WINDOW_S, picture.snapshot.now_ms)
         if told.busy_share() > BUSY and told.covered_ms >= COUNTED_MS:
             what = f"{instance} spends {told.busy_share():.0%} of its time working: it cannot take much more"
             advice = "Rebalance the plan to more workers, or give the stage more instances with @dist(parallel='n')."
-            yield _finding(record.key, Severity.WARNING, "capacity", what, advice)
+            yield _alert(record.key, AlertSeverity.WARNING, "capacity", what, advice)
     for worker, report in case.reports:
         waiting = [link.instance for link in report.links if link.waits]
         if waiting and not _fails(case, worker.latest.worker):
@@ -134,7 +134,7 @@ def _load(case: Case) -> Iterator[Finding]:
             advice = (
                 "A sink or listener takes results more slowly than they come; look at it, or drop what it cannot take."
             )
-            yield _finding(record.key, Severity.WARNING, "publisher-waits", what, advice)
+            yield _alert(record.key, AlertSeverity.WARNING, "publisher-waits", what, advice)
         full = [
             one.stream
             for one in report.inflow
@@ -147,10 +147,10 @@ def _load(case: Case) -> Iterator[Finding]:
             advice = (
                 "It is slower than its sources; find the busiest stage in the plan's graph, and rebalance the plan."
             )
-            yield _finding(record.key, Severity.NOTICE, "back-pressure", what, advice)
+            yield _alert(record.key, AlertSeverity.NOTICE, "back-pressure", what, advice)
 
 
-def _time(case: Case) -> Iterator[Finding]:
+def _time(case: PlanAlertContext) -> Iterator[Alert]:
     """What holds time back, and events that came too late for it."""
     topology = plan_status(case.picture.snapshot, case.record.key).topology
     key = case.record.key
@@ -161,11 +161,11 @@ def _time(case: Case) -> Iterator[Finding]:
             f"Send events of {streams}; or go on without: cep release {key.plan} {' '.join(topology.awaited)}, or the "
             "button on the plan's page. A plan that need not wait says so: @Plan:playback(idleTime='…', increment='…')."
         )
-        yield _finding(key, Severity.WARNING, "first-event", what, advice)
+        yield _alert(key, AlertSeverity.WARNING, "first-event", what, advice)
     if topology.behind_ms >= LASTING_MS and topology.waits_for:
         what = f"It works off events of {duration_text(topology.behind_ms)} ago: {', '.join(topology.waits_for)}"
         advice = "It catches up by itself; results come late, but with the times of their events."
-        yield _finding(key, Severity.NOTICE, "behind", what, advice)
+        yield _alert(key, AlertSeverity.NOTICE, "behind", what, advice)
     if topology.late:
         late = ", ".join(f"{one.events} of {one.stream}" for one in topology.late)
         what = f"Events came behind the clock since its tasks started: {late}"
@@ -173,7 +173,7 @@ def _time(case: Case) -> Iterator[Finding]:
             "They came too late for windows and patterns that time had ended. Look whether senders keep the order of "
             "their events, or give them room: inflow.out_of_order_ms and inflow.idle_ms of workers, stages.idle_ms."
         )
-        yield _finding(key, Severity.WARNING, "late-events", what, advice)
+        yield _alert(key, AlertSeverity.WARNING, "late-events", what, advice)
 
 
 def duration_text(span_ms: int) -> str:
@@ -184,13 +184,13 @@ def duration_text(span_ms: int) -> str:
     return f"{span_ms // 1_000} s"
 
 
-def _storage(case: Case) -> Iterator[Finding]:
+def _storage(case: PlanAlertContext) -> Iterator[Alert]:
     picture, record = case.picture, case.record
     for part in case.degraded:
         if part.kind == "results" and not _results_full(case, part.worker):
             what = f"Results do not leave {part.worker}: {part.error}"
             advice = "Until then they wait in the topology. The worker's log has the reason."
-            yield _finding(record.key, Severity.CRITICAL, "results-problem", what, advice)
+            yield _alert(record.key, AlertSeverity.CRITICAL, "results-problem", what, advice)
     for worker, report in case.reports:
         name = worker.latest.worker
         for wal in report.write_ahead_logs:
@@ -198,25 +198,25 @@ def _storage(case: Case) -> Iterator[Finding]:
             if wal.problem:
                 what = f"{name} cannot keep events of {wal.stream}: {wal.problem}"
                 advice = "Give its data folder's disk room or mend it; until then events are refused."
-                yield _finding(record.key, Severity.CRITICAL, "log-problem", what, advice)
+                yield _alert(record.key, AlertSeverity.CRITICAL, "log-problem", what, advice)
             elif share > FULL:
                 what = f"{name}'s log of {wal.stream} takes {share:.0%} of its room"
                 advice = "The topology must catch up, or checkpoints must get through; else events are refused soon."
-                yield _finding(record.key, Severity.WARNING, "log-full", what, advice)
+                yield _alert(record.key, AlertSeverity.WARNING, "log-full", what, advice)
             if wal.lost_events:
                 what = f"{wal.lost_events} events of {wal.stream} in {name}'s log turned out to be unreadable"
                 advice = f"{DAMAGED} in the log's folder."
-                yield _finding(record.key, Severity.WARNING, "log-lost", what, advice)
+                yield _alert(record.key, AlertSeverity.WARNING, "log-lost", what, advice)
         if report.prepared is not None and report.prepared.lost_events:
             what = f"{report.prepared.lost_events} prepared results of {name} could not be read again"
             advice = f"{DAMAGED} in the folder of the plan's results."
-            yield _finding(record.key, Severity.WARNING, "prepared-results-lost", what, advice)
+            yield _alert(record.key, AlertSeverity.WARNING, "prepared-results-lost", what, advice)
         aside = sum(wal.damaged_file_bytes for wal in report.write_ahead_logs)
         aside += report.prepared.damaged_file_bytes if report.prepared is not None else 0
         if aside:
             what = f"{aside} bytes of damaged files were set aside by {name}"
             advice = "Look at the files *.unreadable in its data folder, whose names its log tells; then remove them."
-            yield _finding(record.key, Severity.WARNING, "damaged-files", what, advice)
+            yield _alert(record.key, AlertSeverity.WARNING, "damaged-files", what, advice)
         prepared = report.prepared
         if prepared is not None and prepared.events and prepared.oldest_ms > PREPARED_MS and not _fails(case, name):
             sinks = prepared.released_events
@@ -229,11 +229,11 @@ def _storage(case: Case) -> Iterator[Finding]:
                 if sinks
                 else "They are delivered when a checkpoint is complete: see the plan's checkpoints."
             )
-            yield _finding(record.key, Severity.WARNING, "results-waiting", what, advice, since_ms)
+            yield _alert(record.key, AlertSeverity.WARNING, "results-waiting", what, advice, since_ms)
 
 
-def _connectors(case: Case) -> Iterator[Finding]:
-    """One finding for each source or sink, however many workers it fails at."""
+def _connectors(case: PlanAlertContext) -> Iterator[Alert]:
+    """One alert for each source or sink, however many workers it fails at."""
     by_name: dict[str, list[DegradedPart]] = {}
     for part in case.degraded:
         if part.kind in ("sink", "source"):
@@ -243,17 +243,17 @@ def _connectors(case: Case) -> Iterator[Finding]:
         workers = ", ".join(dict.fromkeys(part.worker for part in parts))
         waiting = sum(part.waiting_events for part in parts)
         waits = f"; {waiting:,} {'results' if is_sink else 'events'} wait for it" if waiting else ""
-        severity = Severity.CRITICAL if is_sink else Severity.WARNING
+        severity = AlertSeverity.CRITICAL if is_sink else AlertSeverity.WARNING
         what = f"The {name} at {workers} fails: {first.error}{waits}"
         advice = _sink_advice(case) if is_sink else "It tries again by itself: see that what it connects to is up."
-        yield _finding(case.record.key, severity, "connector", what, advice, first.since_ms or None)
+        yield _alert(case.record.key, severity, "connector", what, advice, first.since_ms or None)
 
 
-def _results_full(case: Case, worker: str) -> bool:
+def _results_full(case: PlanAlertContext, worker: str) -> bool:
     return any(one.prepared is not None and one.prepared.full for at, one in case.reports if at.latest.worker == worker)
 
 
-def _sink_advice(case: Case) -> str:
+def _sink_advice(case: PlanAlertContext) -> str:
     advice = "It tries again by itself. See that what it connects to is up and takes what is sent, or edit the sink."
     if any(report.prepared is not None and report.prepared.full for _, report in case.reports):
         return (
@@ -264,17 +264,17 @@ def _sink_advice(case: Case) -> str:
     return f"{advice} Results wait on the worker's disk, and checkpoints go on."
 
 
-def _fails(case: Case, worker: str) -> bool:
-    """Whether a sink at the worker is known to fail: what waits for it needs no finding of its own."""
+def _fails(case: PlanAlertContext, worker: str) -> bool:
+    """Whether a sink at the worker is known to fail: what waits for it needs no alert of its own."""
     return any(part.kind == "sink" and part.worker == worker for part in case.degraded)
 
 
-def _waits_for_sink(case: Case) -> bool:
+def _waits_for_sink(case: PlanAlertContext) -> bool:
     """Whether results cannot leave the topology because of a sink."""
     return any(link.waits for _, report in case.reports for link in report.links)
 
 
-def _checkpoints(case: Case) -> Iterator[Finding]:
+def _checkpoints(case: PlanAlertContext) -> Iterator[Alert]:
     picture, record = case.picture, case.record
     driver = picture.snapshot.driver
     if driver is None or record.state not in (PlanState.ACTIVE, PlanState.INACTIVE):
@@ -283,7 +283,7 @@ def _checkpoints(case: Case) -> Iterator[Finding]:
     if topology is None:
         return
     ended = [one for one in topology.checkpoints if one.state != "taking"]
-    if _waits_for_sink(case):  # the sink's finding says so: no checkpoint passes results that cannot leave
+    if _waits_for_sink(case):  # the sink's alert says so: no checkpoint passes results that cannot leave
         return
     if ended and ended[-1].state in ("failed", "abandoned"):
         what = f"Checkpoint {ended[-1].checkpoint} failed: {ended[-1].error}"
@@ -293,7 +293,7 @@ def _checkpoints(case: Case) -> Iterator[Finding]:
             else "See that the checkpoint store can be written and has room; the driver's log has the reason."
         )
         advice = f"{advice} Until one is complete, a failure repeats everything since the last that was."
-        yield _finding(record.key, Severity.WARNING, "checkpoint-failed", what, advice, _end(ended[-1]))
+        yield _alert(record.key, AlertSeverity.WARNING, "checkpoint-failed", what, advice, _end(ended[-1]))
         return
     settings = driver.latest.checkpointing
     if settings is None or not settings.interval_ms or not settings.location:
@@ -304,17 +304,17 @@ def _checkpoints(case: Case) -> Iterator[Finding]:
     if picture.now_ms - last_ms > bound_ms:
         what = f"No checkpoint has been taken for {(picture.now_ms - last_ms) // 60_000} min"
         advice = "A failure would repeat all of that; the driver's log says what holds checkpoints up."
-        yield _finding(record.key, Severity.WARNING, "checkpoint-old", what, advice, last_ms)
+        yield _alert(record.key, AlertSeverity.WARNING, "checkpoint-old", what, advice, last_ms)
 
 
-def _former(case: Case) -> Iterator[Finding]:
+def _former(case: PlanAlertContext) -> Iterator[Alert]:
     """What another plan of the name had in the store is told of for as long as it is kept."""
     record = case.record
     kept = former_savepoint(case.picture.snapshot, record.key)
     if kept:
         what = f"Another plan of this name had checkpoints; the newest of them is kept as savepoint {kept}"
         advice = f"To begin from it: cep restart {record.key.plan} --from {kept}; if nobody needs it, delete it."
-        yield _finding(record.key, Severity.NOTICE, "former-checkpoints", what, advice)
+        yield _alert(record.key, AlertSeverity.NOTICE, "former-checkpoints", what, advice)
 
 
 def _topology(topologies: tuple[TopologyReport, ...], record: PlanRecord) -> TopologyReport | None:
@@ -325,7 +325,7 @@ def _end(checkpoint: CheckpointReport) -> int:
     return checkpoint.began_ms + checkpoint.duration_ms
 
 
-def _interruption(case: Case) -> Iterator[Finding]:
+def _interruption(case: PlanAlertContext) -> Iterator[Alert]:
     """What stopped it lately, though it runs again: a restart, a recall of tasks, a driver that was lost."""
     picture, record = case.picture, case.record
     at_ms = picture.time_of_day(record.interrupted_ms)
@@ -334,12 +334,12 @@ def _interruption(case: Case) -> Iterator[Finding]:
     times = f"; its topology has been restarted {record.restarts} times" if record.restarts > 1 else ""
     what = f"It was interrupted and runs again: {record.interruption}{times}"
     advice = f"Nothing needs to be done unless it comes again. All that went wrong: cep exceptions {record.key.plan}"
-    yield _finding(record.key, Severity.NOTICE, "plan-interrupted", what, advice, at_ms)
+    yield _alert(record.key, AlertSeverity.NOTICE, "plan-interrupted", what, advice, at_ms)
 
 
-def _errors(case: Case) -> Iterator[Finding]:
-    """One finding for all errors of a plan, with the newest. Those of a sink or source that fails now, and the failure
-    that interrupted it last, have findings of their own."""
+def _errors(case: PlanAlertContext) -> Iterator[Alert]:
+    """One alert for all errors of a plan, with the newest. Those of a sink or source that fails now, and the failure
+    that interrupted it last, have alerts of their own."""
     picture, record = case.picture, case.record
     failing = {f"{part.kind} {part.type} of {part.stream}" for part in case.degraded}
     interrupted = bool(record.interruption) and record.state in RUNS
@@ -362,7 +362,7 @@ def _errors(case: Case) -> Iterator[Finding]:
         "Failed events are handled by the stream's @OnError action. Fix the plan or the incoming data; "
         f"cep exceptions {record.key.plan} lists them."
     )
-    yield _finding(record.key, Severity.WARNING, "errors", what, advice, newest.last_ms)
+    yield _alert(record.key, AlertSeverity.WARNING, "errors", what, advice, newest.last_ms)
 
 
 PLAN_CHECKS: tuple[PlanCheck, ...] = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from cep_common.ids import PlanKey
-from cep_manager.control.snapshot import Snapshot
+from cep_manager.control.snapshot import ClusterSnapshot
 from cep_manager.monitoring.status import plan_state
 from cep_manager.plans.rule_sets.origin import parse_rule_origin
 from cep_manager.plans.state import PlanState
@@ -45,12 +45,12 @@ class PlanPage(msgspec.Struct, frozen=True):
     rule_sets: tuple[str, ...]
 
 
-def matching(snapshot: Snapshot, tenant: int, wanted: PlanFilter) -> tuple[PlanEntry, ...]:
+def matching(snapshot: ClusterSnapshot, tenant: int, wanted: PlanFilter) -> tuple[PlanEntry, ...]:
     """Return all plans of the tenant that match, those at work first."""
     return _matching(plan_entries(snapshot, tenant), wanted)
 
 
-def plan_page(snapshot: Snapshot, tenant: int, wanted: PlanFilter, first: int, most: int) -> PlanPage:
+def plan_page(snapshot: ClusterSnapshot, tenant: int, wanted: PlanFilter, first: int, most: int) -> PlanPage:
     """Return at most so many of the tenant's plans that match, from number `first` on; the last ones when there are not
     so many."""
     known = plan_entries(snapshot, tenant)
@@ -67,7 +67,7 @@ def plan_page(snapshot: Snapshot, tenant: int, wanted: PlanFilter, first: int, m
     )
 
 
-def plan_entries(snapshot: Snapshot, tenant: int) -> tuple[PlanEntry, ...]:
+def plan_entries(snapshot: ClusterSnapshot, tenant: int) -> tuple[PlanEntry, ...]:
     """Return all plans of the tenant, those at work first, each by name."""
     entries = []
     for record in snapshot.plans.values():

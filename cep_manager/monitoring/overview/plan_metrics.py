@@ -1,4 +1,4 @@
-"""A plan's figures at a glance: rates, latency, what waits; and how the traffic of several went lately. Pure."""
+"""A plan's metrics at a glance: rates, latency, what waits; and how the traffic of several went lately. Pure."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from cep_common.ids import PlanKey
 from cep_common.monitoring.latency import percentile_ms
 from cep_common.protocol.registry import RegisterWorker, WorkerPlanReport
 from cep_common.protocol.tasks import ComponentKind, RegisterTask
-from cep_manager.control.members import Member, undelivered_results
-from cep_manager.control.snapshot import Snapshot
-from cep_manager.history.counter_history import WINDOWS_S, History
-from cep_manager.history.windowed_metrics import Figures, added_up, capacity, figures
+from cep_manager.control.members import ClusterMember, undelivered_results
+from cep_manager.control.snapshot import ClusterSnapshot
+from cep_manager.history.counter_history import WINDOWS_S, CounterHistory
+from cep_manager.history.windowed_metrics import WindowMetrics, added_up, capacity, window_metrics
 from cep_manager.monitoring.rates import per_second
 from cep_manager.monitoring.status import worker_reports
 
@@ -24,7 +24,7 @@ STEP_S = 15
 STEPS = WINDOW_S // STEP_S
 
 
-class Figure(msgspec.Struct, frozen=True):
+class PlanMetrics(msgspec.Struct, frozen=True):
     """What a plan, or several, do now: events per second into receivers, and results that sinks and listeners have got,
     over the last seconds; how long events of the last ten minutes took in the topology (None without any), the share of
     that time that the busiest stage worked. `waiting_events` wait in workers for the topology or for sinks, and in
@@ -47,8 +47,8 @@ class Traffic(msgspec.Struct, frozen=True):
     emitted_per_second: tuple[float | None, ...]
 
 
-def plan_figure(snapshot: Snapshot, keys: Iterable[PlanKey]) -> Figure:
-    """The figures of the plans `keys` together."""
+def metrics_of_plan(snapshot: ClusterSnapshot, keys: Iterable[PlanKey]) -> PlanMetrics:
+    """The metrics of the plans `keys` together."""
     keys = tuple(keys)
     latencies = _latencies(snapshot, keys)
     workers = [one for key in keys for one in worker_reports(snapshot, key, snapshot.plans[key].epoch)]
@@ -56,7 +56,7 @@ def plan_figure(snapshot: Snapshot, keys: Iterable[PlanKey]) -> Figure:
     known = [task for key in keys for task in snapshot.tasks.get(key, ())]
     tasks = [task for task in known if task.live(snapshot.now_ms, snapshot.lease_ms)]  # others do nothing any more
     queued = sum(component.queued_events for task in tasks for component in task.latest.components)
-    return Figure(
+    return PlanMetrics(
         received_per_second=round(sum(per_second(task, _received) for task in tasks), 3),
         emitted_per_second=round(sum(delivered_per_second(worker, report) for worker, report in workers), 3),
         p50_ms=percentile_ms(latencies.latencies, 0.5),
@@ -69,7 +69,7 @@ def plan_figure(snapshot: Snapshot, keys: Iterable[PlanKey]) -> Figure:
     )
 
 
-def traffic(snapshot: Snapshot, keys: Iterable[PlanKey]) -> Traffic:
+def traffic(snapshot: ClusterSnapshot, keys: Iterable[PlanKey]) -> Traffic:
     """How events came in and went out in the last ten minutes."""
     keys = tuple(keys)
     histories = [(instance_kind, history) for key in keys for instance_kind, history in _ends(snapshot, key)]
@@ -84,7 +84,7 @@ def _received(report: RegisterTask) -> int:
     return sum(s.events for one in report.components if one.kind == "receiver" for s in one.received)
 
 
-def delivered_per_second(worker: Member[RegisterWorker], report: WorkerPlanReport) -> float:
+def delivered_per_second(worker: ClusterMember[RegisterWorker], report: WorkerPlanReport) -> float:
     """Return how many results of the plan the worker's sinks and listeners get."""
     return sum(per_second(worker, _delivered(report.key, one.stream)) for one in report.outflow)
 
@@ -105,11 +105,11 @@ def _delivered(key: PlanKey, stream: str) -> Callable[[RegisterWorker], int | No
     return counter
 
 
-def _histories(snapshot: Snapshot, key: PlanKey) -> Iterable[History]:
+def _histories(snapshot: ClusterSnapshot, key: PlanKey) -> Iterable[CounterHistory]:
     return snapshot.histories.get(key, {}).values()
 
 
-def _ends(snapshot: Snapshot, key: PlanKey) -> Iterator[tuple[ComponentKind, History]]:
+def _ends(snapshot: ClusterSnapshot, key: PlanKey) -> Iterator[tuple[ComponentKind, CounterHistory]]:
     """The histories of the plan's receivers and publishers."""
     compiled = snapshot.plans[key].compiled
     if compiled is None:
@@ -121,12 +121,12 @@ def _ends(snapshot: Snapshot, key: PlanKey) -> Iterator[tuple[ComponentKind, His
             yield kind, history
 
 
-def _latencies(snapshot: Snapshot, keys: tuple[PlanKey, ...]) -> Figures:
+def _latencies(snapshot: ClusterSnapshot, keys: tuple[PlanKey, ...]) -> WindowMetrics:
     receivers = (one for key in keys for kind, one in _ends(snapshot, key) if kind == "receiver")
-    return added_up(figures(one, WINDOW_S, snapshot.now_ms) for one in receivers)
+    return added_up(window_metrics(one, WINDOW_S, snapshot.now_ms) for one in receivers)
 
 
-def _steps(histories: list[History], kind: str, now_ms: int) -> tuple[float | None, ...]:
+def _steps(histories: list[CounterHistory], kind: str, now_ms: int) -> tuple[float | None, ...]:
     bounds_ms = now_ms - np.arange(STEPS, -1, -1, dtype=np.float64) * STEP_S * 1_000
     grown = sum((_grown(history, kind, bounds_ms) for history in histories), np.zeros(STEPS))
     began_ms = min((history.since_ms for history in histories), default=now_ms)
@@ -136,7 +136,7 @@ def _steps(histories: list[History], kind: str, now_ms: int) -> tuple[float | No
     )
 
 
-def _grown(history: History, kind: str, bounds_ms: NDArray[np.float64]) -> NDArray[np.float64]:
+def _grown(history: CounterHistory, kind: str, bounds_ms: NDArray[np.float64]) -> NDArray[np.float64]:
     """How many events were counted between the bounds, as if they had come evenly between two samples."""
     mine = [index for index, (counted, _) in enumerate(history.counters) if counted == kind]
     samples = [(one.at_ms, one.values) for one in history.rings[0]]

@@ -9,9 +9,9 @@ import msgspec
 
 from cep_common.ids import SUPER_TENANT, PlanKey
 from cep_manager.monitoring.cluster_model import ManagerMember
-from cep_manager.monitoring.overview.alerts import Finding, Picture, in_order, system_findings
-from cep_manager.monitoring.overview.plan_alerts import plan_findings
-from cep_manager.monitoring.overview.plan_metrics import Figure, Traffic, plan_figure, traffic
+from cep_manager.monitoring.overview.alerts import Alert, AlertContext, in_order, system_alerts
+from cep_manager.monitoring.overview.plan_alerts import plan_alerts
+from cep_manager.monitoring.overview.plan_metrics import PlanMetrics, Traffic, metrics_of_plan, traffic
 from cep_manager.monitoring.status import plan_state
 from cep_manager.plans.state import PlanState
 
@@ -55,33 +55,33 @@ class SystemOverview(msgspec.Struct, frozen=True):
     now_ms: int
     tenant: int | None
     plans: dict[str, int]
-    figures: Figure
+    metrics: PlanMetrics
     traffic: Traffic
-    findings: tuple[Finding, ...]
+    alerts: tuple[Alert, ...]
     system: SystemView | None
 
 
-def system_overview(picture: Picture, tenant: int, sees_system: bool) -> SystemOverview:
+def system_overview(picture: AlertContext, tenant: int, sees_system: bool) -> SystemOverview:
     """What whoever asks for `tenant` gets to see: with the right to see the system, the super tenant sees all."""
     scope = None if sees_system and tenant == SUPER_TENANT else tenant
     snapshot = picture.snapshot
     keys = [key for key in sorted(snapshot.plans) if scope in (None, key.tenant)]
     states = Counter(plan_state(snapshot, key).value for key in keys)
 
-    about_system = system_findings(picture) if sees_system else ()
-    figures = plan_figure(snapshot, keys)
+    about_system = system_alerts(picture) if sees_system else ()
+    metrics = metrics_of_plan(snapshot, keys)
     return SystemOverview(
         now_ms=picture.now_ms,
         tenant=scope,
         plans={state.value: states[state.value] for state in PlanState if states[state.value]},
-        figures=figures,
+        metrics=metrics,
         traffic=traffic(snapshot, keys),
-        findings=in_order(chain(about_system, plan_findings(picture, scope, sees_system))),
-        system=_system(picture, figures if scope is None else None) if sees_system else None,
+        alerts=in_order(chain(about_system, plan_alerts(picture, scope, sees_system))),
+        system=_system(picture, metrics if scope is None else None) if sees_system else None,
     )
 
 
-def _system(picture: Picture, figures: Figure | None) -> SystemView:
+def _system(picture: AlertContext, metrics: PlanMetrics | None) -> SystemView:
     snapshot = picture.snapshot
     tenants = sorted({key.tenant for key in snapshot.plans})
     driver = snapshot.driver.latest if snapshot.driver is not None else None
@@ -97,22 +97,22 @@ def _system(picture: Picture, figures: Figure | None) -> SystemView:
         workers=len(snapshot.workers),
         workers_silent=len(snapshot.lost_workers),
         tasks=sum(task.live(snapshot.now_ms, snapshot.lease_ms) for tasks in snapshot.tasks.values() for task in tasks),
-        tenants=tuple(_share(picture, tenant, figures if len(tenants) == 1 else None) for tenant in tenants),
+        tenants=tuple(_share(picture, tenant, metrics if len(tenants) == 1 else None) for tenant in tenants),
         stage_hosts=len(driver.stage_hosts) if driver is not None else 0,
         hosted_plans=sum(one.plans for one in driver.stage_hosts) if driver is not None else 0,
     )
 
 
-def _share(picture: Picture, tenant: int, figures: Figure | None) -> TenantShare:
-    """The tenant's share; `figures` are those of its plans, where they are known already."""
+def _share(picture: AlertContext, tenant: int, metrics: PlanMetrics | None) -> TenantShare:
+    """The tenant's share; `metrics` are those of its plans, where they are known already."""
     snapshot = picture.snapshot
     mine: list[PlanKey] = [key for key in snapshot.plans if key.tenant == tenant]
-    figure = figures if figures is not None else plan_figure(snapshot, mine)
+    metric = metrics if metrics is not None else metrics_of_plan(snapshot, mine)
     return TenantShare(
         tenant=tenant,
         plans=len(mine),
         active=sum(snapshot.plans[key].state is PlanState.ACTIVE for key in mine),
         slots=sum(snapshot.plans[key].slots for key in mine),
-        received_per_second=figure.received_per_second,
-        emitted_per_second=figure.emitted_per_second,
+        received_per_second=metric.received_per_second,
+        emitted_per_second=metric.emitted_per_second,
     )

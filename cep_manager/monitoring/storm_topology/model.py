@@ -13,13 +13,13 @@ import msgspec
 from cep_common.ids import PlanKey, instance_name
 from cep_common.protocol.drivers import ExecutorReport
 from cep_common.protocol.tasks import ComponentReport, RegisterTask
-from cep_manager.control.members import Member
-from cep_manager.control.snapshot import Snapshot
-from cep_manager.history.counter_history import History
-from cep_manager.history.windowed_metrics import Figures, added_up, capacity, figures
+from cep_manager.control.members import ClusterMember
+from cep_manager.control.snapshot import ClusterSnapshot
+from cep_manager.history.counter_history import CounterHistory
+from cep_manager.history.windowed_metrics import WindowMetrics, added_up, capacity, window_metrics
 from cep_manager.monitoring.cluster_model import Overview
 from cep_manager.monitoring.storm_topology.errors import NotAliveError
-from cep_manager.monitoring.storm_topology.texts import Window, plan_of, topology_id
+from cep_manager.monitoring.storm_topology.texts import StormWindow, plan_of, topology_id
 from cep_manager.plans.compiled_plan import PlannedComponent
 from cep_manager.plans.record import PlanRecord
 from cep_manager.plans.state import PlanState
@@ -34,34 +34,34 @@ STATUS = {
 }
 """Whatever does not run now is inactive to Storm's clients: `schedulerInfo` says what it really is, and why."""
 
-NOTHING = Figures()
+NOTHING = WindowMetrics()
 
 
-class Executor(msgspec.Struct, frozen=True):
+class StormExecutor(msgspec.Struct, frozen=True):
     """A component instance in a live task. `number` counts a topology's instances from 1."""
 
     name: str
     number: int
-    task: Member[RegisterTask]
+    task: ClusterMember[RegisterTask]
     report: ComponentReport
-    history: History | None
+    history: CounterHistory | None
 
     def identifier(self) -> str:
         """Storm's `[first task-last task]`."""
         return f"[{self.number}-{self.number}]"
 
-    def figures(self, window: Window, now_ms: int) -> Figures:
+    def metrics(self, window: StormWindow, now_ms: int) -> WindowMetrics:
         """What it did in the window."""
         if self.history is None or not window.known:
             return NOTHING
-        return figures(self.history, window.seconds, now_ms)
+        return window_metrics(self.history, window.seconds, now_ms)
 
     def capacity(self, now_ms: int) -> float:
         """The share of the last ten minutes that it spent working."""
         return capacity([self.history], now_ms) if self.history is not None else 0.0
 
 
-class StageError(msgspec.Struct, frozen=True):
+class ComponentError(msgspec.Struct, frozen=True):
     """The newest error of a component instance; `at_ms` is the time of day."""
 
     text: str
@@ -70,13 +70,13 @@ class StageError(msgspec.Struct, frozen=True):
     port: int
 
 
-class Component(msgspec.Struct, frozen=True):
+class StormComponent(msgspec.Struct, frozen=True):
     """A stage with the executors that live and what all its instances ever did. `consumers` tells for each of its
     streams how many components take it."""
 
     planned: PlannedComponent
-    executors: tuple[Executor, ...]
-    histories: tuple[History, ...]
+    executors: tuple[StormExecutor, ...]
+    histories: tuple[CounterHistory, ...]
     consumers: dict[str, int]
 
     @property
@@ -87,11 +87,11 @@ class Component(msgspec.Struct, frozen=True):
     def is_spout(self) -> bool:
         return self.planned.kind in ("receiver", "trigger")
 
-    def figures(self, window: Window, now_ms: int) -> Figures:
+    def metrics(self, window: StormWindow, now_ms: int) -> WindowMetrics:
         """What all its instances did in the window, those that do not live any more included."""
         if not window.known:
             return NOTHING
-        return added_up(figures(history, window.seconds, now_ms) for history in self.histories)
+        return added_up(window_metrics(history, window.seconds, now_ms) for history in self.histories)
 
     def capacity(self, now_ms: int) -> float:
         """That of its busiest executor."""
@@ -102,23 +102,23 @@ class Component(msgspec.Struct, frozen=True):
         sent once."""
         return {stream: events * self.consumers.get(stream, 0) for stream, events in emitted.items()}
 
-    def errors(self) -> list[StageError]:
+    def errors(self) -> list[ComponentError]:
         """The newest error of each instance, oldest first."""
         found = [
-            StageError(one.report.last_error, one.report.last_error_ms, one.task.latest.host, one.task.latest.task)
+            ComponentError(one.report.last_error, one.report.last_error_ms, one.task.latest.host, one.task.latest.task)
             for one in self.executors
             if one.report.last_error
         ]
         return sorted(found, key=lambda error: error.at_ms)
 
 
-class Topology(msgspec.Struct, frozen=True):
+class StormTopology(msgspec.Struct, frozen=True):
     """A deployed plan; `killed` while it is about to be undeployed."""
 
     record: PlanRecord
     identifier: str
-    tasks: tuple[Member[RegisterTask], ...]
-    components: tuple[Component, ...]
+    tasks: tuple[ClusterMember[RegisterTask], ...]
+    components: tuple[StormComponent, ...]
     killed: bool
 
     @property
@@ -153,10 +153,10 @@ class Topology(msgspec.Struct, frozen=True):
         """How long it has been deployed; `now_ms` is the time of day."""
         return max(0, now_ms - self.record.created_ms) // 1_000
 
-    def component(self, name: str) -> Component | None:
+    def component(self, name: str) -> StormComponent | None:
         return next((one for one in self.components if one.name == name), None)
 
-    def producers(self, consumer: Component, stream: str) -> tuple[str, ...]:
+    def producers(self, consumer: StormComponent, stream: str) -> tuple[str, ...]:
         """The components that send `stream` to `consumer`."""
         return tuple(
             one.name
@@ -164,18 +164,18 @@ class Topology(msgspec.Struct, frozen=True):
             if one is not consumer and one.planned.kind != "publisher" and stream in one.planned.outputs
         )
 
-    def producer(self, consumer: Component, stream: str) -> str:
+    def producer(self, consumer: StormComponent, stream: str) -> str:
         """The first of them, under which counts stand that are kept by stream alone; empty when there is none."""
         return next(iter(self.producers(consumer, stream)), "")
 
 
-def topologies(overview: Overview, killed: frozenset[str]) -> Iterator[Topology]:
+def topologies(overview: Overview, killed: frozenset[str]) -> Iterator[StormTopology]:
     """All deployed plans, in order of tenant and name; `killed` are the ids of those that are about to go."""
     for key in sorted(overview.snapshot.plans):
         yield topology_of(overview.snapshot, overview.snapshot.plans[key], killed)
 
 
-def topology(overview: Overview, identifier: str, killed: frozenset[str]) -> Topology:
+def topology(overview: Overview, identifier: str, killed: frozenset[str]) -> StormTopology:
     """The deployed plan that bears the id. Raises NotAliveError."""
     named = plan_of(identifier)
     key = overview.snapshot.key_named(*named) if named is not None else None
@@ -185,15 +185,17 @@ def topology(overview: Overview, identifier: str, killed: frozenset[str]) -> Top
     return topology_of(overview.snapshot, record, killed)
 
 
-def topology_of(snapshot: Snapshot, record: PlanRecord, killed: frozenset[str] = frozenset()) -> Topology:
+def topology_of(snapshot: ClusterSnapshot, record: PlanRecord, killed: frozenset[str] = frozenset()) -> StormTopology:
     """The deployed plan `record`."""
     tasks = tuple(task for task in snapshot.tasks.get(record.key, ()) if task.live(snapshot.now_ms, snapshot.lease_ms))
     identifier = topology_id(record.key, record.created_ms)
     components = tuple(_components(snapshot, record, tasks))
-    return Topology(record, identifier, tasks, components, identifier in killed)
+    return StormTopology(record, identifier, tasks, components, identifier in killed)
 
 
-def _components(snapshot: Snapshot, record: PlanRecord, tasks: tuple[Member[RegisterTask], ...]) -> Iterator[Component]:
+def _components(
+    snapshot: ClusterSnapshot, record: PlanRecord, tasks: tuple[ClusterMember[RegisterTask], ...]
+) -> Iterator[StormComponent]:
     planned = record.compiled.components if record.compiled is not None else ()
     histories = snapshot.histories.get(record.key, {})
     reported = {report.instance: (task, report) for task in tasks for report in task.latest.components}
@@ -201,13 +203,13 @@ def _components(snapshot: Snapshot, record: PlanRecord, tasks: tuple[Member[Regi
     for component in planned:
         names = [instance_name(component.name, index) for index in range(component.parallel)]
         executors = [
-            Executor(name, number + index, *reported[name], histories.get(name))
+            StormExecutor(name, number + index, *reported[name], histories.get(name))
             for index, name in enumerate(names, start=1)
             if name in reported
         ]
         number += component.parallel
         told = tuple(histories[name] for name in names if name in histories)
-        yield Component(component, tuple(executors), told, _consumers(component, planned))
+        yield StormComponent(component, tuple(executors), told, _consumers(component, planned))
 
 
 def _consumers(component: PlannedComponent, planned: tuple[PlannedComponent, ...]) -> dict[str, int]:
@@ -221,14 +223,14 @@ class Slots(msgspec.Struct, frozen=True):
     """A Spark executor, Storm's supervisor, with the tasks that take its slots."""
 
     executor: ExecutorReport
-    tasks: tuple[tuple[Topology, Member[RegisterTask]], ...]
+    tasks: tuple[tuple[StormTopology, ClusterMember[RegisterTask]], ...]
 
     def used(self) -> int:
         """The slots that are taken."""
         return min(self.executor.slots, sum(topology.cores for topology, _ in self.tasks))
 
 
-def supervisors(overview: Overview, running: tuple[Topology, ...]) -> tuple[Slots, ...]:
+def supervisors(overview: Overview, running: tuple[StormTopology, ...]) -> tuple[Slots, ...]:
     """The executors of a live driver. Of several on one host the first ones that have room hold the host's tasks: which
     of them really does, Spark does not tell tasks."""
     snapshot = overview.snapshot

@@ -16,7 +16,7 @@ _SAFE = "-_."
 _MEGABYTE = 2**20
 
 
-class Window:
+class StormWindow:
     """A window that was asked for: `written` as in the request; `seconds` is None for all time. One that is not kept
     (`known` is False) is answered, too, with zeros."""
 
@@ -34,7 +34,7 @@ class Window:
         return "All time" if self.seconds is None else uptime(self.seconds)
 
 
-WINDOWS = tuple(Window(written) for written in (*(str(seconds) for seconds in WINDOWS_S), ALL_TIME))
+WINDOWS = tuple(StormWindow(written) for written in (*(str(seconds) for seconds in WINDOWS_S), ALL_TIME))
 """Those of Storm's tables, in their order."""
 
 

@@ -14,7 +14,7 @@ from cep_manager.web.api.requests import read_number
 from cep_manager.web.console.page import Page, page
 from cep_manager.web.login.account_callers import session_key
 from cep_manager.web.login.auditing import about
-from cep_manager.web.login.callers_own import own_account, own_account_in_person
+from cep_manager.web.login.own_account import own_account, own_account_in_person
 
 DAYS = (7, 30, 90, 180, 365)
 

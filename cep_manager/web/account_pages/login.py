@@ -11,8 +11,8 @@ from cep_manager.accounts.errors import AccountInvalidError, TooManyAttemptsErro
 from cep_manager.accounts.model import LONGEST_PASSWORD, SHORTEST_PASSWORD, USER_NAME
 from cep_manager.web.console.page import Page, page
 from cep_manager.web.login.account_callers import AccountCallers
-from cep_manager.web.login.callers_own import own_account_in_person
 from cep_manager.web.login.next_page import HOME, safe_next
+from cep_manager.web.login.own_account import own_account_in_person
 
 Known = Callable[[], tuple[Accounts, AccountCallers]]
 

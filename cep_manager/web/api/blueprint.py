@@ -8,7 +8,7 @@ from flask import Blueprint, Flask, Response, request
 from cep_manager.accounts.accounts import Accounts
 from cep_manager.graph.event_flow import EventFlow
 from cep_manager.monitoring.cluster_model import Cluster, Health
-from cep_manager.web.api.calls import Api, Call, Media
+from cep_manager.web.api.calls import Api, Media, RestCall
 from cep_manager.web.api.openapi import describe_api
 from cep_manager.web.api.requests import read_tenant
 from cep_manager.web.api.routes.accounts import account_routes
@@ -56,9 +56,9 @@ def api_blueprint(view: ManagerView, accounts: Accounts | None = None) -> Bluepr
     return blueprint
 
 
-def declared_calls(app: Flask) -> tuple[Call, ...]:
+def declared_calls(app: Flask) -> tuple[RestCall, ...]:
     """The calls of the API that `app` serves."""
-    calls: tuple[Call, ...] = app.extensions[CALLS_OF_APP]
+    calls: tuple[RestCall, ...] = app.extensions[CALLS_OF_APP]
     return calls
 
 

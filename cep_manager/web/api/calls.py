@@ -51,7 +51,7 @@ Answers = Mapping[int, Any]
 """By status, the first is the usual one: a type that goes out as JSON, a `Media`, or None for no body."""
 
 
-class Call(NamedTuple):
+class RestCall(NamedTuple):
     """A call of the API. `path` is as Flask has it; `query` is a struct of parameters; `fails` are the errors that are
     its own, beside those that every call may meet. `of_tenant`: it speaks of one tenant's plans."""
 
@@ -70,9 +70,9 @@ class Call(NamedTuple):
 class Api:
     """Calls on a blueprint, and the list of what they are. `in_area` is the same for another part of the API."""
 
-    def __init__(self, blueprint: Blueprint, area: str, calls: list[Call] | None = None) -> None:
+    def __init__(self, blueprint: Blueprint, area: str, calls: list[RestCall] | None = None) -> None:
         self.blueprint = blueprint
-        self.calls: list[Call] = [] if calls is None else calls
+        self.calls: list[RestCall] = [] if calls is None else calls
         self._area = area
 
     def in_area(self, area: str) -> Api:
@@ -111,7 +111,7 @@ class Api:
         table: Answers = answers if isinstance(answers, Mapping) else {200: answers}
 
         def declare(view: View) -> View:
-            call = Call(method, path, view.__name__, summary, self._area, table, query, body, fails, of_tenant)
+            call = RestCall(method, path, view.__name__, summary, self._area, table, query, body, fails, of_tenant)
             self.calls.append(call)
             self.blueprint.add_url_rule(path, view.__name__, _served(call, view), methods=[method])
             return view
@@ -142,7 +142,7 @@ def plan_key(view: ManagerView, name: str) -> PlanKey:
     return view.plan_key(tenant, name)
 
 
-def _served(call: Call, view: Callable[..., Any]) -> Callable[..., Response]:
+def _served(call: RestCall, view: Callable[..., Any]) -> Callable[..., Response]:
     usual = next(iter(call.answers))
 
     @functools.wraps(view)

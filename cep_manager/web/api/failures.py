@@ -25,7 +25,6 @@ from cep_manager.errors import (
     CannotDrainError,
     ChangeUnderWayError,
     EventFileError,
-    EventsRefusedError,
     InsightBusyError,
     ManagerError,
     ManagerUnavailableError,
@@ -37,12 +36,12 @@ from cep_manager.errors import (
     PlanInvalidError,
     PlanNotRunningError,
     PlansBusyError,
+    PlanStoreError,
     PlanTooCostlyError,
     ProcessSilentError,
     QueryInvalidError,
     QuotaError,
     StateUnreadableError,
-    StoreError,
     StreamsBusyError,
     TailsBusyError,
     TrialFailedError,
@@ -56,6 +55,7 @@ from cep_manager.errors import (
     UnknownStreamError,
     UnknownWorkerError,
     WorkerFailedError,
+    WorkerRejectedEventsError,
 )
 from cep_manager.plans.rule_sets.model import RuleSetRefusedError, UnknownRuleSetError
 from cep_manager.web.login.next_page import is_page
@@ -90,7 +90,7 @@ HTTP_STATUS: dict[type[CepError], int] = {
     NoWorkerError: 503,
     WorkerFailedError: 502,
     EventFileError: 422,
-    EventsRefusedError: 422,
+    WorkerRejectedEventsError: 422,
     TailsBusyError: 503,
     StreamsBusyError: 503,
     UnknownProcessError: 404,
@@ -104,7 +104,7 @@ HTTP_STATUS: dict[type[CepError], int] = {
     NoAccountError: 403,
     WrongPasswordError: 403,
     TooManyAttemptsError: 429,
-    StoreError: 503,
+    PlanStoreError: 503,
     NotLeaderError: 503,
     ManagerUnavailableError: 503,
 }

@@ -13,7 +13,7 @@ from cep_common.errors import CepError
 from cep_common.security.access import Permission
 from cep_manager.errors import BadRequestError, ManagerUnavailableError, MediaTypeError, NotLeaderError
 from cep_manager.web.access import CALLS
-from cep_manager.web.api.calls import JSON, Call, Media
+from cep_manager.web.api.calls import JSON, Media, RestCall
 from cep_manager.web.api.failures import Failure, status_of
 from cep_manager.web.login.login_sessions import COOKIE
 from cep_manager.web.login.page_context import CSRF_HEADER
@@ -56,7 +56,7 @@ WITH_BODY = {413: "`body-too-large`: the body is longer than `http.body_bytes`"}
 Table = dict[str, Any]
 
 
-def describe_api(calls: Iterable[Call]) -> Table:
+def describe_api(calls: Iterable[RestCall]) -> Table:
     """The OpenAPI document of `calls`."""
     known = tuple(calls)
     schemas = _Schemas(known)
@@ -81,7 +81,7 @@ def describe_api(calls: Iterable[Call]) -> Table:
 class _Schemas:
     """The schemas of everything that `calls` take and give: `of` each, and those that they share."""
 
-    def __init__(self, calls: Iterable[Call]) -> None:
+    def __init__(self, calls: Iterable[RestCall]) -> None:
         kinds: list[Any] = [Failure]
         for call in calls:
             kinds += [kind for kind in call.answers.values() if kind is not None and not isinstance(kind, Media)]
@@ -95,7 +95,7 @@ class _Schemas:
         return self._schemas[self._kinds.index(kind)]
 
 
-def _operation(call: Call, schemas: _Schemas) -> Table:
+def _operation(call: RestCall, schemas: _Schemas) -> Table:
     permission = CALLS.get(f"api.{call.name}", Permission.ADMINISTER)
     told: Table = {
         "operationId": call.name,
@@ -113,7 +113,7 @@ def _operation(call: Call, schemas: _Schemas) -> Table:
     return told
 
 
-def _parameters(call: Call) -> list[Table]:
+def _parameters(call: RestCall) -> list[Table]:
     in_path = [
         {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
         for name in PART.findall(call.path)
@@ -136,7 +136,7 @@ def _parameter(field: msgspec.structs.FieldInfo) -> Table:
     }
 
 
-def _responses(call: Call, permission: Permission, schemas: _Schemas) -> Table:
+def _responses(call: RestCall, permission: Permission, schemas: _Schemas) -> Table:
     told = {
         str(status): {"description": _words(kind), **_content(kind, schemas)} for status, kind in call.answers.items()
     }
@@ -153,7 +153,7 @@ def _responses(call: Call, permission: Permission, schemas: _Schemas) -> Table:
     }
 
 
-def _failures(call: Call) -> Mapping[int, str]:
+def _failures(call: RestCall) -> Mapping[int, str]:
     """By status: the codes of the call's own failures, and of those that follow from what it takes."""
     kinds: list[type[CepError]] = [*call.fails, NotLeaderError, ManagerUnavailableError]
     if call.of_tenant or call.query is not None or call.body is not None:

@@ -14,16 +14,16 @@ from cep_manager.authoring.samples import sample, samples
 from cep_manager.errors import BadRequestError, PlanExistsError, PlanInvalidError, PlanProblem, UnknownStreamError
 from cep_manager.events.model import Side
 from cep_manager.plans.outcomes import Outcome
+from cep_manager.web.api.caller_slots import one_at_a_time
 from cep_manager.web.api.failures import answer_http, status_of
 from cep_manager.web.api.requests import read_number, read_tenant, read_text
-from cep_manager.web.api.turns import one_at_a_time
 from cep_manager.web.console.page import Page, fragment, link, page
 from cep_manager.web.console.pages.api import api_pages
 from cep_manager.web.console.pages.checkpoints import checkpoint_pages
 from cep_manager.web.console.pages.cluster import cluster_pages
 from cep_manager.web.console.pages.configuration import configuration_pages
 from cep_manager.web.console.pages.errors import exception_pages
-from cep_manager.web.console.pages.failed_events import kept_error_pages
+from cep_manager.web.console.pages.failed_events import failed_event_pages
 from cep_manager.web.console.pages.logs import log_pages
 from cep_manager.web.console.pages.operators import operator_pages
 from cep_manager.web.console.pages.overview import overview_pages
@@ -86,7 +86,7 @@ def console_blueprint(view: ManagerView) -> Blueprint:
     configuration_pages(console, view)
     checkpoint_pages(console, view)
     exception_pages(console, view)
-    kept_error_pages(console, view)
+    failed_event_pages(console, view)
     state_pages(console, view)
     operator_pages(console, view)
     worker_pages(console, view)

@@ -15,7 +15,7 @@ from cep_common.security.web import called
 from cep_manager.accounts.accounts import Accounts
 from cep_manager.accounts.audit_log import TOO_MANY
 from cep_manager.accounts.model import AuditEntry
-from cep_manager.web.login.checks import SAFE_METHODS
+from cep_manager.web.login.request_checks import SAFE_METHODS
 
 CHANGES_NOTHING = frozenset(
     {

@@ -1,1 +1,1 @@
-"""The whole system's figures in Prometheus' text format, as the manager knows them from heartbeats."""
+"""The whole system's metrics in Prometheus' text format, as the manager knows them from heartbeats."""

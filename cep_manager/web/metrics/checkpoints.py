@@ -9,7 +9,7 @@ from prometheus_client.core import Metric
 from cep_common.ids import PlanKey
 from cep_common.monitoring.metric_families import Figure, counter, told
 from cep_common.protocol.drivers import CheckpointReport
-from cep_manager.control.snapshot import Snapshot
+from cep_manager.control.snapshot import ClusterSnapshot
 
 PLAN = ("tenant", "plan")
 
@@ -43,7 +43,7 @@ _NEWEST: tuple[Figure[CheckpointReport], ...] = (
 )
 
 
-def checkpoint_metrics(snapshot: Snapshot) -> Iterator[Metric]:
+def checkpoint_metrics(snapshot: ClusterSnapshot) -> Iterator[Metric]:
     """What the driver told last of the checkpoints of each plan's topology."""
     reports = snapshot.driver.latest.topologies if snapshot.driver is not None else ()
     current = {

@@ -8,7 +8,7 @@ from prometheus_client.core import Metric
 
 from cep_common.monitoring.metric_families import counter, gauge
 from cep_common.protocol.registry import WorkerPlanReport
-from cep_manager.control.snapshot import Snapshot
+from cep_manager.control.snapshot import ClusterSnapshot
 from cep_manager.monitoring.cluster_model import Overview
 
 WORKER = ("worker", "host")
@@ -27,7 +27,7 @@ def cluster_metrics(overview: Overview) -> Iterator[Metric]:
     yield from _workers(snapshot)
 
 
-def _driver(snapshot: Snapshot) -> Iterator[Metric]:
+def _driver(snapshot: ClusterSnapshot) -> Iterator[Metric]:
     driver = snapshot.driver
     live = driver is not None and driver.live(snapshot.now_ms, snapshot.lease_ms)
     yield gauge("cep_driver_up", "1 while a driver is heard", (), [((), live)])
@@ -63,7 +63,7 @@ def _driver(snapshot: Snapshot) -> Iterator[Metric]:
     )
 
 
-def _workers(snapshot: Snapshot) -> Iterator[Metric]:
+def _workers(snapshot: ClusterSnapshot) -> Iterator[Metric]:
     yield gauge(
         "cep_worker_heartbeat_age_seconds",
         "How long ago the worker was heard",
@@ -105,13 +105,13 @@ def _workers(snapshot: Snapshot) -> Iterator[Metric]:
     )
 
 
-def _reports(snapshot: Snapshot) -> Iterator[tuple[tuple[object, ...], WorkerPlanReport]]:
+def _reports(snapshot: ClusterSnapshot) -> Iterator[tuple[tuple[object, ...], WorkerPlanReport]]:
     for worker in snapshot.workers:
         for report in worker.latest.plans:
             yield (worker.latest.worker, report.key.tenant, report.key.plan), report
 
 
 def _by_plan(
-    snapshot: Snapshot, value: Callable[[WorkerPlanReport], float]
+    snapshot: ClusterSnapshot, value: Callable[[WorkerPlanReport], float]
 ) -> Iterator[tuple[tuple[object, ...], float]]:
     return ((of, value(report)) for of, report in _reports(snapshot))

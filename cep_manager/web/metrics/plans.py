@@ -10,7 +10,7 @@ from prometheus_client.core import Metric
 from cep_common.ids import PlanKey
 from cep_common.monitoring.metric_families import Figure, gauge, told
 from cep_common.protocol.tasks import RegisterTask, StatisticsLevel
-from cep_manager.control.snapshot import Snapshot
+from cep_manager.control.snapshot import ClusterSnapshot
 from cep_manager.monitoring.status import PlanStatus, plan_status
 from cep_manager.plans.state import PlanState
 
@@ -64,7 +64,7 @@ _TASK: tuple[Figure[RegisterTask], ...] = (
 )
 
 
-def plan_metrics(snapshot: Snapshot) -> Iterator[Metric]:
+def plan_metrics(snapshot: ClusterSnapshot) -> Iterator[Metric]:
     """Everything about plans but what their stages did."""
     statuses = {key: plan_status(snapshot, key) for key in sorted(snapshot.plans)}
     yield gauge(

@@ -15,9 +15,9 @@ from cep_common.ids import PlanKey, instance_name
 from cep_common.monitoring.latency import BUCKETS, PER_DOUBLING, upper_bound_ms
 from cep_common.monitoring.metric_families import Figure, counter, gauge, told
 from cep_common.protocol.tasks import ComponentReport
-from cep_manager.control.snapshot import Snapshot
-from cep_manager.history.counter_history import History
-from cep_manager.history.windowed_metrics import Figures, added_up, capacity, figures
+from cep_manager.control.snapshot import ClusterSnapshot
+from cep_manager.history.counter_history import CounterHistory
+from cep_manager.history.windowed_metrics import WindowMetrics, added_up, capacity, window_metrics
 from cep_manager.plans.compiled_plan import PlannedComponent
 
 STREAM = ("tenant", "plan", "component", "kind", "stream")
@@ -31,8 +31,8 @@ MOST_INSTANCES = 2_000
 
 class _Instance(msgspec.Struct, frozen=True):
     labels: tuple[object, ...]
-    history: History
-    all_time: Figures
+    history: CounterHistory
+    all_time: WindowMetrics
     report: ComponentReport | None
 
 
@@ -43,10 +43,10 @@ class _Component(msgspec.Struct, frozen=True):
     outputs: tuple[str, ...]
     instances: tuple[_Instance, ...]
     left_out: int
-    all_time: Figures
+    all_time: WindowMetrics
 
 
-def stage_metrics(snapshot: Snapshot) -> Iterator[Metric]:
+def stage_metrics(snapshot: ClusterSnapshot) -> Iterator[Metric]:
     """Everything about stages."""
     components = list(_components(snapshot))
     instances = [instance for component in components for instance in component.instances]
@@ -66,7 +66,7 @@ def stage_metrics(snapshot: Snapshot) -> Iterator[Metric]:
     )
 
 
-def _components(snapshot: Snapshot) -> Iterator[_Component]:
+def _components(snapshot: ClusterSnapshot) -> Iterator[_Component]:
     room = MOST_INSTANCES
     for key in sorted(snapshot.plans):
         compiled = snapshot.plans[key].compiled
@@ -76,7 +76,7 @@ def _components(snapshot: Snapshot) -> Iterator[_Component]:
             yield component
 
 
-def _component(snapshot: Snapshot, key: PlanKey, planned: PlannedComponent, room: int) -> _Component:
+def _component(snapshot: ClusterSnapshot, key: PlanKey, planned: PlannedComponent, room: int) -> _Component:
     labels = (key.tenant, key.plan, planned.name, planned.kind)
     histories = snapshot.histories.get(key, {})
     reports = {
@@ -88,7 +88,9 @@ def _component(snapshot: Snapshot, key: PlanKey, planned: PlannedComponent, room
     names = [instance_name(planned.name, index) for index in range(planned.parallel)]
     known = [name for name in names if name in histories]
     instances = tuple(
-        _Instance((*labels, name), histories[name], figures(histories[name], None, snapshot.now_ms), reports.get(name))
+        _Instance(
+            (*labels, name), histories[name], window_metrics(histories[name], None, snapshot.now_ms), reports.get(name)
+        )
         for name in known[:room]
     )
     return _Component(
@@ -139,9 +141,9 @@ def _late(instances: list[_Instance]) -> Iterable[tuple[tuple[object, ...], int]
     return counts.items()
 
 
-_COUNTED: tuple[Figure[Figures], ...] = (
-    Figure("cep_instance_received_events_total", "Events that the instance took in", Figures.events_received),
-    Figure("cep_instance_emitted_events_total", "Events that the instance sent", Figures.events_emitted),
+_COUNTED: tuple[Figure[WindowMetrics], ...] = (
+    Figure("cep_instance_received_events_total", "Events that the instance took in", WindowMetrics.events_received),
+    Figure("cep_instance_emitted_events_total", "Events that the instance sent", WindowMetrics.events_emitted),
     Figure("cep_instance_bundles_total", "Pieces in which the events came", lambda one: one.bundles),
     Figure("cep_instance_busy_seconds_total", "Time spent working", lambda one: one.busy_ms / 1_000),
     Figure(

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from cep_manager.monitoring.storm_topology.errors import StormRequestError
-from cep_manager.monitoring.storm_topology.model import Topology, topology
+from cep_manager.monitoring.storm_topology.model import StormTopology, topology
 from cep_manager.web.ports import ManagerView
 from cep_manager.web.storm_api.kills import Kills
 
@@ -21,30 +21,30 @@ class RebalanceOptions(msgspec.Struct, frozen=True, rename="camel"):
     executors: dict[str, int] = {}
 
 
-class Rebalancing(msgspec.Struct, frozen=True, rename="camel"):
+class StormRebalance(msgspec.Struct, frozen=True, rename="camel"):
     """The body of a rebalance request."""
 
     rebalance_options: RebalanceOptions = RebalanceOptions()
 
 
-class Operations:
+class StormOperations:
     """What can be done to a topology. Each gives Storm's answer, and raises what the manager raises."""
 
     def __init__(self, view: ManagerView) -> None:
         self._view = view
         self.kills = Kills(self._undeploy)
 
-    def activate(self, found: Topology) -> dict[str, Any]:
+    def activate(self, found: StormTopology) -> dict[str, Any]:
         """Workers take events in for it."""
         self._view.set_intake(found.key, intake=True)
         return _done(found, "activate")
 
-    def deactivate(self, found: Topology) -> dict[str, Any]:
+    def deactivate(self, found: StormTopology) -> dict[str, Any]:
         """Workers take no events in for it."""
         self._view.set_intake(found.key, intake=False)
         return _done(found, "deactivate")
 
-    def rebalance(self, found: Topology, body: bytes) -> dict[str, Any]:
+    def rebalance(self, found: StormTopology, body: bytes) -> dict[str, Any]:
         """It runs on another number of workers as soon as there are so many. Without a number nothing changes: tasks
         need no new places, since Spark gives a topology all its slots or none. It runs on meanwhile, so there is
         nothing to wait for."""
@@ -57,7 +57,7 @@ class Operations:
             self._view.rebalance(found.key, options.num_workers)
         return _done(found, "rebalance")
 
-    def kill(self, found: Topology, wait_s: int) -> dict[str, Any]:
+    def kill(self, found: StormTopology, wait_s: int) -> dict[str, Any]:
         """It takes no more events in, and is undeployed after `wait_s` seconds."""
         if wait_s > LONGEST_WAIT_S:
             raise StormRequestError(f"the wait must be at most {LONGEST_WAIT_S} seconds, not {wait_s}")
@@ -68,7 +68,7 @@ class Operations:
             self.kills.now(found.identifier)
         return _done(found, "kill")
 
-    def debug(self, found: Topology, action: str) -> dict[str, Any]:
+    def debug(self, found: StormTopology, action: str) -> dict[str, Any]:
         """Workers write its events to their logs, or do not."""
         self._view.set_trace(found.key, trace=action == "enable")
         return _done(found, f"debug/{action}")
@@ -77,7 +77,7 @@ class Operations:
         self._view.undeploy(topology(self._view.overview(), identifier, frozenset()).key)
 
 
-def _done(found: Topology, operation: str) -> dict[str, Any]:
+def _done(found: StormTopology, operation: str) -> dict[str, Any]:
     return {"topologyOperation": operation, "topologyId": found.identifier, "status": "success"}
 
 
@@ -85,6 +85,6 @@ def _read_options(body: bytes) -> RebalanceOptions:
     if not body.strip():
         return RebalanceOptions()
     try:
-        return msgspec.json.decode(body, type=Rebalancing).rebalance_options
+        return msgspec.json.decode(body, type=StormRebalance).rebalance_options
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise StormRequestError(f'the body must be {{"rebalanceOptions": {{"numWorkers": n}}}}: {error}') from error

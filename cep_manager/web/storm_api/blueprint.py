@@ -14,12 +14,12 @@ from cep_common.errors import CepError, UnauthorisedError
 from cep_common.security.web import answer_for
 from cep_manager.monitoring.cluster_model import Overview
 from cep_manager.monitoring.storm_topology.errors import NotAliveError, StormRequestError
-from cep_manager.monitoring.storm_topology.model import Slots, Topology, supervisors, topologies, topology
-from cep_manager.monitoring.storm_topology.texts import Window
+from cep_manager.monitoring.storm_topology.model import Slots, StormTopology, supervisors, topologies, topology
+from cep_manager.monitoring.storm_topology.texts import StormWindow
 from cep_manager.web.api.requests import read_flag, read_number, read_tenant
 from cep_manager.web.ports import ManagerView
 from cep_manager.web.storm_api import cluster
-from cep_manager.web.storm_api.actions import Operations
+from cep_manager.web.storm_api.actions import StormOperations
 from cep_manager.web.storm_api.component_page import component_page
 from cep_manager.web.storm_api.stream_metrics import stream_metrics
 from cep_manager.web.storm_api.topology_page import topology_page, topology_workers
@@ -33,7 +33,7 @@ PREFIX = "/storm/api/v1"
 class _Moment:
     """All that one request may see: of the tenant that it names, else of all tenants that its principal acts for."""
 
-    def __init__(self, view: ManagerView, operations: Operations) -> None:
+    def __init__(self, view: ManagerView, operations: StormOperations) -> None:
         """Raises BadRequestError for parameters that every call takes and that cannot be understood."""
         if "callback" in request.args:
             raise StormRequestError("answers are JSON alone: pages of other sites may not read them by a callback")
@@ -43,12 +43,12 @@ class _Moment:
         snapshot = msgspec.structs.replace(overview.snapshot, plans=visible)
         self.overview: Overview = msgspec.structs.replace(overview, snapshot=snapshot)
         self.killed = operations.kills.pending()
-        self.window = Window(request.args.get("window"))
+        self.window = StormWindow(request.args.get("window"))
 
-    def all(self) -> tuple[Topology, ...]:
+    def all(self) -> tuple[StormTopology, ...]:
         return tuple(topologies(self.overview, self.killed))
 
-    def topology(self, identifier: str) -> Topology:
+    def topology(self, identifier: str) -> StormTopology:
         return topology(self.overview, identifier, self.killed)
 
     def slots(self) -> tuple[Slots, ...]:
@@ -68,7 +68,7 @@ def _is_visible(tenant: int) -> bool:
 def storm_blueprint(view: ManagerView) -> Blueprint:
     """Everything under `/storm/api/v1`."""
     storm = Blueprint("storm", __name__, url_prefix=PREFIX)
-    operations = Operations(view)
+    operations = StormOperations(view)
     _cluster_routes(storm, view, operations)
     _topology_routes(storm, view, operations)
     _log_routes(storm, view, operations)
@@ -80,7 +80,7 @@ def storm_blueprint(view: ManagerView) -> Blueprint:
     return storm
 
 
-def _cluster_routes(storm: Blueprint, view: ManagerView, operations: Operations) -> None:
+def _cluster_routes(storm: Blueprint, view: ManagerView, operations: StormOperations) -> None:
     @storm.get("/cluster/summary")
     def cluster_summary() -> Response:
         moment = _Moment(view, operations)
@@ -121,7 +121,7 @@ def _cluster_routes(storm: Blueprint, view: ManagerView, operations: Operations)
         return _json(cluster.owner_resources(_Moment(view, operations).all(), owner))
 
 
-def _topology_routes(storm: Blueprint, view: ManagerView, operations: Operations) -> None:
+def _topology_routes(storm: Blueprint, view: ManagerView, operations: StormOperations) -> None:
     @storm.get("/topology/<identifier>")
     def show_topology(identifier: str) -> Response:
         moment = _Moment(view, operations)
@@ -161,7 +161,7 @@ def _topology_routes(storm: Blueprint, view: ManagerView, operations: Operations
         return _json({})  # no receiver reads from Kafka: workers do
 
 
-def _log_routes(storm: Blueprint, view: ManagerView, operations: Operations) -> None:
+def _log_routes(storm: Blueprint, view: ManagerView, operations: StormOperations) -> None:
     @storm.get("/topology/<identifier>/logconfig")
     def show_log_levels(identifier: str) -> Response:
         _Moment(view, operations).topology(identifier)
@@ -180,8 +180,8 @@ def _log_routes(storm: Blueprint, view: ManagerView, operations: Operations) -> 
         raise StormRequestError(f"tasks cannot be profiled from here ({what[:40]})")
 
 
-def _operation_routes(storm: Blueprint, view: ManagerView, operations: Operations) -> None:
-    def found(identifier: str) -> Topology:
+def _operation_routes(storm: Blueprint, view: ManagerView, operations: StormOperations) -> None:
+    def found(identifier: str) -> StormTopology:
         return _Moment(view, operations).topology(identifier)
 
     @storm.post("/topology/<identifier>/activate")

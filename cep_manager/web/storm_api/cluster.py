@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from cep_manager.monitoring.cluster_model import Overview
-from cep_manager.monitoring.storm_topology.model import Slots, Topology
+from cep_manager.monitoring.storm_topology.model import Slots, StormTopology
 from cep_manager.monitoring.storm_topology.texts import megabytes, percent, uptime
 from cep_manager.web.storm_api.rows import API_VERSION, SHARE_OF_A_CORE, topology_row, worker_row
 
 
 def cluster_summary(
-    overview: Overview, all_topologies: tuple[Topology, ...], slots: tuple[Slots, ...]
+    overview: Overview, all_topologies: tuple[StormTopology, ...], slots: tuple[Slots, ...]
 ) -> dict[str, Any]:
     """`GET /cluster/summary`."""
     snapshot = overview.snapshot
@@ -136,9 +136,9 @@ def _supervisor(overview: Overview, one: Slots) -> dict[str, Any]:
     }
 
 
-def owner_resources(all_topologies: Iterable[Topology], owner: str | None) -> dict[str, Any]:
+def owner_resources(all_topologies: Iterable[StormTopology], owner: str | None) -> dict[str, Any]:
     """`GET /owner-resources`: what the plans of each tenant take; `owner` chooses one, who may have none."""
-    by_owner: dict[str, list[Topology]] = {} if owner is None else {owner: []}
+    by_owner: dict[str, list[StormTopology]] = {} if owner is None else {owner: []}
     for topology in all_topologies:
         if owner in (None, topology.owner):
             by_owner.setdefault(topology.owner, []).append(topology)
@@ -146,7 +146,7 @@ def owner_resources(all_topologies: Iterable[Topology], owner: str | None) -> di
     return {"schedulerDisplayResource": False, "owners": owners} if owner is None else owners[0]
 
 
-def _owner(owner: str, mine: list[Topology]) -> dict[str, Any]:
+def _owner(owner: str, mine: list[StormTopology]) -> dict[str, Any]:
     executors = sum(topology.executors() for topology in mine)
     workers = [task for topology in mine for task in topology.tasks]
     return {
@@ -177,12 +177,12 @@ def cluster_configuration(overview: Overview) -> dict[str, Any]:
     }
 
 
-def history_summary(all_topologies: Iterable[Topology]) -> dict[str, Any]:
+def history_summary(all_topologies: Iterable[StormTopology]) -> dict[str, Any]:
     """`GET /history/summary`: the ids of topologies whose logs can be had, which are those that are deployed."""
     return {"topo-history": [topology.identifier for topology in all_topologies]}
 
 
-def topology_summary(all_topologies: Iterable[Topology], now_ms: int) -> dict[str, Any]:
+def topology_summary(all_topologies: Iterable[StormTopology], now_ms: int) -> dict[str, Any]:
     """`GET /topology/summary`."""
     return {
         "topologies": [topology_row(topology, now_ms) for topology in all_topologies],

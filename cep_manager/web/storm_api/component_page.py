@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from cep_manager.history.windowed_metrics import Figures
+from cep_manager.history.windowed_metrics import WindowMetrics
 from cep_manager.monitoring.cluster_model import Overview
-from cep_manager.monitoring.storm_topology.model import Component, Executor, StageError, Topology
-from cep_manager.monitoring.storm_topology.texts import WINDOWS, Window, decimal, encoded, shortened, uptime
+from cep_manager.monitoring.storm_topology.model import ComponentError, StormComponent, StormExecutor, StormTopology
+from cep_manager.monitoring.storm_topology.texts import WINDOWS, StormWindow, decimal, encoded, shortened, uptime
 from cep_manager.web.storm_api.rows import Row, acked_by_stream, bolt_counts, requested, sampling_percent, spout_counts
 
 
-def component_page(overview: Overview, topology: Topology, component: Component, window: Window) -> dict[str, Any]:
+def component_page(
+    overview: Overview, topology: StormTopology, component: StormComponent, window: StormWindow
+) -> dict[str, Any]:
     """`GET /topology/ID/component/NAME`."""
     monotonic_ms = overview.snapshot.now_ms
     specific = (
@@ -44,53 +46,53 @@ def component_page(overview: Overview, topology: Topology, component: Component,
     }
 
 
-def _spout(component: Component, window: Window, monotonic_ms: int) -> Row:
+def _spout(component: StormComponent, window: StormWindow, monotonic_ms: int) -> Row:
     return {
         "spoutSummary": [
             {
                 "window": one.written,
                 "windowPretty": one.hint,
-                **spout_counts(component, component.figures(one, monotonic_ms)),
+                **spout_counts(component, component.metrics(one, monotonic_ms)),
                 "lastError": _last_error(component),
             }
             for one in WINDOWS
         ],
-        "outputStats": _spout_outputs(component, component.figures(window, monotonic_ms)),
+        "outputStats": _spout_outputs(component, component.metrics(window, monotonic_ms)),
         "executorStats": [
-            {**_executor(one), **spout_counts(component, one.figures(window, monotonic_ms))}
+            {**_executor(one), **spout_counts(component, one.metrics(window, monotonic_ms))}
             for one in component.executors
         ],
     }
 
 
-def _bolt(topology: Topology, component: Component, window: Window, monotonic_ms: int) -> Row:
+def _bolt(topology: StormTopology, component: StormComponent, window: StormWindow, monotonic_ms: int) -> Row:
     capacity = component.capacity(monotonic_ms)
-    figures = component.figures(window, monotonic_ms)
+    metrics = component.metrics(window, monotonic_ms)
     return {
         "boltStats": [
             {
                 "window": one.written,
                 "windowPretty": one.hint,
-                **bolt_counts(component, component.figures(one, monotonic_ms), capacity),
+                **bolt_counts(component, component.metrics(one, monotonic_ms), capacity),
             }
             for one in WINDOWS
         ],
-        "inputStats": [_input(topology, component, stream, figures) for stream in component.planned.inputs],
-        "outputStats": [_output(component, stream, figures) for stream in component.planned.outputs],
+        "inputStats": [_input(topology, component, stream, metrics) for stream in component.planned.inputs],
+        "outputStats": [_output(component, stream, metrics) for stream in component.planned.outputs],
         "executorStats": [
-            {**_executor(one), **bolt_counts(component, one.figures(window, monotonic_ms), one.capacity(monotonic_ms))}
+            {**_executor(one), **bolt_counts(component, one.metrics(window, monotonic_ms), one.capacity(monotonic_ms))}
             for one in component.executors
         ],
     }
 
 
-def _spout_outputs(component: Component, figures: Figures) -> list[Row]:
+def _spout_outputs(component: StormComponent, metrics: WindowMetrics) -> list[Row]:
     """The latency is that of all streams."""
-    acked = acked_by_stream(component, figures)
+    acked = acked_by_stream(component, metrics)
     return [
         {
-            **_output(component, stream, figures),
-            "completeLatency": decimal(figures.stay_latency_ms()),
+            **_output(component, stream, metrics),
+            "completeLatency": decimal(metrics.stay_latency_ms()),
             "acked": acked[stream],
             "failed": 0,
         }
@@ -98,31 +100,31 @@ def _spout_outputs(component: Component, figures: Figures) -> list[Row]:
     ]
 
 
-def _output(component: Component, stream: str, figures: Figures) -> Row:
-    emitted = figures.emitted.get(stream, 0)
+def _output(component: StormComponent, stream: str, metrics: WindowMetrics) -> Row:
+    emitted = metrics.emitted.get(stream, 0)
     transferred = component.transferred({stream: emitted})[stream]
     return {"stream": stream, "emitted": emitted, "transferred": transferred}
 
 
-def _input(topology: Topology, component: Component, stream: str, figures: Figures) -> Row:
+def _input(topology: StormTopology, component: StormComponent, stream: str, metrics: WindowMetrics) -> Row:
     """One row for each stream, under the first of the components that make it: the stage counts by stream. Latencies
     are those of the whole stage."""
     producer = topology.producer(component, stream)
-    executed = figures.received.get(stream, 0)
+    executed = metrics.received.get(stream, 0)
     return {
         "component": producer,
         "encodedComponentId": encoded(producer),
         "encodedComponent": encoded(producer),
         "stream": stream,
-        "executeLatency": decimal(figures.execute_latency_ms()),
-        "processLatency": decimal(figures.stay_latency_ms()),
+        "executeLatency": decimal(metrics.execute_latency_ms()),
+        "processLatency": decimal(metrics.stay_latency_ms()),
         "executed": executed,
         "acked": executed,
-        "failed": figures.dropped if len(component.planned.inputs) == 1 else 0,
+        "failed": metrics.dropped if len(component.planned.inputs) == 1 else 0,
     }
 
 
-def _executor(executor: Executor) -> Row:
+def _executor(executor: StormExecutor) -> Row:
     up_s = executor.task.latest.up_ms // 1_000
     return {
         "id": executor.identifier(),
@@ -135,12 +137,12 @@ def _executor(executor: Executor) -> Row:
     }
 
 
-def _last_error(component: Component) -> str:
+def _last_error(component: StormComponent) -> str:
     errors = component.errors()
     return shortened(errors[-1].text) if errors else ""
 
 
-def _error(error: StageError, now_ms: int) -> Row:
+def _error(error: ComponentError, now_ms: int) -> Row:
     """An error with the time of day in seconds, and in milliseconds as 0.9.x had it."""
     return {
         "errorTime": error.at_ms // 1_000,

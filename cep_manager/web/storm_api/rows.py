@@ -1,14 +1,14 @@
-"""What stands in several of Storm's answers: topologies, workers, spouts and bolts with their figures. Pure."""
+"""What stands in several of Storm's answers: topologies, workers, spouts and bolts with their metrics. Pure."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from cep_common.protocol.tasks import RegisterTask
-from cep_manager.control.members import Member
-from cep_manager.history.windowed_metrics import Figures
-from cep_manager.monitoring.storm_topology.model import Component, StageError, Topology
-from cep_manager.monitoring.storm_topology.texts import Window, decimal, encoded, megabytes, shortened, uptime
+from cep_manager.control.members import ClusterMember
+from cep_manager.history.windowed_metrics import WindowMetrics
+from cep_manager.monitoring.storm_topology.model import ComponentError, StormComponent, StormTopology
+from cep_manager.monitoring.storm_topology.texts import StormWindow, decimal, encoded, megabytes, shortened, uptime
 
 API_VERSION = "2.8.0"
 """The version of Storm whose answers these have the fields of: clients choose by it what they ask for."""
@@ -22,7 +22,7 @@ SAMPLING_PERCENT = 10
 Row = dict[str, Any]
 
 
-def topology_row(topology: Topology, now_ms: int) -> Row:
+def topology_row(topology: StormTopology, now_ms: int) -> Row:
     """What summary and page of a topology have in common; `now_ms` is the time of day."""
     record = topology.record
     up_s = topology.up_s(now_ms)
@@ -57,7 +57,7 @@ def topology_row(topology: Topology, now_ms: int) -> Row:
     }
 
 
-def worker_row(topology: Topology, task: Member[RegisterTask], supervisor: str) -> Row:
+def worker_row(topology: StormTopology, task: ClusterMember[RegisterTask], supervisor: str) -> Row:
     """A task of a topology as Storm's tables of workers have it."""
     mine = [component.name for component in topology.components for one in component.executors if one.task is task]
     up_s = task.latest.up_ms // 1_000
@@ -79,50 +79,50 @@ def worker_row(topology: Topology, task: Member[RegisterTask], supervisor: str) 
     }
 
 
-def spout_counts(component: Component, figures: Figures) -> Row:
+def spout_counts(component: StormComponent, metrics: WindowMetrics) -> Row:
     """What a receiver or trigger, or an instance of one, did. Its events are acknowledged when all that came of them
     has gone on to a worker or into a state; the complete latency is the mean time until then."""
     return {
-        "emitted": figures.events_emitted(),
-        "transferred": sum(component.transferred(figures.emitted).values()),
-        "completeLatency": decimal(figures.stay_latency_ms()),
-        "acked": sum(figures.latencies.values()),
-        "failed": figures.dropped,
+        "emitted": metrics.events_emitted(),
+        "transferred": sum(component.transferred(metrics.emitted).values()),
+        "completeLatency": decimal(metrics.stay_latency_ms()),
+        "acked": sum(metrics.latencies.values()),
+        "failed": metrics.dropped,
     }
 
 
-def acked_by_stream(component: Component, figures: Figures) -> dict[str, int]:
+def acked_by_stream(component: StormComponent, metrics: WindowMetrics) -> dict[str, int]:
     """A receiver's acknowledged events, which are counted for all its streams together, shared out as they came."""
-    acked, received = sum(figures.latencies.values()), figures.events_received()
+    acked, received = sum(metrics.latencies.values()), metrics.events_received()
     return {
-        stream: round(acked * figures.received.get(stream, 0) / received) if received else 0
+        stream: round(acked * metrics.received.get(stream, 0) / received) if received else 0
         for stream in component.planned.outputs
     }
 
 
-def bolt_counts(component: Component, figures: Figures, capacity: float) -> Row:
+def bolt_counts(component: StormComponent, metrics: WindowMetrics, capacity: float) -> Row:
     """What a processing or publisher stage, or an instance of one, did. The execute latency is the mean time that
     working on an event took, the process latency that which it spent in the stage, waiting included."""
     return {
-        "emitted": figures.events_emitted(),
-        "transferred": sum(component.transferred(figures.emitted).values()),
+        "emitted": metrics.events_emitted(),
+        "transferred": sum(component.transferred(metrics.emitted).values()),
         "capacity": decimal(capacity),
-        "executeLatency": decimal(figures.execute_latency_ms()),
-        "executed": figures.events_received(),
-        "processLatency": decimal(figures.stay_latency_ms()),
-        "acked": figures.events_received(),
-        "failed": figures.dropped,
+        "executeLatency": decimal(metrics.execute_latency_ms()),
+        "executed": metrics.events_received(),
+        "processLatency": decimal(metrics.stay_latency_ms()),
+        "acked": metrics.events_received(),
+        "failed": metrics.dropped,
     }
 
 
-def component_row(component: Component, window: Window, monotonic_ms: int, now_ms: int) -> Row:
+def component_row(component: StormComponent, window: StormWindow, monotonic_ms: int, now_ms: int) -> Row:
     """A spout or bolt in the tables of a topology."""
-    figures = component.figures(window, monotonic_ms)
+    metrics = component.metrics(window, monotonic_ms)
     kind = "spout" if component.is_spout else "bolt"
     if component.is_spout:
-        counts = spout_counts(component, figures)
+        counts = spout_counts(component, metrics)
     else:
-        counts = bolt_counts(component, figures, component.capacity(monotonic_ms))
+        counts = bolt_counts(component, metrics, component.capacity(monotonic_ms))
     errors = component.errors()
     return {
         f"{kind}Id": component.name,
@@ -140,7 +140,7 @@ def requested(generic: str) -> Row:
     return {"requestedMemOnHeap": 0.0, "requestedMemOffHeap": 0.0, "requestedCpu": 0.0, generic: ""}
 
 
-def last_error(error: StageError | None, now_ms: int) -> Row:
+def last_error(error: ComponentError | None, now_ms: int) -> Row:
     """The newest error in a row of a table, empty when there is none."""
     if error is None:
         return {
@@ -161,6 +161,6 @@ def last_error(error: StageError | None, now_ms: int) -> Row:
     }
 
 
-def sampling_percent(topology: Topology) -> int:
+def sampling_percent(topology: StormTopology) -> int:
     """How many of a hundred events are written to the workers' logs: all of a plan that is traced."""
     return 100 if topology.record.traced() else SAMPLING_PERCENT

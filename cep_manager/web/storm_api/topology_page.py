@@ -7,13 +7,15 @@ from typing import Any
 
 from cep_manager.history.windowed_metrics import added_up
 from cep_manager.monitoring.cluster_model import Overview
-from cep_manager.monitoring.storm_topology.model import Slots, Topology
-from cep_manager.monitoring.storm_topology.texts import WINDOWS, Window, decimal
+from cep_manager.monitoring.storm_topology.model import Slots, StormTopology
+from cep_manager.monitoring.storm_topology.texts import WINDOWS, StormWindow, decimal
 from cep_manager.web.storm_api.rows import component_row, sampling_percent, topology_row, worker_row
 from cep_manager.web.storm_api.visualization import visualization_table
 
 
-def topology_page(overview: Overview, topology: Topology, slots: Iterable[Slots], window: Window) -> dict[str, Any]:
+def topology_page(
+    overview: Overview, topology: StormTopology, slots: Iterable[Slots], window: StormWindow
+) -> dict[str, Any]:
     """`GET /topology/ID`."""
     row = topology_row(topology, overview.now_ms)
     monotonic_ms = overview.snapshot.now_ms
@@ -49,29 +51,29 @@ def topology_page(overview: Overview, topology: Topology, slots: Iterable[Slots]
     }
 
 
-def _totals(topology: Topology, window: Window, monotonic_ms: int) -> dict[str, Any]:
+def _totals(topology: StormTopology, window: StormWindow, monotonic_ms: int) -> dict[str, Any]:
     """A row of the topology's statistics. Events are acknowledged where they came in; one that a stage dropped as too
     late has failed."""
-    told = [(component, component.figures(window, monotonic_ms)) for component in topology.components]
-    spouts = added_up(figures for component, figures in told if component.planned.kind == "receiver")
+    told = [(component, component.metrics(window, monotonic_ms)) for component in topology.components]
+    spouts = added_up(metrics for component, metrics in told if component.planned.kind == "receiver")
     return {
         "windowPretty": window.hint,
         "window": window.written,
-        "emitted": sum(figures.events_emitted() for _, figures in told),
-        "transferred": sum(sum(component.transferred(figures.emitted).values()) for component, figures in told),
+        "emitted": sum(metrics.events_emitted() for _, metrics in told),
+        "transferred": sum(sum(component.transferred(metrics.emitted).values()) for component, metrics in told),
         "completeLatency": decimal(spouts.stay_latency_ms()),
         "acked": sum(spouts.latencies.values()),
-        "failed": sum(figures.dropped for _, figures in told),
+        "failed": sum(metrics.dropped for _, metrics in told),
     }
 
 
-def workers(topology: Topology, slots: Iterable[Slots]) -> Iterator[dict[str, Any]]:
+def workers(topology: StormTopology, slots: Iterable[Slots]) -> Iterator[dict[str, Any]]:
     """The topology's tasks; those on no executor that the driver knows have no supervisor."""
     places = {id(task): one.executor.executor for one in slots for _, task in one.tasks}
     return (worker_row(topology, task, places.get(id(task), "")) for task in topology.tasks)
 
 
-def _configuration(overview: Overview, topology: Topology) -> dict[str, Any]:
+def _configuration(overview: Overview, topology: StormTopology) -> dict[str, Any]:
     record = topology.record
     return {
         "topology.name": topology.key.topology(),
@@ -84,7 +86,7 @@ def _configuration(overview: Overview, topology: Topology) -> dict[str, Any]:
     }
 
 
-def topology_workers(topology: Topology) -> dict[str, Any]:
+def topology_workers(topology: StormTopology) -> dict[str, Any]:
     """`GET /topology-workers/ID`: where its tasks run."""
     places = [{"host": task.latest.host, "port": task.latest.task} for task in topology.tasks]
     return {"hostPortList": places, "logviewerPort": 0, "logviewerScheme": "http"}

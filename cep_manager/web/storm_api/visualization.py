@@ -7,22 +7,22 @@ from typing import Any
 from lxml import etree
 
 from cep_manager.monitoring.cluster_model import Overview
-from cep_manager.monitoring.storm_topology.model import Component, Executor, Topology
-from cep_manager.monitoring.storm_topology.texts import WINDOWS, Window, encoded, sanitised
+from cep_manager.monitoring.storm_topology.model import StormComponent, StormExecutor, StormTopology
+from cep_manager.monitoring.storm_topology.texts import WINDOWS, StormWindow, encoded, sanitised
 
 IN_A_ROW = 4
 _GROUPINGS = {"global": "GLOBAL", "shuffle": "SHUFFLE", "all": "ALL"}
 """The query plan's groupings and Storm's; whatever else is by fields."""
 
 
-def visualization_table(topology: Topology) -> list[dict[str, Any]]:
+def visualization_table(topology: StormTopology) -> list[dict[str, Any]]:
     """The streams in rows of four, all chosen."""
     streams = sorted({stream for component in topology.components for stream in component.planned.outputs})
     boxes = [{":stream": stream, ":sani-stream": sanitised(stream), ":checked": True} for stream in streams]
     return [{":row": boxes[start : start + IN_A_ROW]} for start in range(0, len(boxes), IN_A_ROW)]
 
 
-def visualization(overview: Overview, topology: Topology, window: Window) -> dict[str, Any]:
+def visualization(overview: Overview, topology: StormTopology, window: StormWindow) -> dict[str, Any]:
     """`GET /topology/ID/visualization`: components by name."""
     groupings = _groupings(topology)
     return {
@@ -32,20 +32,20 @@ def visualization(overview: Overview, topology: Topology, window: Window) -> dic
 
 def _node(
     overview: Overview,
-    topology: Topology,
-    component: Component,
-    window: Window,
+    topology: StormTopology,
+    component: StormComponent,
+    window: StormWindow,
     groupings: dict[tuple[str, int], str],
 ) -> dict[str, Any]:
     monotonic_ms = overview.snapshot.now_ms
-    figures = component.figures(window, monotonic_ms)
-    latency_ms = figures.stay_latency_ms()
+    metrics = component.metrics(window, monotonic_ms)
+    latency_ms = metrics.stay_latency_ms()
     capacity = 0.0 if component.is_spout else component.capacity(monotonic_ms)
     return {
         ":type": "spout" if component.is_spout else "bolt",
         ":capacity": round(capacity, 3),
         ":latency": round(latency_ms, 3) if latency_ms is not None else 0.0,
-        ":transferred": component.transferred(figures.emitted),
+        ":transferred": component.transferred(metrics.emitted),
         ":link": f"/plans/{encoded(topology.key.plan)}?tenant={topology.key.tenant}",
         ":stats": [_instance(component, one, monotonic_ms) for one in component.executors],
         ":inputs": [
@@ -61,7 +61,7 @@ def _node(
     }
 
 
-def _instance(component: Component, executor: Executor, monotonic_ms: int) -> dict[str, Any]:
+def _instance(component: StormComponent, executor: StormExecutor, monotonic_ms: int) -> dict[str, Any]:
     return {
         ":host": executor.task.latest.host,
         ":port": executor.task.latest.task,
@@ -69,14 +69,14 @@ def _instance(component: Component, executor: Executor, monotonic_ms: int) -> di
         ":transferred": {
             window.written: {
                 sanitised(stream): events
-                for stream, events in component.transferred(executor.figures(window, monotonic_ms).emitted).items()
+                for stream, events in component.transferred(executor.metrics(window, monotonic_ms).emitted).items()
             }
             for window in WINDOWS
         },
     }
 
 
-def _groupings(topology: Topology) -> dict[tuple[str, int], str]:
+def _groupings(topology: StormTopology) -> dict[tuple[str, int], str]:
     """How each processing stage shares its inputs out, by stage and place of the input."""
     if topology.record.compiled is None:
         return {}

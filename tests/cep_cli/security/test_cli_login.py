@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 from cep_cli.main import main
 from cep_cli.system.local_system import Ports
 from cep_common.web.client import Answer, WebClient
-from cep_manager.config import ControlConfig, DatabaseConfig, HttpConfig, ManagerConfig
+from cep_manager.config import ControlConfig, DatabaseConfig, ManagerConfig, ManagerHttpConfig
 from cep_manager.main import ManagerProcess
 
 CHOSEN = "staple the battery twice"
@@ -48,7 +48,7 @@ def operator(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Iterator[tupl
     ports = Ports.free()
     config = ManagerConfig(
         control=ControlConfig(port=ports.control),
-        http=HttpConfig(port=ports.console),
+        http=ManagerHttpConfig(port=ports.console),
         database=DatabaseConfig(url=f"sqlite:///{tmp_path}/manager.db"),
     )
     process = ManagerProcess(config)

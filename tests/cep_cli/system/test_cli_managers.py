@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from cep_cli.client.rest import ManagerClient
-from cep_cli.errors import RefusedError
+from cep_cli.errors import CommandRefusedError
 from cep_cli.main import main
 from cep_common.errors import PeerError
 
@@ -133,7 +133,7 @@ def test_a_manager_that_hangs_is_passed_over_and_asked_for_nothing(start: Any, m
 
 def test_a_token_is_not_sent_in_the_clear_after_it_was_sent_encrypted() -> None:
     client = ManagerClient("https://10.0.0.5:9080", 7, TOKEN)
-    with pytest.raises(RefusedError, match="not HTTPS"):
+    with pytest.raises(CommandRefusedError, match="not HTTPS"):
         client._turn_to("http://10.0.0.6:9080/api/v1/plans")
 
 

@@ -13,7 +13,7 @@ from account_world import BODY_BYTES, PASSWORD, AccountWorld, Visitor, world_in
 from cep_common.security.access import AccessRole
 from cep_common.security.tokens import TokenFile, bearer
 from cep_manager.accounts.administration import Change
-from cep_manager.accounts.login_pace import OF_ADDRESS, OF_PAIR
+from cep_manager.accounts.login_rate_limit import OF_ADDRESS, OF_PAIR
 from cep_manager.accounts.model import User
 
 HOUR_MS = 3_600_000

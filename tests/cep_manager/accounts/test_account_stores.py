@@ -24,7 +24,7 @@ from cep_manager.accounts.errors import (
 )
 from cep_manager.accounts.model import AuditEntry
 from cep_manager.config import AccountsConfig
-from cep_manager.errors import StoreError
+from cep_manager.errors import PlanStoreError
 from cep_manager.persistence.database import Database
 
 CLOCK = ManualClock(1_000_000)
@@ -180,8 +180,8 @@ def test_without_a_database_nobody_is_let_in(tmp_path: Path) -> None:
     administration(accounts).create("ada", AccessRole.ADMIN, None, PASSWORD)
     with database.transaction() as connection:
         connection.exec_driver_sql("DROP TABLE cep_users")
-    with pytest.raises(StoreError):
+    with pytest.raises(PlanStoreError):
         accounts.log_in("ada", PASSWORD, "10.0.0.1")
-    with pytest.raises(StoreError):
+    with pytest.raises(PlanStoreError):
         accounts.user_by_password("ada", PASSWORD, "10.0.0.1")
     database.close()

@@ -3,13 +3,13 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cep_manager.accounts.login_pace import MOST_BUCKETS, Allowance, LoginPace
+from cep_manager.accounts.login_rate_limit import MOST_BUCKETS, LoginAllowance, LoginRateLimit
 
-OF_NAME, OF_ADDRESS = Allowance(3, 1_000), Allowance(5, 100)
+OF_NAME, OF_ADDRESS = LoginAllowance(3, 1_000), LoginAllowance(5, 100)
 
 
-def pace() -> LoginPace:
-    return LoginPace(OF_NAME, OF_ADDRESS)
+def pace() -> LoginRateLimit:
+    return LoginRateLimit(OF_NAME, OF_ADDRESS)
 
 
 def test_attempts_run_out_and_come_back_one_by_one() -> None:
@@ -59,14 +59,14 @@ def test_no_rhythm_gets_more_attempts_than_the_allowance(pauses: list[int]) -> N
 
 
 def test_who_guesses_elsewhere_does_not_lock_the_owner_out() -> None:
-    one = LoginPace()
+    one = LoginRateLimit()
     while one.attempt("ada", "10.0.0.66", 0) == 0:
         pass
     assert one.attempt("ada", "10.0.0.1", 0) == 0
 
 
 def test_nor_do_many_where_the_owner_has_logged_in_before() -> None:
-    one = LoginPace()
+    one = LoginRateLimit()
     assert one.attempt("ada", "10.0.0.1", 0) == 0
     one.succeeded("ada", "10.0.0.1")
     for n in range(1_000):

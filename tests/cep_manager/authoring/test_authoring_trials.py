@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cep_common.clock import SystemClock
-from cep_manager.authoring.model import Trial
+from cep_manager.authoring.model import PlanTrial
 from cep_manager.authoring.preview import preview_plan
 from cep_manager.authoring.trials import MOST_EVENTS, Trials
 from cep_manager.config import TrialConfig
@@ -39,33 +39,33 @@ def event(value: object) -> TrialEvent:
 @pytest.mark.cluster
 def test_a_trial_gives_what_the_plan_gives() -> None:
     trying = trials(timeout_ms=60_000)  # a busy host takes long to load the engine
-    result = trying.run(Trial(PLAN, (event(21),), start_ms=5_000))
+    result = trying.run(PlanTrial(PLAN, (event(21),), start_ms=5_000))
     assert [(one.name, [row.values for row in one.rows]) for one in result.outputs][:2] == [
         ("S", [[21]]),
         ("T", [[42]]),
     ]
     assert result.start_ms == 5_000
     with pytest.raises(BadRequestError, match="event 1: 'a' must be int"):
-        trying.run(Trial(PLAN, (event("x"),)))
+        trying.run(PlanTrial(PLAN, (event("x"),)))
 
 
 def test_what_cannot_be_tried_is_refused_before_a_process_starts() -> None:
     with pytest.raises(PlanInvalidError) as invalid:
-        trials().run(Trial("define stream S (a int); from R select a insert into T;", ()))
+        trials().run(PlanTrial("define stream S (a int); from R select a insert into T;", ()))
     assert [problem.code for problem in invalid.value.problems] == ["unknown-stream"]
     with pytest.raises(PlanInvalidError, match="are switched off"):
-        trials().run(Trial(ENDLESS, (event(1),)))
+        trials().run(PlanTrial(ENDLESS, (event(1),)))
     with pytest.raises(BadRequestError, match="at most 5000 events"):
-        trials().run(Trial(PLAN, (event(1),) * (MOST_EVENTS + 1)))
+        trials().run(PlanTrial(PLAN, (event(1),) * (MOST_EVENTS + 1)))
     with pytest.raises(BadRequestError, match="wait_ms"):
-        trials().run(Trial(PLAN, (), wait_ms=-1))
+        trials().run(PlanTrial(PLAN, (), wait_ms=-1))
 
 
 @pytest.mark.cluster
 def test_a_plan_that_never_ends_is_ended_and_meanwhile_no_other_is_tried() -> None:
     one = trials(ScriptPolicy(), timeout_ms=1_500, at_once=1)
     with ThreadPoolExecutor(2) as both:
-        runs = [both.submit(one.run, Trial(ENDLESS, (event(1),))) for _ in range(2)]
+        runs = [both.submit(one.run, PlanTrial(ENDLESS, (event(1),))) for _ in range(2)]
     told = sorted(str(run.exception()) for run in runs)
     assert told[0].startswith("1 plans are being tried out")
     assert told[1].startswith("the plan was not done after 1500 ms")
@@ -73,13 +73,13 @@ def test_a_plan_that_never_ends_is_ended_and_meanwhile_no_other_is_tried() -> No
 
 @pytest.mark.cluster
 def test_a_plan_that_needs_too_much_memory_is_ended_or_fails_alone() -> None:
-    result = trials(ScriptPolicy()).run(Trial(HUNGRY, (event(1),)))
+    result = trials(ScriptPolicy()).run(PlanTrial(HUNGRY, (event(1),)))
     assert result.failures == {"S": 1}
 
 
 def test_trials_can_be_switched_off() -> None:
     with pytest.raises(TrialsBusyError, match=r"trial\.at_once"):
-        trials(at_once=0).run(Trial(PLAN, ()))
+        trials(at_once=0).run(PlanTrial(PLAN, ()))
 
 
 def test_a_preview_shows_every_planned_instance_and_the_plan_in_words() -> None:

@@ -3,12 +3,12 @@
 import pytest
 
 from cep_manager.authoring.compiler import validate_plan
-from cep_manager.authoring.samples import Sample, sample, samples
+from cep_manager.authoring.samples import PlanSample, sample, samples
 from siddhi.scripts.language import ScriptPolicy
 
 
 @pytest.mark.parametrize("one", samples(), ids=lambda one: one.name)
-def test_every_sample_is_valid_without_warnings_and_says_what_it_does(one: Sample) -> None:
+def test_every_sample_is_valid_without_warnings_and_says_what_it_does(one: PlanSample) -> None:
     found = validate_plan(one.text, ScriptPolicy())
     assert (found.problems, found.warnings) == ((), ())
     assert one.title

@@ -37,7 +37,14 @@ from cep_common.protocol.tasks import HandOver, TaskRegistered
 from cep_common.protocol.worker_reports import PreparedResultsReport
 from cep_manager.authoring.compiler import compile_plan
 from cep_manager.commands.plan_commands import FROM_CHECKPOINT
-from cep_manager.config import AccountsConfig, ControlConfig, DatabaseConfig, HttpConfig, ManagerConfig, QuotasConfig
+from cep_manager.config import (
+    AccountsConfig,
+    ControlConfig,
+    DatabaseConfig,
+    ManagerConfig,
+    ManagerHttpConfig,
+    QuotasConfig,
+)
 from cep_manager.main import ManagerProcess
 from siddhi.scripts.language import ScriptPolicy
 
@@ -49,7 +56,7 @@ def config(tmp_path: Path) -> ManagerConfig:
     return ManagerConfig(
         accounts=AccountsConfig(login=False),
         control=ControlConfig(port=free_port(), heartbeat_ms=100, lease_ms=LEASE_MS),
-        http=HttpConfig(port=free_port()),
+        http=ManagerHttpConfig(port=free_port()),
         database=DatabaseConfig(url=f"sqlite:///{tmp_path / 'manager.db'}", timeout_ms=200),
     )
 
@@ -611,7 +618,7 @@ def test_state_of_another_version_waits_for_a_decision_and_is_never_left_behind_
     found = details(address)["status"]["topology"]
     assert (found["reason"], found["state_unreadable"]) == (UNREADABLE, UNREADABLE)
     overview = requests.get(f"{address}/overview", timeout=5).json()
-    (alert,) = [one for one in overview["findings"] if one["name"] == "Storms"]
+    (alert,) = [one for one in overview["alerts"] if one["name"] == "Storms"]
     assert (alert["severity"], alert["code"]) == ("critical", "state-unreadable")
     assert UNREADABLE in alert["what"]
     peer.pushed = []

@@ -17,8 +17,8 @@ from cep_manager.config import (
     AccountsConfig,
     ControlConfig,
     DatabaseConfig,
-    HttpConfig,
     ManagerConfig,
+    ManagerHttpConfig,
     PlanFolderConfig,
     QuotasConfig,
 )
@@ -37,7 +37,7 @@ def config(tmp_path: Path) -> ManagerConfig:
     return ManagerConfig(
         accounts=AccountsConfig(login=False),
         control=ControlConfig(port=free_port()),
-        http=HttpConfig(port=free_port()),
+        http=ManagerHttpConfig(port=free_port()),
         database=DatabaseConfig(url=f"sqlite:///{tmp_path / 'manager.db'}"),
         quotas=QuotasConfig(plans=2),
     )

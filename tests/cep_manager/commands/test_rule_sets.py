@@ -9,8 +9,15 @@ from free_ports import free_port
 from test_manager_process import PLAN
 
 from cep_common.ids import SUPER_TENANT, PlanKey
-from cep_manager.config import AccountsConfig, ControlConfig, DatabaseConfig, HttpConfig, ManagerConfig, QuotasConfig
-from cep_manager.errors import BadRequestError, ManagerUnavailableError, PlanExistsError, StoreError
+from cep_manager.config import (
+    AccountsConfig,
+    ControlConfig,
+    DatabaseConfig,
+    ManagerConfig,
+    ManagerHttpConfig,
+    QuotasConfig,
+)
+from cep_manager.errors import BadRequestError, ManagerUnavailableError, PlanExistsError, PlanStoreError
 from cep_manager.main import ManagerProcess
 from cep_manager.plans.batch import PlanBatch
 from cep_manager.plans.folder import origin_of
@@ -27,7 +34,7 @@ def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ManagerProcess
     config = ManagerConfig(
         accounts=AccountsConfig(login=False),
         control=ControlConfig(port=free_port()),
-        http=HttpConfig(port=free_port()),
+        http=ManagerHttpConfig(port=free_port()),
         database=DatabaseConfig(url=f"sqlite:///{folder / 'manager.db'}"),
         quotas=QuotasConfig(plans=5),
     )
@@ -220,10 +227,10 @@ def test_nothing_stays_when_the_database_fails_at_the_end(
 
     def fail(self: PlanBatch, store: object) -> None:
         whole(self, store)  # type: ignore[arg-type] # the connection is passed on
-        raise StoreError("the disk is full")
+        raise PlanStoreError("the disk is full")
 
     monkeypatch.setattr(PlanBatch, "write", fail)
-    with pytest.raises(StoreError):
+    with pytest.raises(PlanStoreError):
         deploy(process, rule("A", 90), rule("B"))
     assert process.service.store.plans() == before
     assert texts(process) == {"A": rule("A").text}

@@ -15,7 +15,7 @@ from cep_common.clock import SystemClock
 from cep_common.ids import SUPER_TENANT, PlanKey
 from cep_common.protocol.tasks import HeldState
 from cep_manager.authoring.compiler import compile_plan, validate_plan
-from cep_manager.authoring.model import EditedPart, EditedStream, EditPreview, Preview, Trial, Validation
+from cep_manager.authoring.model import EditedPart, EditedStream, EditPreview, PlanTrial, Preview, Validation
 from cep_manager.authoring.preview import preview_plan
 from cep_manager.authoring.trials import Trials
 from cep_manager.config import TrialConfig
@@ -54,7 +54,7 @@ class AuthoringView(FakeView):
         streams = (EditedStream("Departures", 42, "mapped", "by name; null: gate"),)
         return EditPreview(key.plan, 1, 1, parts, streams, "the rest is not known")
 
-    def try_plan(self, trial: Trial) -> TrialResult:
+    def try_plan(self, trial: PlanTrial) -> TrialResult:
         return self.trials.run(trial)
 
 

@@ -17,7 +17,7 @@ from cep_common.security.access import AccessRole
 from cep_common.security.config import ServerSecurity
 from cep_common.security.tokens import TokenFile
 from cep_common.security.web import Gate
-from cep_manager.errors import StoreError
+from cep_manager.errors import PlanStoreError
 from cep_manager.plans.state import PlanState
 from cep_manager.web.app import create_app
 
@@ -63,7 +63,7 @@ def test_a_page_and_its_fragment_show_the_same_and_let_no_markup_in(client: Flas
 
 @pytest.mark.parametrize("path", PAGES)
 def test_a_failure_of_the_manager_is_told_in_place(client: FlaskClient, view: FakeView, path: str) -> None:
-    view.failure = StoreError("the plan store cannot be used")
+    view.failure = PlanStoreError("the plan store cannot be used")
     for address in (path, f"/fragments{path}"):
         answer = client.get(address)
         assert answer.status_code == 503
@@ -256,7 +256,7 @@ def test_a_plan_that_cannot_be_compiled_any_more_tells_why_as_its_root_cause(
 
 def test_workers_are_listed_with_what_is_wrong(client: FlaskClient) -> None:
     text = text_of(client, "/workers")
-    trouble = "1 log full, 1 source or sink in trouble, 7 events lost, 3 prepared results lost, "
+    trouble = "1 log full, 1 source or sink failing, 7 events lost, 3 prepared results lost, "
     trouble += "damaged files of 66 KiB set aside"
     assert f"worker-1 {trouble} live 10.0.0.3 300 3 d" in text
 
@@ -272,7 +272,7 @@ def test_a_workers_page_tells_of_its_connections_logs_sources_sinks_and_listener
         "4 GiB of 4 GiB",
         "256 41 s 7 64 KiB",
         "wal.maximum_bytes",
-        "sink http KnockOns Storms in trouble",
+        "sink http KnockOns Storms failing",
         "KnockOns:1.0.0",
         "on the disk within moments",
     ):

@@ -12,7 +12,7 @@ from cep_common.protocol.tasks import TaskRegistered
 from cep_common.protocol.worker_reports import PreparedResultsReport, WalReport
 from cep_manager.control.deployment.draining import Unprocessed, awaited_workers, unprocessed
 from cep_manager.control.instructions import PushToDriver, RemoveDrained
-from cep_manager.control.members import Member
+from cep_manager.control.members import ClusterMember
 from cep_manager.monitoring.status import plan_status
 from cep_manager.plans.record import PlanRecord, PlanToRun
 from cep_manager.plans.state import PlanState
@@ -229,7 +229,9 @@ def test_plans_that_cannot_run_are_listed_so_that_workers_keep_what_they_accepte
 
 
 def test_a_plan_of_a_name_that_was_used_before_does_not_wait_for_the_events_of_the_other() -> None:
-    away: Member[RegisterWorker] = Member(0, 0, worker(has(3_900, prepared=PreparedResultsReport(7, 1_000, 0))))
+    away: ClusterMember[RegisterWorker] = ClusterMember(
+        0, 0, worker(has(3_900, prepared=PreparedResultsReport(7, 1_000, 0)))
+    )
     assert unprocessed(KEY, (), [away]) == Unprocessed(3_900, 7, 3_900, ("worker-1",))
     assert unprocessed(KEY, (), [away], first_epoch=1).events == 3_900
     assert unprocessed(KEY, (), [away], first_epoch=2) == Unprocessed()

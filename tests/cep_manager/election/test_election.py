@@ -14,46 +14,48 @@ from cep_common.ids import Endpoint
 from cep_manager.election.election import (
     FORGET_AFTER_MS,
     MOVES,
-    Claim,
-    Confirm,
+    ClaimLease,
+    ConfirmLease,
     Election,
+    ElectionRole,
+    ElectionSignal,
+    ElectionTiming,
     Instruction,
     Lead,
     Lease,
-    Look,
-    Manager,
-    Pace,
+    LeaseState,
+    ManagerAddress,
     ProbeHolder,
+    ReadLease,
     ReadPlans,
     Request,
     Resign,
-    Role,
-    Seen,
-    Signal,
     own_ms,
 )
 from cep_manager.log_line import LogLine
 from topology.driver.fencing import OrderFence
 
-PACE = Pace(heartbeat_ms=1_000, poll_ms=1_000, lease_ms=2_000, alone_ms=10_000)
+PACE = ElectionTiming(heartbeat_ms=1_000, poll_ms=1_000, lease_ms=2_000, alone_ms=10_000)
 LEASE_MS, OWN_MS, ALONE_MS = PACE.lease_ms, own_ms(PACE.lease_ms), PACE.alone_ms
 NOBODY = Lease(token=0, holder=None, beat=0, lease_ms=0, since_ms=0, changes=0)
 
 
-def manager(name: str) -> Manager:
-    return Manager(name, Endpoint(f"host-{name}", 8_904), f"http://host-{name}:9080")
+def manager(name: str) -> ManagerAddress:
+    return ManagerAddress(name, Endpoint(f"host-{name}", 8_904), f"http://host-{name}:9080")
 
 
 ME, OTHER = manager("me"), manager("other")
 
 
-def held(by: Manager, token: int = 5, beat: int = 0, changes: int = 0, lease_ms: int = LEASE_MS) -> Lease:
+def held(by: ManagerAddress, token: int = 5, beat: int = 0, changes: int = 0, lease_ms: int = LEASE_MS) -> Lease:
     return Lease(token, by, beat, lease_ms, since_ms=1, changes=changes)
 
 
-def found(lease: Lease, done: bool = False, others: tuple[Manager, ...] = (OTHER,), namesake: str = "") -> Seen:
+def found(
+    lease: Lease, done: bool = False, others: tuple[ManagerAddress, ...] = (OTHER,), namesake: str = ""
+) -> LeaseState:
     """What is found where there are this manager and others."""
-    return Seen(lease, done, tuple((one, lease.beat) for one in (ME, *others)), namesake)
+    return LeaseState(lease, done, tuple((one, lease.beat) for one in (ME, *others)), namesake)
 
 
 def without_lines(instructions: list[Instruction]) -> list[Instruction]:
@@ -73,27 +75,27 @@ def leading(token: int = 1, now_ms: int = 0) -> Election:
 def watching(now_ms: int = 0) -> Election:
     """A manager that has seen another's lease at `now_ms`."""
     election = Election(ME, PACE)
-    assert election.tick(now_ms) == [Look()]
+    assert election.tick(now_ms) == [ReadLease()]
     assert election.heard(found(held(OTHER)), now_ms) == [ReadPlans(0)]
     return election
 
 
 def test_every_role_knows_what_to_do_at_every_signal_that_can_reach_it() -> None:
     reach = {role for _, role in MOVES.items()}
-    assert reach == set(Role)
-    assert {role for role, _ in MOVES} == set(Role)
-    for role in Role:
-        assert MOVES[role, Signal.TAKEN] is MOVES[role, Signal.OVER] is Role.STANDBY
-    assert {move for move, role in MOVES.items() if role is Role.LEADING} == {
-        (Role.PREPARING, Signal.READY),
-        (Role.LEADING, Signal.OWN),
+    assert reach == set(ElectionRole)
+    assert {role for role, _ in MOVES} == set(ElectionRole)
+    for role in ElectionRole:
+        assert MOVES[role, ElectionSignal.TAKEN] is MOVES[role, ElectionSignal.OVER] is ElectionRole.STANDBY
+    assert {move for move, role in MOVES.items() if role is ElectionRole.LEADING} == {
+        (ElectionRole.PREPARING, ElectionSignal.READY),
+        (ElectionRole.LEADING, ElectionSignal.OWN),
     }, "nobody leads who has not read the plans under a lease of its own"
 
 
 def test_a_lease_that_nobody_has_is_claimed_at_once_and_led_under_once_the_plans_are_read() -> None:
     election = Election(ME, PACE)
-    assert election.tick(0) == [Look()]
-    assert election.heard(found(NOBODY), 5) == [Claim(0, 0, LEASE_MS)]
+    assert election.tick(0) == [ReadLease()]
+    assert election.heard(found(NOBODY), 5) == [ClaimLease(0, 0, LEASE_MS)]
     assert election.heard(found(held(ME, token=1), done=True), 10) == [ReadPlans(1)]
     assert not election.leads(10)
     assert Lead(1) in election.prepared(1, 20)
@@ -104,30 +106,30 @@ def test_a_lease_that_nobody_has_is_claimed_at_once_and_led_under_once_the_plans
 def test_a_predecessor_at_the_same_address_has_ended_and_is_not_waited_for() -> None:
     election = Election(ME, PACE)
     election.tick(0)
-    predecessor = Manager("before", ME.control, ME.http_address)
-    assert election.heard(found(held(predecessor)), 0) == [Claim(5, 0, LEASE_MS)]
+    predecessor = ManagerAddress("before", ME.control, ME.http_address)
+    assert election.heard(found(held(predecessor)), 0) == [ClaimLease(5, 0, LEASE_MS)]
 
 
 def test_a_namesake_that_comes_later_is_told_of_and_takes_nothing() -> None:
     election = watching()
     election.tick(1_000)
-    namesake = Manager("twin", ME.control, ME.http_address)
+    namesake = ManagerAddress("twin", ME.control, ME.http_address)
     told = election.heard(found(held(namesake, beat=1), namesake="twin"), 1_000)
     assert [one.level for one in told if isinstance(one, LogLine)] == ["error"]
-    assert election.role is Role.STANDBY
+    assert election.role is ElectionRole.STANDBY
 
 
 def test_a_standby_claims_when_it_has_seen_no_beat_for_the_whole_lease_and_not_before() -> None:
     election = watching(now_ms=100)
     assert election.tick(1_099) == []
-    assert election.tick(1_100) == [Look()]
+    assert election.tick(1_100) == [ReadLease()]
     election.heard(found(held(OTHER, beat=1)), 1_150)
     assert election.leader(3_149) == OTHER
-    assert election.tick(2_150) == [Look()]
+    assert election.tick(2_150) == [ReadLease()]
     election.heard(found(held(OTHER, beat=1)), 2_160)
     assert election.tick(3_149) == []
     assert election.wait_ms(3_149) == 1
-    assert election.tick(3_150) == [Claim(5, 1, LEASE_MS)]
+    assert election.tick(3_150) == [ClaimLease(5, 1, LEASE_MS)]
     assert election.leader(3_150) is None, "nobody is sent to a leader that is gone"
 
 
@@ -139,7 +141,7 @@ def test_a_standby_probes_a_leader_that_sends_no_beat_and_claims_at_once_when_it
     assert election.heard(found(held(OTHER, beat=1)), 2_000) == [ProbeHolder(5, 1, OTHER.control)]
     assert election.tick(2_010) == []
     assert without_lines(election.holder_gone(5, 1, 2_020)) == []
-    assert election.tick(2_020) == [Claim(5, 1, LEASE_MS)]
+    assert election.tick(2_020) == [ClaimLease(5, 1, LEASE_MS)]
 
 
 @pytest.mark.parametrize(("token", "beat"), [(4, 1), (5, 0)])
@@ -162,7 +164,7 @@ def test_a_leader_whose_confirmations_come_late_makes_its_lease_longer() -> None
     lengths = []
     for beat, now_ms in enumerate((1_000, 2_000, 3_700, 4_700), start=1):
         (confirm,) = election.tick(now_ms)
-        assert isinstance(confirm, Confirm)
+        assert isinstance(confirm, ConfirmLease)
         lengths.append(confirm.lease_ms)
         election.heard(found(held(ME, 1, beat, lease_ms=confirm.lease_ms), done=True), now_ms)
     assert lengths == [LEASE_MS, LEASE_MS, LEASE_MS, LEASE_MS + 2 * 700]
@@ -176,7 +178,7 @@ def test_a_standby_takes_over_within_heartbeats_and_one_poll_of_the_last_beat() 
     election.tick(2_000)
     election.heard(found(held(OTHER, beat=1)), 2_000)
     now_ms = 2_000
-    while Claim(5, 1, LEASE_MS) not in (asked := election.tick(now_ms)):
+    while ClaimLease(5, 1, LEASE_MS) not in (asked := election.tick(now_ms)):
         if asked:
             election.heard(found(held(OTHER, beat=1)), now_ms)
         now_ms += election.wait_ms(now_ms)
@@ -185,14 +187,14 @@ def test_a_standby_takes_over_within_heartbeats_and_one_poll_of_the_last_beat() 
 
 def test_a_claim_that_came_too_late_leaves_the_manager_a_standby() -> None:
     election = watching()
-    assert election.tick(2_000) == [Claim(5, 0, LEASE_MS)]
+    assert election.tick(2_000) == [ClaimLease(5, 0, LEASE_MS)]
     assert without_lines(election.heard(found(held(manager("third"), token=6)), 2_010)) == []
-    assert (election.role, election.leader(2_020)) == (Role.STANDBY, manager("third"))
+    assert (election.role, election.leader(2_020)) == (ElectionRole.STANDBY, manager("third"))
 
 
 def test_a_leader_confirms_each_heartbeat_and_counts_from_when_it_asked() -> None:
     election = leading(now_ms=0)
-    assert election.tick(1_000) == [Confirm(1, LEASE_MS)]
+    assert election.tick(1_000) == [ConfirmLease(1, LEASE_MS)]
     assert without_lines(election.heard(found(held(ME, 1, beat=1), done=True), 1_700)) == []
     assert election.leads(1_000 + OWN_MS - 1)
     assert not election.leads(1_000 + OWN_MS)
@@ -212,7 +214,7 @@ def test_a_confirmation_that_comes_after_the_lease_makes_no_leader_and_the_lease
     assert Resign(1) in election.tick(1_900)
     assert without_lines(election.heard(found(held(ME, 1, beat=1), done=True), 4_000)) == []
     assert not election.leads(4_000)
-    assert election.tick(5_000) == [Claim(1, 1, LEASE_MS)]
+    assert election.tick(5_000) == [ClaimLease(1, 1, LEASE_MS)]
     assert election.heard(found(held(ME, 2), done=True), 5_010) == [ReadPlans(2)]
 
 
@@ -222,9 +224,9 @@ def test_a_claim_that_came_about_unheard_does_not_count_when_it_is_seen_later() 
     election.tick(0)
     election.heard(found(NOBODY), 0)
     election.failed("the answer was lost", 1_000)
-    assert election.tick(2_000) == [Claim(0, 0, LEASE_MS)]
+    assert election.tick(2_000) == [ClaimLease(0, 0, LEASE_MS)]
     assert election.heard(found(held(ME, token=1), done=False), 2_010) == []
-    assert election.tick(2_010) == [Claim(1, 0, LEASE_MS)]
+    assert election.tick(2_010) == [ClaimLease(1, 0, LEASE_MS)]
 
 
 def test_a_leader_asks_again_soon_when_the_database_fails() -> None:
@@ -233,7 +235,7 @@ def test_a_leader_asks_again_soon_when_the_database_fails() -> None:
     told = election.failed("no connection", 1_010)
     assert [one.level for one in told if isinstance(one, LogLine)] == ["warning"]
     assert election.leads(1_010)
-    assert election.tick(1_010 + PACE.heartbeat_ms // 4) == [Confirm(1, LEASE_MS)]
+    assert election.tick(1_010 + PACE.heartbeat_ms // 4) == [ConfirmLease(1, LEASE_MS)]
     assert election.failed("no connection", 1_300) == [], "once is enough"
 
 
@@ -252,14 +254,14 @@ def test_a_leader_that_is_alone_is_in_no_haste_until_another_manager_signs_in() 
     election = Election(ME, PACE)
     election.tick(0)
     alone = {"lease_ms": ALONE_MS}
-    assert election.heard(found(NOBODY, others=()), 0) == [Claim(0, 0, ALONE_MS)]
+    assert election.heard(found(NOBODY, others=()), 0) == [ClaimLease(0, 0, ALONE_MS)]
     election.heard(found(held(ME, 1, **alone), done=True, others=()), 0)
     election.prepared(1, 0)
     assert election.leads(own_ms(ALONE_MS) - 1)
-    assert election.tick(1_000) == [Confirm(1, ALONE_MS)]
+    assert election.tick(1_000) == [ConfirmLease(1, ALONE_MS)]
     election.heard(found(held(ME, 1, beat=1, **alone), done=True), 1_010)
     assert election.leads(1_000 + own_ms(ALONE_MS) - 1), "the other one has seen the long lease"
-    assert election.tick(2_000) == [Confirm(1, LEASE_MS)]
+    assert election.tick(2_000) == [ConfirmLease(1, LEASE_MS)]
     assert not election.leads(2_000 + OWN_MS), "that may have come about, though nothing is heard of it"
 
 
@@ -280,12 +282,12 @@ def test_plans_are_read_ahead_when_others_have_written_and_only_then() -> None:
 def test_a_manager_that_is_silent_for_long_is_forgotten_by_the_leader() -> None:
     election = leading(now_ms=0)
     for now_ms in range(1_000, FORGET_AFTER_MS + 1_000, 1_000):
-        assert without_lines(election.tick(now_ms)) == [Confirm(1, LEASE_MS)]
+        assert without_lines(election.tick(now_ms)) == [ConfirmLease(1, LEASE_MS)]
         managers = ((ME, now_ms), (OTHER, 3))
-        election.heard(Seen(held(ME, 1, beat=now_ms), done=True, managers=managers), now_ms)
+        election.heard(LeaseState(held(ME, 1, beat=now_ms), done=True, managers=managers), now_ms)
     assert [one.manager for one in election.sights.values()] == [ME, OTHER]
     (confirm,) = without_lines(election.tick(FORGET_AFTER_MS + 1_000))
-    assert confirm == Confirm(1, LEASE_MS, ((OTHER, 3),))
+    assert confirm == ConfirmLease(1, LEASE_MS, ((OTHER, 3),))
 
 
 # ---- many schedules --------------------------------------------------------------------------------------------------
@@ -313,9 +315,9 @@ class Node:
         self.election = Election(self.me(), PACE)
         self.alive, self.store_token = True, 0
 
-    def me(self) -> Manager:
+    def me(self) -> ManagerAddress:
         """Each process of the manager is another instance at the same address."""
-        return Manager(f"{self.name}-{self.starts}", Endpoint(self.name, 8_904), f"http://{self.name}")
+        return ManagerAddress(f"{self.name}-{self.starts}", Endpoint(self.name, 8_904), f"http://{self.name}")
 
     def now_ms(self, true_ms: int) -> int:
         return self.offset_ms + int(true_ms * self.rate)
@@ -335,7 +337,7 @@ class Schedule:
             Node(chr(97 + number), rates[number % 3], self.chance.randrange(10**9)) for number in range(nodes)
         ]
         self.lease = NOBODY
-        self.managers: dict[str, tuple[Manager, int]] = {}
+        self.managers: dict[str, tuple[ManagerAddress, int]] = {}
         self.driver = OrderFence()
         self.highest_order = 0
         self.tokens_led: dict[int, str] = {}
@@ -406,7 +408,7 @@ class Schedule:
         life = node.starts
         for instruction in instructions:
             match instruction:
-                case Look() | Claim() | Confirm():
+                case ReadLease() | ClaimLease() | ConfirmLease():
                     self._send(node, life, instruction)
                 case ReadPlans(token) if token:
                     delay_ms = self.chance.choice((1, 20, 400))
@@ -434,13 +436,13 @@ class Schedule:
 
         self._at(there_ms, arrive)
 
-    def _database(self, node: Node, request: Request) -> Seen:
+    def _database(self, node: Node, request: Request) -> LeaseState:
         me = node.me()
         lease, before, done = self.lease, self.lease.token, True
         match request:
-            case Claim(token, beat, lease_ms) if (lease.token, lease.beat) == (token, beat):
+            case ClaimLease(token, beat, lease_ms) if (lease.token, lease.beat) == (token, beat):
                 self.lease = Lease(token + 1, me, 0, lease_ms, self.true_ms, lease.changes)
-            case Confirm(token, lease_ms, gone) if lease.token == token and lease.holder == me:
+            case ConfirmLease(token, lease_ms, gone) if lease.token == token and lease.holder == me:
                 self.lease = Lease(**{**_fields(lease), "beat": lease.beat + 1, "lease_ms": lease_ms})
                 for one, beat in gone:
                     if self.managers.get(one.control.host) == (one, beat):
@@ -450,7 +452,7 @@ class Schedule:
         _, beats = self.managers.get(me.control.host, (me, 0))
         self.managers[me.control.host] = (me, beats + 1)
         assert self.lease.token in (before, before + 1)
-        return Seen(self.lease, done, tuple(self.managers.values()))
+        return LeaseState(self.lease, done, tuple(self.managers.values()))
 
     def _report(self, node: Node, life: int, report: Callable[[int], list[Instruction]]) -> None:
         if not node.alive or node.starts != life:

@@ -30,7 +30,14 @@ from cep_common.protocol.drivers import (
 from cep_common.protocol.registry import ListPlans, Message, PlansListed, RegisterWorker, WorkerRegistered
 from cep_common.sockets.transport import ControlClient
 from cep_manager.authoring.compiler import compile_plan
-from cep_manager.config import AccountsConfig, ControlConfig, DatabaseConfig, ElectionConfig, HttpConfig, ManagerConfig
+from cep_manager.config import (
+    AccountsConfig,
+    ControlConfig,
+    DatabaseConfig,
+    ElectionConfig,
+    ManagerConfig,
+    ManagerHttpConfig,
+)
 from cep_manager.control.control_plane import ControlPlane
 from cep_manager.main import ManagerProcess
 from siddhi.scripts.language import ScriptPolicy
@@ -65,7 +72,7 @@ def config_of(url: str) -> ManagerConfig:
     return ManagerConfig(
         accounts=AccountsConfig(login=False),
         control=ControlConfig(port=free_port(), heartbeat_ms=50, lease_ms=LEASE_MS),
-        http=HttpConfig(port=free_port()),
+        http=ManagerHttpConfig(port=free_port()),
         database=DatabaseConfig(url=url, timeout_ms=2_000),
         election=ELECTION,
     )
@@ -100,11 +107,11 @@ def ask(zmq_context: zmq.Context[zmq.Socket[bytes]]) -> Iterator[Callable[[Manag
 
 
 def control(manager: ManagerProcess) -> Endpoint:
-    return manager.service.standing().me.control
+    return manager.service.election_status().me.control
 
 
 def address(manager: ManagerProcess) -> str:
-    return manager.service.standing().me.http_address
+    return manager.service.election_status().me.http_address
 
 
 def die(manager: ManagerProcess, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,7 +173,7 @@ def test_the_standby_takes_over_from_a_dead_leader_with_all_plans_and_disturbs_n
     eventually(second.service.leads)
 
     assert [plan.plan for plan in second.manager.plans(KEY.tenant)] == ["Storms"]
-    assert second.service.standing().token == 2
+    assert second.service.election_status().token == 2
     pushed = [order for _ in range(5) for order in drive(driver, running(1))]
     assert pushed == [], "what runs is neither killed nor submitted again"
     driver.request(task(key=KEY))
@@ -186,7 +193,7 @@ def test_who_asks_a_manager_that_is_about_to_lead_is_told_to_ask_again_and_never
 
     def begin_slowly(token: int) -> ControlPlane:
         plane = begin(token)
-        learned.extend((second.service.leads(), second.service.led(), second.service.standing().leader))
+        learned.extend((second.service.leads(), second.service.led(), second.service.election_status().leader))
         paths = ("/api/v1/plans/Storms", "/plans/Storms")
         answers.extend(requests.get(address(second) + path, timeout=5, allow_redirects=False) for path in paths)
         return plane
@@ -257,7 +264,7 @@ def test_a_leader_whose_write_is_refused_resigns_and_changes_nothing(start: Star
     assert (told.status_code, told.json()["code"]) in ((503, "not-leader"), (307, "not-leader"))
     eventually(lambda: not leader.service.leads())
     eventually(leader.service.leads)  # the intruder does not confirm its lease
-    assert leader.service.standing().token == 3
+    assert leader.service.election_status().token == 3
     assert leader.manager.plans(KEY.tenant) == ()
     assert deploy(leader).status_code == 201
     database.close()
@@ -293,5 +300,5 @@ def test_a_leader_that_the_database_does_not_answer_resigns_and_one_leads_again_
     assert waited_s <= ELECTION.lease_ms / 1_000 + NOTICED_S
     assert (answer.status_code, answer.json()["code"]) == (503, "not-leader")
     leader = eventually(lambda: next((one for one in (manager, other) if one.service.leads()), None))
-    assert leader.service.standing().token > 1
+    assert leader.service.election_status().token > 1
     assert [plan.plan for plan in leader.manager.plans(KEY.tenant)] == ["Storms"]

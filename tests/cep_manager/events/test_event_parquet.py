@@ -13,7 +13,7 @@ from manager_world import FakeView, World
 from cep_manager.errors import EventFileError
 from cep_manager.events import parquet
 from cep_manager.events.parquet import AT_ONCE, read_parquet
-from cep_manager.events.parquet_rows import MOST_ROWS, RefusedError, bounded, events
+from cep_manager.events.parquet_rows import MOST_ROWS, RowsRefusedError, bounded, events
 from cep_manager.web.app import create_app
 
 ATTRIBUTES = (("tailnum", "string"), ("delay", "long"))
@@ -62,7 +62,7 @@ def test_a_file_without_an_attribute_names_it_and_what_there_is() -> None:
 
 @pytest.mark.parametrize("file", [b"", b"tailnum,delay\nN1,5\n", b"PAR1" + b"\xff" * 40 + b"PAR1"])
 def test_what_is_no_parquet_is_refused(file: bytes) -> None:
-    with pytest.raises(RefusedError, match="no Parquet file"):
+    with pytest.raises(RowsRefusedError, match="no Parquet file"):
         rows(file, *ATTRIBUTES)
 
 
@@ -74,7 +74,7 @@ def test_a_damaged_file_is_refused_and_harms_nobody() -> None:
 
 def test_too_many_rows_are_refused_before_they_are_read() -> None:
     file = file_of(n=pa.repeat(1, MOST_ROWS + 1))
-    with pytest.raises(RefusedError, match=f"{MOST_ROWS + 1} rows; at most {MOST_ROWS}"):
+    with pytest.raises(RowsRefusedError, match=f"{MOST_ROWS + 1} rows; at most {MOST_ROWS}"):
         rows(file, ("n", "int"))
 
 
@@ -90,7 +90,7 @@ def test_a_small_file_that_holds_gigabytes_is_refused_before_they_are_made() -> 
 def test_lines_are_counted_before_they_are_handed_on() -> None:
     lines = bounded(iter(["é\n", "b\n", "c\n"]), 5)
     assert (next(lines), next(lines)) == ("é\n".encode(), b"b\n")
-    with pytest.raises(RefusedError):
+    with pytest.raises(RowsRefusedError):
         next(lines)
 
 
@@ -113,7 +113,7 @@ def test_what_is_no_number_or_infinite_is_no_value(kind: str) -> None:
 
 def test_a_time_that_no_calendar_has_is_told_as_such() -> None:
     file = file_of(n=[1], _timestamp=pa.array([2**62], pa.timestamp("us")))
-    with pytest.raises(RefusedError, match="a time that is not of the years 1 to 9999"):
+    with pytest.raises(RowsRefusedError, match="a time that is not of the years 1 to 9999"):
         rows(file, ("n", "int"))
 
 

@@ -5,8 +5,8 @@ import pytest
 
 from cep_common.protocol.links import StreamSchema
 from cep_manager.errors import BadRequestError
-from cep_manager.events.model import EventFilter
-from cep_manager.events.sampling import LONGEST_TEXT, Allowance, Filter, as_events, sampled
+from cep_manager.events.model import TailFilter
+from cep_manager.events.sampling import LONGEST_TEXT, EventMatcher, SampleAllowance, as_events, sampled
 from topology.events.frames import arrow_schema
 
 SCHEMA = arrow_schema(
@@ -37,8 +37,8 @@ ROWS = batch(("Alpha", 1, 0.5, True, b"1"), ("beta", 2**62, float("nan"), False,
     ],
 )
 def test_a_filter_lets_pass_what_compares_so(attribute: str, operator: str, value: str, names: list[object]) -> None:
-    wanted = EventFilter(attribute, operator, value)  # type: ignore[arg-type]
-    assert Filter(wanted, SCHEMA).apply(ROWS).column("name").to_pylist() == names
+    wanted = TailFilter(attribute, operator, value)  # type: ignore[arg-type]
+    assert EventMatcher(wanted, SCHEMA).apply(ROWS).column("name").to_pylist() == names
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_a_filter_lets_pass_what_compares_so(attribute: str, operator: str, valu
 )
 def test_a_filter_that_cannot_be_is_refused(attribute: str, operator: str, value: str) -> None:
     with pytest.raises(BadRequestError, match=attribute):
-        Filter(EventFilter(attribute, operator, value), SCHEMA)  # type: ignore[arg-type]
+        EventMatcher(TailFilter(attribute, operator, value), SCHEMA)  # type: ignore[arg-type]
 
 
 def test_an_attribute_called_as_the_time_is_shown_and_filtered_in_its_place() -> None:
@@ -64,12 +64,12 @@ def test_an_attribute_called_as_the_time_is_shown_and_filtered_in_its_place() ->
         [dict(zip(columns, row, strict=True)) for row in ((1, 0, "a", 7), (2, 0, "b", 8))], schema=schema
     )
     for attribute, value in (("_timestamp", "b"), ("_kind", "8")):
-        passed = Filter(EventFilter(attribute, "eq", value), schema).apply(rows)
+        passed = EventMatcher(TailFilter(attribute, "eq", value), schema).apply(rows)
         assert as_events(passed) == [{"_timestamp": "b", "_kind": 8}]
 
 
 def test_an_allowance_grows_with_time_and_never_beyond_a_second() -> None:
-    allowance = Allowance(10, 0)
+    allowance = SampleAllowance(10, 0)
     assert [allowance.take(100, 0), allowance.take(1, 99), allowance.take(5, 300), allowance.take(100, 60_000)] == [
         10,
         0,

@@ -13,7 +13,7 @@ from manager_world import COMPILED, KEY, LEASE_MS, World, plan, worker
 
 from cep_common.ids import PlanKey
 from cep_common.protocol.registry import StreamBinding
-from cep_manager.errors import EventsRefusedError, NoWorkerError, UnknownStreamError, WorkerFailedError
+from cep_manager.errors import NoWorkerError, UnknownStreamError, WorkerFailedError, WorkerRejectedEventsError
 from cep_manager.events.sending import own_authorization, send_events
 from cep_manager.events.streams import event_streams, find_stream, workers_of
 
@@ -100,7 +100,7 @@ def test_events_go_to_the_first_worker_with_http_in_the_name_of_who_sent_them(ad
 
 def test_a_workers_refusal_comes_with_its_reasons(address: str) -> None:
     takes = msgspec.structs.replace(worker(), http_address=address)
-    with pytest.raises(EventsRefusedError, match="1 event does not fit") as refused:
+    with pytest.raises(WorkerRejectedEventsError, match="1 event does not fit") as refused:
         send_events((takes,), "S", 7, b"broken", "", "")
     assert refused.value.details == {"code": "bad-events", "problems": [{"index": 0}]}
     with pytest.raises(WorkerFailedError, match="does not answer"):

@@ -19,8 +19,8 @@ from cep_common.security.roles import Door, Role
 from cep_common.sockets.transport import listening_socket
 from cep_manager.config import TailConfig
 from cep_manager.errors import BadRequestError, TailsBusyError, WorkerFailedError
-from cep_manager.events.model import EventFilter, TailReport
-from cep_manager.events.tails import Tail, Tails, listen_with
+from cep_manager.events.model import TailFilter, TailReport
+from cep_manager.events.tails import StreamTail, Tails, listen_with
 from topology.events.frames import arrow_schema, encode_batch
 
 SCHEMA = arrow_schema(StreamSchema("S", (("n", "long"),)))
@@ -71,7 +71,7 @@ def tails(network: Network, **settings: int) -> Tails:
     return Tails(TailConfig(**settings), SystemClock(), network.listen)
 
 
-def until_seen(tail: Tail, count: int) -> TailReport:
+def until_seen(tail: StreamTail, count: int) -> TailReport:
     """All that was told until `count` events were seen, as one report."""
     events = []
     while True:
@@ -94,7 +94,7 @@ def test_a_tail_tells_the_events_of_all_workers() -> None:
 
 def test_what_passes_beyond_the_allowance_is_counted_and_not_shown() -> None:
     network = Network()
-    with tails(network, events_per_s=5).open(WORKERS[:1], "S", 7, EventFilter("n", "ge", "100")) as tail:
+    with tails(network, events_per_s=5).open(WORKERS[:1], "S", 7, TailFilter("n", "ge", "100")) as tail:
         network.opened[0].coming.put(batch(*range(1_100)))
         report = until_seen(tail, 1_100)
     assert (report.seen, report.matched, report.shown) == (1_100, 1_000, 5)
@@ -131,7 +131,7 @@ def test_what_cannot_be_watched_leaves_nothing_open() -> None:
         with pytest.raises(WorkerFailedError, match="S of 7 is unknown"):
             several.open(WORKERS, "S", 7, None)
         with pytest.raises(BadRequestError):
-            several.open(WORKERS[:1], "S", 7, EventFilter("m", "eq", "1"))
+            several.open(WORKERS[:1], "S", 7, TailFilter("m", "eq", "1"))
     assert all(one.closed for one in network.opened)
 
 

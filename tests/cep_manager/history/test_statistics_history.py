@@ -5,16 +5,16 @@ import pytest
 from manager_world import COMPILED, KEY, World, counts, plan, task
 
 from cep_common.protocol.tasks import ComponentReport, RegisterTask
-from cep_manager.history.counter_histories import Histories
-from cep_manager.history.counter_history import MOST_COUNTERS, OTHERS, WINDOWS_S, History, Track
-from cep_manager.history.windowed_metrics import added_up, capacity, figures
+from cep_manager.history.counter_histories import CounterHistories
+from cep_manager.history.counter_history import MOST_COUNTERS, OTHERS, WINDOWS_S, CounterHistory, Track
+from cep_manager.history.windowed_metrics import added_up, capacity, window_metrics
 
 EMITTED = ("emitted", "Late")
 SECOND = 1_000
 DAY_S = 86_400
 
 
-def steady(seconds: int, per_second: int, every_s: int = 1) -> History:
+def steady(seconds: int, per_second: int, every_s: int = 1) -> CounterHistory:
     track = Track(0)
     for second in range(every_s, seconds + 1, every_s):
         track.grow({EMITTED: per_second * every_s}, second * SECOND)
@@ -67,12 +67,12 @@ def report(process_id: int = 1, epoch: int = 1, up_ms: int = 0, **changes: objec
     return RegisterTask(KEY, epoch, 0, "10.0.0.2", process_id, (component,), up_ms=up_ms)
 
 
-def totals(histories: Histories) -> dict[tuple[str, str], int]:
+def totals(histories: CounterHistories) -> dict[tuple[str, str], int]:
     return {counter: value for counter, value in histories.snapshot()[KEY]["late#0"].in_all().items() if value}
 
 
 def test_a_task_that_is_started_again_goes_on_counting_where_its_predecessor_ended() -> None:
-    histories = Histories()
+    histories = CounterHistories()
     histories.heard(report(process_id=1, received=counts(In=100), busy_ms=10), 1_000)
     histories.heard(report(process_id=2, received=counts(In=7), busy_ms=1), 2_000)
     histories.heard(report(process_id=2, received=counts(In=9), busy_ms=1), 3_000)
@@ -80,14 +80,14 @@ def test_a_task_that_is_started_again_goes_on_counting_where_its_predecessor_end
 
 
 def test_a_process_that_counts_from_its_beginning_again_is_seen_by_its_time() -> None:
-    histories = Histories()
+    histories = CounterHistories()
     histories.heard(report(up_ms=900, received=counts(In=100)), 1_000)
     histories.heard(report(up_ms=50, received=counts(In=150)), 2_000)
     assert totals(histories) == {("received", "In"): 250}
 
 
 def test_two_epochs_side_by_side_are_added() -> None:
-    histories = Histories()
+    histories = CounterHistories()
     histories.heard(report(process_id=1, epoch=1, received=counts(In=100)), 1_000)
     histories.heard(report(process_id=2, epoch=2, received=counts(In=5)), 1_100)
     histories.heard(report(process_id=1, epoch=1, received=counts(In=110)), 1_200)
@@ -98,23 +98,23 @@ def test_two_epochs_side_by_side_are_added() -> None:
 
 def test_a_counter_that_falls_for_a_while_is_counted_once() -> None:
     """A publisher whose worker is lost takes back what it sent in vain."""
-    histories = Histories()
+    histories = CounterHistories()
     for emitted in (100, 60, 90, 130):
         histories.heard(report(emitted=counts(Out=emitted)), 1_000)
     assert totals(histories) == {("emitted", "Out"): 130}
 
 
 def test_a_manager_that_finds_a_running_task_spreads_its_counts_over_its_time() -> None:
-    histories = Histories()
+    histories = CounterHistories()
     histories.heard(report(up_ms=3_600_000, received=counts(In=36_000)), 10_000_000)
     history = histories.snapshot()[KEY]["late#0"]
     assert history.in_all()["received", "In"] == 36_000
     assert history.within(600, 10_000_000)["received", "In"] == 6_000
-    assert figures(history, 10_800, 10_000_000).covered_ms == 3_600_000
+    assert window_metrics(history, 10_800, 10_000_000).covered_ms == 3_600_000
 
 
 def test_what_was_told_does_not_change_afterwards() -> None:
-    histories = Histories()
+    histories = CounterHistories()
     histories.heard(report(received=counts(In=1)), 1_000)
     before = histories.snapshot()
     histories.heard(report(received=counts(In=2)), 2_000)
@@ -122,19 +122,19 @@ def test_what_was_told_does_not_change_afterwards() -> None:
 
 
 def test_figures_are_means_over_events_and_shares_of_the_window() -> None:
-    histories = Histories()
+    histories = CounterHistories()
     histories.heard(report(), 0)
     histories.heard(
         report(received=counts(In=1_000), emitted=counts(Out=10), busy_ms=500, bundles=20, stay_ms=4_000), 1_000
     )
     history = histories.snapshot()[KEY]["late#0"]
-    found = figures(history, 600, 1_000)
+    found = window_metrics(history, 600, 1_000)
     assert (found.execute_latency_ms(), found.bundle_latency_ms(), found.stay_latency_ms()) == (0.5, 25.0, 4.0)
     assert capacity([history], 1_000) == 0.5
     assert capacity([history], 1_000_000) == 0.0
     both = added_up([found, found])
     assert (both.events_received(), both.emitted, both.covered_ms) == (2_000, {"Out": 20}, 1_000)
-    assert figures(history, 600, 0).execute_latency_ms() == 0.5
+    assert window_metrics(history, 600, 0).execute_latency_ms() == 0.5
     assert added_up([]).execute_latency_ms() is None
 
 

@@ -22,7 +22,7 @@ from cep_manager.errors import StreamsBusyError, UnknownPlanError
 from cep_manager.live import broadcaster as module
 from cep_manager.live.broadcaster import Broadcaster
 from cep_manager.live.merge_patch import merge_patch, tells_something
-from cep_manager.live.pictures import PlanPicture
+from cep_manager.live.plan_view import LivePlanView
 from cep_manager.web.app import create_app
 
 WAIT_S = 10.0
@@ -236,7 +236,7 @@ def test_a_plan_is_watched_until_it_is_undeployed(client: FlaskClient, view: Fak
     assert answer.headers["X-Accel-Buffering"] == "no"
     told = events(answer.response)  # type: ignore[arg-type]
     event, picture = next(told)
-    assert (event, set(picture)) == ("picture", set(PlanPicture.__struct_fields__))
+    assert (event, set(picture)) == ("picture", set(LivePlanView.__struct_fields__))
     assert picture["nodes"]["lateness#0"]["state"] == "live"
     view.world.hear(driver(topology("running")), task(events=5_000), peer=b"driver")
     event, change = next(told)

@@ -13,7 +13,7 @@ from cep_common.inspection.endpoint import Insight, answer_to
 from cep_common.inspection.log_buffer import LogRing
 from cep_common.protocol.inspection import ReadConfiguration, ReadLog, Setting
 from cep_common.protocol.registry import Message
-from cep_manager.monitoring.logs.asking import Question, Silence
+from cep_manager.monitoring.logs.client import NoAnswer, ProcessQuestion
 
 KEY = PlanKey(-1234, "Storms")
 
@@ -47,20 +47,20 @@ class Processes:
             "run-3": insight("task works", "task sends"),
         }
         self.silent: set[str] = set()
-        self.questions: list[Question] = []
+        self.questions: list[ProcessQuestion] = []
         self.own = insight("manager ready")
         self.view = insights_of(self.world, self.ask, self.own)
 
-    def ask(self, questions: Sequence[Question]) -> list[Message | Silence]:
+    def ask(self, questions: Sequence[ProcessQuestion]) -> list[Message | NoAnswer]:
         self.questions += questions
         return [self._answer(question) for question in questions]
 
-    def _answer(self, question: Question) -> Message | Silence:
+    def _answer(self, question: ProcessQuestion) -> Message | NoAnswer:
         message = question.message
         assert isinstance(message, ReadLog | ReadConfiguration)
         run = f"run-{question.endpoint.port - 13_000}"
         if run in self.silent:
-            return Silence("did not answer", hung=True)
+            return NoAnswer("did not answer", hung=True)
         return answer_to(message, run, self.insights[run])
 
     def log(self, run: str, text: str, level: int = logging.INFO, error: Exception | None = None) -> None:

@@ -23,7 +23,7 @@ from cep_common.security.context import GuardedContext, open_context
 from cep_common.security.roles import Role
 from cep_manager.errors import BadRequestError, InsightBusyError, ProcessSilentError, UnknownProcessError
 from cep_manager.monitoring.logs import insights as limits
-from cep_manager.monitoring.logs.asking import Question, Silence, asking
+from cep_manager.monitoring.logs.client import NoAnswer, ProcessQuestion, asking
 from cep_manager.monitoring.logs.insights import AGAIN_MS, PATIENCE_MS
 from cep_manager.monitoring.logs.model import LogQuery
 from cep_manager.monitoring.logs.processes import task_id
@@ -183,10 +183,10 @@ def test_no_more_requests_are_worked_on_at_once_than_may_be(
     monkeypatch.setattr(limits, "PATIENCE_MS", 10)
     entered, leave = threading.Semaphore(0), threading.Event()
 
-    def hang(questions: Sequence[Question]) -> list[Message | Silence]:
+    def hang(questions: Sequence[ProcessQuestion]) -> list[Message | NoAnswer]:
         entered.release()
         leave.wait(10)
-        return [Silence("") for _ in questions]
+        return [NoAnswer("") for _ in questions]
 
     view = insights_of(processes.world, hang)
     threads = [threading.Thread(target=view.search, args=(LogQuery(),)) for _ in range(limits.AT_ONCE)]
@@ -216,16 +216,16 @@ def test_processes_are_asked_over_sockets_all_at_once_and_none_is_waited_for_too
     began = time.monotonic()
     answers = asking(context)(
         [
-            Question(Role.WORKER, Endpoint("127.0.0.1", port), message, 300),
-            Question(Role.WORKER, door.address.endpoint, message, 5_000),
-            Question(Role.WORKER, door.address.endpoint, ReadLog("another"), 5_000),
-            Question(Role.WORKER, Endpoint("no such host", 1), message, 200),
+            ProcessQuestion(Role.WORKER, Endpoint("127.0.0.1", port), message, 300),
+            ProcessQuestion(Role.WORKER, door.address.endpoint, message, 5_000),
+            ProcessQuestion(Role.WORKER, door.address.endpoint, ReadLog("another"), 5_000),
+            ProcessQuestion(Role.WORKER, Endpoint("no such host", 1), message, 200),
         ]
     )
     door.close()
     assert time.monotonic() - began < 3
     silent, told, other, nowhere = answers
-    assert silent == Silence(f"did not answer at 127.0.0.1:{port} within 0.3 s", hung=True)
+    assert silent == NoAnswer(f"did not answer at 127.0.0.1:{port} within 0.3 s", hung=True)
     assert [one.text for one in told.records] == ["hello"]  # type: ignore[union-attr]
-    assert other == Silence("the process that was asked has ended, and another one is here now", code="other-run")
-    assert isinstance(nowhere, Silence)
+    assert other == NoAnswer("the process that was asked has ended, and another one is here now", code="other-run")
+    assert isinstance(nowhere, NoAnswer)

@@ -8,7 +8,7 @@ import pytest
 
 from cep_common.inspection.settings import settings_of
 from cep_manager.config import ManagerConfig
-from cep_manager.monitoring.logs.meanings import explain, read_meanings
+from cep_manager.monitoring.logs.key_descriptions import explain, read_meanings
 from cep_worker.config import WorkerConfig
 from topology.spark.driver_side.config import DriverConfig
 from topology.stages.settings import StageSettings

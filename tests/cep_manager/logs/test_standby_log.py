@@ -14,7 +14,14 @@ from test_manager_process import eventually
 
 from cep_common.inspection.endpoint import Insight
 from cep_common.inspection.log_buffer import LogRing
-from cep_manager.config import AccountsConfig, ControlConfig, DatabaseConfig, ElectionConfig, HttpConfig, ManagerConfig
+from cep_manager.config import (
+    AccountsConfig,
+    ControlConfig,
+    DatabaseConfig,
+    ElectionConfig,
+    ManagerConfig,
+    ManagerHttpConfig,
+)
 from cep_manager.main import ManagerProcess
 from cep_manager.monitoring.logs.model import LogQuery
 
@@ -29,7 +36,7 @@ def managers(tmp_path: Path) -> Iterator[tuple[ManagerProcess, ManagerProcess, i
         for name in ("leader", "standby"):
             config = ManagerConfig(
                 control=ControlConfig(port=(port := free_port())),
-                http=HttpConfig(port=free_port()),
+                http=ManagerHttpConfig(port=free_port()),
                 database=DatabaseConfig(url=f"sqlite:///{tmp_path}/manager.db"),
                 election=ELECTION,
                 accounts=AccountsConfig(login=False),
@@ -56,7 +63,7 @@ def test_the_list_of_managers_of_an_earlier_version_gets_its_column(tmp_path: Pa
     path = tmp_path / "manager.db"
     config = ManagerConfig(
         control=ControlConfig(port=free_port()),
-        http=HttpConfig(port=free_port()),
+        http=ManagerHttpConfig(port=free_port()),
         database=DatabaseConfig(url=f"sqlite:///{path}"),
         accounts=AccountsConfig(login=False),
     )

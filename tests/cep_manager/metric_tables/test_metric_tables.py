@@ -15,7 +15,7 @@ from test_recorded_figures import NOON_MS, running_world
 
 from cep_common.clock import ManualClock
 from cep_manager.config import MetricTablesConfig
-from cep_manager.errors import StoreError
+from cep_manager.errors import PlanStoreError
 from cep_manager.monitoring.metric_tables.database import MOST_REMOVALS, REMOVED_AT_ONCE_MS, MetricDatabase
 from cep_manager.monitoring.metric_tables.history import Wanted
 from cep_manager.monitoring.metric_tables.model import MetricRow
@@ -184,7 +184,7 @@ class FakeDatabase(MetricDatabase):
 
 def test_rows_are_written_once_though_old_ones_cannot_be_removed(clock: ManualClock) -> None:
     database = FakeDatabase()
-    database.removal_failure = StoreError("canceling statement due to statement timeout")
+    database.removal_failure = PlanStoreError("canceling statement due to statement timeout")
     writer = MetricWriter(database, 15_000, 60_000, clock)
     for look in range(3):
         writer.put([row(at_ms=look)])
@@ -236,7 +236,7 @@ def test_a_database_that_hangs_or_fails_is_not_asked_for_charts(
     recorder.writer.write_next()
     database.while_writing = lambda: None
     ask()
-    database.failure = StoreError("it is gone")
+    database.failure = PlanStoreError("it is gone")
     recorder.writer.put([row()])
     recorder.writer.write_next()
     ask()
@@ -265,7 +265,7 @@ def test_tables_of_before_get_the_index_that_charts_are_read_by(database: Metric
 
 
 def test_a_url_that_can_be_no_database_is_refused_by_its_key() -> None:
-    with pytest.raises(StoreError, match=r"metrics\.tables\.url"):
+    with pytest.raises(PlanStoreError, match=r"metrics\.tables\.url"):
         MetricDatabase("nosuch://somewhere")
 
 

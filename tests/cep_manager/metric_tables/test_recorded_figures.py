@@ -13,12 +13,12 @@ from storm_world import PER_SECOND, working_task
 from cep_common.ids import PlanKey
 from cep_common.monitoring.latency import bucket
 from cep_common.protocol.tasks import HeldState, QueryReport
+from cep_manager.monitoring.metric_tables.distribution import spread
 from cep_manager.monitoring.metric_tables.meter import Meter
 from cep_manager.monitoring.metric_tables.model import MetricRow
 from cep_manager.monitoring.metric_tables.names import of_part, of_plan, source_of
 from cep_manager.monitoring.metric_tables.readings import read_plans
 from cep_manager.monitoring.metric_tables.recording import Recording
-from cep_manager.monitoring.metric_tables.spread import spread
 from cep_manager.monitoring.metric_tables.tables import LONGEST_NAME
 
 NOON_MS = 1_767_225_600_000

@@ -22,8 +22,8 @@ from cep_common.security.config import ServerSecurity
 from cep_common.security.tokens import TokenFile
 from cep_common.security.web import Gate
 from cep_manager.errors import NoWorkerError, WorkerFailedError
-from cep_manager.monitoring.failed_events.asking import ErrorStores
-from cep_manager.monitoring.failed_events.model import ErrorChoice
+from cep_manager.monitoring.failed_events.client import FailedEventStores
+from cep_manager.monitoring.failed_events.model import FailedEventSelection
 from cep_manager.monitoring.worker_calls import SilentWorker, live_workers
 from cep_manager.web.app import create_app
 
@@ -86,8 +86,8 @@ def workers() -> Iterator[tuple[FakeWorker, FakeWorker]]:
         one.close()
 
 
-def stores(*workers: RegisterWorker) -> ErrorStores:
-    return ErrorStores(workers, KEY, "Bearer secret")
+def stores(*workers: RegisterWorker) -> FailedEventStores:
+    return FailedEventStores(workers, KEY, "Bearer secret")
 
 
 def test_the_oldest_entries_of_all_workers_come_first(workers: tuple[FakeWorker, FakeWorker]) -> None:
@@ -103,11 +103,11 @@ def test_every_worker_replays_and_discards_what_it_has(workers: tuple[FakeWorker
     refused = {"id": "e2", "code": "no-inflow", "reason": "why"}
     workers[1].answers["/errors/replay"]["refused"] = [refused]
     asked = stores(*(one.registered for one in workers))
-    told = asked.replay(ErrorChoice(("e1", "e2")))
+    told = asked.replay(FailedEventSelection(("e1", "e2")))
     assert (told.replayed, told.events, told.left) == (2, 4, 6)
     assert [msgspec.to_builtins(one) for one in told.refused] == [{**refused, "worker": "b"}]
     assert workers[0].asked[-1][3] == {"plan": KEY.plan, "ids": ["e1", "e2"], "all": False}
-    assert asked.discard(ErrorChoice(all=True)).discarded == 2
+    assert asked.discard(FailedEventSelection(all=True)).discarded == 2
     assert workers[1].asked[-1][3] == {"plan": KEY.plan, "ids": [], "all": True}
 
 
@@ -170,8 +170,8 @@ def test_the_page_shows_replays_and_discards_them() -> None:
         assert said in client.post(f"{address}?all=1", follow_redirects=True).text
         for unclear in (client.post(address), client.post(f"{address}?all=1", data={"entry": "3f9a21c07b5d"})):
             assert unclear.status_code == 400
-    every = ErrorChoice(all=True)
-    one = ErrorChoice(("3f9a21c07b5d",))
+    every = FailedEventSelection(all=True)
+    one = FailedEventSelection(("3f9a21c07b5d",))
     assert view.chosen == [one, every, one, every]
     assert client.post(f"/plans/{KEY.plan}/errors/discard?all=1").status_code == 303  # to be loaded again as it likes
     assert client.get("/plans/Nobody/errors").status_code == 404

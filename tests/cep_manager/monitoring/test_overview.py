@@ -22,11 +22,11 @@ from manager_world import (
 from cep_common.ids import SUPER_TENANT, PlanKey
 from cep_common.monitoring.latency import percentile_ms
 from cep_manager.monitoring.cluster_model import ElectionView, ManagerInfo
-from cep_manager.monitoring.overview.alerts import Picture
-from cep_manager.monitoring.overview.plan_metrics import STEP_S, STEPS, Traffic, plan_figure, traffic
+from cep_manager.monitoring.overview.alerts import AlertContext
+from cep_manager.monitoring.overview.plan_metrics import STEP_S, STEPS, Traffic, metrics_of_plan, traffic
 from cep_manager.monitoring.overview.system_overview import SystemOverview, system_overview
 from cep_manager.monitoring.worker_view import worker_details
-from cep_manager.web.api.routes.overview import GOOD_FOR_MS, Recent
+from cep_manager.web.api.routes.overview import GOOD_FOR_MS, OverviewQuery
 from cep_manager.web.app import create_app
 from cep_manager.web.console.texts.overview import present_overview, spark
 
@@ -36,7 +36,9 @@ INFO = ManagerInfo("127.0.0.1", 8904, 1, 65_000, "0.1.0", "3.11", "sqlite:///man
 
 def told(world: World, tenant: int = SUPER_TENANT, sees_system: bool = True) -> SystemOverview:
     election = ElectionView(leads=True, leader=LEADER, managers=(LEADER,))
-    return system_overview(Picture(world.now_ms + 1_000_000, world.snapshot(), INFO, election), tenant, sees_system)
+    return system_overview(
+        AlertContext(world.now_ms + 1_000_000, world.snapshot(), INFO, election), tenant, sees_system
+    )
 
 
 @pytest.fixture
@@ -61,20 +63,20 @@ def world() -> World:
 
 
 def test_rates_are_those_of_receivers_and_publishers(world: World) -> None:
-    figure = plan_figure(world.snapshot(), [KEY])
+    figure = metrics_of_plan(world.snapshot(), [KEY])
     assert figure.received_per_second == pytest.approx(300, rel=0.02)
     assert figure.emitted_per_second == pytest.approx(22, rel=0.02)
     assert figure.p50_ms == percentile_ms({8: 1}, 0.5)
     assert figure.p99_ms == pytest.approx(figure.p50_ms)
     assert figure.waiting_events == 12 + 3
-    assert plan_figure(world.snapshot(), [OTHER]).received_per_second == 0.0
+    assert metrics_of_plan(world.snapshot(), [OTHER]).received_per_second == 0.0
 
 
 def test_tasks_that_are_not_heard_any_more_receive_nothing(world: World) -> None:
     for _ in range(LEASE_MS // HEARTBEAT_MS):
         world.now_ms += HEARTBEAT_MS
         world.hear(driver(topology("failed")), peer=b"driver")
-    figure = plan_figure(world.snapshot(), [KEY])
+    figure = metrics_of_plan(world.snapshot(), [KEY])
     assert (figure.received_per_second, figure.emitted_per_second, figure.waiting_events) == (0.0, 0.0, 0)
 
 
@@ -102,7 +104,7 @@ def test_the_super_tenant_sees_all_and_others_their_own(world: World) -> None:
     assert everything.system is not None
     assert [(one.tenant, one.plans, one.active) for one in everything.system.tenants] == [(-1234, 1, 1), (7, 1, 0)]
     theirs = told(world, tenant=7)
-    assert (theirs.tenant, sum(theirs.plans.values()), theirs.figures.received_per_second) == (7, 1, 0.0)
+    assert (theirs.tenant, sum(theirs.plans.values()), theirs.metrics.received_per_second) == (7, 1, 0.0)
     bound = told(world, sees_system=False)
     assert (bound.tenant, bound.plans, bound.system) == (SUPER_TENANT, {"active": 1}, None)
 
@@ -114,8 +116,8 @@ def test_the_page_tells_it_in_words(world: World) -> None:
     assert (page.slots_used, page.leader) == (1, "127.0.0.1:8904")
     world.put(plan(key=PlanKey(7, "Broken"), compiled="line 1: no"))
     page = present_overview(told(world))
-    assert (page.health, page.health_tone) == ("1 thing needs attention", "bad")
-    assert (page.findings[0].page, page.findings[0].part) == ("console.show_plan", {"name": "Broken", "tenant": 7})
+    assert (page.health, page.health_tone) == ("1 alert", "bad")
+    assert (page.alerts[0].page, page.alerts[0].part) == ("console.show_plan", {"name": "Broken", "tenant": 7})
 
 
 def test_a_small_line_begins_where_counting_did_and_touches_its_highest() -> None:
@@ -133,8 +135,8 @@ def client(world: World) -> FlaskClient:
 
 def test_the_page_shows_what_the_call_tells(client: FlaskClient) -> None:
     answer = client.get("/api/v1/overview").get_json()
-    assert answer["figures"]["received_per_second"] == pytest.approx(300, rel=0.02)
-    assert answer["findings"] == []
+    assert answer["metrics"]["received_per_second"] == pytest.approx(300, rel=0.02)
+    assert answer["alerts"] == []
     page = client.get("/").get_data(as_text=True)
     assert "All is well" in page
     assert '<path class="spark"' in page
@@ -142,7 +144,7 @@ def test_the_page_shows_what_the_call_tells(client: FlaskClient) -> None:
 
 
 def test_many_who_ask_at_once_are_told_the_same_for_a_moment(world: World) -> None:
-    recent, first = Recent(), world.snapshot()
+    recent, first = OverviewQuery(), world.snapshot()
     recent.keep(first, SUPER_TENANT, system=True, told=told(world))
     assert recent.at(first, SUPER_TENANT, system=True) is not None
     assert recent.at(first, 7, system=True) is recent.at(first, SUPER_TENANT, system=False) is None
@@ -152,7 +154,7 @@ def test_many_who_ask_at_once_are_told_the_same_for_a_moment(world: World) -> No
 
 
 def test_what_was_told_is_kept_no_longer_than_it_is_good(world: World) -> None:
-    recent, snapshot = Recent(), world.snapshot()
+    recent, snapshot = OverviewQuery(), world.snapshot()
     for tenant in range(5):
         recent.keep(snapshot, tenant, system=False, told=told(world))
         snapshot = msgspec.structs.replace(snapshot, now_ms=snapshot.now_ms + GOOD_FOR_MS // 2)

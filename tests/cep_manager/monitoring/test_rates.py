@@ -6,18 +6,18 @@ import msgspec
 import pytest
 from manager_world import KEY, World, driver, plan, serves, task, topology, worker
 
-from cep_manager.control.members import Member, Timed, heard
+from cep_manager.control.members import ClusterMember, Timed, heard
 from cep_manager.graph.ends import sink_nodes, source_nodes
-from cep_manager.monitoring.overview.plan_metrics import plan_figure
+from cep_manager.monitoring.overview.plan_metrics import metrics_of_plan
 from cep_manager.monitoring.rates import per_second
 from cep_manager.monitoring.status import worker_reports
 from cep_manager.monitoring.worker_view import worker_details
 
 
-def member(*counts: int | None) -> Member[object]:
+def member(*counts: int | None) -> ClusterMember[object]:
     """A member that has told of these counts, a second apart."""
     timed = [Timed(1_000 * number, count) for number, count in enumerate(counts)]
-    return Member(0, timed[-1].at_ms, timed[-1].report, tuple(timed[:-1]))  # type: ignore[type-var, arg-type]
+    return ClusterMember(0, timed[-1].at_ms, timed[-1].report, tuple(timed[:-1]))  # type: ignore[type-var, arg-type]
 
 
 @pytest.mark.parametrize(
@@ -61,4 +61,4 @@ def test_after_an_edit_the_first_rates_are_those_of_the_new_epoch() -> None:
         assert sinks["KnockOns"] in (0.0, pytest.approx(50, rel=0.02))
         details = worker_details(snapshot, "worker-1")
         assert details.events_in_per_s <= 751
-        assert plan_figure(snapshot, [KEY]).emitted_per_second <= 56
+        assert metrics_of_plan(snapshot, [KEY]).emitted_per_second <= 56

@@ -7,7 +7,7 @@ from test_failed_event_calls import FakeWorker
 
 from cep_common.protocol.registry import RegisterWorker
 from cep_manager.errors import UnknownAsideError, WorkerFailedError
-from cep_manager.monitoring.set_aside.asking import AsideStores
+from cep_manager.monitoring.set_aside.client import AsideStores
 
 ENTRY = {
     "id": "aa", "kind": "log", "plan": "Gone", "stream": "Departures", "events": 12, "since_ms": 5, "until_ms": 9,

@@ -29,8 +29,8 @@ from cep_common.protocol.worker_reports import ConnectorReport, PreparedResultsR
 from cep_manager.election.election import LeaderChange
 from cep_manager.log_line import LogLine
 from cep_manager.monitoring.cluster_model import ElectionView
-from cep_manager.monitoring.overview.alerts import RECENT_MS, Finding, Severity, in_order, system_findings
-from cep_manager.monitoring.overview.plan_alerts import BUSY, LASTING_MS, plan_findings
+from cep_manager.monitoring.overview.alerts import RECENT_MS, Alert, AlertSeverity, in_order, system_alerts
+from cep_manager.monitoring.overview.plan_alerts import BUSY, LASTING_MS, plan_alerts
 from cep_manager.monitoring.status import plan_status
 from cep_manager.plans.folder import FileProblem
 from cep_manager.plans.state import PlanState
@@ -62,8 +62,8 @@ def test_nothing_is_found_when_all_is_well(world: World) -> None:
 
 def test_a_plan_that_cannot_be_run_comes_first_with_its_reason(world: World) -> None:
     world.put(plan(key=PlanKey(SUPER_TENANT, "Broken"), compiled="line 2: no such stream"))
-    (first, *_) = in_order(plan_findings(picture(world), None, system=True))
-    assert (first.severity, first.code, first.name) == (Severity.CRITICAL, "plan-failed", "Broken")
+    (first, *_) = in_order(plan_alerts(picture(world), None, system=True))
+    assert (first.severity, first.code, first.name) == (AlertSeverity.CRITICAL, "plan-failed", "Broken")
     assert "no such stream" in first.what
     assert "Edit the plan" in first.advice
 
@@ -71,25 +71,25 @@ def test_a_plan_that_cannot_be_run_comes_first_with_its_reason(world: World) -> 
 def test_a_plan_that_waits_for_slots_says_what_to_do(world: World) -> None:
     world.hear(driver(topology("waiting", reason="needs 2 slots, 1 is free")), peer=b"driver")
     one = found(picture(world))["plan-waits"]
-    assert (one.what, one.severity) == ("It waits: needs 2 slots, 1 is free", Severity.CRITICAL)
+    assert (one.what, one.severity) == ("It waits: needs 2 slots, 1 is free", AlertSeverity.CRITICAL)
     assert one.since_ms == NOW_MS
 
 
 def test_a_restart_is_a_warning_until_it_lasts(world: World) -> None:
     lost = driver(topology("restarting", reason="task 0 died", restarts=1))
     world.hear(lost, peer=b"driver")
-    assert found(picture(world))["plan-restarts"].severity is Severity.WARNING
+    assert found(picture(world))["plan-restarts"].severity is AlertSeverity.WARNING
     for _ in range(LASTING_MS // 1_000):
         world.now_ms += 1_000
         world.hear(lost, worker(serves()), peer=b"driver")
     one = found(picture(world))["plan-restarts"]
-    assert (one.severity, one.since_ms) == (Severity.CRITICAL, NOW_MS - LASTING_MS)
+    assert (one.severity, one.since_ms) == (AlertSeverity.CRITICAL, NOW_MS - LASTING_MS)
 
 
 def test_a_silent_driver_is_told_once_and_not_again_by_each_plan(world: World) -> None:
     world.tick(LEASE_MS)
     told = found(picture(world))
-    assert told["no-driver"].severity is Severity.CRITICAL
+    assert told["no-driver"].severity is AlertSeverity.CRITICAL
     assert told["no-driver"].since_ms == NOW_MS - LEASE_MS
     assert "plan-waits" not in told
 
@@ -106,7 +106,7 @@ def test_silent_workers_are_told_and_that_none_is_left(world: World) -> None:
     world.tick(LEASE_MS)
     told = found(picture(world))
     assert (told["worker-silent"].name, told["worker-silent"].since_ms) == ("worker-1", NOW_MS - LEASE_MS)
-    assert told["no-worker"].severity is Severity.CRITICAL
+    assert told["no-worker"].severity is AlertSeverity.CRITICAL
 
 
 def test_a_worker_that_left_in_order_is_no_failure_and_needs_nobody(world: World) -> None:
@@ -164,40 +164,48 @@ def _full(world: World) -> dict[str, object]:
 @pytest.mark.parametrize(
     ("code", "severity", "changed"),
     [
-        ("publisher-waits", Severity.WARNING, _waits),
-        ("back-pressure", Severity.NOTICE, _full),
+        ("publisher-waits", AlertSeverity.WARNING, _waits),
+        ("back-pressure", AlertSeverity.NOTICE, _full),
         (
             "log-problem",
-            Severity.CRITICAL,
+            AlertSeverity.CRITICAL,
             lambda _: {"write_ahead_logs": (WalReport("Arrivals", 1, 9, 1, problem="disk full"),)},
         ),
-        ("log-full", Severity.WARNING, lambda _: {"write_ahead_logs": (WalReport("Arrivals", 85, 100, 1),)}),
+        ("log-full", AlertSeverity.WARNING, lambda _: {"write_ahead_logs": (WalReport("Arrivals", 85, 100, 1),)}),
         (
             "log-lost",
-            Severity.WARNING,
+            AlertSeverity.WARNING,
             lambda _: {"write_ahead_logs": (WalReport("Arrivals", 1, 100, 1, lost_events=3),)},
         ),
         (
             "damaged-files",
-            Severity.WARNING,
+            AlertSeverity.WARNING,
             lambda _: {"write_ahead_logs": (WalReport("A", 1, 100, 1, damaged_file_bytes=3),)},
         ),
         (
             "damaged-files",
-            Severity.WARNING,
+            AlertSeverity.WARNING,
             lambda _: {"prepared": PreparedResultsReport(0, 0, 0, damaged_file_bytes=3)},
         ),
         (
             "prepared-results-lost",
-            Severity.WARNING,
+            AlertSeverity.WARNING,
             lambda _: {"prepared": PreparedResultsReport(0, 0, 0, lost_events=3)},
         ),
-        ("results-waiting", Severity.WARNING, lambda _: {"prepared": PreparedResultsReport(5, 100, oldest_ms=61_000)}),
-        ("errors", Severity.WARNING, lambda _: {"errors": (ErrorRecord("sink", "refused", 1, NOW_MS - 1_000, 4),)}),
+        (
+            "results-waiting",
+            AlertSeverity.WARNING,
+            lambda _: {"prepared": PreparedResultsReport(5, 100, oldest_ms=61_000)},
+        ),
+        (
+            "errors",
+            AlertSeverity.WARNING,
+            lambda _: {"errors": (ErrorRecord("sink", "refused", 1, NOW_MS - 1_000, 4),)},
+        ),
     ],
 )
 def test_what_workers_tell_of_a_plan_is_found(
-    world: World, code: str, severity: Severity, changed: Callable[[World], dict[str, object]]
+    world: World, code: str, severity: AlertSeverity, changed: Callable[[World], dict[str, object]]
 ) -> None:
     world.hear(worker(msgspec.structs.replace(serves(), **changed(world)), revision=world.snapshot().revision))
     told = found(picture(world))
@@ -211,11 +219,11 @@ def test_a_source_or_sink_that_fails_is_told_for_its_plan_alone(world: World) ->
     world.hear(
         msgspec.structs.replace(worker(serves(), revision=world.snapshot().revision), connectors=(fails,)),
     )
-    told = [one for one in plan_findings(picture(world), None, system=True) if one.code == "connector"]
+    told = [one for one in plan_alerts(picture(world), None, system=True) if one.code == "connector"]
     assert [(one.tenant, "no such host" in one.what) for one in told] == [(SUPER_TENANT, True)]
 
 
-def checkpoints(world: World, *reports: CheckpointReport) -> dict[str, Finding]:
+def checkpoints(world: World, *reports: CheckpointReport) -> dict[str, Alert]:
     running = TopologyReport(KEY, 1, "running", checkpoints=reports)
     world.hear(msgspec.structs.replace(driver(running), checkpointing=SETTINGS), peer=b"driver")
     return found(picture(world))
@@ -254,7 +262,7 @@ def test_a_checkpoint_store_that_cannot_be_used_is_told_also_when_no_plan_needs_
     for problem, codes in (("no such bucket", ["checkpoint-store"]), ("", [])):
         settings = msgspec.structs.replace(SETTINGS, problem=problem)
         world.hear(msgspec.structs.replace(driver(), checkpointing=settings), peer=b"driver")
-        told = [one for one in system_findings(picture(world)) if one.code == "checkpoint-store"]
+        told = [one for one in system_alerts(picture(world)) if one.code == "checkpoint-store"]
         assert [one.code for one in told] == codes
         assert all(problem in one.what for one in told)
 
@@ -297,7 +305,7 @@ def test_a_dead_sink_is_one_finding_whatever_follows_from_it(world: World) -> No
     told = checkpoints(world, CheckpointReport(2, "complete", NOW_MS - 90_000), abandoned)
     assert set(told) == {"connector"}
     one = told["connector"]
-    assert (one.severity, one.since_ms) == (Severity.CRITICAL, NOW_MS - 90_000)
+    assert (one.severity, one.since_ms) == (AlertSeverity.CRITICAL, NOW_MS - 90_000)
     assert one.what == (
         "The http sink of KnockOns at worker-1 fails: status 503; the log of undelivered results is full "
         "(results.max_undelivered_bytes: 65,536), and sources wait; 1,234 results wait for it"
@@ -331,21 +339,21 @@ def test_a_restart_is_listed_for_half_an_hour_after_the_plan_runs_again(world: W
     world.hear(task(attempt=1))
     one = found(picture(world))["plan-interrupted"]
     assert one.what == "It was interrupted and runs again: task 0 was silent for 2500 ms"
-    assert one.severity is Severity.NOTICE
+    assert one.severity is AlertSeverity.NOTICE
     later = msgspec.structs.replace(world.snapshot(), now_ms=world.now_ms + RECENT_MS)
     assert "plan-interrupted" not in found(picture(world, snapshot=later))
 
 
 def test_processes_that_failed_and_are_back_are_listed(world: World) -> None:
     world.tick(LEASE_MS)
-    assert "process-failed" not in found(picture(world)), "each is a finding of its own while it is away"
+    assert "process-failed" not in found(picture(world)), "each is an alert of its own while it is away"
     again = msgspec.structs.replace(driver(topology("running")), process_id=4_711)
     world.hear(again, peer=b"driver")
-    told = [one for one in system_findings(picture(world, now_ms=world.now_ms)) if one.code == "process-failed"]
+    told = [one for one in system_alerts(picture(world, now_ms=world.now_ms)) if one.code == "process-failed"]
     assert [one.subject for one in told] == ["driver"]
     assert "fell silent" in told[0].what
     later = picture(world, now_ms=world.now_ms + 2 * RECENT_MS)
-    assert "process-failed" not in {one.code for one in system_findings(later)}
+    assert "process-failed" not in {one.code for one in system_alerts(later)}
 
 
 def test_changes_of_leader_are_listed(world: World) -> None:
@@ -371,23 +379,23 @@ def test_what_concerns_the_system_alone(world: World) -> None:
         )
     )
     assert set(told) == {"database", "manager-silent", "insecure", "file"}
-    assert told["database"].severity is Severity.CRITICAL
+    assert told["database"].severity is AlertSeverity.CRITICAL
     assert told["manager-silent"].since_ms == NOW_MS - 9_000
     assert told["file"].name == "late.siddhiql"
 
 
 def test_the_worst_stands_first_and_then_what_began_last() -> None:
-    def one(severity: Severity, name: str, since_ms: int | None) -> Finding:
-        return Finding(severity, "code", "plan", name, "", "", since_ms)
+    def one(severity: AlertSeverity, name: str, since_ms: int | None) -> Alert:
+        return Alert(severity, "code", "plan", name, "", "", since_ms)
 
-    findings = [
-        one(Severity.NOTICE, "a", 9),
-        one(Severity.WARNING, "b", None),
-        one(Severity.WARNING, "c", 5),
-        one(Severity.CRITICAL, "d", 1),
-        one(Severity.WARNING, "e", 7),
+    alerts = [
+        one(AlertSeverity.NOTICE, "a", 9),
+        one(AlertSeverity.WARNING, "b", None),
+        one(AlertSeverity.WARNING, "c", 5),
+        one(AlertSeverity.CRITICAL, "d", 1),
+        one(AlertSeverity.WARNING, "e", 7),
     ]
-    assert [each.name for each in in_order(findings)] == ["d", "e", "c", "b", "a"]
+    assert [each.name for each in in_order(alerts)] == ["d", "e", "c", "b", "a"]
 
 
 def test_a_change_that_came_to_nothing_is_told(world: World) -> None:
@@ -398,8 +406,8 @@ def test_a_change_that_came_to_nothing_is_told(world: World) -> None:
 
 def test_metric_tables_that_cannot_be_written_are_told(world: World) -> None:
     told = picture(world, metric_tables_problem="they cannot be used: gone")
-    finding = found(told)["metric-tables"]
-    assert (finding.severity, finding.what) == (Severity.WARNING, "they cannot be used: gone")
+    alert = found(told)["metric-tables"]
+    assert (alert.severity, alert.what) == (AlertSeverity.WARNING, "they cannot be used: gone")
 
 
 @pytest.mark.parametrize(

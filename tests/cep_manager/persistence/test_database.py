@@ -12,8 +12,8 @@ from postgresql_server import PostgresqlServer
 from cep_common.ids import PlanKey
 from cep_common.reach.files import is_system_database
 from cep_manager.accounts.user_store import UserStore
-from cep_manager.election.election import Look
-from cep_manager.errors import StoreError
+from cep_manager.election.election import ReadLease
+from cep_manager.errors import PlanStoreError
 from cep_manager.persistence.database import Database
 from cep_manager.plans.store import PlanStore, StoredPlan, StoredVersion
 
@@ -65,7 +65,9 @@ def test_tables_of_the_first_version_are_brought_up_to_date_once(path: Path) -> 
 def test_a_damaged_database_is_named_with_a_way_out(path: Path) -> None:
     path.parent.mkdir()
     path.write_bytes(b"this is no database, but long enough to be taken for one" * 20)
-    with pytest.raises(StoreError, match=r"manager\.db cannot be used: file is not a database; the file is damaged"):
+    with pytest.raises(
+        PlanStoreError, match=r"manager\.db cannot be used: file is not a database; the file is damaged"
+    ):
         open_file(path)
 
 
@@ -74,7 +76,7 @@ def test_a_locked_database_is_an_error_and_not_a_wait_for_ever(path: Path) -> No
     store = leading_store(database)
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN EXCLUSIVE")
-    with pytest.raises(StoreError, match="database is locked; another process holds it"):
+    with pytest.raises(PlanStoreError, match="database is locked; another process holds it"):
         store.add(KEY, "text", now_ms=1)
     other.close()
     assert store.add(KEY, "text", now_ms=1).epoch == 1
@@ -86,30 +88,30 @@ def test_tables_of_another_version_are_refused(path: Path) -> None:
     with sqlite3.connect(path) as other:
         other.execute("UPDATE cep_schema SET version = 99")
     other.close()
-    with pytest.raises(StoreError, match="plan tables of version 99, this manager works with version 11"):
+    with pytest.raises(PlanStoreError, match="plan tables of version 99, this manager works with version 11"):
         open_file(path)
 
 
 def test_a_folder_that_cannot_be_made_is_an_error_that_names_the_key(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(StoreError, match=r"database\.url"):
+    with pytest.raises(PlanStoreError, match=r"database\.url"):
         open_file(tmp_path / "file" / "manager.db")
 
 
 @pytest.mark.parametrize("url", ["nonsense", "nodialect://x", "postgresql+nodriver://h/d"])
 def test_a_url_that_names_no_database_is_an_error_that_names_the_key(url: str) -> None:
-    with pytest.raises(StoreError, match=r"database\.url"):
+    with pytest.raises(PlanStoreError, match=r"database\.url"):
         open_database(url)
 
 
 def test_a_password_is_never_shown() -> None:
-    with pytest.raises(StoreError) as caught:
+    with pytest.raises(PlanStoreError) as caught:
         open_database("nodialect://user:geheim@host/name")
     assert "geheim" not in caught.value.message
 
 
 def test_a_server_that_does_not_answer_is_an_error_without_the_password() -> None:
-    with pytest.raises(StoreError, match=r"connection to server at .127\.0\.0\.1") as caught:
+    with pytest.raises(PlanStoreError, match=r"connection to server at .127\.0\.0\.1") as caught:
         open_database("postgresql://cep:geheim@127.0.0.1:1/cep")
     assert "geheim" not in caught.value.message
 
@@ -136,10 +138,10 @@ def test_a_manager_that_hangs_in_a_transaction_does_not_keep_the_lease_from_othe
     url = postgresql.emptied()
     hanging, other = open_database(url, idle_ms=1_000), open_database(url, timeout_ms=10_000)
     store = leading_store(hanging)
-    with pytest.raises(StoreError, match="idle-in-transaction"), store._writing() as connection:  # noqa: PT012
+    with pytest.raises(PlanStoreError, match="idle-in-transaction"), store._writing() as connection:  # noqa: PT012
         assert take_lease(other, "two") == 2
         connection.exec_driver_sql("SELECT 1")
-    assert leases_of(hanging, "one").carry_out(Look()).lease.token == 2, "it has a new connection"
+    assert leases_of(hanging, "one").carry_out(ReadLease()).lease.token == 2, "it has a new connection"
     hanging.close()
     other.close()
 

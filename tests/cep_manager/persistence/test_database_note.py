@@ -12,7 +12,7 @@ from databases import leading_store, open_database
 from manager_world import KEY, World
 
 from cep_common.ids import PlanKey
-from cep_manager.errors import StoreError
+from cep_manager.errors import PlanStoreError
 from cep_manager.persistence.database import Database
 from cep_manager.persistence.database_note import SUFFIX
 from cep_manager.plans.store import PlanStore
@@ -106,7 +106,7 @@ def test_a_manager_does_not_start_on_a_damaged_database(path: Path) -> None:
     for place in range(4096 + 100, len(data), 512):
         data[place : place + 16] = bytes(16)
     path.write_bytes(data)
-    with pytest.raises(StoreError, match=r"damaged.*restore it from a backup.*sqlite3 FILE \.recover"):
+    with pytest.raises(PlanStoreError, match=r"damaged.*restore it from a backup.*sqlite3 FILE \.recover"):
         opened(path)
 
 

@@ -10,7 +10,7 @@ from databases import KINDS, LEASE_MS, manager, open_database, url_of
 
 from cep_common.errors import ConfigError
 from cep_common.nodes.config import ManagerNode
-from cep_manager.election.election import Claim, Look, Seen
+from cep_manager.election.election import ClaimLease, LeaseState, ReadLease
 from cep_manager.election.lease_store import LeaseStore
 from cep_manager.persistence.database import Database
 from cep_manager.persistence.node_store import NodeStore
@@ -35,9 +35,9 @@ class Member:
         self.leases = LeaseStore(database, manager(name), lambda: 1, self.store)
         self.store.register(1)
 
-    def claim(self) -> Seen:
-        seen = self.leases.carry_out(Look())
-        return self.leases.carry_out(Claim(seen.lease.token, seen.lease.beat, LEASE_MS))
+    def claim(self) -> LeaseState:
+        seen = self.leases.carry_out(ReadLease())
+        return self.leases.carry_out(ClaimLease(seen.lease.token, seen.lease.beat, LEASE_MS))
 
     def in_sync(self) -> set[str]:
         return {node.name for node in self.store.nodes() if node.in_sync}

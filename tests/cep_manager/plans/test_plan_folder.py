@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cep_common.ids import SUPER_TENANT, PlanKey
-from cep_manager.plans.folder import Findings, PlanFolder, origin_of, parse_origin, tenant_of
+from cep_manager.plans.folder import FolderChanges, PlanFolder, origin_of, parse_origin, tenant_of
 
 LATE = PlanKey(SUPER_TENANT, "Late")
 ORIGIN = origin_of("late.siddhiql", b"...")
@@ -13,11 +13,11 @@ ORIGIN = origin_of("late.siddhiql", b"...")
 
 def test_a_file_is_read_once_it_has_stayed_the_same_and_again_when_it_changes() -> None:
     folder = PlanFolder()
-    assert folder.look({"late.siddhiql": (1, 10)}, {}) == Findings((), ())
-    assert folder.look({"late.siddhiql": (2, 20)}, {}) == Findings((), ())
-    assert folder.look({"late.siddhiql": (2, 20)}, {}) == Findings(("late.siddhiql",), ())
+    assert folder.look({"late.siddhiql": (1, 10)}, {}) == FolderChanges((), ())
+    assert folder.look({"late.siddhiql": (2, 20)}, {}) == FolderChanges((), ())
+    assert folder.look({"late.siddhiql": (2, 20)}, {}) == FolderChanges(("late.siddhiql",), ())
     folder.handled("late.siddhiql")
-    assert folder.look({"late.siddhiql": (2, 20)}, {LATE: ORIGIN}) == Findings((), ())
+    assert folder.look({"late.siddhiql": (2, 20)}, {LATE: ORIGIN}) == FolderChanges((), ())
     folder.look({"late.siddhiql": (3, 20)}, {LATE: ORIGIN})
     assert folder.look({"late.siddhiql": (3, 20)}, {LATE: ORIGIN}).changed == ("late.siddhiql",)
 
@@ -45,11 +45,11 @@ def test_a_file_whose_name_is_no_text_is_told_in_text_and_never_deployed() -> No
 
 def test_a_plan_goes_with_its_file_but_not_while_another_file_may_take_it_over() -> None:
     folder = PlanFolder()
-    assert folder.look({}, {LATE: ORIGIN}) == Findings((), (LATE,))
+    assert folder.look({}, {LATE: ORIGIN}) == FolderChanges((), (LATE,))
     folder = PlanFolder()
     renamed = {"renamed.siddhiql": (1, 1)}
     assert folder.look(renamed, {LATE: ORIGIN}).gone == ()
-    assert folder.look(renamed, {LATE: ORIGIN}) == Findings(("renamed.siddhiql",), ())
+    assert folder.look(renamed, {LATE: ORIGIN}) == FolderChanges(("renamed.siddhiql",), ())
     folder.handled("renamed.siddhiql")
     assert folder.look(renamed, {LATE: origin_of("renamed.siddhiql", b"...")}).gone == ()
 

@@ -16,9 +16,9 @@ from cep_common.protocol.registry import Message
 from cep_common.protocol.tasks import ComponentReport
 from cep_common.security.roles import Role
 from cep_manager.authoring.compiler import compile_plan
-from cep_manager.control.snapshot import Snapshot
+from cep_manager.control.snapshot import ClusterSnapshot
 from cep_manager.errors import InsightBusyError, PlanNotRunningError, ProcessSilentError, QueryInvalidError
-from cep_manager.monitoring.logs.asking import Question, Silence
+from cep_manager.monitoring.logs.client import NoAnswer, ProcessQuestion
 from cep_manager.plans.record import PlanRecord
 from cep_manager.state_queries.model import StateQuestion, StateRows
 from cep_manager.state_queries.questions import StateQueries, asked_stage, state_list
@@ -47,15 +47,15 @@ class Tasks:
     """Answers as tasks do, or as it is told to."""
 
     def __init__(self) -> None:
-        self.questions: list[Question] = []
-        self.answer: Message | Silence = StateFound((("name", "string"), ("number", "long")), '[["a",1],[null,2]]', 7)
+        self.questions: list[ProcessQuestion] = []
+        self.answer: Message | NoAnswer = StateFound((("name", "string"), ("number", "long")), '[["a",1],[null,2]]', 7)
 
-    def ask(self, questions: Sequence[Question]) -> list[Message | Silence]:
+    def ask(self, questions: Sequence[ProcessQuestion]) -> list[Message | NoAnswer]:
         self.questions += questions
         return [self.answer for _ in questions]
 
 
-def running(stage: str = "tables", address: InsightAddress | None = WHERE) -> tuple[Snapshot, PlanRecord]:
+def running(stage: str = "tables", address: InsightAddress | None = WHERE) -> tuple[ClusterSnapshot, PlanRecord]:
     """The plan, whose task has told what it has."""
     world = World()
     world.put(plan(compiled=COMPILED))
@@ -121,12 +121,12 @@ def test_the_task_with_the_stage_is_asked_and_its_rows_are_told() -> None:
 @pytest.mark.parametrize(
     ("answer", "error", "told"),
     [
-        (Silence("did not answer", hung=True), ProcessSilentError, "the stage tables in task 0"),
-        (Silence("the stage had no time", code="busy"), ProcessSilentError, "had no time"),
-        (Silence("it overflows", code="query-failed"), QueryInvalidError, "it overflows"),
+        (NoAnswer("did not answer", hung=True), ProcessSilentError, "the stage tables in task 0"),
+        (NoAnswer("the stage had no time", code="busy"), ProcessSilentError, "had no time"),
+        (NoAnswer("it overflows", code="query-failed"), QueryInvalidError, "it overflows"),
     ],
 )
-def test_what_comes_instead_of_rows_is_told(answer: Silence, error: type[Exception], told: str) -> None:
+def test_what_comes_instead_of_rows_is_told(answer: NoAnswer, error: type[Exception], told: str) -> None:
     tasks = Tasks()
     tasks.answer = answer
     with pytest.raises(error, match=told):

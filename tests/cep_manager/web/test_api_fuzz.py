@@ -26,7 +26,14 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from cep_manager.config import AccountsConfig, ControlConfig, DatabaseConfig, HttpConfig, LiveConfig, ManagerConfig
+from cep_manager.config import (
+    AccountsConfig,
+    ControlConfig,
+    DatabaseConfig,
+    LiveConfig,
+    ManagerConfig,
+    ManagerHttpConfig,
+)
 from cep_manager.main import ManagerProcess
 from cep_manager.web.app import create_app
 
@@ -59,7 +66,7 @@ def as_bytes(context: Any, value: Any) -> bytes:
 def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Flask]:
     config = ManagerConfig(
         control=ControlConfig(port=free_port()),
-        http=HttpConfig(port=free_port()),
+        http=ManagerHttpConfig(port=free_port()),
         accounts=AccountsConfig(login=False),
         live=LiveConfig(at_once=0),  # a client without a server would read such a stream to its end
         database=DatabaseConfig(url=f"sqlite:///{tmp_path_factory.mktemp('fuzz') / 'manager.db'}"),

@@ -16,10 +16,10 @@ from cep_manager.errors import (
     ManagerError,
     ManagerUnavailableError,
     PlanExistsError,
+    PlanStoreError,
     QuotaError,
-    StoreError,
 )
-from cep_manager.events.model import EventFilter
+from cep_manager.events.model import TailFilter
 from cep_manager.web.api.failures import HTTP_STATUS, status_of
 from cep_manager.web.app import create_app
 
@@ -203,7 +203,7 @@ def test_a_stream_is_watched_by_server_sent_events_until_its_end(client: FlaskCl
     assert last.startswith("event: ended\ndata: {")
     answer.close()
     (tail,) = view.tails
-    assert (tail.closed, tail.wanted) == (True, EventFilter("tailnum", "contains", "N1"))
+    assert (tail.closed, tail.wanted) == (True, TailFilter("tailnum", "contains", "N1"))
 
 
 def test_a_look_at_a_stream_is_one_report(client: FlaskClient, view: FakeView) -> None:
@@ -264,7 +264,7 @@ def test_every_failure_has_the_same_form(
     assert body["message"]
 
 
-@pytest.mark.parametrize("error", [StoreError("database is locked"), ManagerUnavailableError("no loop")])
+@pytest.mark.parametrize("error", [PlanStoreError("database is locked"), ManagerUnavailableError("no loop")])
 def test_what_may_heal_is_answered_with_503(client: FlaskClient, view: FakeView, error: ManagerError) -> None:
     view.failure = error
     answer = client.get("/api/v1/plans")
@@ -463,7 +463,7 @@ def test_an_edited_plan_is_renamed_when_that_is_ticked(client: FlaskClient, view
         (PlanExistsError("deployed with another text"), "Storms", {}, "Tick “Replace the deployed plan” to do so."),
         (PlanExistsError("Gales is deployed already"), "Storms", {"rename": "yes"}, None),
         (QuotaError("tenant 7 may use 4 slots in all"), "", {"replace": "yes"}, None),
-        (StoreError("the plan store cannot be used"), "", {}, None),
+        (PlanStoreError("the plan store cannot be used"), "", {}, None),
     ],
 )
 def test_a_refused_text_stays_on_the_page_with_what_would_help(

@@ -26,7 +26,7 @@ from cep_manager.accounts.model import AuditEntry, PersonalToken, Session, User
 from cep_manager.web.api.calls import Api, json_body
 from cep_manager.web.login.account_callers import session_key
 from cep_manager.web.login.auditing import about
-from cep_manager.web.login.callers_own import own_account, own_account_in_person
+from cep_manager.web.login.own_account import own_account, own_account_in_person
 
 MOST_ENTRIES = 1_000
 
@@ -45,14 +45,14 @@ class Caller(msgspec.Struct, frozen=True):
     permissions: tuple[str, ...]
 
 
-class ChangingPassword(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ChangePasswordRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The present password and the new one."""
 
     former: str
     password: str
 
 
-class MakingToken(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class CreateTokenRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A token of one's own: its role is granted nothing that one's own is not, and it is good for so many days."""
 
     name: str
@@ -60,7 +60,7 @@ class MakingToken(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     days: int = 90
 
 
-class TokenMade(msgspec.Struct, frozen=True):
+class CreatedToken(msgspec.Struct, frozen=True):
     """A new token, which is told this once."""
 
     name: str
@@ -98,7 +98,7 @@ class UserList(msgspec.Struct, frozen=True):
     users: tuple[UserView, ...]
 
 
-class MakingUser(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class CreateUserRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A new user; without a tenant one of all tenants."""
 
     name: str
@@ -106,7 +106,7 @@ class MakingUser(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tenant: int | None = None
 
 
-class PasswordGiven(msgspec.Struct, frozen=True):
+class GeneratedPassword(msgspec.Struct, frozen=True):
     """What the user logs in with once, to choose another password then. It is told this once."""
 
     name: str
@@ -125,7 +125,7 @@ class AuditList(msgspec.Struct, frozen=True):
     entries: tuple[NumberedEntry, ...]
 
 
-class Asking(msgspec.Struct, frozen=True):
+class AuditQuery(msgspec.Struct, frozen=True):
     """Which entries: those before number `before` if that is not 0, of `who` if that is given."""
 
     before: Annotated[int, Meta(ge=0, le=2**53)] = 0
@@ -166,11 +166,11 @@ def _own_routes(api: Api, known: Callable[[], Accounts]) -> None:
         "/account/password",
         "Changes one's own password; one is logged out everywhere",
         answers={204: None},
-        body=json_body(ChangingPassword),
+        body=json_body(ChangePasswordRequest),
         fails=(*OWN, AccountInvalidError, WrongPasswordError, TooManyAttemptsError),
         of_tenant=False,
     )
-    def change_password(body: ChangingPassword) -> None:
+    def change_password(body: ChangePasswordRequest) -> None:
         user = own_account_in_person()
         known().change_password(user, body.former, body.password, request.remote_addr or "")
 
@@ -198,15 +198,15 @@ def _token_routes(api: Api, known: Callable[[], Accounts]) -> None:
     @api.post(
         "/account/tokens",
         "Makes a token of one's own",
-        answers={201: TokenMade},
-        body=json_body(MakingToken),
+        answers={201: CreatedToken},
+        body=json_body(CreateTokenRequest),
         fails=(*OWN, AccountInvalidError, AccountExistsError, WrongPasswordError),
         of_tenant=False,
     )
-    def create_token(body: MakingToken) -> TokenMade:
+    def create_token(body: CreateTokenRequest) -> CreatedToken:
         about(body.name)
         token = known().create_token(own_account_in_person(), body.name, body.role, body.days)
-        return TokenMade(body.name.strip(), token)
+        return CreatedToken(body.name.strip(), token)
 
     @api.delete(
         "/account/tokens/<name>",
@@ -228,15 +228,15 @@ def _user_routes(api: Api, known: Callable[[], Accounts]) -> None:
     @api.post(
         "/users",
         "Makes a user, with a password for the first login",
-        answers={201: PasswordGiven},
-        body=json_body(MakingUser),
+        answers={201: GeneratedPassword},
+        body=json_body(CreateUserRequest),
         fails=(AccountsOffError, AccountInvalidError, AccountExistsError),
         of_tenant=False,
     )
-    def create_user(body: MakingUser) -> PasswordGiven:
+    def create_user(body: CreateUserRequest) -> GeneratedPassword:
         about(body.name)
         users = administration(known())
-        return PasswordGiven(body.name, users.create(body.name, new_user_role(body.role), body.tenant))
+        return GeneratedPassword(body.name, users.create(body.name, new_user_role(body.role), body.tenant))
 
     @api.call(
         "PATCH",
@@ -253,12 +253,12 @@ def _user_routes(api: Api, known: Callable[[], Accounts]) -> None:
     @api.post(
         "/users/<name>/reset-password",
         "Gives the user a new password for one login, and logs the user out everywhere",
-        answers=PasswordGiven,
+        answers=GeneratedPassword,
         fails=(AccountsOffError, UnknownAccountError),
         of_tenant=False,
     )
-    def reset_password(name: str) -> PasswordGiven:
-        return PasswordGiven(name, administration(known()).reset_password(name))
+    def reset_password(name: str) -> GeneratedPassword:
+        return GeneratedPassword(name, administration(known()).reset_password(name))
 
     @api.delete(
         "/users/<name>",
@@ -273,10 +273,10 @@ def _user_routes(api: Api, known: Callable[[], Accounts]) -> None:
 
 def _audit_routes(api: Api, accounts: Accounts | None) -> None:
     @api.get(
-        "/audit", "Who changed what, and every login", answers=AuditList, query=Asking, fails=(AccountsOffError,),
+        "/audit", "Who changed what, and every login", answers=AuditList, query=AuditQuery, fails=(AccountsOffError,),
         of_tenant=False,
     )  # fmt: skip
-    def show_audit(query: Asking) -> AuditList:
+    def show_audit(query: AuditQuery) -> AuditList:
         if accounts is None:
             raise AccountsOffError("nothing is written down here")
         found = accounts.audit.entries(query.before, query.count, query.who)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flask import request
 
-from cep_manager.authoring.model import EditPreview, Language, Preview, Trial, Validation
+from cep_manager.authoring.model import EditPreview, Language, PlanTrial, Preview, Validation
 from cep_manager.errors import (
     PlanInvalidError,
     PlansBusyError,
@@ -13,9 +13,9 @@ from cep_manager.errors import (
     TrialsBusyError,
     UnknownPlanError,
 )
+from cep_manager.web.api.caller_slots import one_at_a_time
 from cep_manager.web.api.calls import Api, json_body, plan_key, plan_text
 from cep_manager.web.api.requests import read_tenant
-from cep_manager.web.api.turns import one_at_a_time
 from cep_manager.web.ports import ManagerView
 from siddhi.explanation import PlanExplanation
 from siddhi.trial.messages import TrialResult
@@ -95,10 +95,10 @@ def authoring_routes(api: Api, view: ManagerView) -> None:
         "/try",
         "What a plan gives for some events; nothing is deployed",
         answers=TrialResult,
-        body=json_body(Trial),
+        body=json_body(PlanTrial),
         fails=(PlanInvalidError, TrialsBusyError, TrialFailedError, *_COSTLY),
         of_tenant=False,
     )
-    def try_plan(body: Trial) -> TrialResult:
+    def try_plan(body: PlanTrial) -> TrialResult:
         with one_at_a_time():
             return view.try_plan(body)

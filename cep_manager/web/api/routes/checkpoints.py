@@ -9,11 +9,11 @@ from cep_manager.checkpoints.view import CheckpointList, SavepointList
 from cep_manager.errors import NoDriverError, UnknownPlanError, UnknownSavepointError
 from cep_manager.plans.outcomes import Outcome
 from cep_manager.web.api.calls import Api, json_body, plan_key
-from cep_manager.web.api.routes.operations import RemovalBegun, SavepointBegun, removal_begun, savepoint_begun
+from cep_manager.web.api.routes.operations import StartedRemoval, StartedSavepoint, removal_begun, savepoint_begun
 from cep_manager.web.ports import ManagerView
 
 
-class TakingSavepoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class TakeSavepointRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a savepoint is to be called; empty: after the time."""
 
     name: str = ""
@@ -49,17 +49,17 @@ def checkpoint_routes(api: Api, view: ManagerView) -> None:
     @api.post(
         "/plans/<name>/savepoints",
         "Takes a savepoint, called after the time or as the body says",
-        answers={202: SavepointBegun},
-        body=json_body(TakingSavepoint, required=False),
+        answers={202: StartedSavepoint},
+        body=json_body(TakeSavepointRequest, required=False),
         fails=(UnknownPlanError, NoDriverError),
     )
-    def take_savepoint(name: str, body: TakingSavepoint) -> Response:
+    def take_savepoint(name: str, body: TakeSavepointRequest) -> Response:
         return savepoint_begun(view, view.take_savepoint(plan_key(view, name), body.name))
 
     @api.delete(
         "/plans/<name>/savepoints/<savepoint>",
         "Removes a savepoint",
-        answers={202: RemovalBegun},
+        answers={202: StartedRemoval},
         fails=(UnknownPlanError, UnknownSavepointError, NoDriverError),
     )
     def delete_savepoint(name: str, savepoint: str) -> Response:

@@ -13,13 +13,13 @@ from msgspec import Meta
 from cep_common.web.server import is_stopping
 from cep_manager.errors import (
     EventFileError,
-    EventsRefusedError,
     NoWorkerError,
     TailsBusyError,
     UnknownStreamError,
     WorkerFailedError,
+    WorkerRejectedEventsError,
 )
-from cep_manager.events.model import EventFilter, EventStreamView, Operator, SentEvents, TailReport
+from cep_manager.events.model import EventStreamView, Operator, SentEvents, TailFilter, TailReport
 from cep_manager.events.parquet import MOST_FILE_BYTES, read_parquet
 from cep_manager.web.api.calls import JSON, Api, Body, Media
 from cep_manager.web.api.requests import read_tenant, shown_to_workers
@@ -38,19 +38,19 @@ class EventStreamList(msgspec.Struct, frozen=True):
     streams: tuple[EventStreamView, ...]
 
 
-class Watching(msgspec.Struct, frozen=True):
+class TailQuery(msgspec.Struct, frozen=True):
     """Which events of a stream are wanted: those whose `attribute` compares so with `value`, or all."""
 
     attribute: Annotated[str, Meta(description="Only events with a certain value of this attribute")] = ""
     operator: Annotated[Operator, Meta(description="How it is compared")] = "eq"
     value: Annotated[str, Meta(description="With what")] = ""
 
-    def filter(self) -> EventFilter | None:
+    def filter(self) -> TailFilter | None:
         """None when all events are wanted."""
-        return EventFilter(self.attribute, self.operator, self.value) if self.attribute else None
+        return TailFilter(self.attribute, self.operator, self.value) if self.attribute else None
 
 
-class Looking(Watching, frozen=True):
+class TailSampleQuery(TailQuery, frozen=True):
     """What is looked at, and for how long."""
 
     wait_ms: Annotated[int, Meta(ge=0, le=LONGEST_LOOK_MS, description="For so long")] = 1_000
@@ -71,10 +71,10 @@ def event_routes(api: Api, view: ManagerView) -> None:
         "/event-streams/<path:name>/tail",
         "Events of an exported stream as they pass",
         answers=Media("text/event-stream", "A report (as `look` gives) each second, `data: {…}`"),
-        query=Watching,
+        query=TailQuery,
         fails=_TAIL,
     )
-    def tail_events(name: str, query: Watching) -> Response:
+    def tail_events(name: str, query: TailQuery) -> Response:
         tail = view.open_tail(read_tenant(request), name, query.filter())
         answer = Response(_server_sent(tail, request.environ), content_type="text/event-stream")
         answer.headers["X-Accel-Buffering"] = "no"
@@ -86,10 +86,10 @@ def event_routes(api: Api, view: ManagerView) -> None:
         "/event-streams/<path:name>/look",
         "Events of an exported stream that pass within `wait_ms`",
         answers=TailReport,
-        query=Looking,
+        query=TailSampleQuery,
         fails=_TAIL,
     )
-    def look_at_events(name: str, query: Looking) -> TailReport:
+    def look_at_events(name: str, query: TailSampleQuery) -> TailReport:
         with closing(view.open_tail(read_tenant(request), name, query.filter())) as tail:
             return tail.take(query.wait_ms / 1_000)
 
@@ -98,7 +98,7 @@ def event_routes(api: Api, view: ManagerView) -> None:
         "Sends the events in the body to an imported stream",
         answers=SentEvents,
         body=Body(Request.get_data, Any, (JSON, "application/x-ndjson")),
-        fails=(UnknownStreamError, NoWorkerError, WorkerFailedError, EventsRefusedError),
+        fails=(UnknownStreamError, NoWorkerError, WorkerFailedError, WorkerRejectedEventsError),
     )
     def send_events(name: str, body: bytes) -> SentEvents:
         return view.send_events(read_tenant(request), name, body, request.mimetype, shown_to_workers(request))

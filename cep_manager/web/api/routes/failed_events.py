@@ -11,17 +11,17 @@ from msgspec import Meta
 from cep_manager.errors import BadRequestError, NoWorkerError, UnknownPlanError, WorkerFailedError
 from cep_manager.monitoring.failed_events.model import (
     MOST_SHOWN,
-    DiscardedErrors,
-    ErrorChoice,
-    KeptErrors,
-    ReplayedErrors,
+    DiscardedEvents,
+    FailedEventList,
+    FailedEventSelection,
+    ReplayedEvents,
 )
 from cep_manager.web.api.calls import Api, json_body, plan_key
 from cep_manager.web.api.requests import shown_to_workers
 from cep_manager.web.ports import ManagerView
 
 
-class Listing(msgspec.Struct, frozen=True):
+class FailedEventsQuery(msgspec.Struct, frozen=True):
     """How much is told."""
 
     limit: Annotated[int, Meta(ge=1, le=MOST_SHOWN, description="So many entries, the oldest")] = 20
@@ -36,35 +36,35 @@ def error_routes(api: Api, view: ManagerView) -> None:
     @api.get(
         "/plans/<name>/errors",
         "Events of the plan that failed and are kept (`@OnError(action='STORE')`, `on.error='STORE'`)",
-        answers=KeptErrors,
-        query=Listing,
+        answers=FailedEventList,
+        query=FailedEventsQuery,
         fails=_FAILS,
     )
-    def list_errors(name: str, query: Listing) -> KeptErrors:
-        return view.kept_errors(plan_key(view, name), query.limit, shown_to_workers(request))
+    def list_errors(name: str, query: FailedEventsQuery) -> FailedEventList:
+        return view.failed_events(plan_key(view, name), query.limit, shown_to_workers(request))
 
     @api.post(
         "/plans/<name>/errors/replay",
         "Kept events go into their stream, or to their sink, once more; those that are taken are not kept any longer",
-        answers=ReplayedErrors,
-        body=json_body(ErrorChoice),
+        answers=ReplayedEvents,
+        body=json_body(FailedEventSelection),
         fails=(*_FAILS, BadRequestError),
     )
-    def replay_errors(name: str, body: ErrorChoice) -> ReplayedErrors:
+    def replay_errors(name: str, body: FailedEventSelection) -> ReplayedEvents:
         return view.replay_errors(plan_key(view, name), _checked(body), shown_to_workers(request))
 
     @api.post(
         "/plans/<name>/errors/discard",
         "Kept events are gone for good",
-        answers=DiscardedErrors,
-        body=json_body(ErrorChoice),
+        answers=DiscardedEvents,
+        body=json_body(FailedEventSelection),
         fails=(*_FAILS, BadRequestError),
     )
-    def discard_errors(name: str, body: ErrorChoice) -> DiscardedErrors:
+    def discard_errors(name: str, body: FailedEventSelection) -> DiscardedEvents:
         return view.discard_errors(plan_key(view, name), _checked(body), shown_to_workers(request))
 
 
-def _checked(choice: ErrorChoice) -> ErrorChoice:
+def _checked(choice: FailedEventSelection) -> FailedEventSelection:
     """Raises BadRequestError for one that chooses nothing, or both ids and all."""
     if choice.all == bool(choice.ids):
         raise BadRequestError('name entries, {"ids": ["…"]}, or all of them, {"all": true}', {"body": ["ids", "all"]})

@@ -10,8 +10,8 @@ from flask import Response, request
 
 from cep_common.web.server import is_stopping
 from cep_manager.errors import StreamsBusyError, UnknownPlanError
-from cep_manager.live.broadcaster import Look, Watch
-from cep_manager.live.pictures import plan_picture
+from cep_manager.live.broadcaster import LiveSubscription, Look
+from cep_manager.live.plan_view import live_plan_view
 from cep_manager.web.api.calls import Api, Media, plan_key
 from cep_manager.web.api.requests import read_tenant
 from cep_manager.web.api.routes.overview import overview_of, sees_system
@@ -43,7 +43,7 @@ def live_routes(api: Api, view: ManagerView) -> None:
     )
     def watch_plan(name: str) -> Response:
         key = plan_key(view, name)
-        return _stream(view, ("plan", key), lambda: plan_picture(view.overview().snapshot, key))
+        return _stream(view, ("plan", key), lambda: live_plan_view(view.overview().snapshot, key))
 
     @api.get(
         "/overview/live",
@@ -65,7 +65,7 @@ def _stream(view: ManagerView, name: Hashable, look: Look) -> Response:
     return answer
 
 
-def _server_sent(watch: Watch, environ: Mapping[str, Any]) -> Iterator[bytes]:
+def _server_sent(watch: LiveSubscription, environ: Mapping[str, Any]) -> Iterator[bytes]:
     until = time.monotonic() + LONGEST_S
     yield f"retry: {AGAIN_AFTER_MS}\n\n".encode()
     quiet_s = 0.0

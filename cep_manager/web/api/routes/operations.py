@@ -27,19 +27,19 @@ from cep_manager.web.api.requests import read_tenant
 from cep_manager.web.ports import ManagerView
 
 
-class Begun(Outcome, frozen=True):
+class StartedOperation(Outcome, frozen=True):
     """What a command did to a plan, and the `operation` to watch; empty when nothing was changed."""
 
     operation: str = ""
 
 
-class SavepointBegun(SavepointView, frozen=True):
+class StartedSavepoint(SavepointView, frozen=True):
     """A savepoint that is being taken, and the `operation` to watch."""
 
     operation: str = ""
 
 
-class RemovalBegun(msgspec.Struct, frozen=True):
+class StartedRemoval(msgspec.Struct, frozen=True):
     """A savepoint that is being removed, and the `operation` to watch."""
 
     plan: str
@@ -48,7 +48,7 @@ class RemovalBegun(msgspec.Struct, frozen=True):
     operation: str
 
 
-class UndeploymentBegun(Undeployed, frozen=True):
+class StartedUndeployment(Undeployed, frozen=True):
     """See `Undeployed`; the `operation` to watch tells when the plan and its topology are gone."""
 
     operation: str = ""
@@ -61,7 +61,7 @@ class OperationList(msgspec.Struct, frozen=True):
     operations: tuple[Operation, ...]
 
 
-class Listing(msgspec.Struct, frozen=True):
+class OperationsQuery(msgspec.Struct, frozen=True):
     """How many are listed."""
 
     limit: Annotated[int, Meta(ge=1, le=500, description="At most so many")] = 50
@@ -70,8 +70,10 @@ class Listing(msgspec.Struct, frozen=True):
 def operation_routes(api: Api, view: ManagerView) -> None:
     """Adds them to `api`."""
 
-    @api.get("/operations", "The newest long actions and how far they have got", answers=OperationList, query=Listing)
-    def list_operations(query: Listing) -> OperationList:
+    @api.get(
+        "/operations", "The newest long actions and how far they have got", answers=OperationList, query=OperationsQuery
+    )
+    def list_operations(query: OperationsQuery) -> OperationList:
         tenant = read_tenant(request)
         known = view.overview()
         return OperationList(tenant, operations_now(known.snapshot, known.now_ms, tenant, query.limit))
@@ -93,33 +95,33 @@ def change_begun(view: ManagerView, kind: OperationKind, outcome: Outcome, statu
     """The answer to a command that changed a plan's form."""
     key = view.plan_key(outcome.tenant, outcome.plan)
     begun = change_of(view.overview().snapshot, kind, key, outcome.epoch) if outcome.changed else None
-    told = Begun(**msgspec.structs.asdict(outcome), operation=begun.text() if begun is not None else "")
+    told = StartedOperation(**msgspec.structs.asdict(outcome), operation=begun.text() if begun is not None else "")
     return _answer(told, begun, status)
 
 
 def restart_begun(view: ManagerView, outcome: Outcome) -> Response:
     """The answer to a command that starts a plan again as it is."""
     begun = OperationId("restart", view.overview().now_ms, view.plan_key(outcome.tenant, outcome.plan))
-    return _answer(Begun(**msgspec.structs.asdict(outcome), operation=begun.text()), begun, 200)
+    return _answer(StartedOperation(**msgspec.structs.asdict(outcome), operation=begun.text()), begun, 200)
 
 
 def undeployment_begun(view: ManagerView, done: Undeployed) -> Response:
     """The answer to undeploying: 202 while the plan is drained, 200 when it is gone."""
     begun = OperationId("undeploy", view.overview().now_ms, view.plan_key(done.tenant, done.plan))
-    told = UndeploymentBegun(**msgspec.structs.asdict(done), operation=begun.text())
+    told = StartedUndeployment(**msgspec.structs.asdict(done), operation=begun.text())
     return _answer(told, begun, 202 if done.draining else 200)
 
 
 def savepoint_begun(view: ManagerView, taking: SavepointView) -> Response:
     """The answer when a savepoint is being taken."""
     begun = OperationId("savepoint", view.overview().now_ms, view.plan_key(taking.tenant, taking.plan), taking.name)
-    return _answer(SavepointBegun(**msgspec.structs.asdict(taking), operation=begun.text()), begun, 202)
+    return _answer(StartedSavepoint(**msgspec.structs.asdict(taking), operation=begun.text()), begun, 202)
 
 
 def removal_begun(view: ManagerView, key: PlanKey, name: str) -> Response:
     """The answer when a savepoint is being removed."""
     begun = OperationId("savepoint-removal", view.overview().now_ms, key, name)
-    return _answer(RemovalBegun(key.plan, key.tenant, name, begun.text()), begun, 202)
+    return _answer(StartedRemoval(key.plan, key.tenant, name, begun.text()), begun, 202)
 
 
 def _answer(body: Any, begun: OperationId | None, status: int) -> Response:

@@ -7,9 +7,9 @@ from weakref import WeakKeyDictionary
 from flask import g, request
 
 from cep_common.security.access import Permission, Principal, is_granted
-from cep_manager.control.snapshot import Snapshot
+from cep_manager.control.snapshot import ClusterSnapshot
 from cep_manager.monitoring.cluster_model import Overview
-from cep_manager.monitoring.overview.alerts import Picture
+from cep_manager.monitoring.overview.alerts import AlertContext
 from cep_manager.monitoring.overview.system_overview import SystemOverview, system_overview
 from cep_manager.web.api.calls import Api
 from cep_manager.web.api.requests import read_tenant
@@ -37,20 +37,20 @@ def asked_overview(view: ManagerView) -> SystemOverview:
     return overview_of(view, read_tenant(request), sees_system())
 
 
-class Recent:
+class OverviewQuery:
     """The overviews that were told within the last moment: many pages ask at once, and one answer is good for all."""
 
     def __init__(self) -> None:
-        self._told: dict[tuple[int, bool], tuple[Snapshot, SystemOverview]] = {}
+        self._told: dict[tuple[int, bool], tuple[ClusterSnapshot, SystemOverview]] = {}
 
-    def at(self, snapshot: Snapshot, tenant: int, system: bool) -> SystemOverview | None:
+    def at(self, snapshot: ClusterSnapshot, tenant: int, system: bool) -> SystemOverview | None:
         """What was told of this snapshot, or of one that is hardly older."""
         before = self._told.get((tenant, system))
         if before is None or not (before[0] is snapshot or 0 < snapshot.now_ms - before[0].now_ms < GOOD_FOR_MS):
             return None
         return before[1]
 
-    def keep(self, snapshot: Snapshot, tenant: int, system: bool, told: SystemOverview) -> None:
+    def keep(self, snapshot: ClusterSnapshot, tenant: int, system: bool, told: SystemOverview) -> None:
         """It was told of `snapshot`. What is too old to be told again goes, with the snapshot that it was made of."""
         now_ms = snapshot.now_ms
         kept = {key: one for key, one in tuple(self._told.items()) if now_ms - one[0].now_ms < GOOD_FOR_MS}
@@ -59,13 +59,13 @@ class Recent:
         self._told = {**kept, (tenant, system): (snapshot, told)}
 
 
-_recent: WeakKeyDictionary[ManagerView, Recent] = WeakKeyDictionary()
+_recent: WeakKeyDictionary[ManagerView, OverviewQuery] = WeakKeyDictionary()
 
 
 def overview_of(view: ManagerView, tenant: int, system: bool) -> SystemOverview:
     """What is told of the tenant, and of the `system` as a whole to whoever may see it; at most a moment old."""
     told = view.overview()
-    recent = _recent.setdefault(view, Recent())
+    recent = _recent.setdefault(view, OverviewQuery())
     known = recent.at(told.snapshot, tenant, system)
     if known is None:
         known = _overview(view, told, tenant, system)
@@ -74,7 +74,7 @@ def overview_of(view: ManagerView, tenant: int, system: bool) -> SystemOverview:
 
 
 def _overview(view: ManagerView, told: Overview, tenant: int, system: bool) -> SystemOverview:
-    picture = Picture(
+    picture = AlertContext(
         told.now_ms,
         told.snapshot,
         told.manager,

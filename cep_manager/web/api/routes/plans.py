@@ -15,9 +15,9 @@ from cep_manager.errors import (
     PlanExistsError,
     PlanInvalidError,
     PlansBusyError,
+    PlanStoreError,
     PlanTooCostlyError,
     QuotaError,
-    StoreError,
     UnknownPlanError,
     UnknownSavepointError,
 )
@@ -30,8 +30,8 @@ from cep_manager.plans.outcomes import Outcome
 from cep_manager.web.api.calls import Api, Media, json_body, plan_key, plan_text
 from cep_manager.web.api.requests import read_tenant
 from cep_manager.web.api.routes.operations import (
-    Begun,
-    UndeploymentBegun,
+    StartedOperation,
+    StartedUndeployment,
     change_begun,
     restart_begun,
     undeployment_begun,
@@ -50,7 +50,7 @@ class PlanList(msgspec.Struct, frozen=True):
     total: int
 
 
-class ListingPlans(PlanFilter, frozen=True):
+class PlanListQuery(PlanFilter, frozen=True):
     """Which plans are listed."""
 
     q: Annotated[str, Meta(description="With all of these words in name, description, state or rule set")] = ""
@@ -60,59 +60,59 @@ class ListingPlans(PlanFilter, frozen=True):
     limit: Annotated[int, Meta(ge=1, le=100_000, description="At most so many")] = 100_000
 
 
-class Deploying(msgspec.Struct, frozen=True):
+class DeployRequest(msgspec.Struct, frozen=True):
     """How a plan is deployed."""
 
     replace: Annotated[bool, Meta(description="In place of another text of that name")] = False
     restore: RestoreFrom = msgspec.field(name="from", default="")
 
 
-class Replacing(msgspec.Struct, frozen=True):
+class ReplaceRequest(msgspec.Struct, frozen=True):
     """How a plan is replaced."""
 
     rename: Annotated[bool, Meta(description="The text may be of a plan of another name")] = False
     restore: RestoreFrom = msgspec.field(name="from", default="")
 
 
-class Restarting(msgspec.Struct, frozen=True):
+class RestartRequest(msgspec.Struct, frozen=True):
     """How a plan is restarted."""
 
     restore: RestoreFrom = msgspec.field(name="from", default="")
 
 
-class Undeploying(msgspec.Struct, frozen=True):
+class UndeployRequest(msgspec.Struct, frozen=True):
     """How a plan is undeployed."""
 
     discard: Annotated[bool, Meta(description="Drop what was accepted and is not worked off yet")] = False
 
 
-class Rebalancing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class RebalanceRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """On how many topology workers a plan should run."""
 
     workers: Annotated[int, Meta(ge=1, le=MOST_WORKERS)]
 
 
-class Tracing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class TraceRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Whether a plan's events are to be written to the workers' logs."""
 
     on: bool
 
 
-class Releasing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ReleaseRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Streams whose first event a plan must not wait for; none: all that it waits for."""
 
     streams: tuple[str, ...] = ()
 
 
-class Renaming(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class RenameRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A plan's other name."""
 
     name: Annotated[str, Meta(min_length=1)]
 
 
 _COSTLY = (PlansBusyError, PlanTooCostlyError)
-_DEPLOYMENT = (PlanInvalidError, QuotaError, UnknownSavepointError, StoreError, *_COSTLY)
-_CHANGE = (UnknownPlanError, StoreError)
+_DEPLOYMENT = (PlanInvalidError, QuotaError, UnknownSavepointError, PlanStoreError, *_COSTLY)
+_CHANGE = (UnknownPlanError, PlanStoreError)
 
 
 def plan_routes(api: Api, view: ManagerView) -> None:
@@ -123,8 +123,8 @@ def plan_routes(api: Api, view: ManagerView) -> None:
 
 
 def _store_routes(api: Api, view: ManagerView) -> None:
-    @api.get("/plans", "The tenant's plans with their status", answers=PlanList, query=ListingPlans)
-    def list_plans(query: ListingPlans) -> PlanList:
+    @api.get("/plans", "The tenant's plans with their status", answers=PlanList, query=PlanListQuery)
+    def list_plans(query: PlanListQuery) -> PlanList:
         tenant = read_tenant(request)
         found = sorted(one.key for one in matching(view.overview().snapshot, tenant, query))
         return PlanList(tenant, view.plans(tenant, found[query.offset :][: query.limit]), len(found))
@@ -132,24 +132,24 @@ def _store_routes(api: Api, view: ManagerView) -> None:
     @api.post(
         "/plans",
         "Deploys the plan in the body",
-        answers={201: Begun, 200: Begun},
-        query=Deploying,
+        answers={201: StartedOperation, 200: StartedOperation},
+        query=DeployRequest,
         body=plan_text(),
         fails=(*_DEPLOYMENT, PlanExistsError, ChangeUnderWayError),
     )
-    def deploy_plan(query: Deploying, body: str) -> Response:
+    def deploy_plan(query: DeployRequest, body: str) -> Response:
         deployed = view.deploy(read_tenant(request), body, replace=query.replace, restore=query.restore)
         return _deployed(view, deployed, "deploy" if deployed.created else "update")
 
     @api.put(
         "/plans/<name>",
         "Deploys the plan in the body in place of the one of that name",
-        answers={200: Begun, 201: Begun},
-        query=Replacing,
+        answers={200: StartedOperation, 201: StartedOperation},
+        query=ReplaceRequest,
         body=plan_text(),
         fails=(*_DEPLOYMENT, UnknownPlanError, PlanExistsError, ChangeUnderWayError),
     )
-    def replace_plan(name: str, query: Replacing, body: str) -> Response:
+    def replace_plan(name: str, query: ReplaceRequest, body: str) -> Response:
         tenant = read_tenant(request)
         deployed = view.deploy(tenant, body, replace=True, name=name, rename=query.rename, restore=query.restore)
         if deployed.plan != name:
@@ -159,11 +159,11 @@ def _store_routes(api: Api, view: ManagerView) -> None:
     @api.delete(
         "/plans/<name>",
         "Undeploys the plan, once what was accepted is worked off",
-        answers={202: UndeploymentBegun, 200: UndeploymentBegun},
-        query=Undeploying,
+        answers={202: StartedUndeployment, 200: StartedUndeployment},
+        query=UndeployRequest,
         fails=(*_CHANGE, CannotDrainError),
     )
-    def undeploy_plan(name: str, query: Undeploying) -> Response:
+    def undeploy_plan(name: str, query: UndeployRequest) -> Response:
         return undeployment_begun(view, view.undeploy(plan_key(view, name), discard=query.discard))
 
 
@@ -221,48 +221,48 @@ def _life_cycle_routes(api: Api, view: ManagerView) -> None:
         "/plans/<name>/trace",
         "Workers write the plan's events to their logs, or no more",
         answers=Outcome,
-        body=json_body(Tracing),
+        body=json_body(TraceRequest),
         fails=_CHANGE,
     )
-    def trace_plan(name: str, body: Tracing) -> Outcome:
+    def trace_plan(name: str, body: TraceRequest) -> Outcome:
         return view.set_trace(plan_key(view, name), body.on)
 
     @api.post(
         "/plans/<name>/release",
         "Event time does not wait for the first event of these streams any more; nothing is restarted",
         answers=Outcome,
-        body=json_body(Releasing),
+        body=json_body(ReleaseRequest),
         fails=_CHANGE,
     )
-    def release_streams(name: str, body: Releasing) -> Outcome:
+    def release_streams(name: str, body: ReleaseRequest) -> Outcome:
         return view.release(plan_key(view, name), body.streams)
 
     @api.post(
         "/plans/<name>/restart",
         "Ends the plan's topology and starts it again from its newest checkpoint, or as `from` says",
-        answers=Begun,
-        query=Restarting,
+        answers=StartedOperation,
+        query=RestartRequest,
         fails=(*_CHANGE, ChangeUnderWayError, UnknownSavepointError),
     )
-    def restart_plan(name: str, query: Restarting) -> Response:
+    def restart_plan(name: str, query: RestartRequest) -> Response:
         return restart_begun(view, view.restart(plan_key(view, name), restore=query.restore))
 
     @api.post(
         "/plans/<name>/rebalance",
         "Runs the plan on another number of topology workers",
-        answers=Begun,
-        body=json_body(Rebalancing),
+        answers=StartedOperation,
+        body=json_body(RebalanceRequest),
         fails=(*_CHANGE, ChangeUnderWayError, QuotaError, PlanInvalidError, *_COSTLY),
     )
-    def rebalance_plan(name: str, body: Rebalancing) -> Response:
+    def rebalance_plan(name: str, body: RebalanceRequest) -> Response:
         return change_begun(view, "rebalance", view.rebalance(plan_key(view, name), body.workers))
 
     @api.post(
         "/plans/<name>/rename",
         "Gives the plan another name",
-        answers=Begun,
-        body=json_body(Renaming),
+        answers=StartedOperation,
+        body=json_body(RenameRequest),
         fails=(*_CHANGE, ChangeUnderWayError, PlanExistsError, PlanInvalidError, QuotaError, *_COSTLY),
     )
-    def rename_plan(name: str, body: Renaming) -> Response:
+    def rename_plan(name: str, body: RenameRequest) -> Response:
         return change_begun(view, "rename", view.rename(plan_key(view, name), body.name))

@@ -31,7 +31,7 @@ Place = Annotated[str, Meta(max_length=500)]
 LeastLevel = Annotated[Level, Meta(description="Only records of at least this level")]
 
 
-class Filter(msgspec.Struct, frozen=True):
+class LogFilter(msgspec.Struct, frozen=True):
     """Which records are wanted."""
 
     level: LeastLevel = "DEBUG"
@@ -43,7 +43,7 @@ class Filter(msgspec.Struct, frozen=True):
         return LogQuery(self.level, self.contains, limit=self.limit)
 
 
-class Paging(Filter, frozen=True):
+class LogPageQuery(LogFilter, frozen=True):
     """Which records of one process are wanted, and from where on."""
 
     after: Annotated[Place, Meta(description="The oldest records behind this place, the `next` of another answer")] = ""
@@ -53,7 +53,7 @@ class Paging(Filter, frozen=True):
         return LogQuery(self.level, self.contains, self.after, self.before, self.limit)
 
 
-class Searching(Filter, frozen=True):
+class LogSearchQuery(LogFilter, frozen=True):
     """Which records of all processes are wanted."""
 
     plan: Annotated[str, Meta(description="All of this plan's tasks, and of others what mentions it")] = ""
@@ -70,11 +70,11 @@ def insight_routes(api: Api, view: ManagerView) -> None:
         "/processes/<process>/log",
         "The newest log records of a process, or those from a place on",
         answers=LogPage,
-        query=Paging,
+        query=LogPageQuery,
         fails=(UnknownProcessError, ProcessSilentError, InsightBusyError),
         of_tenant=False,
     )
-    def read_log(process: str, query: Paging) -> LogPage:
+    def read_log(process: str, query: LogPageQuery) -> LogPage:
         return view.insights().log(process, query.query())
 
     @api.get(
@@ -91,10 +91,10 @@ def insight_routes(api: Api, view: ManagerView) -> None:
         "/log",
         "The newest log records of all processes, or of all that have to do with a plan",
         answers=LogSearch,
-        query=Searching,
+        query=LogSearchQuery,
         fails=(InsightBusyError,),
     )
-    def search_logs(query: Searching) -> LogSearch:
+    def search_logs(query: LogSearchQuery) -> LogSearch:
         plan = PlanKey(read_tenant(request), query.plan)
         return view.insights().search(query.query(), plan if query.plan else None)
 
@@ -102,10 +102,10 @@ def insight_routes(api: Api, view: ManagerView) -> None:
         "/plans/<name>/log",
         "The newest log records of the plan's tasks",
         answers=LogSearch,
-        query=Filter,
+        query=LogFilter,
         fails=(UnknownPlanError, InsightBusyError),
     )
-    def read_plan_log(name: str, query: Filter) -> LogSearch:
+    def read_plan_log(name: str, query: LogFilter) -> LogSearch:
         key = plan_key(view, name)
         view.plan(key)  # one that is not there is refused
         return view.insights().search(query.query(), key, tasks_only=True)

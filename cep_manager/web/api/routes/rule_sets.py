@@ -8,7 +8,7 @@ import msgspec
 from flask import Request, request
 from msgspec import Meta
 
-from cep_manager.errors import PlansBusyError, StoreError
+from cep_manager.errors import PlansBusyError, PlanStoreError
 from cep_manager.plans.rule_sets.model import (
     RuleFile,
     RuleSetDetails,
@@ -40,14 +40,14 @@ class RuleFiles(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     revision: Annotated[str, Meta(max_length=200)] = ""
 
 
-class DeployingRules(msgspec.Struct, frozen=True):
+class DeployRuleSetRequest(msgspec.Struct, frozen=True):
     """How a rule set is deployed."""
 
     dry_run: Annotated[bool, Meta(description="Report what would be done, and change nothing")] = False
     remove: Annotated[bool, Meta(description="Undeploy the plans of the rule set whose files have gone")] = True
 
 
-class RemovingRules(msgspec.Struct, frozen=True):
+class RemoveRuleSetRequest(msgspec.Struct, frozen=True):
     """How a rule set is removed."""
 
     dry_run: Annotated[bool, Meta(description="Report what would be done, and change nothing")] = False
@@ -76,11 +76,11 @@ def rule_routes(api: Api, view: ManagerView) -> None:
         "/rule-sets/<name>",
         "Deploys, changes and removes plans so that the rule set is what the body says, all or nothing",
         answers=RuleSetReport,
-        query=DeployingRules,
+        query=DeployRuleSetRequest,
         body=Body(_read_files, RuleFiles),
-        fails=(RuleSetRefusedError, PlansBusyError, StoreError),
+        fails=(RuleSetRefusedError, PlansBusyError, PlanStoreError),
     )
-    def deploy_rule_set(name: str, query: DeployingRules, body: RuleFiles) -> RuleSetReport:
+    def deploy_rule_set(name: str, query: DeployRuleSetRequest, body: RuleFiles) -> RuleSetReport:
         tenant = read_tenant(request)
         return view.deploy_rules(tenant, name, body.files, body.revision, removes=query.remove, dry_run=query.dry_run)
 
@@ -88,10 +88,10 @@ def rule_routes(api: Api, view: ManagerView) -> None:
         "/rule-sets/<name>",
         "Undeploys all plans of a rule set, once what was accepted is worked off",
         answers=RuleSetReport,
-        query=RemovingRules,
-        fails=(UnknownRuleSetError, RuleSetRefusedError, StoreError),
+        query=RemoveRuleSetRequest,
+        fails=(UnknownRuleSetError, RuleSetRefusedError, PlanStoreError),
     )
-    def remove_rule_set(name: str, query: RemovingRules) -> RuleSetReport:
+    def remove_rule_set(name: str, query: RemoveRuleSetRequest) -> RuleSetReport:
         return view.remove_rules(read_tenant(request), name, dry_run=query.dry_run)
 
 

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from cep_common.protocol.tasks import StatisticsLevel
-from cep_manager.errors import BadRequestError, StoreError, UnknownPlanError, unknown_plan
+from cep_manager.errors import BadRequestError, PlanStoreError, UnknownPlanError, unknown_plan
 from cep_manager.monitoring.metric_tables.history import MOST_STEPS, Metric, PlanHistory, Wanted
 from cep_manager.monitoring.plan_statistics import PlanStatistics, plan_statistics
 from cep_manager.plans.outcomes import Outcome
@@ -16,7 +16,7 @@ from cep_manager.web.api.calls import Api, json_body, plan_key
 from cep_manager.web.ports import ManagerView
 
 
-class Counting(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class StatisticsQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a plan's stages are to count."""
 
     level: StatisticsLevel
@@ -27,7 +27,7 @@ Moment = Annotated[
 ]
 
 
-class Charting(msgspec.Struct, frozen=True):
+class HistoryQuery(msgspec.Struct, frozen=True):
     """What of a plan's past is wanted."""
 
     metric: Metric = "received"
@@ -70,20 +70,20 @@ def statistics_routes(api: Api, view: ManagerView) -> None:
         "/plans/<name>/statistics-level",
         "The plan's stages count at that level; nothing is restarted",
         answers=Outcome,
-        body=json_body(Counting),
-        fails=(UnknownPlanError, StoreError),
+        body=json_body(StatisticsQuery),
+        fails=(UnknownPlanError, PlanStoreError),
     )
-    def set_statistics_level(name: str, body: Counting) -> Outcome:
+    def set_statistics_level(name: str, body: StatisticsQuery) -> Outcome:
         return view.set_statistics(plan_key(view, name), body.level)
 
     @api.get(
         "/plans/<name>/history",
         "What the plan did over time: events a second, latencies, capacity, state, queue",
         answers=PlanHistory,
-        query=Charting,
+        query=HistoryQuery,
         fails=(UnknownPlanError,),
     )
-    def show_history(name: str, query: Charting) -> PlanHistory:
+    def show_history(name: str, query: HistoryQuery) -> PlanHistory:
         key = plan_key(view, name)
         overview = view.overview()
         if key not in overview.snapshot.plans:

@@ -1,4 +1,4 @@
-"""The calls of the REST API for a plan's page: the topology in figures, its stages, samples of events."""
+"""The calls of the REST API for a plan's page: the topology in metrics, its stages, samples of events."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from cep_manager.web.api.calls import Api, Media, json_body, plan_key
 from cep_manager.web.ports import ManagerView
 
 
-class Looking(msgspec.Struct, frozen=True):
+class TopologyQuery(msgspec.Struct, frozen=True):
     """In which window."""
 
     window: Annotated[
@@ -37,13 +37,13 @@ class Looking(msgspec.Struct, frozen=True):
     ] = "10m"
 
 
-class OfStage(msgspec.Struct, frozen=True):
+class StageQuery(msgspec.Struct, frozen=True):
     """Of which stage."""
 
     component: Annotated[str, Meta(description="Of this stage alone")] = ""
 
 
-class Sampling(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class SampleRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What of a plan's events is to be told: about `percent` of a hundred that go through the stage `component` (empty:
     through any), for `for_s` seconds; `percent` 0 ends that."""
 
@@ -57,12 +57,12 @@ def topology_routes(api: Api, view: ManagerView) -> None:
 
     @api.get(
         "/plans/<name>/components",
-        "The plan's page: summary, windows, stages in figures, tasks, connections",
+        "The plan's page: summary, windows, stages in metrics, tasks, connections",
         answers=TopologyView,
-        query=Looking,
+        query=TopologyQuery,
         fails=(UnknownPlanError,),
     )
-    def list_components(name: str, query: Looking) -> TopologyView:
+    def list_components(name: str, query: TopologyQuery) -> TopologyView:
         key, overview = plan_key(view, name), view.overview()
         if key not in overview.snapshot.plans:
             raise unknown_plan(key)
@@ -72,10 +72,10 @@ def topology_routes(api: Api, view: ManagerView) -> None:
         "/plans/<name>/components/<path:component>",
         "A stage: its instances, streams, queries, latencies, errors and sampled events",
         answers=ComponentView,
-        query=Looking,
+        query=TopologyQuery,
         fails=(UnknownPlanError, UnknownComponentError),
     )
-    def show_component(name: str, component: str, query: Looking) -> ComponentView:
+    def show_component(name: str, component: str, query: TopologyQuery) -> ComponentView:
         key, overview = plan_key(view, name), view.overview()
         if key not in overview.snapshot.plans:
             raise unknown_plan(key)
@@ -113,18 +113,18 @@ def topology_routes(api: Api, view: ManagerView) -> None:
         "/plans/<name>/sample",
         "Some of the events that go through the plan's stages are told, for a while",
         answers=SampleReport,
-        body=json_body(Sampling),
+        body=json_body(SampleRequest),
         fails=(UnknownPlanError, BadRequestError),
     )
-    def sample_plan(name: str, body: Sampling) -> SampleReport:
+    def sample_plan(name: str, body: SampleRequest) -> SampleReport:
         return view.sample(plan_key(view, name), body.component, body.percent, body.for_s)
 
     @api.get(
         "/plans/<name>/samples",
         "What is being sampled of the plan, and the newest events that were seen",
         answers=SampleReport,
-        query=OfStage,
+        query=StageQuery,
         fails=(UnknownPlanError,),
     )
-    def list_samples(name: str, query: OfStage) -> SampleReport:
+    def list_samples(name: str, query: StageQuery) -> SampleReport:
         return view.samples(plan_key(view, name), query.component)

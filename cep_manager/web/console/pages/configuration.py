@@ -21,7 +21,7 @@ ORIGINS = {
 }
 
 
-class Row(msgspec.Struct, frozen=True):
+class SettingRow(msgspec.Struct, frozen=True):
     """A key as the page shows it; `words` are found by a search."""
 
     key: str
@@ -39,7 +39,7 @@ class Section(msgspec.Struct, frozen=True):
     """The keys of a group, or those that are in none."""
 
     name: str
-    rows: tuple[Row, ...]
+    rows: tuple[SettingRow, ...]
 
 
 def configuration_pages(console: Blueprint, view: ManagerView) -> None:
@@ -74,9 +74,9 @@ def sections(settings: tuple[KnownSetting, ...]) -> tuple[Section, ...]:
     return (Section("", single), *groups) if single else groups
 
 
-def _row(setting: KnownSetting) -> Row:
+def _row(setting: KnownSetting) -> SettingRow:
     origin = ORIGINS[setting.origin]
-    return Row(
+    return SettingRow(
         key=setting.key,
         value=setting.value,
         default=setting.default,

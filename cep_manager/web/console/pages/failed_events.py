@@ -10,7 +10,7 @@ from flask import Blueprint, redirect, render_template, request
 from cep_common.errors import CepError
 from cep_common.ids import PlanKey
 from cep_manager.errors import BadRequestError
-from cep_manager.monitoring.failed_events.model import LONGEST_ID, ErrorChoice, KeptEntry, ReplayedErrors
+from cep_manager.monitoring.failed_events.model import LONGEST_ID, FailedEventSelection, FailedEventView, ReplayedEvents
 from cep_manager.monitoring.worker_calls import SilentWorker
 from cep_manager.web.api.failures import status_of
 from cep_manager.web.api.requests import read_tenant, shown_to_workers
@@ -25,11 +25,11 @@ LONGEST_EVENT = 500
 """Longer ones are cut."""
 
 
-def kept_error_pages(console: Blueprint, view: ManagerView) -> None:
+def failed_event_pages(console: Blueprint, view: ManagerView) -> None:
     """Adds the page, and what replays and discards one entry or all."""
 
     def rendered(key: PlanKey, notice: str = "", problems: tuple[str, ...] = ()) -> str:
-        told = view.kept_errors(key, SHOWN_ENTRIES, shown_to_workers(request))
+        told = view.failed_events(key, SHOWN_ENTRIES, shown_to_workers(request))
         return render_template(
             "plan_errors.html", plan=key.plan, found=told.found, notice=notice,
             problems=tuple(dict.fromkeys((*problems, *_silent(told.silent)))),
@@ -69,15 +69,15 @@ def _key(view: ManagerView, name: str) -> PlanKey:
     return view.plan_key(read_tenant(request), name)
 
 
-def _choice() -> ErrorChoice:
+def _choice() -> FailedEventSelection:
     """The entry that the form names, or all where the address says so. Raises BadRequestError for neither."""
     named = request.form.get("entry", "")[:LONGEST_ID]
     if bool(named) == (request.args.get("all") == "1"):
         raise BadRequestError("name an entry, or say that all are meant: all=1", {"form": ["entry"], "query": ["all"]})
-    return ErrorChoice(ids=(named,)) if named else ErrorChoice(all=True)
+    return FailedEventSelection(ids=(named,)) if named else FailedEventSelection(all=True)
 
 
-def _entry(entry: KeptEntry) -> dict[str, Any]:
+def _entry(entry: FailedEventView) -> dict[str, Any]:
     where = f"{entry.kind} {entry.sink} of {entry.stream}" if entry.kind != "stream" else f"stream {entry.stream}"
     events = [msgspec.json.encode(event).decode() for event in entry.events[:SHOWN_EVENTS]]
     return {
@@ -92,7 +92,7 @@ def _silent(workers: tuple[SilentWorker, ...]) -> tuple[str, ...]:
     return tuple(f"{one.worker}: {one.problem}" for one in workers)
 
 
-def _replayed(told: ReplayedErrors) -> str:
+def _replayed(told: ReplayedEvents) -> str:
     parts = [f"{count(told.replayed)} entries were replayed ({count(told.events)} events)."]
     if told.under_way:
         parts.append(f"{count(told.under_way)} are with their sinks, which try yet.")

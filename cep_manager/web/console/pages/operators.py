@@ -6,9 +6,9 @@ from flask import Blueprint, render_template, request
 
 from cep_common.errors import CepError
 from cep_manager.errors import UnknownPlanError
+from cep_manager.web.api.caller_slots import one_at_a_time
 from cep_manager.web.api.failures import status_of
 from cep_manager.web.api.requests import read_tenant
-from cep_manager.web.api.turns import one_at_a_time
 from cep_manager.web.console.page import Page, page
 from cep_manager.web.ports import ManagerView
 

@@ -9,7 +9,7 @@ from flask import Blueprint, redirect, render_template, request
 from cep_common.errors import CepError
 from cep_common.ids import PlanKey
 from cep_manager.authoring.samples import samples
-from cep_manager.errors import BadRequestError, NotLeaderError, StoreError
+from cep_manager.errors import BadRequestError, NotLeaderError, PlanStoreError
 from cep_manager.monitoring.overview.plan_list import PlanFilter, matching, plan_page
 from cep_manager.monitoring.status import plan_status
 from cep_manager.web.api.requests import read_tenant
@@ -71,7 +71,7 @@ def _do(names: list[str], act: Callable[[str], None]) -> list[str]:
     for name in names:
         try:
             act(name)
-        except (NotLeaderError, StoreError):
+        except (NotLeaderError, PlanStoreError):
             raise
         except CepError as error:
             failures.append(f"{name}: {error.message}")

@@ -10,7 +10,7 @@ from flask import Blueprint, render_template, request
 from cep_common.errors import CepError
 from cep_common.protocol.inspection import MOST_QUERY_CHARACTERS
 from cep_manager.errors import BadRequestError, QueryInvalidError
-from cep_manager.state_queries.model import StateList, StateQuestion, StateRows, StateSource
+from cep_manager.state_queries.model import QueryableState, StateList, StateQuestion, StateRows
 from cep_manager.web.api.failures import status_of
 from cep_manager.web.api.requests import read_tenant
 from cep_manager.web.console.page import Page, page
@@ -61,7 +61,7 @@ def _question(text: str) -> StateQuestion:
         raise BadRequestError(f"query: {error}") from error
 
 
-def _first_question(source: StateSource) -> str:
+def _first_question(source: QueryableState) -> str:
     """What one would ask first."""
     if source.kind == "aggregation":
         return f"from {source.name} within 0L, {END_OF_TIME_MS}L per '{source.periods[0]}' select * limit 20"

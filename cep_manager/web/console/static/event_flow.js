@@ -9,7 +9,7 @@ const area = document.getElementById("flow");
 
 const TELL = {
   where: (node) => (node.state === "failing" && node.kind !== "plan" ? `fails · ${node.kind} of ${node.plan}` : node.kind === "plan" ? node.words : node.kind === "stream" ? `${node.words} · ${node.attributes.length} ${node.attributes.length === 1 ? "attribute" : "attributes"}` : `${node.kind} of ${node.plan}`),
-  figures: (node) => {
+  metrics: (node) => {
     if (node.kind === "plan") {
       return `${short(node.events_per_second)}/s in · ${short(node.emitted_per_second)}/s out`;
     }

@@ -14,7 +14,7 @@ function placeOf(node) {
   return node.task >= 0 ? `${node.host} · task ${node.task}` : [node.host, ...node.connectors].join(" · ");
 }
 
-function figuresOf(node) {
+function metricsOf(node) {
   if (node.kind === "source") {
     return `${short(node.emitted)} sent · ${short(node.emitted_per_second)}/s`;
   }
@@ -79,13 +79,13 @@ function namesOf(edge) {
 export function topologyTexts(address) {
   const { pathname, search } = new URL(address, location.href);
   const href = (node) => (node.component ? `${pathname}/components/${encodeURIComponent(node.component)}${search}` : "");
-  return { where: whereOf, figures: figuresOf, facts: factsOf, edge: edgeLines, href };
+  return { where: whereOf, metrics: metricsOf, facts: factsOf, edge: edgeLines, href };
 }
 
 /** What nodes and edges say of a topology that does not run. */
 export const PLANNED = {
   where: (node) => [node.kind, ...node.connectors].join(" · "),
-  figures: () => "",
+  metrics: () => "",
   facts: (node) => [["Kind", node.kind], ...(node.stream ? [["Stream", node.stream]] : []), ...(node.connectors.length ? [["Connectors", node.connectors.join(", ")]] : [])],
   edge: namesOf,
 };

@@ -38,7 +38,7 @@ function linksOf(edges) {
 
 /**
  * A graph in `area`, with details of the chosen node in `details`. `tell` has the texts of a kind of graph: `where(node)` and
- * `figures(node)` are a node's second and third line, `facts(node)` the pairs of its details, `edge(edge, all)` the lines of
+ * `metrics(node)` are a node's second and third line, `facts(node)` the pairs of its details, `edge(edge, all)` the lines of
  * an edge's text as pairs of text and class, `all` being the events per second of all edges. Where `tell` has `href(node)`,
  * nodes for which it is not empty are links. In an area of class `zoomable` the picture can be moved and made larger.
  */
@@ -161,21 +161,21 @@ export class GraphView {
 
   #fillNode(part, node) {
     const where = this.#tell.where(node);
-    const figures = this.#tell.figures(node);
+    const metrics = this.#tell.metrics(node);
     const colour = this.#colours.get(node.id);
     part.group.setAttribute("class", `node kind-${node.kind} ${node.state}${colour ? ` coloured ${colour.className}` : ""}${node.id === this.#chosen ? " chosen" : ""}`);
     part.place(colour ? PANEL + 8 : 14);
     part.number.textContent = colour?.text ?? "";
     fit(part.title, node.label, part.width);
     fit(part.sub, where, part.width);
-    part.figures.textContent = figures;
+    part.metrics.textContent = metrics;
     part.hint.textContent = [`${node.label}: ${where}`, colour?.words, node.last_error && `last error: ${node.last_error}`].filter(Boolean).join("\n");
     if (part.load) {
       part.load.setAttribute("width", (part.room * node.busy).toFixed(1));
       part.share.textContent = node.state === "live" ? `${Math.round(node.busy * 100)} %` : "";
     }
     // The name has what is seen, in its order, so that who speaks it is understood.
-    const seen = [part.number, part.title, part.sub, part.figures, part.share].map((text) => text.textContent).filter(Boolean);
+    const seen = [part.number, part.title, part.sub, part.metrics, part.share].map((text) => text.textContent).filter(Boolean);
     part.group.setAttribute("aria-label", `${node.kind} ${seen.join(" ")}`);
   }
 
@@ -221,7 +221,7 @@ function drawNode(node, at, href, choose) {
     number: element("text", { class: "number", x: PANEL / 2, y: NODE_HEIGHT / 2 + 5, "text-anchor": "middle" }),
     title: text("title", 22),
     sub: text("sub", 38),
-    figures: text("figure", 58),
+    metrics: text("figure", 58),
     load: element("rect", { class: "load", y: 69, height: 5, rx: 2.5, width: 0 }),
     track: element("rect", { class: "track", y: 69, height: 5, rx: 2.5 }),
     share: element("text", { class: "sub", x: NODE_WIDTH - 12, y: 76, "text-anchor": "end" }),
@@ -231,7 +231,7 @@ function drawNode(node, at, href, choose) {
   const bar = element("path", { class: "bar", d: leftPart(6) });
   const panel = element("path", { class: "panel", d: leftPart(PANEL) });
   const role = href ? { href } : { role: "button", tabindex: 0 };
-  part.group = element(href ? "a" : "g", { transform: `translate(${at.x} ${at.y})`, "data-node": node.id, ...role }, box, bar, panel, part.number, " ", part.title, " ", part.sub, " ", part.figures, " ");
+  part.group = element(href ? "a" : "g", { transform: `translate(${at.x} ${at.y})`, "data-node": node.id, ...role }, box, bar, panel, part.number, " ", part.title, " ", part.sub, " ", part.metrics, " ");
   if (node.busy === undefined || node.kind === "source" || node.kind === "sink") {
     part.load = null;
   } else {
@@ -241,7 +241,7 @@ function drawNode(node, at, href, choose) {
     part.room = NODE_WIDTH - x - 50;
     part.width = NODE_WIDTH - x - 8;
     part.track.setAttribute("width", part.room);
-    [part.title, part.sub, part.figures, part.track, part.load].forEach((one) => one?.setAttribute("x", x));
+    [part.title, part.sub, part.metrics, part.track, part.load].forEach((one) => one?.setAttribute("x", x));
   };
   if (!href) {
     part.group.addEventListener("click", choose);

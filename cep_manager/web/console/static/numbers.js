@@ -1,6 +1,6 @@
 // Numbers as people read them.
 
-/** 950, 12.3 k, 4.1 M: three figures and a unit. */
+/** 950, 12.3 k, 4.1 M: three digits and a unit. */
 export function short(number) {
   for (const [size, unit] of [[1e9, " G"], [1e6, " M"], [1e4, " k"]]) {
     if (number >= size) {

@@ -12,7 +12,7 @@ from cep_manager.checkpoints.view import (
     CheckpointOverview,
     CheckpointSummary,
     CheckpointView,
-    PlanCheckpoints,
+    PlanCheckpointSummary,
     SavepointList,
     SavepointView,
 )
@@ -62,7 +62,7 @@ class CheckpointRow(msgspec.Struct, frozen=True):
     error: str
 
 
-class Bar(msgspec.Struct, frozen=True):
+class CheckpointBar(msgspec.Struct, frozen=True):
     """A checkpoint in the chart: where its bars stand, and what they say. `mark` is a sign above it that does not
     depend on colours."""
 
@@ -80,19 +80,19 @@ class Bar(msgspec.Struct, frozen=True):
     words: str
 
 
-class Chart(msgspec.Struct, frozen=True):
+class CheckpointChart(msgspec.Struct, frozen=True):
     """The newest checkpoints by duration and size; `words` say in short what it shows."""
 
     width: int
     height: int
-    bars: tuple[Bar, ...]
+    bars: tuple[CheckpointBar, ...]
     longest: str
     largest: str
     words: str
 
 
 class SpreadRow(msgspec.Struct, frozen=True):
-    """How one of their figures is spread over complete checkpoints."""
+    """How one of their metrics is spread over complete checkpoints."""
 
     name: str
     minimum: str
@@ -130,14 +130,14 @@ class CheckpointPage(msgspec.Struct, frozen=True):
     troubled: str
     rows: tuple[CheckpointRow, ...]
     hidden: int
-    chart: Chart | None
+    chart: CheckpointChart | None
     spreads: tuple[SpreadRow, ...]
     savepoints: tuple[SavepointRow, ...]
     settings: tuple[tuple[str, str], ...]
     nothing: str
 
 
-class PlanRow(msgspec.Struct, frozen=True):
+class PlanCheckpointRow(msgspec.Struct, frozen=True):
     """A plan in the list of all."""
 
     plan: str
@@ -179,7 +179,7 @@ def present_checkpoints(told: CheckpointList, savepoints: SavepointList) -> Chec
     )
 
 
-def present_overview(told: CheckpointOverview) -> tuple[PlanRow, ...]:
+def present_overview(told: CheckpointOverview) -> tuple[PlanCheckpointRow, ...]:
     """The list of all plans, those that want looking at first."""
     rows = tuple(map(_plan_row, told.plans))
     return tuple(sorted(rows, key=lambda row: (row.tone not in ("bad", "warn"), row.plan)))
@@ -222,7 +222,7 @@ def _row(one: CheckpointView) -> CheckpointRow:
     )
 
 
-def _plan_row(told: PlanCheckpoints) -> PlanRow:
+def _plan_row(told: PlanCheckpointSummary) -> PlanCheckpointRow:
     newest = _row(told.newest) if told.newest is not None else None
     problem = _row(told.newest_problem) if told.newest_problem is not None else None
     if problem is not None and (newest is None or problem.number > newest.number):
@@ -232,7 +232,7 @@ def _plan_row(told: PlanCheckpoints) -> PlanRow:
     else:
         state, tone = "good", "good"
     spread = told.summary.duration_ms
-    return PlanRow(
+    return PlanCheckpointRow(
         plan=told.plan,
         state=state,
         tone=tone,
@@ -285,25 +285,25 @@ def _nothing(settings: CheckpointSettings | None) -> str:
 
 
 def _spreads(summary: CheckpointSummary) -> tuple[SpreadRow, ...]:
-    figures = (
+    metrics = (
         ("Duration", summary.duration_ms, latency),
         ("Alignment", summary.alignment_ms, latency),
         ("Size of all states", summary.size_bytes, size),
         ("New in the store", summary.stored_bytes, size),
     )
     rows = []
-    for name, spread, words in figures:
+    for name, spread, words in metrics:
         if spread is not None:
             parts = (spread.minimum, spread.average, spread.p50, spread.p99, spread.maximum)
             rows.append(SpreadRow(name, *(words(part) for part in parts)))
     return tuple(rows)
 
 
-def _chart(shown: tuple[CheckpointView, ...]) -> Chart:
+def _chart(shown: tuple[CheckpointView, ...]) -> CheckpointChart:
     longest_ms = max(1, *(one.duration_ms for one in shown))
     largest = max(1, *(one.size_bytes for one in shown))
     troubled = sum(one.state in ("failed", "abandoned") for one in shown)
-    return Chart(
+    return CheckpointChart(
         width=LEFT + SLOT * SHOWN_BARS,
         height=SIZE_TOP + SIZE_HEIGHT + 18,
         bars=tuple(_bar(place, one, longest_ms, largest) for place, one in enumerate(shown)),
@@ -317,7 +317,7 @@ def _chart(shown: tuple[CheckpointView, ...]) -> Chart:
     )
 
 
-def _bar(place: int, one: CheckpointView, longest_ms: int, largest: int) -> Bar:
+def _bar(place: int, one: CheckpointView, longest_ms: int, largest: int) -> CheckpointBar:
     state, tone = STATES[one.state]
     taken = _height(one.duration_ms, longest_ms, DURATION_HEIGHT)
     whole = _height(one.size_bytes, largest, SIZE_HEIGHT) if one.size_bytes else 0
@@ -328,7 +328,7 @@ def _bar(place: int, one: CheckpointView, longest_ms: int, largest: int) -> Bar:
     facts += [f"savepoint {one.name}"] if one.name else []
     facts += [f"took {latency(one.duration_ms)}"] if one.duration_ms else []
     facts += [f"{size(one.size_bytes)}, {size(one.stored_bytes)} of it new"] if one.size_bytes else []
-    return Bar(
+    return CheckpointBar(
         number=one.checkpoint,
         x=LEFT + SLOT * place,
         state=one.state,

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 import msgspec
 
 from cep_common.ids import SUPER_TENANT, PlanKey
-from cep_manager.control.snapshot import Snapshot
+from cep_manager.control.snapshot import ClusterSnapshot
 from cep_manager.history.errors import ErrorGroup, ErrorPlace
 from cep_manager.web.console.texts.formats import count
 
@@ -52,12 +52,12 @@ class ErrorRow(msgspec.Struct, frozen=True):
     words: str
 
 
-def present_errors(groups: Iterable[ErrorGroup], snapshot: Snapshot, now_ms: int) -> tuple[ErrorRow, ...]:
+def present_errors(groups: Iterable[ErrorGroup], snapshot: ClusterSnapshot, now_ms: int) -> tuple[ErrorRow, ...]:
     """The groups in their order; `now_ms` is the time of day."""
     return tuple(present_error(group, snapshot, now_ms) for group in groups)
 
 
-def present_error(group: ErrorGroup, snapshot: Snapshot, now_ms: int) -> ErrorRow:
+def present_error(group: ErrorGroup, snapshot: ClusterSnapshot, now_ms: int) -> ErrorRow:
     """One group."""
     key = snapshot.key_named(group.tenant, group.plan) if group.plan else None
     processes = _processes(snapshot, key)
@@ -103,7 +103,7 @@ def _place(place: ErrorPlace, processes: dict[tuple[str, int], str], group: Erro
     )
 
 
-def _processes(snapshot: Snapshot, key: PlanKey | None) -> dict[tuple[str, int], str]:
+def _processes(snapshot: ClusterSnapshot, key: PlanKey | None) -> dict[tuple[str, int], str]:
     """The names under which logs are asked for, of the processes that may have errors of the plan and live."""
     found: dict[tuple[str, int], str] = {}
     driver = snapshot.driver

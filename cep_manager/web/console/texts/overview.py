@@ -5,14 +5,14 @@ from __future__ import annotations
 import msgspec
 
 from cep_common.ids import SUPER_TENANT
-from cep_manager.monitoring.overview.alerts import Finding, Severity
+from cep_manager.monitoring.overview.alerts import Alert, AlertSeverity
 from cep_manager.monitoring.overview.plan_metrics import Traffic
 from cep_manager.monitoring.overview.system_overview import SystemOverview, SystemView
 from cep_manager.plans.state import PlanState
 from cep_manager.web.console.texts.formats import duration, latency, percent, plural, rate, short
 from cep_manager.web.console.texts.presenters import STATE_TONES
 
-SEVERITY_TONES = {Severity.CRITICAL: "bad", Severity.WARNING: "wait", Severity.NOTICE: "busy"}
+SEVERITY_TONES = {AlertSeverity.CRITICAL: "bad", AlertSeverity.WARNING: "wait", AlertSeverity.NOTICE: "busy"}
 
 _PAGES = {
     "plan": ("console.show_plan", "name"),
@@ -26,7 +26,7 @@ _PAGES = {
     "worker-silent": ("console.show_worker", "worker"),
     "no-worker": ("console.show_workers", ""),
 }
-"""Where a finding of some code, or about some subject, is told more of: endpoint, and the part that takes its name."""
+"""Where an alert of some code, or about some subject, is told more of: endpoint, and the part that takes its name."""
 
 SPARK_WIDTH, SPARK_HEIGHT = 120, 30
 
@@ -48,8 +48,8 @@ class StateCount(msgspec.Struct, frozen=True):
     plans: int
 
 
-class FindingRow(msgspec.Struct, frozen=True):
-    """A finding; `page` is the endpoint that shows its subject, `part` what that needs to be told."""
+class AlertRow(msgspec.Struct, frozen=True):
+    """An alert; `page` is the endpoint that shows its subject, `part` what that needs to be told."""
 
     severity: str
     tone: str
@@ -78,7 +78,7 @@ class OverviewText(msgspec.Struct, frozen=True):
     oldest: str
     plans: int
     states: tuple[StateCount, ...]
-    findings: tuple[FindingRow, ...]
+    alerts: tuple[AlertRow, ...]
     system: SystemView | None
     slots_used: int
     leader: str
@@ -87,12 +87,12 @@ class OverviewText(msgspec.Struct, frozen=True):
 
 def present_overview(told: SystemOverview) -> OverviewText:
     """The overview page."""
-    now = told.figures
-    worst = told.findings[0].severity if told.findings else None
+    now = told.metrics
+    worst = told.alerts[0].severity if told.alerts else None
     system = told.system
     leader = next((one for one in system.managers if one.role == "leader"), None) if system is not None else None
     return OverviewText(
-        health=_health(worst, len(told.findings)),
+        health=_health(worst, len(told.alerts)),
         health_tone=SEVERITY_TONES[worst] if worst is not None else "good",
         received=short(now.received_per_second),
         emitted=short(now.emitted_per_second),
@@ -105,7 +105,7 @@ def present_overview(told: SystemOverview) -> OverviewText:
         oldest=duration(now.oldest_ms) if now.oldest_ms else "",
         plans=sum(told.plans.values()),
         states=tuple(StateCount(state, STATE_TONES[PlanState(state)], plans) for state, plans in told.plans.items()),
-        findings=tuple(_finding(one) for one in told.findings),
+        alerts=tuple(_alert(one) for one in told.alerts),
         system=system,
         slots_used=system.slots_total - system.slots_free if system is not None else 0,
         leader=f"{leader.control.host}:{leader.control.port}" if leader is not None else "",
@@ -129,18 +129,18 @@ def spark(traffic: Traffic, rates: tuple[float | None, ...]) -> Spark:
     return Spark(line, f"{line} L{SPARK_WIDTH} {SPARK_HEIGHT} L0 {SPARK_HEIGHT} Z", words)
 
 
-def _health(worst: Severity | None, findings: int) -> str:
+def _health(worst: AlertSeverity | None, alerts: int) -> str:
     if worst is None:
         return "All is well"
-    return f"{plural(findings, 'thing needs', 'things need')} attention"
+    return f"{plural(alerts, 'alert', 'alerts')}"
 
 
-def _finding(one: Finding) -> FindingRow:
+def _alert(one: Alert) -> AlertRow:
     page, key = _PAGES.get(one.code) or _PAGES.get(one.subject, ("console.show_cluster", ""))
     part: dict[str, str | int] = {key: one.name} if key else {}
     if one.subject == "plan" and one.tenant != SUPER_TENANT:
         part["tenant"] = one.tenant
-    return FindingRow(
+    return AlertRow(
         severity=one.severity.value,
         tone=SEVERITY_TONES[one.severity],
         subject=one.subject,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from cep_common.protocol.tasks import StatisticsLevel
-from cep_manager.control.snapshot import Snapshot
+from cep_manager.control.snapshot import ClusterSnapshot
 from cep_manager.monitoring.overview.plan_list import NOT_AT_WORK, PlanEntry, PlanPage
-from cep_manager.monitoring.overview.plan_metrics import plan_figure
+from cep_manager.monitoring.overview.plan_metrics import metrics_of_plan
 from cep_manager.monitoring.status import plan_status
 from cep_manager.web.console.texts.formats import duration, latency, plural, rate
 from cep_manager.web.console.texts.presenters import STATE_TONES, Line, present_status
@@ -17,7 +17,7 @@ PAGE = 50
 
 
 class PlanLine(msgspec.Struct, frozen=True):
-    """A plan in the list. `reason` says why it is not active, `trouble` what else is wrong with it. `words` is what the
+    """A plan in the list. `reason` says why it is not active, `problem` what else is wrong with it. `words` is what the
     list is searched in."""
 
     name: str
@@ -27,7 +27,7 @@ class PlanLine(msgspec.Struct, frozen=True):
     tone: str
     since: str
     reason: str
-    trouble: str
+    problem: str
     inflow: tuple[Line, ...]
     outflow: Line
     received: str
@@ -58,7 +58,7 @@ class PlanLists(msgspec.Struct, frozen=True):
     rule_sets: tuple[str, ...]
 
 
-def present_plans(snapshot: Snapshot, shown: PlanPage, most: int = PAGE) -> PlanLists:
+def present_plans(snapshot: ClusterSnapshot, shown: PlanPage, most: int = PAGE) -> PlanLists:
     """The lists of what is `shown`, at most so many plans."""
     lines = [(one.state in NOT_AT_WORK, _line(one, snapshot)) for one in shown.entries]
     tally = f"{plural(shown.active, 'active plan', 'active plans')}, {shown.known - shown.active:,} inactive"
@@ -80,12 +80,12 @@ def present_plans(snapshot: Snapshot, shown: PlanPage, most: int = PAGE) -> Plan
     )
 
 
-def _line(entry: PlanEntry, snapshot: Snapshot) -> PlanLine:
+def _line(entry: PlanEntry, snapshot: ClusterSnapshot) -> PlanLine:
     key, record = entry.key, snapshot.plans[entry.key]
     plan = plan_status(snapshot, key)
     status = present_status(plan)
     topology = plan.topology
-    figure = plan_figure(snapshot, [key])
+    metric = metrics_of_plan(snapshot, [key])
     return PlanLine(
         name=key.plan,
         tenant=key.tenant,
@@ -94,12 +94,12 @@ def _line(entry: PlanEntry, snapshot: Snapshot) -> PlanLine:
         tone=STATE_TONES[topology.state],
         since=duration(topology.since_ms),
         reason=topology.reason,
-        trouble=status.change_error or topology.last_error,
+        problem=status.change_error or topology.last_error,
         inflow=status.inflow,
         outflow=status.outflow,
-        received=rate(figure.received_per_second),
-        emitted=rate(figure.emitted_per_second),
-        p99=latency(figure.p99_ms),
+        received=rate(metric.received_per_second),
+        emitted=rate(metric.emitted_per_second),
+        p99=latency(metric.p99_ms),
         tasks=f"{topology.tasks_live}/{topology.tasks_required}",
         intake=topology.intake,
         trace=topology.trace,

@@ -87,7 +87,7 @@ class DriverText(msgspec.Struct, frozen=True):
     topologies: tuple[tuple[str, int, Line, str], ...]
 
 
-class WorkerRow(msgspec.Struct, frozen=True):
+class ClusterWorkerRow(msgspec.Struct, frozen=True):
     """A worker."""
 
     name: str
@@ -141,7 +141,7 @@ class ClusterText(msgspec.Struct, frozen=True):
     managers: tuple[ManagerRow, ...]
     driver: DriverText | None
     driver_missing: str
-    workers: tuple[WorkerRow, ...]
+    workers: tuple[ClusterWorkerRow, ...]
     tasks: tuple[TaskRow, ...]
 
 
@@ -293,10 +293,10 @@ def _manager(member: ManagerMember) -> ManagerRow:
     )
 
 
-def _worker(worker: WorkerView) -> WorkerRow:
+def _worker(worker: WorkerView) -> ClusterWorkerRow:
     in_step = Line("", "alive", "good")
     behind = Line("", "alive, taking up the latest plans", "busy")
-    return WorkerRow(
+    return ClusterWorkerRow(
         name=worker.worker,
         where=f"{worker.host}, process {worker.process_id}",
         http=worker.http_address or "–",

@@ -10,7 +10,7 @@ from cep_manager.monitoring.logs.model import Process
 from cep_manager.web.console.texts.formats import duration
 
 
-class Row(msgspec.Struct, frozen=True):
+class ProcessRow(msgspec.Struct, frozen=True):
     """A process to choose: `facts` say more of it, `tone` and `state` how it is; `words` are found by a search."""
 
     id: str
@@ -22,21 +22,21 @@ class Row(msgspec.Struct, frozen=True):
     words: str
 
 
-class Host(msgspec.Struct, frozen=True):
+class HostProcesses(msgspec.Struct, frozen=True):
     """The processes of one host."""
 
     host: str
-    rows: tuple[Row, ...]
+    rows: tuple[ProcessRow, ...]
 
 
 ORDER = ("manager", "driver", "worker", "task")
 
 
-def by_host(processes: tuple[Process, ...]) -> tuple[Host, ...]:
+def by_host(processes: tuple[Process, ...]) -> tuple[HostProcesses, ...]:
     """The processes by their hosts; on each managers first, tasks last."""
     ordered = sorted(processes, key=lambda one: (one.host, ORDER.index(one.kind), one.name, one.epoch))
     return tuple(
-        Host(host, tuple(_row(one) for one in group)) for host, group in groupby(ordered, lambda one: one.host)
+        HostProcesses(host, tuple(_row(one) for one in group)) for host, group in groupby(ordered, lambda one: one.host)
     )
 
 
@@ -45,7 +45,7 @@ def plans_of(processes: tuple[Process, ...], tenant: int) -> tuple[str, ...]:
     return tuple(sorted({one.plan for one in processes if one.kind == "task" and one.tenant == tenant}))
 
 
-def _row(process: Process) -> Row:
+def _row(process: Process) -> ProcessRow:
     facts = [f"process {process.process_id}"] if process.process_id else ["stands by"]
     if process.kind == "task":
         facts.append(f"epoch {process.epoch}")
@@ -56,4 +56,6 @@ def _row(process: Process) -> Row:
     elif not process.readable:
         tone, state = "idle", "cannot be read"
     words = " ".join((process.id, process.kind, process.name, process.host, *facts)).lower()
-    return Row(process.id, process.kind, process.name, " · ".join(one for one in facts if one), tone, state, words)
+    return ProcessRow(
+        process.id, process.kind, process.name, " · ".join(one for one in facts if one), tone, state, words
+    )

@@ -8,7 +8,14 @@ from collections.abc import Iterable
 import msgspec
 
 from cep_manager.graph.model import Connection
-from cep_manager.graph.topology_view.model import Bar, Stage, StageError, TopologyHead, TopologyView, WindowName
+from cep_manager.graph.topology_view.model import (
+    HistogramBar,
+    StageError,
+    StageView,
+    TopologyHead,
+    TopologyView,
+    WindowName,
+)
 from cep_manager.monitoring.status import PlanStatus
 from cep_manager.plans.compiled_plan import PlannedQuery
 from cep_manager.plans.state import PlanState
@@ -39,10 +46,10 @@ class StageTable(msgspec.Struct, frozen=True):
 
     title: str
     columns: tuple[str, ...]
-    stages: tuple[Stage, ...]
+    stages: tuple[StageView, ...]
 
 
-class Action(msgspec.Struct, frozen=True):
+class PlanAction(msgspec.Struct, frozen=True):
     """What can be done to a plan; `refusal` says why it cannot be done now, empty when it can."""
 
     label: str
@@ -132,7 +139,7 @@ def _notes(view: TopologyHead) -> tuple[tuple[str, str], ...]:
     return (*notes, *((("Silent workers", lost),) if lost else ()))
 
 
-def actions(status: PlanStatus, stages: bool) -> dict[str, Action]:
+def actions(status: PlanStatus, stages: bool) -> dict[str, PlanAction]:
     """What can be done now, and if not, why. `stages`: the plan's text can be compiled."""
     topology = status.topology
     running = topology.state in (PlanState.ACTIVE, PlanState.DEGRADED, PlanState.INACTIVE)
@@ -140,18 +147,18 @@ def actions(status: PlanStatus, stages: bool) -> dict[str, Action]:
     changing = f"The plan is {topology.state.value}: wait until that has come to its end." if topology.change else goes
     idle = "" if running else f"The plan is {topology.state.value}: nothing runs that this could be done to."
     return {
-        "activate": Action("Activate", "OPERATE", "It is active." if topology.intake and not goes else ""),
-        "deactivate": Action("Deactivate", "OPERATE", "" if topology.intake else "It is deactivated."),
-        "rebalance": Action("Rebalance", "OPERATE", changing or ("" if stages else "Its text cannot be compiled.")),
-        "restart": Action("Restart", "OPERATE", changing),
-        "savepoint": Action("Savepoint", "OPERATE", changing or idle),
-        "release": Action("Go on without", "OPERATE", "" if topology.awaited else "It waits for no first event."),
-        "sample": Action("Sample", "OPERATE", idle),
-        "trace": Action("End trace" if topology.trace else "Trace", "OPERATE"),
-        "statistics": Action("Statistics", "OPERATE"),
-        "rename": Action("Rename", "EDIT", changing),
-        "edit": Action("Edit", "EDIT"),
-        "undeploy": Action("Undeploy", "EDIT"),
+        "activate": PlanAction("Activate", "OPERATE", "It is active." if topology.intake and not goes else ""),
+        "deactivate": PlanAction("Deactivate", "OPERATE", "" if topology.intake else "It is deactivated."),
+        "rebalance": PlanAction("Rebalance", "OPERATE", changing or ("" if stages else "Its text cannot be compiled.")),
+        "restart": PlanAction("Restart", "OPERATE", changing),
+        "savepoint": PlanAction("Savepoint", "OPERATE", changing or idle),
+        "release": PlanAction("Go on without", "OPERATE", "" if topology.awaited else "It waits for no first event."),
+        "sample": PlanAction("Sample", "OPERATE", idle),
+        "trace": PlanAction("End trace" if topology.trace else "Trace", "OPERATE"),
+        "statistics": PlanAction("Statistics", "OPERATE"),
+        "rename": PlanAction("Rename", "EDIT", changing),
+        "edit": PlanAction("Edit", "EDIT"),
+        "undeploy": PlanAction("Undeploy", "EDIT"),
     }
 
 
@@ -199,7 +206,7 @@ def error_words(error: StageError) -> str:
     return f"{error.instance} on {error.host}, task {error.task}, process {error.process_id}"
 
 
-def histogram_bars(bars: tuple[Bar, ...], width: float, height: float) -> tuple[BarText, ...]:
+def histogram_bars(bars: tuple[HistogramBar, ...], width: float, height: float) -> tuple[BarText, ...]:
     """The bars of a picture of that size; the highest fills it."""
     if not bars:
         return ()

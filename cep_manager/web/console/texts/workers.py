@@ -48,7 +48,7 @@ class WorkerRow(msgspec.Struct, frozen=True):
     process: str
     up: str
     plans: int
-    trouble: str
+    problem: str
     received: str
     emitted: str
     waiting: str
@@ -144,16 +144,16 @@ def present_worker_row(told: WorkerDetails) -> WorkerRow:
         state, tone = BEHIND
     failing = [one for one in told.connectors if one.error]
     full = [wal for plan in told.plans for wal in plan.write_ahead_logs if wal.problem]
-    troubles = []
+    problems = []
     if full:
-        troubles.append(f"{plural(len(full), 'log', 'logs')} full")
+        problems.append(f"{plural(len(full), 'log', 'logs')} full")
     if failing:
-        troubles.append(f"{plural(len(failing), 'source or sink', 'sources and sinks')} in trouble")
+        problems.append(f"{plural(len(failing), 'source or sink', 'sources and sinks')} failing")
     unlinked = sum(not one.connected for plan in told.plans for one in plan.inflow)
     if unlinked:
-        troubles.append(f"{plural(unlinked, 'stream', 'streams')} without a receiver")
-    troubles += _damage(told)
-    if troubles and tone == "good":
+        problems.append(f"{plural(unlinked, 'stream', 'streams')} without a receiver")
+    problems += _damage(told)
+    if problems and tone == "good":
         tone = "warn"
     return WorkerRow(
         name=told.worker,
@@ -163,7 +163,7 @@ def present_worker_row(told: WorkerDetails) -> WorkerRow:
         process=str(told.process_id),
         up=duration(told.up_ms) if told.state != "lost" else UNKNOWN,
         plans=len(told.plans),
-        trouble=", ".join(troubles),
+        problem=", ".join(problems),
         received=rate(told.events_in_per_s),
         emitted=rate(told.events_out_per_s),
         waiting=count(told.waiting_events),
@@ -183,7 +183,7 @@ def present_worker(told: WorkerDetails) -> WorkerPage:
             type=one.type,
             plan=one.plan,
             stream=one.stream,
-            state="in trouble" if one.error else "works",
+            state="failing" if one.error else "works",
             tone="bad" if one.error else "good",
             error=one.error,
             waiting=count(one.waiting_events) if one.direction == "sink" else UNKNOWN,

@@ -18,7 +18,7 @@ WAIT_S = 2.0
 _KEY = "cep.turns"
 
 
-class Turns:
+class CallerSlots:
     """Any thread may use it."""
 
     def __init__(self) -> None:
@@ -57,5 +57,5 @@ class Turns:
 
 def one_at_a_time() -> contextlib.AbstractContextManager[None]:
     """The turn of whoever makes the present request. Raises PlansBusyError."""
-    turns: Turns = current_app.extensions.setdefault(_KEY, Turns())
+    turns: CallerSlots = current_app.extensions.setdefault(_KEY, CallerSlots())
     return turns.of(caller_name())

@@ -5,14 +5,14 @@ from __future__ import annotations
 import msgspec
 
 from cep_common.ids import PlanKey
-from cep_manager.control.snapshot import Snapshot
+from cep_manager.control.snapshot import ClusterSnapshot
 from cep_manager.errors import unknown_plan
 from cep_manager.graph.model import Connection, GraphEdge, GraphNode
 from cep_manager.graph.topology_graph import topology_graph
 from cep_manager.monitoring.status import PlanStatus, plan_status
 
 
-class PlanPicture(msgspec.Struct, frozen=True):
+class LivePlanView(msgspec.Struct, frozen=True):
     """A plan's status and its live graph: nodes by their ids, edges by `SOURCE TARGET STREAM`."""
 
     plan: str
@@ -24,13 +24,13 @@ class PlanPicture(msgspec.Struct, frozen=True):
     connections: tuple[Connection, ...]
 
 
-def plan_picture(snapshot: Snapshot, key: PlanKey) -> PlanPicture:
+def live_plan_view(snapshot: ClusterSnapshot, key: PlanKey) -> LivePlanView:
     """The plan at the moment of the snapshot. Raises UnknownPlanError."""
     record = snapshot.plans.get(key)
     if record is None:
         raise unknown_plan(key)
     graph = topology_graph(snapshot, key)
-    return PlanPicture(
+    return LivePlanView(
         plan=key.plan,
         tenant=key.tenant,
         epoch=record.epoch,

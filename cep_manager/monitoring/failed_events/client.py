@@ -10,14 +10,14 @@ import msgspec
 from cep_common.ids import PlanKey
 from cep_common.protocol.registry import RegisterWorker
 from cep_manager.monitoring.failed_events.model import (
-    DiscardedErrors,
-    ErrorChoice,
-    KeptEntry,
-    KeptErrors,
+    DiscardedEvents,
+    FailedEventList,
+    FailedEventSelection,
+    FailedEventView,
     RefusedEntry,
-    ReplayedErrors,
+    ReplayedEvents,
 )
-from cep_manager.monitoring.worker_calls import Call, SilentWorker, ask_workers
+from cep_manager.monitoring.worker_calls import SilentWorker, WorkerCall, ask_workers
 
 T = TypeVar("T")
 
@@ -26,7 +26,7 @@ class _Listed(msgspec.Struct):
     """What a worker keeps of a plan."""
 
     found: int
-    entries: tuple[KeptEntry, ...]
+    entries: tuple[FailedEventView, ...]
 
 
 class _Refused(msgspec.Struct):
@@ -50,7 +50,7 @@ class _Discarded(msgspec.Struct):
 
 
 @dataclass(frozen=True, slots=True)
-class ErrorStores:
+class FailedEventStores:
     """The error stores of `workers`, as far as they concern the plan `key`. `authorization` is the header of whoever
     asks: each worker judges by itself what they may. Everything raises WorkerFailedError when no worker answers."""
 
@@ -58,7 +58,7 @@ class ErrorStores:
     key: PlanKey
     authorization: str
 
-    def listed(self, limit: int) -> KeptErrors:
+    def listed(self, limit: int) -> FailedEventList:
         """The oldest `limit` entries."""
         answers, silent = self._ask("GET", "/errors", None, _Listed, {**self._plan(), "limit": str(limit)})
         entries = [
@@ -66,16 +66,16 @@ class ErrorStores:
         ]
         entries.sort(key=lambda entry: entry.time_ms)
         found = sum(answer.found for _, answer in answers)
-        return KeptErrors(self.key.plan, self.key.tenant, found, tuple(entries[:limit]), silent)
+        return FailedEventList(self.key.plan, self.key.tenant, found, tuple(entries[:limit]), silent)
 
-    def replay(self, choice: ErrorChoice) -> ReplayedErrors:
+    def replay(self, choice: FailedEventSelection) -> ReplayedEvents:
         """The chosen entries go where they failed once more."""
         answers, silent = self._ask("POST", "/errors/replay", choice, _Replayed)
         told = [answer for _, answer in answers]
         refused = tuple(
             RefusedEntry(one.id, worker, one.code, one.reason) for worker, answer in answers for one in answer.refused
         )
-        return ReplayedErrors(
+        return ReplayedEvents(
             plan=self.key.plan,
             tenant=self.key.tenant,
             replayed=sum(one.replayed for one in told),
@@ -86,10 +86,10 @@ class ErrorStores:
             silent=silent,
         )
 
-    def discard(self, choice: ErrorChoice) -> DiscardedErrors:
+    def discard(self, choice: FailedEventSelection) -> DiscardedEvents:
         """The chosen entries are gone."""
         answers, silent = self._ask("POST", "/errors/discard", choice, _Discarded)
-        return DiscardedErrors(self.key.plan, self.key.tenant, sum(answer.discarded for _, answer in answers), silent)
+        return DiscardedEvents(self.key.plan, self.key.tenant, sum(answer.discarded for _, answer in answers), silent)
 
     def _plan(self) -> dict[str, str]:
         """How workers are told which plan is meant: by its id, too, where that is not its name."""
@@ -99,7 +99,7 @@ class ErrorStores:
         self,
         method: str,
         path: str,
-        choice: ErrorChoice | None,
+        choice: FailedEventSelection | None,
         kind: type[T],
         parameters: dict[str, str] | None = None,
     ) -> tuple[list[tuple[str, T]], tuple[SilentWorker, ...]]:
@@ -107,5 +107,5 @@ class ErrorStores:
         body = None
         if choice is not None:
             body = msgspec.json.encode({**self._plan(), **msgspec.to_builtins(choice)})
-        call = Call(method, path, kind, self.key.tenant, self.authorization, body, parameters or {})
+        call = WorkerCall(method, path, kind, self.key.tenant, self.authorization, body, parameters or {})
         return ask_workers(self.workers, call)

@@ -18,7 +18,7 @@ from cep_common.security.roles import INSIGHT_DOORS, Role
 from cep_common.sockets.transport import connecting_socket
 
 
-class Question(msgspec.Struct, frozen=True):
+class ProcessQuestion(msgspec.Struct, frozen=True):
     """What a process of `role` at `endpoint` is asked, and how long it may take."""
 
     role: Role
@@ -27,7 +27,7 @@ class Question(msgspec.Struct, frozen=True):
     timeout_ms: int
 
 
-class Silence(msgspec.Struct, frozen=True):
+class NoAnswer(msgspec.Struct, frozen=True):
     """There is no answer, and why; `hung` when there was none in time, `code` of one that was a refusal."""
 
     problem: str
@@ -35,15 +35,15 @@ class Silence(msgspec.Struct, frozen=True):
     code: str = ""
 
 
-Ask = Callable[[Sequence[Question]], list[Message | Silence]]
+Ask = Callable[[Sequence[ProcessQuestion]], list[Message | NoAnswer]]
 """Puts questions to processes at the same time; the answers are in their order."""
 
 
 def asking(context: zmq.Context[Any]) -> Ask:
     """Asks over sockets of `context`; any thread may."""
 
-    def ask(questions: Sequence[Question]) -> list[Message | Silence]:
-        answers: list[Message | Silence] = [_none(question) for question in questions]
+    def ask(questions: Sequence[ProcessQuestion]) -> list[Message | NoAnswer]:
+        answers: list[Message | NoAnswer] = [_none(question) for question in questions]
         with ExitStack() as opened:
             waiting: dict[Any, int] = {}
             for number, question in enumerate(questions):
@@ -53,7 +53,7 @@ def asking(context: zmq.Context[Any]) -> Ask:
                     socket.connect(question.endpoint.url())
                     socket.send_multipart(encode(question.message, number.to_bytes(4, "big")), flags=zmq.NOBLOCK)
                 except (zmq.ZMQError, CepError) as error:
-                    answers[number] = Silence(f"cannot be asked: {error}")
+                    answers[number] = NoAnswer(f"cannot be asked: {error}")
                     continue
                 waiting[socket] = number
             _collect(waiting, questions, answers)
@@ -62,7 +62,7 @@ def asking(context: zmq.Context[Any]) -> Ask:
     return ask
 
 
-def _collect(waiting: dict[Any, int], questions: Sequence[Question], answers: list[Message | Silence]) -> None:
+def _collect(waiting: dict[Any, int], questions: Sequence[ProcessQuestion], answers: list[Message | NoAnswer]) -> None:
     """Puts into `answers` what comes over the sockets in time."""
     began = time.monotonic()
     poller = zmq.Poller()
@@ -82,14 +82,14 @@ def _collect(waiting: dict[Any, int], questions: Sequence[Question], answers: li
             del waiting[socket]
 
 
-def _received(socket: Any) -> Message | Silence:
+def _received(socket: Any) -> Message | NoAnswer:
     try:
         message = decode(socket.recv_multipart()).message
     except DecodeError as error:
-        return Silence(f"its answer cannot be read: {error}")
-    return Silence(message.reason, code=message.code) if isinstance(message, Rejected) else message
+        return NoAnswer(f"its answer cannot be read: {error}")
+    return NoAnswer(message.reason, code=message.code) if isinstance(message, Rejected) else message
 
 
-def _none(question: Question) -> Silence:
+def _none(question: ProcessQuestion) -> NoAnswer:
     where = f"{question.endpoint.host}:{question.endpoint.port}"
-    return Silence(f"did not answer at {where} within {question.timeout_ms / 1_000:g} s", hung=True)
+    return NoAnswer(f"did not answer at {where} within {question.timeout_ms / 1_000:g} s", hung=True)

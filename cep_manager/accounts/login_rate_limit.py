@@ -17,23 +17,26 @@ MOST_BUCKETS = 10_000
 first."""
 
 
-class Allowance(msgspec.Struct, frozen=True):
+class LoginAllowance(msgspec.Struct, frozen=True):
     """So many attempts in a row, and one more every `refill_ms`."""
 
     attempts: int
     refill_ms: int
 
 
-OF_PAIR = Allowance(10, 60_000)
-OF_NAME = Allowance(100, 6_000)
-OF_ADDRESS = Allowance(20, 15_000)
+OF_PAIR = LoginAllowance(10, 60_000)
+OF_NAME = LoginAllowance(100, 6_000)
+OF_ADDRESS = LoginAllowance(20, 15_000)
 
 
-class LoginPace:
+class LoginRateLimit:
     """One thread at a time uses it."""
 
     def __init__(
-        self, of_name: Allowance = OF_NAME, of_address: Allowance = OF_ADDRESS, of_pair: Allowance = OF_PAIR
+        self,
+        of_name: LoginAllowance = OF_NAME,
+        of_address: LoginAllowance = OF_ADDRESS,
+        of_pair: LoginAllowance = OF_PAIR,
     ) -> None:
         self._names = _Buckets(of_name)
         self._addresses = _Buckets(of_address)
@@ -78,7 +81,7 @@ def _pair(name: str, address: str) -> str:
 class _Buckets:
     """What is left of each key's attempts, in milliseconds of refilling, and when that was so."""
 
-    def __init__(self, allowance: Allowance) -> None:
+    def __init__(self, allowance: LoginAllowance) -> None:
         self._refill_ms = allowance.refill_ms
         self._full_ms = allowance.attempts * allowance.refill_ms
         self._left: OrderedDict[str, tuple[int, int]] = OrderedDict()

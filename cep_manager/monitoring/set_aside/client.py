@@ -10,7 +10,7 @@ import msgspec
 from cep_common.protocol.registry import RegisterWorker
 from cep_manager.errors import UnknownAsideError, WorkerFailedError
 from cep_manager.monitoring.set_aside.model import AsideEntry, AsideList, DiscardedAside, RestoredAside
-from cep_manager.monitoring.worker_calls import Call, ask_workers
+from cep_manager.monitoring.worker_calls import WorkerCall, ask_workers
 
 UNKNOWN = "[unknown-id]"
 """With this a worker answers that has nothing of that id."""
@@ -43,7 +43,7 @@ class AsideStores:
 
     def listed(self) -> AsideList:
         """Return all of it, oldest first."""
-        call = Call("GET", "/wal", _Listed, self.tenant, self.authorization)
+        call = WorkerCall("GET", "/wal", _Listed, self.tenant, self.authorization)
         answers, silent = ask_workers(self.workers, call)
         entries = [
             msgspec.structs.replace(entry, worker=worker) for worker, answer in answers for entry in answer.entries
@@ -61,7 +61,7 @@ class AsideStores:
         return DiscardedAside(id_, worker, done.events)
 
     def _do(self, id_: str, action: str, kind: type[T]) -> tuple[str, T]:
-        call = Call("POST", f"/wal/{id_}/{action}", kind, self.tenant, self.authorization)
+        call = WorkerCall("POST", f"/wal/{id_}/{action}", kind, self.tenant, self.authorization)
         try:
             answers, silent = ask_workers(self.workers, call)
         except WorkerFailedError as error:
