@@ -88,7 +88,10 @@ class WorkerHttpConfig(msgspec.Struct, frozen=True):
 
 
 def _whole(folders: tuple[str, ...]) -> tuple[str, ...]:
-    """The folders with their whole paths, as they are written and with links followed: managers cannot follow them."""
+    """Return the absolute paths of `folders`, as written and with links followed.
+
+    Managers cannot follow the links of a worker's host.
+    """
     return tuple(
         dict.fromkeys(path for folder in folders for path in (os.path.abspath(folder), os.path.realpath(folder)))
     )
@@ -129,9 +132,11 @@ class FoldersConfig(msgspec.Struct, frozen=True):
 
 
 class WalConfig(msgspec.Struct, frozen=True):
-    """Accepted events are kept on disk until the topology needs them no more; `maximum_bytes` is for each imported
-    stream of a plan. What is there of a plan that is missing, and that nobody has undeployed, is set aside for
-    `orphan_retention_ms`, results and failed events, too."""
+    """The write-ahead log: accepted events stay on disk until the topology no longer needs them.
+
+    `maximum_bytes` limits the log of each imported stream. What a missing plan that was not undeployed leaves (events,
+    results and failed events) is kept for `orphan_retention_ms`.
+    """
 
     path: Annotated[str, Meta(min_length=1)] = "var/cep/wal"
     fsync: Literal["always", "interval", "none"] = "interval"
@@ -146,16 +151,20 @@ class WalConfig(msgspec.Struct, frozen=True):
 
 
 class ResultsConfig(msgspec.Struct, frozen=True):
-    """Results are kept on disk until their checkpoint is complete, for plans that deliver exactly once, and while sinks
-    do not take them; of each plan at most `max_undelivered_bytes` wait for sinks."""
+    """The transactional log: results on disk until their checkpoint is complete and sinks have taken them.
+
+    At most `max_undelivered_bytes` of each plan wait for sinks.
+    """
 
     path: Annotated[str, Meta(min_length=1)] = "var/cep/results"
     max_undelivered_bytes: Annotated[int, Meta(ge=65_536)] = 1_073_741_824
 
 
 class ErrorsConfig(msgspec.Struct, frozen=True):
-    """The error store: events that plans ask to be kept when they fail. Of each plan there are at most `max_entries`
-    entries, each with events of at most `max_entry_bytes`."""
+    """The error store: events that plans ask to be kept when they fail.
+
+    Of each plan there are at most `max_entries` entries, each with events of at most `max_entry_bytes`.
+    """
 
     path: Annotated[str, Meta(min_length=1)] = "var/cep/errors"
     max_entries: Annotated[int, Meta(ge=1)] = 10_000
@@ -177,8 +186,11 @@ class ArtefactConfig(msgspec.Struct, frozen=True):
 
 
 class WorkerConfig(msgspec.Struct, frozen=True):
-    """Everything that a worker process is told. `protected` are files and folders, beside its own, that no plan may
-    open; `secrets` is the folder of what plans mean by `${secret:NAME}`."""
+    """Everything that a worker process is told.
+
+    `protected` are files and folders, beside its own, that no plan may open; `secrets` is the folder of what plans mean
+    by `${secret:NAME}`.
+    """
 
     name: str = ""
     host: Host = "127.0.0.1"
@@ -218,7 +230,7 @@ class WorkerConfig(msgspec.Struct, frozen=True):
         return "https" if self.security.certificate else "http"
 
     def reach(self) -> Reach:
-        """What sources and sinks of plans may reach."""
+        """Return what sources and sinks of plans may reach."""
         return Reach(
             sink_folders=_whole(self.sinks.folders),
             sink_urls=self.sinks.urls,
@@ -229,5 +241,5 @@ class WorkerConfig(msgspec.Struct, frozen=True):
         )
 
     def manager_endpoints(self) -> tuple[Endpoint, ...]:
-        """The control planes of the managers, in the order in which they are tried."""
+        """Return the control planes of the managers, in the order in which they are tried."""
         return tuple(parse_endpoint(manager) for manager in self.managers)

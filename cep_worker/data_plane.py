@@ -64,10 +64,10 @@ GIVE_BACK_MS = 2_000
 
 
 class DataPlane:
-    """Owns all sockets that carry events. `run` is the data thread; `apply`, `connect`, `submit`, `stop` and the
-    read-only methods may be called from any thread.
+    """Owns all sockets that carry events.
 
-    `changed` is called on the data thread when a connection came to stand or broke.
+    `run` is the data thread; `apply`, `connect`, `submit`, `stop` and the read-only methods may be called from any
+    thread. `changed` is called on the data thread when a connection was established or lost.
     """
 
     def __init__(
@@ -143,7 +143,11 @@ class DataPlane:
         )
 
     def open(self) -> None:
-        """The built-in services listen. Raises PortInUseError, with nothing left open."""
+        """Open the built-in services.
+
+        Raises:
+            PortInUseError: a port is taken; nothing is left open then.
+        """
         ingress = self._config.ingress
         self._errors.open_existing()
         self._disk_sync.start()
@@ -174,8 +178,11 @@ class DataPlane:
         kept: tuple[PlanKey, ...] = (),
         removed: tuple[RemovedPlan, ...] = (),
     ) -> None:
-        """Exactly `plans` will be served; what others have that are `kept` stays on the disk, what those have that are
-        `removed` goes, and what is there of any other plan is set aside."""
+        """Serve exactly `plans`.
+
+        Files of plans in `kept` stay, files of those in `removed` are deleted, and those of any other plan are
+        orphaned.
+        """
         self._event_loop.post(lambda: self._apply(plans, kept, removed))
 
     def limit(self, limits: tuple[TenantLimit, ...]) -> None:
@@ -200,7 +207,7 @@ class DataPlane:
         self._event_loop.post(lambda: self._served.apply_checkpoints(known))
 
     def connect(self, key: PlanKey, epoch: int, stream: str, assigned: EndpointAssigned) -> None:
-        """The inflow of an imported stream will be linked to the receiver, if it still needs to be."""
+        """Connect the inflow of an imported stream to the receiver, if it still needs one."""
         self._event_loop.post(lambda: self._connect(key, epoch, stream, assigned))
 
     def stop(self) -> None:
@@ -208,7 +215,7 @@ class DataPlane:
         self._event_loop.post(self._leave)
 
     def snapshots(self) -> tuple[PlanSnapshot, ...]:
-        """How the plans stand, not older than a tick."""
+        """Return the status of the plans, not older than a tick."""
         return self._status.plans
 
     def imported(self) -> StreamDirectory:
@@ -233,13 +240,13 @@ class DataPlane:
     def replay_to_sink(
         self, key: PlanKey, stream: str, sink: str, batch: pa.RecordBatch, attempt: ReplayAttempt
     ) -> None:
-        """The sink of the plan's stream will try to deliver events that it once could not."""
+        """Deliver failed events again with the sink of the plan's stream."""
         self._event_loop.post(lambda: self._sinks.replay(key, stream, sink, batch, attempt))
 
     def replay_to_source(
         self, key: PlanKey, stream: str, source: str, batch: pa.RecordBatch, attempt: ReplayAttempt
     ) -> None:
-        """The source of the plan's stream will take again what it once could not."""
+        """Read failed messages again with the source of the plan's stream."""
         self._event_loop.post(lambda: self._sources.replay(key, stream, source, batch, attempt))
 
     def http_source(self, path: str) -> HttpSource | None:
@@ -260,7 +267,7 @@ class DataPlane:
         return {"status": status, "worker": self._worker, "insecure": insecure, "plans": self._status.health()}
 
     def parts(self) -> WorkerParts:
-        """What there is beside plans, not older than a tick."""
+        """Return the status of everything that does not belong to one plan, not older than a tick."""
         most = sorted(self._orphan_list(), key=lambda one: -one.events)[:MAX_ORPHANS]
         return dataclasses.replace(self._status.parts(leaving=self._leaving), orphans=tuple(most))
 
@@ -321,8 +328,10 @@ class DataPlane:
         self._errors.keep_only(self._served.kept_keys(), served, self._removed)
 
     def _reroute(self, now_ms: int) -> None:
-        """Everything that knows inflows and exported streams learns of the change. Sinks of plans that are being ended
-        stay for what comes yet."""
+        """Tell everything that knows inflows and exported streams of a change.
+
+        Sinks of plans that end stay for the results that still come.
+        """
         exporting = self._served.exporting()
         exported = (PlanStream(plan.key, b) for plan in exporting for b in plan.exported)
         self._exported = StreamDirectory(exported, self._renamed)
@@ -354,7 +363,7 @@ class DataPlane:
         self._leaving = True
 
     def _drain(self) -> None:
-        """Takes nothing more and delivers what there is, for as long as the configuration grants."""
+        """Accept nothing more and deliver what there is, for as long as the configuration allows."""
         self._topics.leave()
         self._ingress.close()
         self._sources.close()
@@ -391,7 +400,11 @@ class DataPlane:
         return self._imported.resolve(name, tenant)
 
     def _make_route(self, source: Hashable, offered: StreamSchema, stream: EventStream) -> Route:
-        """A stream that plans share goes to those of them that are active; InputError when none is."""
+        """Return the route to the active plans of a stream.
+
+        Raises:
+            InputError: no plan of the stream is active.
+        """
         limit = self._limits.of(stream.tenant(), self._clock.monotonic_ms())
         return Route(source, offered.attributes, self._inflows(stream), limit)
 
@@ -449,7 +462,7 @@ class DataPlane:
         self._event_loop.post(self._room)
 
     def _retry(self, now_ms: int) -> None:
-        """Whatever waits for room tries again."""
+        """Retry everything that waits for room."""
         self._ingress.retry(now_ms)
         self._sources.retry(now_ms)
         if self._intake.waiting():

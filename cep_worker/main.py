@@ -45,8 +45,10 @@ class Worker:
         watch: RoleWatch | None = None,
         ended: threading.Event | None = None,
     ) -> None:
-        """Managers may read what `insight` tells, once the worker has started. With a `watch` the worker is that of the
-        active node of two, and mirrors what it accepts."""
+        """Create a worker; managers may read `insight` once it has started.
+
+        With a `watch` it is the active one of two nodes and mirrors what it accepts.
+        """
         self._clock = clock or SystemClock()
         artefacts = (read_artefacts(config.artefacts.sources), read_artefacts(config.artefacts.sinks))
         listens = {
@@ -79,7 +81,11 @@ class Worker:
         self.failure: BaseException | None = None
 
     def start(self) -> None:
-        """The built-in services listen and managers are told. Raises PortInUseError."""
+        """Open the built-in services and register with the managers.
+
+        Raises:
+            PortInUseError: a port is taken.
+        """
         try:
             self._data.open()
         except BaseException:
@@ -97,7 +103,7 @@ class Worker:
         logger.info("worker started: worker=%s", self.name)
 
     def stop(self) -> None:
-        """What was accepted is delivered as far as `leave_ms` allows, and everything is closed."""
+        """Deliver what was accepted, as far as `leave_ms` allows, and close everything."""
         self._data.stop()
         self._data_thread.join()
         self._control.stop()
@@ -111,11 +117,11 @@ class Worker:
         logger.info("worker left: worker=%s", self.name)
 
     def health(self) -> dict[str, Any]:
-        """How the worker is, as `GET /health` tells it."""
+        """Return the status of the worker, as `GET /health` shows it."""
         return self._data.health()
 
     def snapshots(self) -> tuple[PlanSnapshot, ...]:
-        """How its plans stand."""
+        """Return the status of its plans."""
         return self._data.snapshots()
 
     def _changed(self) -> None:
@@ -132,8 +138,10 @@ class Worker:
 
 
 def run(config: WorkerConfig, insight: Insight | None = None) -> None:
-    """Runs a worker until SIGTERM or SIGINT; managers may read what `insight` tells. Raises PortInUseError or
-    ConfigError when it cannot start, and whatever brought it down."""
+    """Run a worker until SIGTERM or SIGINT; managers may read what `insight` tells.
+
+    Raises PortInUseError or ConfigError when it cannot start, and whatever brought it down.
+    """
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     raise_process_priority(config.registry.priority)
     keep_freed_memory()

@@ -12,7 +12,7 @@ STAGES_PORTS = range(14_000, 16_000)
 
 
 def worker_guard(config: WorkerConfig) -> Guard:
-    """The guard of a worker's sources and sinks."""
+    """Return the guard of a worker's sources and sinks."""
     security = config.security
     paths = (
         *(config.wal.path, config.results.path, config.errors.path, config.file_sources.positions),

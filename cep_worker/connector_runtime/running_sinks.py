@@ -63,8 +63,11 @@ class _MissingSink:
 
 
 class _SinkTap:
-    """A sink as the consumer of one plan's stream, whose columns may stand in another order. Results from before an
-    edit of the stream get its present attributes; those that cannot are given to `failed`, with the reason."""
+    """A sink as the consumer of one plan's stream, whose columns may stand in another order.
+
+    Results from before an edit of the stream get its present attributes; those that cannot are given to `failed`, with
+    the reason.
+    """
 
     lasting = True
 
@@ -109,7 +112,7 @@ class _RunningSink:
     """When it was first seen that it could not be made, or tried again."""
 
     def change_to(self, declaration: DeclaredConnector) -> None:
-        """It is declared so from now on: an artefact's stream may be of other plans than before."""
+        """Change the declaration; the stream of an artefact may belong to other plans than before."""
         self.declared = declaration
         if isinstance(self.sink, ThreadedSink):
             self.sink.keep_as(FailureOrigin(declaration.plan(), declaration.connector.stream, "sink", self.label))
@@ -119,16 +122,16 @@ class _RunningSink:
         return self.label if self.declared.key is not None else f"artefact {self.label}"
 
     def form(self) -> str:
-        """What is the same for the same declaration, in another process, too; no secret can be read from it."""
+        """Return a digest-like form that is equal for equal declarations, also in other processes, without secrets."""
         return blake2b(msgspec.json.encode(self.declared.connector), digest_size=16).hexdigest()
 
     def waiting_on_disk(self, on_disk: Mapping[Who, int]) -> int:
-        """How many results wait on the disk for it."""
+        """Return how many results wait on the disk for it."""
         members = self.declared.stream.members
         return sum(on_disk.get((one.key, one.binding.stream, self.name()), 0) for one in members)
 
     def is_at(self, key: PlanKey, stream: str) -> bool:
-        """It is a sink of the plan's stream, as the error store knows these."""
+        """Return whether it is a sink of the plan's stream, as the error store knows these."""
         declared = self.declared
         return declared.plan() == key and declared.connector.stream == stream
 
@@ -143,8 +146,10 @@ class _EndingSink:
 
 
 class SinkSupervisor:
-    """Starts and ends sinks. One that cannot be made is reported, and its results wait until it can; the rest of its
-    plan runs."""
+    """Starts and stops sinks.
+
+    A sink that cannot be created is reported, and its results wait until it can; the rest of its plan runs.
+    """
 
     def __init__(
         self,
@@ -194,7 +199,7 @@ class SinkSupervisor:
         self._tap()
 
     def _successor(self, declared: DeclaredConnector, kept: list[_RunningSink | None]) -> EventSink | None:
-        """The sink that was started now in place of the one that was `declared` so: of its type and stream."""
+        """Return the new sink of the same type and stream that replaces the one that was `declared`."""
         for running in self._running:
             one = running.declared
             same = (one.connector.type, one.connector.stream) == (declared.connector.type, declared.connector.stream)
@@ -203,12 +208,14 @@ class SinkSupervisor:
         return None
 
     def taps(self, key: PlanKey, stream: str) -> list[_SinkTap]:
-        """The sinks of an exported stream."""
+        """Return the sinks of an exported stream."""
         return self._taps.get((key, stream), [])
 
     def replay(self, key: PlanKey, stream: str, sink: str, batch: pa.RecordBatch, attempt: ReplayAttempt) -> None:
-        """The sink called `sink` of the plan's stream tries to deliver events that it once could not, and `attempt` is
-        told what came of it, or why it does not try."""
+        """Deliver failed events again with the sink called `sink`.
+
+        `attempt` learns the outcome, or why the sink cannot try.
+        """
         there = [running for running in self._running if running.is_at(key, stream)]
         found = next((running for running in there if running.label == sink), None)
         if found is None:
@@ -227,7 +234,7 @@ class SinkSupervisor:
                 found.sink.replay(events, attempt)
 
     def error(self, key: PlanKey) -> str:
-        """What is wrong with a sink that takes the plan's events, or nothing."""
+        """Return what is wrong with a sink that takes the plan's events, or nothing."""
         for running in self._running:
             if any(member.key == key for member in running.declared.stream.members):
                 error = running.error or (redact(running.sink.last_error()) if running.sink is not None else "")
@@ -236,7 +243,7 @@ class SinkSupervisor:
         return ""
 
     def errors_found(self) -> Iterator[PlanError]:
-        """Each sink of each plan, and what is wrong with it."""
+        """Return each sink of each plan, and what is wrong with it."""
         for running in self._running:
             connector, sink = running.declared.connector, running.sink
             error = running.error or (redact(sink.last_error()) if sink is not None else "")
@@ -245,7 +252,7 @@ class SinkSupervisor:
                 yield PlanError(member.key, f"sink {connector.type} of {connector.stream}", "sink", error, dropped)
 
     def metrics(self, on_disk: Mapping[Who, int]) -> tuple[ConnectorMetrics, ...]:
-        """How each of them does; so many results of it wait `on_disk`, by stream and sink of a plan."""
+        """Return the metrics of all sinks; `on_disk` results wait, by stream and sink of a plan."""
         return tuple(
             connector_metrics("sink", one.declared, one.error, one.waiting_on_disk(on_disk))
             if one.sink is None
@@ -273,7 +280,7 @@ class SinkSupervisor:
                 self._ending.remove(ending)
 
     def drained(self) -> bool:
-        """Every sink has delivered what it was given."""
+        """Return whether every sink has delivered what it was given."""
         return all(sink.drained() for sink in self._sinks())
 
     def close(self) -> None:
@@ -287,14 +294,14 @@ class SinkSupervisor:
         return running + [ending.sink for ending in self._ending]
 
     def _label(self, declaration: DeclaredConnector) -> str:
-        """What tells the sink from others of its stream, the same after an edit of its options."""
+        """Return a label that is unique among the sinks of the stream and survives an edit of the options."""
         taken = {one.label for one in self._running if one.is_at(declaration.plan(), declaration.connector.stream)}
         kind = declaration.connector.type
         names = (kind if number == 1 else f"{kind}#{number}" for number in itertools.count(1))
         return next(name for name in names if name not in taken)
 
     def _started(self, declaration: DeclaredConnector) -> _RunningSink:
-        """A new one among those that run: no other that is started gets its label."""
+        """Add a new sink, with a label that no other running sink has."""
         running = self._start(declaration, self._label(declaration))
         self._running.append(running)
         return running
@@ -363,7 +370,10 @@ class SinkSupervisor:
 
 
 def _alike(one: DeclaredConnector, other: DeclaredConnector) -> bool:
-    """The same sink, though perhaps of other plans, or under another name of its plan, which a log shows."""
+    """Return whether both declare the same sink, perhaps for other plans or a renamed plan.
+
+    The name of the plan counts only where it is shown, as in a log.
+    """
     if one.connector.type == "log" and one.plan().plan != other.plan().plan:
         return False
     return one.is_like(other)

@@ -63,7 +63,10 @@ class _RunningSource:
 
 
 class SourceSupervisor:
-    """Starts and ends sources. One that cannot be made is reported and tried again; the rest of its plan runs."""
+    """Starts and stops sources.
+
+    A source that cannot be created is reported and tried again; the rest of its plan runs.
+    """
 
     def __init__(self, context: Callable[[DeclaredConnector], SourceContext], secrets: Secrets) -> None:
         self._context = context
@@ -92,21 +95,21 @@ class SourceSupervisor:
             self._running.append(same)
 
     def error(self, key: PlanKey) -> str:
-        """What is wrong with a source of the plan, or nothing."""
+        """Return what is wrong with a source of the plan, or nothing."""
         for running in self._running:
             if running.error and any(member.key == key for member in running.declared.stream.members):
                 return running.error
         return ""
 
     def errors_found(self) -> Iterator[PlanError]:
-        """Each source of each plan, and what is wrong with it."""
+        """Return each source of each plan, and what is wrong with it."""
         for running in self._running:
             connector = running.declared.connector
             for member in running.declared.stream.members:
                 yield PlanError(member.key, f"source {connector.type} of {connector.stream}", "source", running.error)
 
     def metrics(self) -> tuple[ConnectorMetrics, ...]:
-        """How each of them does."""
+        """Return the metrics of all sources."""
         return tuple(
             connector_metrics("source", one.declared, one.error)
             if one.source is None
@@ -118,8 +121,10 @@ class SourceSupervisor:
         )  # fmt: skip
 
     def replay(self, key: PlanKey, stream: str, label: str, batch: pa.RecordBatch, attempt: ReplayAttempt) -> None:
-        """The source called `label` of the plan's stream takes again what it once could not, and `attempt` is told what
-        came of it, or why it is not tried."""
+        """Read failed messages again with the source called `label`.
+
+        `attempt` learns the outcome, or why the source cannot try.
+        """
         there = [one for one in self._running if one.is_at(key, stream)]
         found = next((one for one in there if one.label == label), None)
         if found is None:
@@ -159,7 +164,7 @@ class SourceSupervisor:
     def _label(
         self, declaration: DeclaredConnector, kept: list[tuple[DeclaredConnector, _RunningSource | None]]
     ) -> str:
-        """What tells the source from others of its stream, the same after an edit of its options."""
+        """Return a label that is unique among the sources of the stream and survives an edit of the options."""
         key, stream = declaration.plan(), declaration.connector.stream
         others = [*self._running, *(same for _, same in kept if same is not None)]
         taken = {one.label for one in others if one.is_at(key, stream)}
@@ -186,8 +191,10 @@ class SourceSupervisor:
 
 
 def _alike(one: DeclaredConnector, other: DeclaredConnector) -> bool:
-    """The same source, though perhaps of other plans, or under another name of its plan; a path that the plan's name is
-    part of is another one then."""
+    """Return whether both declare the same source, perhaps for other plans or a renamed plan.
+
+    A path that contains the name of the plan makes another source.
+    """
     if one.connector.type == "http" and "receiver.url" not in one.connector.options and not _same_names(one, other):
         return False
     return one.is_like(other)

@@ -34,7 +34,11 @@ OF_COMPILER: dict[str, Callable[[SinkContext], EventSink]] = {"error-store": fai
 
 
 def make_sink(context: SinkContext) -> EventSink:
-    """The sink that `context.connector` declares, running. ConfigError for whatever keeps it from running."""
+    """Create and start the sink that `context.connector` declares.
+
+    Raises:
+        ConfigError: the sink cannot run as it is configured.
+    """
     connector = context.connector
     if connector.type in OF_COMPILER:
         return OF_COMPILER[connector.type](context)

@@ -66,8 +66,11 @@ class ControlledDataPlane(Protocol):
         kept: tuple[PlanKey, ...] = (),
         removed: tuple[RemovedPlan, ...] = (),
     ) -> None:
-        """Exactly these plans are to be served; what others have that are `kept` stays on the disk, what those have
-        that are `removed` goes, and what there is of any other is set aside."""
+        """Serve exactly these plans.
+
+        Files of plans in `kept` stay, files of those in `removed` are deleted, and those of any other plan are
+        orphaned.
+        """
 
     def limit(self, limits: tuple[TenantLimit, ...]) -> None:
         """Exactly these tenants are limited."""
@@ -79,17 +82,20 @@ class ControlledDataPlane(Protocol):
         """Note whether a manager of the worker's system takes its heartbeats."""
 
     def connect(self, key: PlanKey, epoch: int, stream: str, assigned: EndpointAssigned) -> None:
-        """An inflow is to be linked to a receiver."""
+        """Connect an inflow to a receiver."""
 
     def snapshots(self) -> tuple[PlanSnapshot, ...]:
-        """How the plans stand."""
+        """Return the status of the plans."""
 
     def parts(self) -> WorkerParts:
-        """What there is beside plans."""
+        """Return the status of everything that does not belong to one plan."""
 
 
 class ControlLoop:
-    """Heartbeats, plans and assignments. `run` is the control thread; `wake` and `stop` may be called from any."""
+    """Heartbeats, plans and assignments.
+
+    `run` is the control thread; `wake` and `stop` may be called from any.
+    """
 
     def __init__(
         self,
@@ -132,7 +138,7 @@ class ControlLoop:
             self._client.close()
 
     def wake(self) -> None:
-        """Connections have changed: managers are told, and missing ones asked for, at once."""
+        """Report changed connections to the managers now, and ask for the missing ones."""
         self._worker_pace.at_once()
         self._endpoint_pace.at_once()
         self._woken.set()
@@ -153,7 +159,7 @@ class ControlLoop:
         return max(1, min(waits))
 
     def _attend(self, now_ms: int) -> None:
-        """Does what is due; a manager that is away is tried again next time."""
+        """Do what is due; a manager that is away is tried again next time."""
         try:
             if self._worker_pace.due(now_ms):
                 self._worker_pace.done(now_ms)
@@ -170,7 +176,7 @@ class ControlLoop:
             paced_logger.over("manager", "a manager answers again: manager=%s", self._client.manager().url())
 
     def _take_leave(self) -> None:
-        """Managers know that the worker has not died."""
+        """Tell the managers that the worker shuts down in order."""
         try:
             self._register_worker()
         except PeerError as error:
@@ -220,7 +226,7 @@ class ControlLoop:
             self._flows.apply(answer.plans, answer.kept, answer.removed)
 
     def _whose(self) -> dict[str, str]:
-        """What managers are told of who this is, and whose."""
+        """Return the identity and the owner that managers need to know."""
         own = self._ownership
         if own is None:
             return {}
@@ -233,9 +239,11 @@ class ControlLoop:
         }
 
     def _follows(self, system: str, *, adopts: bool = False) -> bool:
-        """Whether the managers of that system are to be followed: that which is served, or which `adopts` us. Those of
-        another one know nothing of the plans whose events are here: to them all of these would be plans that are
-        gone."""
+        """Return whether the managers of that system are to be followed: that which is served, or which `adopts` us.
+
+        Those of another one know nothing of the plans whose events are here: to them all of these would be plans that
+        are gone.
+        """
         if self._ownership is None:
             return True
         try:
@@ -297,8 +305,13 @@ class ControlLoop:
                 self._flows.connect(key, epoch, stream, answer)
 
     def _ask(self, message: RegisterWorker | ListPlans | RegisterEndpoint | RequestEndpoint) -> object:
-        """The answer, or None when the request was refused: a topology that is still starting has no endpoints, an old
-        epoch is replaced with the next list of plans. Raises PeerError."""
+        """Return the answer to `message`, or None when it was refused.
+
+        A topology that is starting has no endpoints yet; an old epoch is replaced by the next list of plans.
+
+        Raises:
+            PeerError: the manager does not answer.
+        """
         try:
             return self._client.request(message)
         except RequestRejectedError as error:

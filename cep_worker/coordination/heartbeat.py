@@ -1,4 +1,7 @@
-"""When a worker has to say what to a manager. Pure: times go in, what is due comes out."""
+"""When a worker has to say what to a manager.
+
+Pure: times go in, what is due comes out.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +23,11 @@ class HeartbeatTimer:
         self.done_ms = now_ms
 
     def wait_ms(self, now_ms: int) -> int:
-        """How long until it is due."""
+        """Return how long until it is due."""
         return 0 if self.done_ms is None else max(0, self.done_ms + self.interval_ms - now_ms)
 
     def at_once(self) -> None:
-        """It is due now."""
+        """Make the next heartbeat due now."""
         self.done_ms = None
 
 
@@ -36,8 +39,10 @@ class RetryTimer:
     _tried_ms: dict[Hashable, int] = field(default_factory=dict)
 
     def due(self, wanted: Iterable[Hashable], now_ms: int) -> list[Hashable]:
-        """Those of `wanted` whose turn it is, noted as tried. What is not wanted any more is forgotten, so that it is
-        asked for at once when it is wanted again."""
+        """Return those of `wanted` whose turn it is, noted as tried.
+
+        What is not wanted any more is forgotten, so that it is asked for at once when it is wanted again.
+        """
         names = list(wanted)
         self._tried_ms = {name: tried_ms for name, tried_ms in self._tried_ms.items() if name in names}
         ready = [name for name in names if now_ms - self._tried_ms.get(name, -self.interval_ms) >= self.interval_ms]

@@ -55,8 +55,10 @@ class StatusCollector:
         self._error_tracker.keep(plans)
 
     def look(self, problems: Mapping[PlanKey, str], now_ms: int, day_ms: int) -> None:
-        """All parts are looked at. `problems` are those of plans' declarations (empty: none), `now_ms` is monotonic,
-        `day_ms` the time of day."""
+        """Inspect all parts.
+
+        `problems` are those of plans' declarations (empty: none), `now_ms` is monotonic, `day_ms` the time of day.
+        """
         on_disk = {
             (key, stream, name): rows
             for key, flow in self._served.flows.items()
@@ -76,12 +78,12 @@ class StatusCollector:
         )
 
     def parts(self, *, leaving: bool) -> WorkerParts:
-        """What there is beside plans."""
+        """Return the status of everything that does not belong to one plan."""
         connectors = tuple(one.report() for one in self._connectors[:MOST_CONNECTORS])
         return WorkerParts(connectors, self._listeners, leaving)
 
     def metrics(self, *, leaving: bool) -> WorkerMetrics:
-        """What metrics are made of."""
+        """Return the metrics of the worker."""
         plans = self.plans
         reports = tuple(plan.report for plan in plans)
         write_ahead_logs = tuple((plan.report.key, wal) for plan in plans for wal in plan.write_ahead_logs)
@@ -91,7 +93,7 @@ class StatusCollector:
         return WorkerMetrics(reports, write_ahead_logs, prepared, self._connectors, self._taken, leaving, kept)
 
     def health(self) -> list[dict[str, Any]]:
-        """The plans as JSON has them."""
+        """Return the status of all plans as JSON values."""
         return [
             {
                 "tenant": plan.report.key.tenant,
@@ -108,7 +110,7 @@ class StatusCollector:
         ]
 
     def _with_since(self, found: tuple[ConnectorMetrics, ...], day_ms: int) -> tuple[ConnectorMetrics, ...]:
-        """The same, with the time since which something is wrong with them."""
+        """Return the metrics with the time since which each connector fails."""
         before, self._since = self._since, {}
         alike: Counter[tuple[str, ...]] = Counter()
         noted = []

@@ -1,4 +1,7 @@
-"""What the error store keeps: who lost the events, why, and the events themselves. Data and its encoding alone."""
+"""What the error store keeps: who lost the events, why, and the events themselves.
+
+Data and its encoding alone.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +25,10 @@ LARGEST_WHOLE = 2**53
 
 @dataclass(frozen=True, slots=True)
 class FailureOrigin:
-    """Where events failed: in a query that took them from `stream` of the plan, or in the stream's sink or source,
-    whose name is `sink` (empty for kind `stream`). A source's are messages as they came."""
+    """Where events failed: in a query on `stream`, or in a sink or source of the stream.
+
+    `sink` is the name of the sink or source, empty for kind `stream`. Events of a source are its messages as they came.
+    """
 
     key: PlanKey
     stream: str
@@ -42,8 +47,10 @@ class FailedEvents:
 
 @dataclass(frozen=True, slots=True)
 class FailedEventEntry:
-    """Failed events of one origin and reason, since `time_ms` (of the day) in the store. `id` is the same on no other
-    worker."""
+    """Failed events of one origin and reason, since `time_ms` (of the day) in the store.
+
+    `id` is the same on no other worker.
+    """
 
     id: str
     origin: FailureOrigin
@@ -51,7 +58,7 @@ class FailedEventEntry:
     failed: FailedEvents
 
     def shown(self) -> dict[str, Any]:
-        """The entry as JSON has it."""
+        """Return the entry as JSON values."""
         return {
             "id": self.id,
             "kind": self.origin.kind,
@@ -65,13 +72,13 @@ class FailedEventEntry:
 
 
 def bounded(reason: str) -> str:
-    """The reason in as many characters as any error's text has, all of which can be stored."""
+    """Cut the reason to the length of error texts, without characters that cannot be stored."""
     reason = reason.encode(errors="replace").decode()
     return reason if len(reason) <= LONGEST_TEXT else f"{reason[: LONGEST_TEXT - 1]}…"
 
 
 def joined(failed: Iterable[FailedEvents]) -> Iterator[FailedEvents]:
-    """The same events in order, those of one reason that follow each other together."""
+    """Return the same events in order, those of one reason that follow each other together."""
     alike: list[FailedEvents] = []
     for one in failed:
         if alike and (one.reason, one.query, one.events.schema) != (
@@ -87,7 +94,7 @@ def joined(failed: Iterable[FailedEvents]) -> Iterator[FailedEvents]:
 
 
 def pieces(events: pa.RecordBatch, most_bytes: int) -> Iterator[pa.RecordBatch]:
-    """The events in batches of at most `most_bytes`, and single events that have more."""
+    """Return the events in batches of at most `most_bytes`, and single events that have more."""
     if events.num_rows <= 1 or events.nbytes <= most_bytes:
         yield events
         return
@@ -97,7 +104,7 @@ def pieces(events: pa.RecordBatch, most_bytes: int) -> Iterator[pa.RecordBatch]:
 
 
 def encode_events(events: pa.RecordBatch) -> bytes:
-    """The batch with its schema, as `decode_events` reads it."""
+    """Return the batch with its schema, as `decode_events` reads it."""
     written = pa.BufferOutputStream()
     with pa.ipc.new_stream(written, events.schema) as stream:
         stream.write_batch(events)
@@ -106,7 +113,10 @@ def encode_events(events: pa.RecordBatch) -> bytes:
 
 
 def decode_events(text: bytes) -> pa.RecordBatch:
-    """The batch that `encode_events` wrote. Raises pa.ArrowException, OSError or EOFError for other bytes."""
+    """Return the batch that `encode_events` wrote.
+
+    Raises pa.ArrowException, OSError or EOFError for other bytes.
+    """
     with pa.ipc.open_stream(text) as stream:
         batch = stream.read_next_batch()
     batch.validate(full=True)
@@ -118,7 +128,7 @@ def _together(alike: list[FailedEvents]) -> FailedEvents:
 
 
 def _shown_events(events: pa.RecordBatch) -> list[dict[str, Any]]:
-    """The events by attribute; numbers that JSON cannot hold are texts, objects what they stand for."""
+    """Return the events by attribute; numbers that JSON cannot hold are texts, objects what they stand for."""
     return [{name: _shown(value) for name, value in row.items()} for row in event_rows(events)]
 
 

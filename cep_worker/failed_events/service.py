@@ -34,8 +34,10 @@ REPLAY_S = 5.0
 
 
 class EntrySelection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The entries of `plan` with these `ids`, or `all` of them. `id` is what stays when a plan is renamed; empty: the
-    plan is the one that has the name now."""
+    """The entries of `plan` with these `ids`, or `all` of them.
+
+    `id` is what stays when a plan is renamed; empty: the plan is the one that has the name now.
+    """
 
     plan: str
     id: str = ""
@@ -43,7 +45,10 @@ class EntrySelection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     all: bool = False
 
     def wanted(self) -> tuple[str, ...] | None:
-        """The ids, None for all. Raises InputError when both are asked for, or nothing is."""
+        """Return the ids, None for all.
+
+        Raises InputError when both are asked for, or nothing is.
+        """
         if self.all == bool(self.ids):
             raise InputError("bad-request", "name ids, or say that all are meant: true")
         return None if self.all else self.ids
@@ -58,8 +63,10 @@ class RefusedReplay(msgspec.Struct, frozen=True):
 
 
 class ReplayResult(msgspec.Struct, frozen=True):
-    """`replayed` entries are gone, their `events` were taken; `refused` stay. The events of `under_way` are with their
-    sink, which tries yet. `left` were asked for and not come to."""
+    """`replayed` entries are gone, their `events` were taken; `refused` stay.
+
+    The events of `under_way` are with their sink, which tries yet. `left` were asked for and not come to.
+    """
 
     replayed: int
     events: int
@@ -72,25 +79,30 @@ class ReplayTargets(Protocol):
     """Where events can be replayed; any thread may call."""
 
     def imported(self) -> StreamDirectory:
-        """The event streams that take events now."""
+        """Return the event streams that take events now."""
 
     def submit(self, source: Hashable, stream: EventStream, batch: pa.RecordBatch) -> Future[None]:
-        """Offers `batch` to the stream's inflows."""
+        """Offer `batch` to the stream's inflows."""
 
     def replay_to_sink(
         self, key: PlanKey, stream: str, sink: str, batch: pa.RecordBatch, attempt: ReplayAttempt
     ) -> None:
-        """The sink will try, and tell `attempt`; a sink that is not there, or has no room, is told of at once."""
+        """Deliver the events again with the sink and tell `attempt` the outcome.
+
+        A sink that is missing or full is reported at once.
+        """
 
     def replay_to_source(
         self, key: PlanKey, stream: str, source: str, batch: pa.RecordBatch, attempt: ReplayAttempt
     ) -> None:
-        """The source will take the messages again, and tell `attempt`."""
+        """Read the messages again with the source and tell `attempt` the outcome."""
 
 
 class ReplayAttempt:
-    """One try of a sink to deliver the events of an entry. `outcome` is set when it has ended: None, or why the entry
-    stays."""
+    """One try of a sink to deliver the events of an entry.
+
+    `outcome` is set when it has ended: None, or why the entry stays.
+    """
 
     def __init__(self, store: FailedEventStore, entry: FailedEventEntry, ended: Callable[[], None]) -> None:
         self.outcome: Future[InputError | None] = Future()
@@ -100,7 +112,7 @@ class ReplayAttempt:
         self._problem: InputError | None = None
 
     def failed(self, failed: Iterable[FailedEvents]) -> None:
-        """These of the events could not be delivered: they stay in the store."""
+        """Keep these events in the store: they could not be delivered."""
         found = list(failed)
         self._problem = InputError("failed-again", found[-1].reason if found else "")
         try:
@@ -137,16 +149,27 @@ class FailedEventService:
         self._under_way: set[str] = set()
 
     def listed(self, key: PlanKey, limit: int) -> dict[str, Any]:
-        """The plan's oldest entries, and how many there are. Raises InputError `errors-unavailable`."""
+        """Return the plan's oldest entries, and how many there are.
+
+        Raises InputError `errors-unavailable`.
+        """
         entries = self._store.entries(key, None, limit)
         return {"found": self._store.counts().get(key, 0), "entries": [entry.shown() for entry in entries]}
 
     def discard(self, key: PlanKey, choice: EntrySelection) -> int:
-        """The chosen entries are gone; gives how many there were. Raises InputError."""
+        """Delete the chosen entries and return how many there were.
+
+        Raises:
+            InputError: the choice is invalid or the store is not available.
+        """
         return self._store.discard(key, choice.wanted())
 
     def replay(self, key: PlanKey, choice: EntrySelection) -> ReplayResult:
-        """The chosen entries are replayed, oldest first, as far as time allows. Raises InputError."""
+        """Replay the chosen entries, oldest first, as far as time allows.
+
+        Raises:
+            InputError: the choice is invalid or the store is not available.
+        """
         deadline = time.monotonic() + REPLAY_S
         wanted = choice.wanted()
         ids = self._store.ids(key, wanted, MOST_REPLAYED)
@@ -169,8 +192,11 @@ class FailedEventService:
         return ReplayResult(len(taken), sum(taken), tuple(refused), under_way, max(0, asked - done))
 
     def _replay(self, key: PlanKey, id_: str, deadline: float) -> int | None:
-        """How many events were taken, 0 when the entry is gone, None while a sink still tries. Raises InputError when
-        they were not."""
+        """Return how many events were taken, 0 when the entry is gone, None while a sink still tries.
+
+        Raises:
+            InputError: they were not.
+        """
         with self._lock:
             if id_ in self._under_way:
                 return None
@@ -190,7 +216,7 @@ class FailedEventService:
             return rows
 
     def _to_connector(self, entry: FailedEventEntry, deadline: float) -> bool:
-        """True when the sink has delivered the events, or the source taken them; False while it tries."""
+        """Return whether the sink has delivered the events, or the source taken them; False while it tries."""
         origin = entry.origin
         attempt = ReplayAttempt(self._store, entry, lambda: self._ended(entry.id))
         replay = self._offers.replay_to_sink if origin.kind == "sink" else self._offers.replay_to_source
@@ -223,8 +249,13 @@ class FailedEventService:
 
 
 def fitting(events: pa.RecordBatch, schema: StreamSchema) -> pa.RecordBatch:
-    """The events as the stream has them now: an edited plan may have given it other attributes since they failed.
-    Raises InputError `schema-mismatch` when they cannot be so."""
+    """Return the events with the stream's present attributes.
+
+    An edited plan may have changed them since the events failed.
+
+    Raises:
+        InputError: the events cannot be converted.
+    """
     problem = conversion_problem(attributes_of(events.schema), schema.attributes)
     if problem:
         what = f"the attributes of {schema.stream} are others than when the events failed"
@@ -233,7 +264,10 @@ def fitting(events: pa.RecordBatch, schema: StreamSchema) -> pa.RecordBatch:
 
 
 def inflow_of(imported: StreamDirectory, key: PlanKey, stream: str) -> EventStream:
-    """The imported stream of the plan. Raises InputError."""
+    """Return the imported stream of the plan.
+
+    Raises InputError.
+    """
     reason = "no source feeds it, queries of the plan do: replay where those events come from, or discard the entry"
     nowhere = InputError("no-inflow", f"{stream} of {key.plan} takes no events from outside: {reason}")
     try:

@@ -89,8 +89,10 @@ class KeepResult:
 
 
 class FailedEventStore:
-    """Keeps at most `errors.max_entries` entries of each plan: the oldest stay, since they tell how it began. Any
-    thread may use it, but those that must not wait for a disk: for these `counts` and `keep_only` are."""
+    """Keeps at most `errors.max_entries` entries of each plan: the oldest stay, since they tell how it began.
+
+    Any thread may use it, but those that must not wait for a disk: for these `counts` and `keep_only` are.
+    """
 
     def __init__(
         self,
@@ -99,7 +101,10 @@ class FailedEventStore:
         now_ms: Callable[[], int],
         missing_ms: int = WalConfig().orphan_retention_ms,
     ) -> None:
-        """`now_ms` gives the time of day. Entries of a plan that is missing stay for `missing_ms`."""
+        """`now_ms` gives the time of day.
+
+        Entries of a plan that is missing stay for `missing_ms`.
+        """
         self._config = config
         self._missing_ms = missing_ms
         self._owners: dict[PlanKey, int] | None = None
@@ -112,7 +117,10 @@ class FailedEventStore:
         self._counts: Counter[PlanKey] = Counter()
 
     def open_existing(self) -> None:
-        """What was kept before is counted. A store that cannot be used says so in the log, and whenever it is used."""
+        """Count the entries of earlier processes.
+
+        A store that cannot be used logs the reason, now and at each use.
+        """
         if self._file.exists():
             try:
                 with self._lock:
@@ -121,11 +129,11 @@ class FailedEventStore:
                 logger.error("the error store cannot be used: file=%s reason=%s", self._file, _said(error))  # noqa: TRY400 - the text says it all
 
     def counts(self) -> dict[PlanKey, int]:
-        """The entries of each plan that has some. Does not wait."""
+        """Return the number of entries of each plan that has some, without waiting."""
         return {key: count for key, count in self._counts.copy().items() if count > 0}
 
     def keep(self, origin: FailureOrigin, failed: Iterable[FailedEvents]) -> KeepResult:
-        """The events are in the store for good, as far as there is room."""
+        """Store the events durably, as far as there is room."""
         parts = self._parts(failed)
         try:
             with self._lock:
@@ -156,29 +164,38 @@ class FailedEventStore:
         return kept.lost
 
     def entries(self, key: PlanKey, ids: Collection[str] | None, limit: int) -> list[FailedEventEntry]:
-        """The oldest `limit` entries of the plan, or of those with `ids`. Raises InputError `errors-unavailable`."""
+        """Return the oldest `limit` entries of the plan, or of those with `ids`.
+
+        Raises InputError `errors-unavailable`.
+        """
         wanted = sqlalchemy.select(_ENTRIES).where(self._chosen(key, ids)).order_by(_ENTRIES.c.number).limit(limit)
         nothing: list[Any] = []
         rows = self._run(lambda connection: list(connection.execute(wanted)), nothing)
         return [self._entry(row) for row in rows]
 
     def ids(self, key: PlanKey, ids: Collection[str] | None, limit: int) -> list[str]:
-        """Which of `ids`, or of all, the plan's entries have: those of the oldest `limit`. Raises InputError
-        `errors-unavailable`."""
+        """Which of `ids`, or of all, the plan's entries have: those of the oldest `limit`.
+
+        Raises InputError `errors-unavailable`.
+        """
         chosen = self._chosen(key, ids)
         wanted = sqlalchemy.select(_ENTRIES.c.id).where(chosen).order_by(_ENTRIES.c.number).limit(limit)
         nothing: list[str] = []
         return self._run(lambda connection: list(connection.execute(wanted).scalars()), nothing)
 
     def discard(self, key: PlanKey, ids: Collection[str] | None) -> int:
-        """The entries of the plan with `ids`, or all, are gone; gives how many there were. Raises InputError
-        `errors-unavailable`."""
+        """Return the entries of the plan with `ids`, or all, are gone; gives how many there were.
+
+        Raises InputError `errors-unavailable`.
+        """
         chosen = self._chosen(key, ids)
         return self._run(lambda connection: self._delete(connection, key, chosen), 0)
 
     def replace(self, entry: FailedEventEntry, failed: Iterable[FailedEvents]) -> None:
-        """Only `failed` of the entry's events are left, under its id, for other reasons perhaps. One that was discarded
-        meanwhile stays away. Raises InputError `errors-unavailable`, and the entry is as it was."""
+        """Only `failed` of the entry's events are left, under its id, for other reasons perhaps.
+
+        One that was discarded meanwhile stays away. Raises InputError `errors-unavailable`, and the entry is as it was.
+        """
         parts = self._parts(failed)
         key = entry.origin.key
 
@@ -195,9 +212,11 @@ class FailedEventStore:
         served: Mapping[PlanKey, int] = MappingProxyType({}),
         removed: Collection[RemovedPlan] = (),
     ) -> None:
-        """There are these `plans`; those that are `served` were deployed first at that time. Entries of plans that
-        people have undeployed (`removed`) go, in a while; those of plans that are missing stay for some days. Does not
-        wait."""
+        """There are these `plans`; those that are `served` were deployed first at that time.
+
+        Entries of plans that people have undeployed (`removed`) go, in a while; those of plans that are missing stay
+        for some days. Does not wait.
+        """
         owners = {key: served.get(key, 0) if key in plans else -1 for key in self.counts()}
         if owners != self._owners:
             self._owners = owners
@@ -205,8 +224,11 @@ class FailedEventStore:
             threading.Thread(target=task, name="error store", daemon=True).start()
 
     def owners(self) -> dict[PlanKey, tuple[int, int]]:
-        """Return when each plan with entries was deployed first, and since when it is missing, 0: it is not, as far as
-        that is noted. Raises InputError `errors-unavailable`."""
+        """Return for each plan with entries when it was first deployed, and since when it is missing (0: it is not).
+
+        Raises:
+            InputError: `errors-unavailable`.
+        """
         nothing: list[Any] = []
         rows = self._run(lambda connection: list(connection.execute(sqlalchemy.select(_OWNERS))), nothing)
         return {PlanKey(row.tenant, row.plan): (row.deployed_ms, row.missing_ms) for row in rows}
@@ -246,7 +268,7 @@ class FailedEventStore:
                        key.topology(), count, reason)  # fmt: skip
 
     def _parts(self, failed: Iterable[FailedEvents]) -> list[FailedEvents]:
-        """What makes an entry each."""
+        """Return what makes an entry each."""
         return [
             FailedEvents(part, bounded(one.reason), one.query)
             for one in joined(failed)
@@ -254,7 +276,7 @@ class FailedEventStore:
         ]
 
     def _room_taken(self, key: PlanKey) -> int:
-        """How many entries the plan has; those of a former process are counted first."""
+        """Return how many entries the plan has; those of a former process are counted first."""
         if self._engine is None and self._file.exists():
             self._opened()
         return self._counts[key]
@@ -296,7 +318,7 @@ class FailedEventStore:
         return count
 
     def _run(self, call: Callable[[Connection], T], nothing: T) -> T:
-        """What `call` gives in a transaction; `nothing` where nothing was ever kept."""
+        """Return what `call` gives in a transaction; `nothing` where nothing was ever kept."""
         try:
             with self._lock:
                 if self._engine is None and not self._closed and not self._file.exists():
@@ -324,7 +346,10 @@ class FailedEventStore:
         return self._opened().begin()
 
     def _opened(self) -> Engine:
-        """The database, made when it is missing. Raises SQLAlchemyError and OSError."""
+        """Return the database, made when it is missing.
+
+        Raises SQLAlchemyError and OSError.
+        """
         if self._closed:
             raise OSError("the worker leaves")
         if self._engine is None:
@@ -358,7 +383,7 @@ def _own(connection: Connection, key: PlanKey, deployed_ms: int, missing_ms: int
 
 
 def _prepare(connection: Any, _record: Any) -> None:
-    """What is committed outlives the machine, what is deleted gives its room back, and nobody else comes in."""
+    """Set up a connection: durable commits, deleted space given back, and exclusive access."""
     for pragma in ("auto_vacuum=FULL", "locking_mode=EXCLUSIVE", "journal_mode=WAL", "synchronous=FULL"):
         connection.execute(f"PRAGMA {pragma}")
 
@@ -368,6 +393,6 @@ def _rows(parts: Iterable[FailedEvents]) -> int:
 
 
 def _said(error: SQLAlchemyError | OSError) -> str:
-    """What went wrong, without the statement, in which events may stand."""
+    """Return what went wrong, without the statement, in which events may stand."""
     cause = getattr(error, "orig", None) or error
     return str(getattr(cause, "strerror", None) or cause)

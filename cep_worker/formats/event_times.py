@@ -19,7 +19,10 @@ WRONG_TIME = "is the event's time in milliseconds since 1970 and must lie betwee
 
 
 def strange_times(times: pa.Array, most: int = 1) -> list[int]:
-    """Return the first rows whose time is not between the years 1 and 9999, `most` of them at most. Null is no time."""
+    """Return the first rows whose time is not between the years 1 and 9999, `most` of them at most.
+
+    Null is no time.
+    """
     if not len(times) or times.null_count == len(times):
         return []
     bounds = pc.min_max(times).as_py()

@@ -1,7 +1,6 @@
 """Mapper `keyvalue` of sources and sinks `inMemory`: a value stands under a key, which may be called as it likes.
 
-    sink    @payload(s='symbol', p='price')          symbol, price ──▶ s, p
-    source  @attributes(code='s', cost='p')          s, p ──▶ code, cost
+sink @payload(s='symbol', p='price') symbol, price ──▶ s, p source @attributes(code='s', cost='p') s, p ──▶ code, cost
 
 Values stay what they are: nothing is written or read.
 """
@@ -28,15 +27,21 @@ _REFERENCE = re.compile(r"\s*(?:\{\{\s*(?P<braced>[^{}\s]+)\s*\}\}|(?P<plain>[^{
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """The keys of the attributes that are not known by their own names, as (attribute, key) pairs. `lenient` takes a
-    missing key for null."""
+    """The keys of the attributes that are not known by their own names, as (attribute, key) pairs.
+
+    `lenient` takes a missing key for null.
+    """
 
     keys: tuple[tuple[str, str], ...] = ()
     lenient: bool = False
 
 
 def source_keys(given: Mapping[str, str], schema: StreamSchema, where: str) -> Keys:
-    """The keys that the options of a source's mapper name. ConfigError for what cannot be used."""
+    """Return the keys that the options of a source's mapper name.
+
+    Raises:
+        ConfigError: what cannot be used.
+    """
     paths, others = split_paths(given)
     options = read_options(KeyValueSourceOptions, others, where)
     keys = by_attribute(paths, [name for name, _ in schema.attributes], where) if paths else {}
@@ -46,8 +51,11 @@ def source_keys(given: Mapping[str, str], schema: StreamSchema, where: str) -> K
 
 
 def published(given: Mapping[str, str], schema: StreamSchema, where: str) -> KeyValueReader | None:
-    """What a sink gives under the keys of its `@payload`; None: all attributes under their names. ConfigError for what
-    cannot be used."""
+    """Return what a sink gives under the keys of its `@payload`; None: all attributes under their names.
+
+    Raises:
+        ConfigError: what cannot be used.
+    """
     payload, others = split_options(given, "payload")
     if others:
         raise ConfigError(f"{where}: unknown option {next(iter(others))}; known: @payload(key='attribute')")
@@ -67,8 +75,10 @@ def published(given: Mapping[str, str], schema: StreamSchema, where: str) -> Key
 
 
 class KeyValueReader:
-    """Makes batches of `wanted` attributes of batches with `offered` ones, by `keys`. What else is offered does not
-    matter. `problems` says what keeps it from that."""
+    """Makes batches of `wanted` attributes of batches with `offered` ones, by `keys`.
+
+    What else is offered does not matter. `problems` says what keeps it from that.
+    """
 
     def __init__(self, offered: StreamSchema, wanted: StreamSchema, keys: Keys) -> None:
         chosen, types = dict(keys.keys), dict(offered.attributes)
@@ -88,7 +98,7 @@ class KeyValueReader:
                     self.problems.append(f"{key} is missing ({kind})")
 
     def batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The same events with the wanted attributes."""
+        """Return the same events with the wanted attributes."""
         columns = [
             batch.column(one) if isinstance(one, str) else pa.nulls(batch.num_rows, one) for one in self._columns
         ]

@@ -1,5 +1,7 @@
-"""Values of type `object` are JSON that nests only so deeply: the engine reads them when a query asks for them, walks
-them, and cannot go on otherwise."""
+"""Values of type `object`: JSON of bounded depth.
+
+The engine decodes and walks them when a query uses them, and fails on deeper ones.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ WRONG_OBJECT = f"must be object: JSON in base64, at most {DEEPEST} lists and map
 
 
 def is_readable(value: bytes) -> bool:
-    """True when the engine can work with the value."""
+    """Return whether the engine can work with the value."""
     try:
         read_object(value)
     except ObjectError:

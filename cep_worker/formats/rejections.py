@@ -1,4 +1,7 @@
-"""What is said about events that do not fit their stream. All events of a body are taken, or none."""
+"""What is said about events that do not fit their stream.
+
+All events of a body are taken, or none.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,10 @@ MOST_DETAILS = 100
 
 
 class InvalidEvent(msgspec.Struct, frozen=True):
-    """What is wrong with one value: `index` counts events (or lines) from 0; `attribute` is empty when the event as a
-    whole is wrong."""
+    """What is wrong with one value of an event.
+
+    `index` counts events (or lines) from 0; `attribute` is empty when the whole event is wrong.
+    """
 
     index: int
     attribute: str
@@ -29,7 +34,7 @@ class EventsRejectedError(InputError):
 
 
 def events_rejected(stream: str, misfits: Sequence[InvalidEvent], count: int) -> EventsRejectedError:
-    """The refusal of `count` events of `stream` for `misfits` (not empty)."""
+    """Return the refusal of `count` events of `stream` for `misfits` (not empty)."""
     wrong = len({misfit.index for misfit in misfits})
     several = f"{wrong} of {count} events do" if count > 1 else "the event does"
     return EventsRejectedError(

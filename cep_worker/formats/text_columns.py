@@ -54,8 +54,11 @@ class TextColumns:
         self._time = named if named in types else None
 
     def batch(self, columns: Sequence[pa.Array], now_ms: int, misfits: Sequence[InvalidEvent] = ()) -> pa.RecordBatch:
-        """The events whose attributes stand in `columns`, strings of one length, in the order of the attributes.
-        EventsRefusedError for values that do not fit, and when there are `misfits` already."""
+        """Return the events whose attributes stand in `columns`, strings of one length, in the order of the attributes.
+
+        Raises:
+            EventsRefusedError: values that do not fit, and when there are `misfits` already.
+        """
         found = list(misfits)
         arrays = []
         for (name, kind), texts in zip(self._schema.attributes, columns, strict=True):
@@ -72,7 +75,7 @@ class TextColumns:
         return pa.RecordBatch.from_arrays([times, kinds, *arrays], schema=self._arrow_schema)
 
     def _times(self, arrays: list[pa.Array], count: int, now_ms: int, found: list[InvalidEvent]) -> pa.Array:
-        """The time of each event; where it is missing, `found` gets the misfits."""
+        """Return the time of each event; where it is missing, `found` gets the misfits."""
         if self._time is None:
             return pa.array(np.full(count, now_ms, np.int64))
         times = arrays[[name for name, _ in self._schema.attributes].index(self._time)].cast(pa.int64())
@@ -88,8 +91,10 @@ class TextColumns:
 
 
 def read_column(kind: str, texts: pa.Array) -> tuple[pa.Array, list[tuple[int, str]]]:
-    """The values of type `kind` that `texts` tell, and what is wrong in which rows, which are null: up to a hundred;
-    what follows the last of these is null, too."""
+    """Parse `texts` as values of type `kind` and return them with the problems by row.
+
+    Rows with a problem are null. After a hundred problems parsing stops, and the rest is null.
+    """
     wanted = ARROW_TYPES[kind]
     if kind == "string":
         return texts.cast(wanted), []
@@ -116,7 +121,10 @@ def read_column(kind: str, texts: pa.Array) -> tuple[pa.Array, list[tuple[int, s
 
 
 def _read_value(kind: str, text: str) -> Any:
-    """The value that `text` tells. ValueError says what is wrong."""
+    """Return the value that `text` tells.
+
+    ValueError says what is wrong.
+    """
     if kind == "object":
         return _read_object(text)
     stripped = text.strip(_BLANKS)

@@ -34,8 +34,11 @@ class SplitAttributes:
 
 
 def split_attributes(connector: Connector, schema: StreamSchema, where: str) -> SplitAttributes:
-    """Takes the properties out of a connector's `@attributes`. ConfigError for those that no plan may have, and when
-    nothing is left to come from the body."""
+    """Take the properties out of a connector's `@attributes`.
+
+    Raises:
+        ConfigError: those that no plan may have, and when nothing is left to come from the body.
+    """
     paths, others = split_paths(connector.mapper_options)
     if not any(transport_property(path) is not None for path in paths.values()):
         return SplitAttributes(connector, schema, ())
@@ -56,7 +59,7 @@ def split_attributes(connector: Connector, schema: StreamSchema, where: str) -> 
 
 
 def body_schema(schema: StreamSchema, properties: tuple[tuple[str, str], ...]) -> StreamSchema:
-    """What bodies have of `schema`."""
+    """Return what bodies have of `schema`."""
     beside = dict(properties)
     return StreamSchema(schema.stream, tuple(one for one in schema.attributes if one[0] not in beside))
 
@@ -67,8 +70,13 @@ def with_properties(
     properties: tuple[tuple[str, str], ...],
     given: Callable[[str], str | None],
 ) -> pa.RecordBatch:
-    """`batch`, read from a body, with all attributes of `schema`: `given` tells the value of each of its `properties`,
-    which is null where there is none. EventsRefusedError for values that do not fit."""
+    """Add the transport properties `given` to a batch that was read from a body.
+
+    A property without a value is null.
+
+    Raises:
+        EventsRejectedError: a value does not fit its attribute.
+    """
     wanted, sources = arrow_schema(schema), dict(properties)
     columns, misfits = [], []
     place = iter(batch.columns[len(wanted) - len(schema.attributes) :])

@@ -1,4 +1,7 @@
-"""Values as texts, as Java writes them: what `text_columns` reads back. An object is its JSON in base64."""
+"""Values as texts, as Java writes them: what `text_columns` reads back.
+
+An object is its JSON in base64.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from siddhi.engine.columnar.java_text import floating_text
 
 
 def value_text(kind: str, value: Any) -> str:
-    """The text of a value of type `kind`; `null` for null."""
+    """Return the text of a value of type `kind`; `null` for null."""
     if value is None:
         return "null"
     match kind:
@@ -29,7 +32,7 @@ def value_text(kind: str, value: Any) -> str:
 
 
 def text_column(kind: str, column: pa.Array) -> list[str | None]:
-    """The text of each value; None for null."""
+    """Return the text of each value; None for null."""
     texts: list[str | None]
     if kind in ("string", "bool", "int", "long"):  # Arrow writes them as Java does
         texts = column.cast(pa.string()).to_pylist()
@@ -39,6 +42,6 @@ def text_column(kind: str, column: pa.Array) -> list[str | None]:
 
 
 def text_rows(attributes: Sequence[tuple[str, str]], batch: pa.RecordBatch) -> list[tuple[str | None, ...]]:
-    """The texts of each event of `batch`, in the order of `attributes`."""
+    """Return the texts of each event of `batch`, in the order of `attributes`."""
     columns = [text_column(kind, batch.column(column_name(name))) for name, kind in attributes]
     return list(zip(*columns, strict=True))

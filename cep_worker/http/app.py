@@ -1,4 +1,6 @@
-"""The HTTP front of a worker: events in, streams and health out. Views parse, ask the gateway, answer.
+"""The HTTP front of a worker: events in, streams and health out.
+
+Views parse, ask the gateway, answer.
 
 Every error is JSON: `{"code": …, "message": …, "details": [{"index": …, "attribute": …, "problem": …}]}`.
 """
@@ -77,8 +79,10 @@ SOURCE_PATH = re.compile(r"(?P<before>(?:t/(?P<tenant>-?[0-9]{1,9})/)?)(?P<plan>
 
 @dataclass(frozen=True, slots=True)
 class HttpSource:
-    """A path that takes the events of one stream; the headers `properties` are attributes that bodies do not have, by
-    (attribute, header)."""
+    """A path that accepts the events of one stream.
+
+    `properties` are the attributes that come in headers, as (attribute, header).
+    """
 
     source: Hashable
     stream: EventStream
@@ -87,7 +91,7 @@ class HttpSource:
     properties: tuple[tuple[str, str], ...] = ()
 
     def body(self) -> StreamSchema:
-        """What bodies have of the stream."""
+        """Return what bodies have of the stream."""
         return body_schema(self.stream.schema, self.properties) if self.properties else self.stream.schema
 
 
@@ -95,34 +99,38 @@ class Gateway(Protocol):
     """What the HTTP front may ask of the worker; every method may be called from any thread."""
 
     def imported(self) -> StreamDirectory:
-        """The event streams that take events now."""
+        """Return the event streams that take events now."""
 
     def submit(self, source: Hashable, stream: EventStream, batch: pa.RecordBatch) -> Future[None]:
-        """Offers `batch` to the stream's inflows."""
+        """Offer `batch` to the stream's inflows."""
 
     def http_source(self, path: str) -> HttpSource | None:
-        """The source that is declared for `path`, if any."""
+        """Return the source that is declared for `path`, if there is one."""
 
     def plan_key(self, tenant: int, name: str) -> PlanKey:
-        """The plan that has the name now. InputError `unknown-plan` for a name that a plan had before."""
+        """Return the plan that has the name now.
+
+        Raises:
+            InputError: the name is a former name of a plan.
+        """
 
     def failed_event_service(self) -> FailedEventService:
-        """Where failed events are looked at, replayed and discarded."""
+        """Return where failed events are looked at, replayed and discarded."""
 
     def orphan_service(self) -> OrphanedEventService:
-        """Where it is looked at what was set aside, as its plan is missing."""
+        """Return where it is looked at what was set aside, as its plan is missing."""
 
     def limit_wait_ms(self, tenant: int) -> int:
-        """How long the tenant has to wait, since it has sent more events than it may; 0 when it need not."""
+        """Return how long the tenant has to wait, since it has sent more events than it may; 0 when it need not."""
 
     def now_ms(self) -> int:
-        """The worker's clock."""
+        """Return the worker's clock."""
 
     def leaving(self) -> bool:
-        """True when no more events are taken."""
+        """Return whether no more events are taken."""
 
     def health(self) -> dict[str, Any]:
-        """How the worker is, for monitoring."""
+        """Return how the worker is, for monitoring."""
 
     def not_live(self) -> str:
         """Return why the worker should be restarted, or ""."""
@@ -131,7 +139,7 @@ class Gateway(Protocol):
         """Return why the worker cannot serve plans now, or ""."""
 
     def metrics(self) -> WorkerMetrics:
-        """What the worker has done, for its metrics."""
+        """Return what the worker has done, for its metrics."""
 
 
 class _RoomError(InputError):
@@ -143,8 +151,10 @@ class _RoomError(InputError):
 
 
 def create_app(gateway: Gateway, body_bytes: int, wait_ms: int, gate: Gate) -> Flask:
-    """The worker's HTTP interface; the built-in server and sources on ports of their own all serve it. Every request
-    passes `gate`."""
+    """Return the worker's HTTP interface; the built-in server and sources on ports of their own all serve it.
+
+    Every request passes `gate`.
+    """
     app = Flask("cep_worker", static_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = body_bytes
     guard(app, gate, CALLS, _refused)
@@ -197,7 +207,7 @@ def create_app(gateway: Gateway, body_bytes: int, wait_ms: int, gate: Gate) -> F
 
 
 def _kept_routes(app: Flask, gateway: Gateway) -> None:
-    """What is kept of events that cannot go on: failed ones, and those of plans that are missing."""
+    """Add the routes for failed events and for events of missing plans."""
 
     @app.get("/errors")
     def get_errors() -> Response:
@@ -234,7 +244,7 @@ def _kept_routes(app: Flask, gateway: Gateway) -> None:
 
 
 def _accept(gateway: Gateway, source: HttpSource, wait_ms: int) -> Response:
-    """All events of the request are taken, or none."""
+    """Return all events of the request are taken, or none."""
     if gateway.leaving():
         raise _RoomError("leaving", "the worker is leaving; send the events to another one or again later")
     reader = _reader(source.form, source.body(), source.timestamp_key)
@@ -281,7 +291,7 @@ def _read_lines(reader: LineReader, body: IO[bytes], now_ms: int) -> pa.RecordBa
 
 
 def _line_chunks(body: IO[bytes]) -> Iterator[bytes]:
-    """The body in pieces that end where lines end."""
+    """Return the body in pieces that end where lines end."""
     rest = b""
     while piece := body.read(CHUNK_BYTES):
         whole, separator, rest = (rest + piece).rpartition(b"\n")
@@ -314,7 +324,7 @@ def _tenant() -> int:
 
 
 def _plan(gateway: Gateway, name: str, plan_id: str) -> PlanKey:
-    """The plan of the request's tenant: that of `plan_id` where one is told, else the one that has the name now."""
+    """Return the plan of the request's tenant: that of `plan_id`, or the one that has the name now."""
     tenant = _tenant()
     return PlanKey(tenant, name, plan_id) if plan_id else gateway.plan_key(tenant, name)
 
@@ -346,8 +356,10 @@ def _choice() -> EntrySelection:
 
 
 def _refuse_pages() -> None:
-    """Any page in a browser on this host could send events in its visitor's name; browsers say where requests come
-    from. A token is no page's unless somebody gave it to the page."""
+    """Reject events that a web page sends in its visitor's name, unless they come with a token.
+
+    Browsers say where a request comes from. A page has a token only if somebody gave it one.
+    """
     shown = request.authorization
     if request.method in SAFE_METHODS or (shown is not None and shown.type == "bearer"):
         return

@@ -1,4 +1,7 @@
-"""What each call of a worker's HTTP interface asks for. A test keeps this complete."""
+"""What each call of a worker's HTTP interface asks for.
+
+A test keeps this complete.
+"""
 
 from __future__ import annotations
 

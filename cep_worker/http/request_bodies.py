@@ -1,5 +1,7 @@
-"""The bodies of requests, which may be compressed (`Content-Encoding`). What they become is bounded, too: a small body
-must not become a large one."""
+"""The bodies of requests, which may be compressed (`Content-Encoding`).
+
+What they become is bounded, too: a small body must not become a large one.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,10 @@ _GZIP, _ZLIB, _RAW = 31, 15, -15
 
 
 def body_stream(request: Request, most_bytes: int) -> IO[bytes]:
-    """The body to read from. InputError for a coding that is not known or a body that is not of it."""
+    """Return the body to read from.
+
+    InputError for a coding that is not known or a body that is not of it.
+    """
     codings = [one.strip().casefold() for one in request.headers.get("Content-Encoding", "").split(",")]
     codings = [one for one in codings if one not in ("", "identity")]
     if not codings:
@@ -39,7 +44,7 @@ def _decoded(body: bytes, coding: str, most_bytes: int) -> bytes:
 
 
 def _inflated(body: bytes, coding: str, form: int, most_bytes: int) -> bytes:
-    """A gzip body may have several members, one behind the other."""
+    """Return a gzip body may have several members, one behind the other."""
     parts: list[bytes] = []
     size = 0
     try:

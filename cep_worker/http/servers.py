@@ -16,7 +16,10 @@ Address = tuple[str, int]
 
 
 class HttpServers:
-    """Paths and the sources behind them. Changed by the data thread, read by those of the servers."""
+    """Paths and the sources behind them.
+
+    Changed by the data thread, read by those of the servers.
+    """
 
     def __init__(self, config: WorkerHttpConfig, security: ServerSecurity, gate: Gate) -> None:
         self._config = config
@@ -27,17 +30,25 @@ class HttpServers:
         self._sources: dict[str, HttpSource] = {}
 
     def open(self, app: WsgiApp) -> None:
-        """The built-in server serves `app`; so will the others. Raises PortInUseError."""
+        """Serve `app` on the built-in server, and on further ones as they are added.
+
+        Raises:
+            PortInUseError: the port is taken.
+        """
         self._app = app
         self._serve((self._config.host, self._config.port))
 
     def source(self, path: str) -> HttpSource | None:
-        """The source at `path` (`host:port/path`)."""
+        """Return the source at `path` (`host:port/path`)."""
         return self._sources.get(path)
 
     def add(self, address: Address, path: str, source: HttpSource) -> None:
-        """`source` gets what is posted to `path` at `address`. ConfigError when the path is taken, PortInUseError when
-        the address is, and ConfigError when it is beyond loopback and nobody needs a token."""
+        """`source` gets what is posted to `path` at `address`.
+
+        Raises:
+            ConfigError: the path is taken, PortInUseError when the address is, and ConfigError when it is
+                beyond loopback and nobody needs a token.
+        """
         name = _name(address, path)
         if name in self._sources or (path + "/").startswith("/events/"):
             raise ConfigError(f"the path {path} at {address[0]}:{address[1]} is taken already; choose another one")
@@ -45,11 +56,14 @@ class HttpServers:
         self._sources[name] = source
 
     def replace(self, address: Address, path: str, source: HttpSource) -> None:
-        """The path has another source from now on."""
+        """Replace the source of the path."""
         self._sources[_name(address, path)] = source
 
     def remove(self, address: Address, path: str) -> None:
-        """The path takes no more events; its server goes on when it is the built-in one or has other paths."""
+        """Stop accepting events at the path.
+
+        Its server stops too, unless it is the built-in one or has other paths.
+        """
         del self._sources[_name(address, path)]
         built_in = address == (self._config.host, self._config.port)
         if not built_in and not any(name.startswith(_name(address, "/")) for name in self._sources):

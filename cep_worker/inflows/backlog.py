@@ -16,8 +16,10 @@ from topology.links.protocol import PendingFrame
 
 
 class Backlog(Protocol):
-    """Batches of one stream, in order, from their acceptance until their link's server has taken them over. False when
-    nothing is to be sent."""
+    """Batches of one stream, in order, from their acceptance until their link's server has taken them over.
+
+    False when nothing is to be sent.
+    """
 
     @property
     def log(self) -> str:
@@ -34,48 +36,59 @@ class Backlog(Protocol):
     def __bool__(self) -> bool: ...
 
     def has_room(self, linked: bool) -> bool:
-        """True when a batch may be accepted; `linked` while a link stands."""
+        """Return whether a batch may be accepted; `linked` while a link stands."""
 
     def prepare(self, batch: pa.RecordBatch, body: Any, origin: BatchOrigin | None = None) -> Any:
-        """`batch` can be appended for certain, with its `origin` and the body that is given back: its Arrow IPC form,
-        or None when that is not needed. Raises WalFullError when it cannot now, BatchTooLargeError when it never
-        can."""
+        """Reserve room for `batch` and its `origin`, and return its Arrow IPC form if that is needed.
+
+        Raises:
+            WalFullError: there is no room now.
+            BatchTooLargeError: it never fits.
+        """
 
     def append(self, waiting: QueuedBatch) -> None:
-        """The batch, for which there was room, is accepted."""
+        """Accept a batch for which room was reserved."""
 
     def fills(self, rows: int) -> bool:
-        """True when the next frame need not wait for more, up to `rows`."""
+        """Return whether the next frame need not wait for more, up to `rows`."""
 
     def take(self, most_rows: int) -> ReadyFrame | None:
-        """The next frame, of at most `most_rows` rows unless it is one batch or was sent before; None at the end."""
+        """Return the next frame, or None at the end.
+
+        It has at most `most_rows` rows, unless it is one batch or was sent before.
+        """
 
     def resume(self, position: int, secures: bool, goes_back: bool = False, attempt: int = 0) -> None:
-        """A link has come to stand, whose server has taken the log up to `position`. It `secures` by itself what need
-        not be kept; otherwise what it acknowledges need not. One that `goes_back` wants what follows even where that
-        was secured. It is of the topology's attempt `attempt`."""
+        """Continue on a new link whose server has taken the log up to `position`.
+
+        A server that `secures` says itself what need not be kept; otherwise everything that it acknowledges can go. One
+        that `goes_back` needs what follows even if that was secured. `attempt` is the topology's attempt.
+        """
 
     @property
     def is_isolated(self) -> bool:
         """The next frame is sent when nothing else is under way."""
 
     def sent(self, sequence: int, frame: ReadyFrame) -> None:
-        """The frame that was taken last has gone over the link under this number."""
+        """Note the sequence number under which the last taken frame was sent."""
 
     def acknowledged(self, sequence: int) -> None:
         """Frames before `sequence` were taken over."""
 
     def secure(self, position: int, unneeded: int) -> None:
-        """The newest checkpoint holds the log up to `position`; up to `unneeded` it need not be kept."""
+        """Note that the newest checkpoint holds the log up to `position`; up to `unneeded` it can be deleted."""
 
     def give_back(self, frames: Iterable[PendingFrame]) -> None:
-        """The link is gone; these frames went over it and were not acknowledged."""
+        """Take back frames that a broken link has not acknowledged."""
 
     def take_out(self) -> list[pa.RecordBatch]:
-        """Give all that was not taken over to the caller, in order, and keep nothing of it. No link is there."""
+        """Give all that was not taken over to the caller, in order, and keep nothing of it.
+
+        No link is there.
+        """
 
     def tick(self, now_ms: int) -> None:
-        """Passes the time."""
+        """Pass the time."""
 
     def close(self) -> None:
         """Nothing is accepted or sent any more."""
@@ -118,17 +131,17 @@ class MemoryBacklog:
         return self._waiting.take(most_rows) if self._waiting else None
 
     def resume(self, position: int, secures: bool, goes_back: bool = False, attempt: int = 0) -> None:
-        """What was not acknowledged is sent again, wherever the server is."""
+        """Send what was not acknowledged again, wherever the server is."""
 
     @property
     def is_isolated(self) -> bool:
         return False
 
     def sent(self, sequence: int, frame: ReadyFrame) -> None:
-        """The link remembers it."""
+        """Do nothing: the link remembers the frame."""
 
     def acknowledged(self, sequence: int) -> None:
-        """The link has forgotten them."""
+        """Do nothing: the link has forgotten the frames."""
 
     def secure(self, position: int, unneeded: int) -> None:
         """Nothing is kept that could be forgotten."""
@@ -149,7 +162,7 @@ class MemoryBacklog:
 
 
 def frame_again(pending: PendingFrame) -> ReadyFrame:
-    """What must be sent again; `pending` is a data frame."""
+    """Return what must be sent again; `pending` is a data frame."""
     message = pending.message
     assert isinstance(message, Data)  # noqa: S101 - only data frames carry bodies
     return ReadyFrame(

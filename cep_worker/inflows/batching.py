@@ -19,9 +19,11 @@ JOINED_BYTES = 16 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class QueuedBatch:
-    """A batch and, when it came in the very form in which it leaves, its Arrow IPC body. `watermark_ms` is, for a plan
-    under the system clock, when the batch was accepted. `position` is its place in the log, 0 when it is in none;
-    `origin` says where it came from, if it may come again."""
+    """A batch and, when it came in the very form in which it leaves, its Arrow IPC body.
+
+    `watermark_ms` is, for a plan under the system clock, when the batch was accepted. `position` is its place in the
+    log, 0 when it is in none; `origin` says where it came from, if it may come again.
+    """
 
     batch: pa.RecordBatch
     body: Any = None
@@ -32,9 +34,12 @@ class QueuedBatch:
 
 @dataclass(frozen=True, slots=True)
 class ReadyFrame:
-    """What leaves as one frame: an Arrow IPC body of `rows` rows, the watermark after them, and the place of the last
-    ones in the log (0: in none). `again` tells that it was sent before, over a link that broke. `accepted` says which
-    watermarks so many rows each had, unless all had the same."""
+    """What leaves as one frame.
+
+    An Arrow IPC body of `rows` rows, the watermark after them, and the position of the last ones in the log (0: in
+    none). `again` means that it was sent before, over a link that broke. `accepted` says which watermarks so many rows
+    each had, unless all had the same.
+    """
 
     body: Any
     rows: int
@@ -46,7 +51,10 @@ class ReadyFrame:
 
 @dataclass(slots=True)
 class BatchingQueue:
-    """Batches of one schema in order. `rows` counts all of them."""
+    """Batches of one schema in order.
+
+    `rows` counts all of them.
+    """
 
     rows: int = 0
     _batches: deque[QueuedBatch] = field(default_factory=deque)
@@ -59,8 +67,11 @@ class BatchingQueue:
         self.rows += waiting.batch.num_rows
 
     def take(self, most_rows: int, last: int = 0) -> ReadyFrame:
-        """The next frame: as many whole batches as fit into `most_rows`, at least one, and none behind the position
-        `last` (0: any) is joined to it. A batch that goes alone keeps its body. The queue is not empty."""
+        """Return the next frame: as many whole batches as fit into `most_rows`, at least one.
+
+        No batch behind the position `last` (0: any) is joined to it. A batch that goes alone keeps its body. The queue
+        must not be empty.
+        """
         first = self._batches.popleft()
         taken = [first]
         rows, size = first.batch.num_rows, first.batch.nbytes
@@ -80,7 +91,7 @@ class BatchingQueue:
         return ReadyFrame(body, rows, taken[-1].watermark_ms, taken[-1].position, accepted=_runs(taken))
 
     def drop(self, position: int) -> None:
-        """What stands in the log up to `position` does not wait any more."""
+        """Drop what is in the log up to `position`."""
         while self._batches and self._batches[0].position <= position:
             self.rows -= self._batches.popleft().batch.num_rows
 
@@ -97,7 +108,7 @@ class BatchingQueue:
 
 
 def _runs(batches: list[QueuedBatch]) -> tuple[tuple[int, int], ...]:
-    """How many rows in a row have which watermark; nothing when all have the same."""
+    """Return how many rows in a row have which watermark; nothing when all have the same."""
     if batches[0].watermark_ms == batches[-1].watermark_ms:
         return ()
     runs = groupby(batches, attrgetter("watermark_ms"))

@@ -39,8 +39,10 @@ logger = logging.getLogger(__name__)
 
 
 class Inflow:
-    """Takes batches of its stream's schema from sources and carries them, with watermarks when event time drives the
-    plan, to the receiver stage that it is connected to. Belongs to the data thread."""
+    """Carries batches of one stream from its sources to a receiver stage.
+
+    Adds watermarks when event time drives the plan. Belongs to the data thread.
+    """
 
     def __init__(
         self,
@@ -57,8 +59,11 @@ class Inflow:
         now_ms: int,
         wall_ms: Callable[[], int],
     ) -> None:
-        """`log` is closed with the inflow. Accepted events that cannot go on are given to `failed`. `wall_ms` is the
-        time of day at which events are accepted."""
+        """`log` is closed with the inflow.
+
+        Accepted events that cannot go on are given to `failed`. `wall_ms` is the time of day at which events are
+        accepted.
+        """
         self._wall_ms = wall_ms
         self.key: PlanKey = plan.key
         self.epoch = plan.epoch
@@ -113,13 +118,18 @@ class Inflow:
         return self._former
 
     def has_room(self) -> bool:
-        """True when a batch may be prepared."""
+        """Return whether a batch may be prepared."""
         return self._out.has_room()
 
     def prepare(self, batch: pa.RecordBatch, body: Any, origin: BatchOrigin | None = None) -> Any:
-        """`batch`, of the inflow's schema, can be offered for certain, with its `origin` and the body that is given
-        back; `body` is its Arrow IPC form when there is one. The caller has asked `has_room`. Raises WalFullError
-        when it cannot now, BatchTooLargeError when it never can."""
+        """Reserve room for `batch` and its `origin`, and return its Arrow IPC form if that is needed.
+
+        Call `has_room` first.
+
+        Raises:
+            WalFullError: there is no room now.
+            BatchTooLargeError: it never fits.
+        """
         return self._out.prepare(batch, body, origin) if batch.num_rows else body
 
     def join(self, source: Hashable, now_ms: int) -> None:
@@ -129,12 +139,14 @@ class Inflow:
             self._promise()
 
     def has_taken(self, origin: BatchOrigin) -> bool:
-        """The batch from there, or a later one, was taken before and need not be prepared; one that is delivered at
-        most once is not remembered."""
+        """Return whether the batch, or a later one of its source, was taken before.
+
+        At-most-once plans do not remember batches.
+        """
         return self._log is not None and self._log.has_taken(origin)
 
     def newest_of(self, source: bytes) -> int | None:
-        """The number of the newest batch that was taken from there; None when none is known."""
+        """Return the number of the newest batch taken from the source; None when none is known."""
         return self._log.newest_of(source) if self._log is not None else None
 
     def pass_over(self, source: Hashable, batch: pa.RecordBatch, promised_ms: int, now_ms: int) -> None:
@@ -152,8 +164,11 @@ class Inflow:
         now_ms: int,
         origin: BatchOrigin | None = None,
     ) -> None:
-        """`batch`, which was prepared, is taken over; `source` promises later events to be of `promised_ms` or after
-        (`NO_WATERMARK`: it promises nothing). A batch that may come again has an `origin`."""
+        """Accept a prepared batch.
+
+        `source` promises that later events are of `promised_ms` or after (`NO_WATERMARK`: no promise). A batch that may
+        be sent again has an `origin`.
+        """
         if self.playback:
             self._watermark.advance(source, latest_timestamp_ms(batch), promised_ms, now_ms)
             if batch.num_rows == 0:
@@ -185,8 +200,7 @@ class Inflow:
             self._promise()
 
     def connect(self, assigned: EndpointAssigned, now_ms: int) -> None:
-        """A link to the receiver instance that the manager has assigned is being opened, unless there is one that need
-        not be left for it."""
+        """Connect to the receiver instance that the manager has assigned, unless the present link is good."""
         if not self._out.follows(assigned.attempt):
             return
         self._receiver = assigned.instance
@@ -195,14 +209,14 @@ class Inflow:
             self._promise()
 
     def rename(self, key: PlanKey) -> None:
-        """The plan is called as `key` says from now on; links and what waits are as before."""
+        """Take the plan's new name; links and waiting events are unchanged."""
         self.key = key
         self.trace = EventTrace(key, self.binding, "before")
         if self._log is not None:
             self._log.rename(key)
 
     def take_epoch(self, plan: DeployedPlan, now_ms: int) -> None:
-        """The plan runs under another epoch: a new link is needed, waiting events are kept, event time begins anew."""
+        """Start over under another epoch: with a new link and event time, and the same waiting events."""
         self.epoch = plan.epoch
         self._former = ""
         self._opened = False
@@ -212,7 +226,7 @@ class Inflow:
             self._promise()
 
     def tick(self, now_ms: int) -> None:
-        """Passes the time: heartbeats, sources that have fallen silent."""
+        """Pass the time: heartbeats, sources that have fallen silent."""
         self._out.tick(now_ms)
         self._now_ms = now_ms
         if self._log is not None:
@@ -224,7 +238,7 @@ class Inflow:
             self._promise()
 
     def report(self) -> InflowReport:
-        """How it stands."""
+        """Return how it stands."""
         connected = self._out.connected
         return InflowReport(
             stream=self.binding.stream,
@@ -237,7 +251,7 @@ class Inflow:
         )
 
     def wal(self) -> WalMetrics | None:
-        """How its log stands, if it has one."""
+        """Return how its log stands, if it has one."""
         log = self._log
         if log is None:
             return None
@@ -256,12 +270,14 @@ class Inflow:
         )
 
     def drained(self) -> bool:
-        """Everything was sent and acknowledged."""
+        """Return whether everything was sent and acknowledged."""
         return self._out.drained()
 
     def take_out(self) -> list[pa.RecordBatch]:
-        """End the link and give what it has not taken over to the caller, as far as it is in memory alone; a log
-        outlives the inflow."""
+        """End the link and return what it has not taken, as far as that is only in memory.
+
+        A log outlives the inflow.
+        """
         return self._out.take_out() if self._log is None else []
 
     def give_up(self, reason: str) -> None:
@@ -285,7 +301,7 @@ class Inflow:
             self._out.offer(batch, body, NO_WATERMARK)
 
     def close(self) -> None:
-        """The link and the log are closed; only what is in a log can still be sent one day."""
+        """Close the link and the log. Only what is in the log can still be sent later."""
         self._out.close()
 
     def _changed(self) -> None:
@@ -300,7 +316,7 @@ class Inflow:
         self._tell()
 
     def _keep_former(self) -> None:
-        """The next process of this worker will ask for the same receiver."""
+        """Save the receiver, so that the next process of this worker asks for the same one."""
         if self._log is not None:
             try:
                 self._log.keep_former(LastReceiver(self.epoch, self._former))
@@ -319,7 +335,10 @@ class Inflow:
 
 
 def latest_timestamp_ms(batch: pa.RecordBatch) -> int | None:
-    """The last time in `batch`, in milliseconds; None when it has no rows. `_timestamp` holds no nulls."""
+    """Return the last time in `batch`, in milliseconds; None when it has no rows.
+
+    `_timestamp` holds no nulls.
+    """
     if batch.num_rows == 0:
         return None
     return int(np.max(batch.column(TIMESTAMP).to_numpy(zero_copy_only=True)))

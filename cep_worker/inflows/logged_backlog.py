@@ -41,8 +41,11 @@ sources are slowed rather than stopped."""
 
 
 class LoggedBacklog:
-    """A `Backlog` that outlives the process. At most `most_rows` rows wait in memory; as many as the log can hold wait
-    on disk while no link stands. Belongs to the log's thread."""
+    """A `Backlog` that outlives the process.
+
+    At most `most_rows` rows wait in memory; as many as the log can hold wait on disk while no link stands. Belongs to
+    the log's thread.
+    """
 
     def __init__(self, log: StreamLog, most_rows: int, failed: KeepFailed) -> None:
         """`failed` keeps events that were accepted with other attributes and cannot have those of the stream now."""
@@ -204,11 +207,11 @@ class LoggedBacklog:
         self._log.close()
 
     def _behind(self) -> bool:
-        """Something waits on disk only."""
+        """Return whether something waits on disk only."""
         return self._at_hand < self._log.last_position
 
     def _go_to(self, position: int) -> None:
-        """What follows `position` is to be sent, and read from the disk for it."""
+        """Move the read position behind `position`."""
         self._again.clear()
         self._waiting.clear()
         self._stop_reading()
@@ -219,7 +222,7 @@ class LoggedBacklog:
             self._disk_rows = self._reader.rows_left(self._log.rows_ever)
 
     def _read(self, rows: int) -> None:
-        """Takes from the disk until `rows` rows are at hand, or nothing is left there."""
+        """Take from the disk until `rows` rows are at hand, or nothing is left there."""
         while self._waiting.rows < rows and self._behind():
             if self._reader is None:
                 self._reader = self._log.reader(self._at_hand, self._missing)
@@ -246,8 +249,14 @@ class LoggedBacklog:
                 self._disk_rows = 0
 
     def _converted(self, record: Record, failed: list[pa.RecordBatch]) -> QueuedBatch:
-        """The record's events as the stream has them now. In place of those that cannot be so, which are added to
-        `failed`, a batch without rows goes on, so that their position is secured. Raises DecodeError."""
+        """Return the record's events with the stream's present attributes.
+
+        Events that cannot be converted are added to `failed`, and a batch without rows takes their place so that their
+        position is secured.
+
+        Raises:
+            DecodeError: the record cannot be read.
+        """
         had, has = self._log.identity.attributes_at(record.position), self._log.identity.attributes
         if record.position in self._given_up:
             return QueuedBatch(_nothing(has), None, record.watermark_ms, record.position)
@@ -262,8 +271,10 @@ class LoggedBacklog:
         return QueuedBatch(_nothing(has), None, record.watermark_ms, record.position)
 
     def _give_up(self, position: int) -> None:
-        """The record at `position`, which ends its topology each time, is not sent any more: its event goes to the
-        failed events, of several each stands in a record of its own again."""
+        """Stop sending the record at `position`, which ends its topology each time.
+
+        Its event goes to the failed events; of several, each is appended again as its own record.
+        """
         log = self._log
         end = log.last_position
         reader = log.reader(position - 1)
@@ -327,7 +338,7 @@ class LoggedBacklog:
 
 
 def _nothing(attributes: Attributes) -> pa.RecordBatch:
-    """A batch without rows, so that the position of what is not sent is secured."""
+    """Return a batch without rows, so that the position of what is not sent is secured."""
     return pa.RecordBatch.from_pylist([], schema=_schema(attributes))
 
 

@@ -25,7 +25,10 @@ Zone = tuple[int, int]
 
 @dataclass(slots=True)
 class PoisonPillDetector:
-    """Follows one log over the attempts of one epoch. Positions are those of the log."""
+    """Follows one log over the attempts of one epoch.
+
+    Positions are those of the log.
+    """
 
     zones: list[Zone] = field(default_factory=list)
     """Where records go one by one."""

@@ -29,9 +29,12 @@ paced_logger = PacedLog(logger)
 
 @dataclass(frozen=True, slots=True)
 class ReceiverLinkLimits:
-    """Small batches are joined up to `batch_rows`. While `max_in_flight_frames` are unacknowledged
-    only full frames leave at once, others wait for the next tick: under load small batches grow rather than pile up in
-    the peer, which may need later watermarks to let go of what it holds. A link not opened in `connect_ms` is left."""
+    """Small batches are joined up to `batch_rows`.
+
+    While `max_in_flight_frames` are unacknowledged only full frames leave at once, others wait for the next tick: under
+    load small batches grow rather than pile up in the peer, which may need later watermarks to let go of what it holds.
+    A link not opened in `connect_ms` is left.
+    """
 
     batch_rows: int
     max_in_flight_frames: int
@@ -47,7 +50,9 @@ STALLED_MS = 2_000
 
 
 class ReceiverLink:
-    """Sends batches of one stream, in order. Belongs to the data thread.
+    """Sends batches of one stream, in order.
+
+    Belongs to the data thread.
 
     Where the opening `tells_time`, batches have the time at which they were accepted for their watermark, by the clock
     `wall_ms`, and the server learns when nothing waits any more.
@@ -115,8 +120,10 @@ class ReceiverLink:
         return self._link is None or (self.connected and self._link.silent)
 
     def follows(self, attempt: int) -> bool:
-        """`connect` should be called with the endpoint of the topology's attempt `attempt`: a server that does not
-        answer is left for that of a later attempt, and for no other; it may only be busy."""
+        """Return whether to call `connect` with the endpoint of the topology's attempt `attempt`.
+
+        A server that does not answer may only be busy: the link leaves it for that of a later attempt only.
+        """
         return self._link is None or (self.asks and attempt > self.opening.attempt)
 
     @property
@@ -145,13 +152,18 @@ class ReceiverLink:
         return "" if self._link is None else f"{self._link.endpoint.host}:{self._link.endpoint.port}"
 
     def has_room(self) -> bool:
-        """True when a batch may be prepared."""
+        """Return whether a batch may be prepared."""
         return self._backlog.has_room(self.connected and not self._stalled and not self._paused)
 
     def prepare(self, batch: pa.RecordBatch, body: Any = None, origin: BatchOrigin | None = None) -> Any:
-        """`batch` (of the stream's schema) can be offered for certain, with its `origin` and the body that is given
-        back; `body` is its Arrow IPC form when there is one. The caller has asked `has_room`. Raises WalFullError
-        when it cannot now, BatchTooLargeError when it never can."""
+        """Reserve room for `batch` and its `origin`, and return its Arrow IPC form if that is needed.
+
+        Call `has_room` first.
+
+        Raises:
+            WalFullError: there is no room now.
+            BatchTooLargeError: it never fits.
+        """
         return self._backlog.prepare(batch, body, origin)
 
     def offer(
@@ -161,8 +173,10 @@ class ReceiverLink:
         watermark_ms: int = NO_WATERMARK,
         origin: BatchOrigin | None = None,
     ) -> None:
-        """`batch`, which was prepared, is accepted and leaves as soon as the link lets it; one that may come again has
-        an `origin`."""
+        """Accept a prepared batch and send it as soon as the link allows.
+
+        A batch that may be sent again has an `origin`.
+        """
         self._resting = self.opening.tells_time
         self._told_resting = False
         self._watermark_ms = max(self._watermark_ms, watermark_ms)
@@ -178,7 +192,7 @@ class ReceiverLink:
         self._event_loop.defer(self.pump)
 
     def connect(self, endpoint: Endpoint, now_ms: int, attempt: int = 0) -> None:
-        """A link to `endpoint`, of the topology's attempt `attempt`, is being opened in place of the former one."""
+        """Open a link to `endpoint`, of the topology's attempt `attempt`, in place of the former one."""
         self._leave()
         self.opening = msgspec.structs.replace(self.opening, attempt=attempt)
         self._connected_ms = now_ms
@@ -195,8 +209,7 @@ class ReceiverLink:
             self._event_loop.defer(self.pump)
 
     def reopen(self, opening: OpenLink) -> None:
-        """The stream is sent under another epoch from now on: the link is left, the backlog kept, what was promised
-        forgotten."""
+        """Leave the link and continue under another epoch, with the backlog and without the promised watermark."""
         self._leave()
         self.opening = msgspec.structs.replace(opening, log=self._backlog.log)
         if not opening.tells_time:
@@ -205,7 +218,7 @@ class ReceiverLink:
         self._changed()
 
     def pump(self, now_ms: int) -> None:
-        """Sends what should leave at once."""
+        """Send what should leave at once."""
         self._send_waiting(self._limits.max_in_flight_frames)
 
     def tick(self, now_ms: int) -> None:
@@ -229,7 +242,7 @@ class ReceiverLink:
         self._note_stall(now_ms)
 
     def drained(self) -> bool:
-        """Everything was sent and acknowledged."""
+        """Return whether everything was sent and acknowledged."""
         return not self._backlog and (self._link is None or not self._link.outbox.pending)
 
     def take_out(self) -> list[pa.RecordBatch]:
@@ -238,12 +251,12 @@ class ReceiverLink:
         return self._backlog.take_out()
 
     def close(self) -> None:
-        """The link is closed in order, and the backlog with it."""
+        """Close the link in order, and the backlog."""
         self._leave()
         self._backlog.close()
 
     def _send_waiting(self, most_frames: int | None) -> None:
-        """Sends as far as the link has room; beyond `most_frames` under way only full frames."""
+        """Send as far as the link has room; beyond `most_frames` under way only full frames."""
         link = self._link
         if link is None or self._paused:
             return
@@ -277,7 +290,10 @@ class ReceiverLink:
         )  # fmt: skip
 
     def _awaits_answer(self, link: LinkSender) -> bool:
-        """Whether what is under way must be acknowledged first; not for long, as it may wait for what follows."""
+        """Return whether frames in flight must be acknowledged first.
+
+        Not for long, as the receiver may wait for what follows.
+        """
         if not link.outbox.pending:
             self._alone_ms = None
             return False
@@ -289,7 +305,7 @@ class ReceiverLink:
         return False
 
     def _is_caught_up(self, link: LinkSender, rows: int) -> bool:
-        """Whether nothing waits once `rows` more are under way, and what comes next can leave at once."""
+        """Return whether nothing waits once `rows` more are under way, and what comes next can leave at once."""
         outbox, window_rows = link.outbox, link.outbox.window_rows or 0
         leaves = (
             outbox.in_flight_rows + rows < window_rows and len(outbox.pending) + 1 < self._limits.max_in_flight_frames
@@ -297,7 +313,7 @@ class ReceiverLink:
         return leaves and not self._backlog
 
     def _tell_time(self, link: LinkSender) -> None:
-        """A watermark that has risen without events travels in a batch of no rows."""
+        """Send a watermark that has risen without events in an empty batch."""
         if self.opening.tells_time:
             if not self._told_resting and self._is_caught_up(link, 0):
                 link.mark_idle()
@@ -350,14 +366,14 @@ class ReceiverLink:
             self._room()
 
     def _note_progress(self, link: LinkSender) -> None:
-        """Tells the backlog what the server has taken over and secured."""
+        """Report the backlog what the server has taken over and secured."""
         pending = link.outbox.pending
         self._backlog.acknowledged(pending[0].sequence if pending else link.outbox.next_sequence)
         if link.secured:
             self._backlog.secure(link.secured, link.unneeded)
 
     def _look(self, link: LinkSender) -> None:
-        """Notes refusals and leaves a link that does not stand any more."""
+        """Note refusals and leaves a link that does not stand any more."""
         for refusal in link.refusals:
             if refusal.code == "stale-epoch":  # the topology was started anew: the manager knows where
                 logger.info("link refused: stream=%s peer=%s code=%s", self._stream.stream, self.peer, refusal.code)
@@ -377,7 +393,7 @@ class ReceiverLink:
             self._changed()
 
     def _leave(self) -> None:
-        """Closes the link; its unacknowledged frames are part of the backlog again."""
+        """Close the link; its unacknowledged frames are part of the backlog again."""
         link = self._link
         if link is None:
             return
@@ -391,8 +407,10 @@ class ReceiverLink:
 
 
 def clock_ahead_ms(asked_ms: int, answered_ms: int, server_ms: int) -> int:
-    """How far a server's clock is certainly ahead (negative: behind), that showed `server_ms` at some time between a
-    question and its answer; 0 where both clocks may be the same."""
+    """Return how far a server's clock is certainly ahead (negative: behind), or 0.
+
+    The server showed `server_ms` at some time between a question and its answer.
+    """
     if not server_ms or asked_ms <= server_ms <= answered_ms:
         return 0
     return server_ms - (answered_ms if server_ms > answered_ms else asked_ms)

@@ -1,8 +1,7 @@
 """The watermark of an inflow: the time before which none of its sources will send anything more.
 
-    source A   ──e5──e9─────────────────────▶   promises 9
-    source B   ──e3──────e6─────────────────▶   promises 6      the inflow's watermark is 6
-    source C   ──e1─ ─ ─ silent for idle_ms     does not count
+source A ──e5──e9─────────────────────▶ promises 9 source B ──e3──────e6─────────────────▶ promises 6 the inflow's
+watermark is 6 source C ──e1─ ─ ─ silent for idle_ms does not count
 
 A source that has joined and promised nothing yet holds the watermark where it is until it sends, goes idle or leaves.
 Pure: times are arguments, all in milliseconds; timestamps are event time, `now_ms` is monotonic time.
@@ -25,7 +24,9 @@ class _SourceWatermark:
 
 @dataclass(slots=True)
 class InflowWatermark:
-    """What the sources of one inflow have promised. The watermark never goes back while the plan runs.
+    """What the sources of one inflow have promised.
+
+    The watermark never goes back while the plan runs.
 
     `out_of_order_ms` is how far events of a source without own watermarks may be out of order.
     """
@@ -39,7 +40,7 @@ class InflowWatermark:
     _sources: dict[Hashable, _SourceWatermark] = field(default_factory=dict)
 
     def opened(self, now_ms: int) -> None:
-        """The plan can be reached from now on: whoever is about to send has `idle_ms` from here."""
+        """Start the idle time of sources that have not sent anything yet: the plan can be reached."""
         self.created_ms = now_ms
         if not self._sources:
             self.idle = False
@@ -50,9 +51,11 @@ class InflowWatermark:
         self._update()
 
     def advance(self, source: Hashable, newest_ms: int | None, promised_ms: int, now_ms: int) -> None:
-        """`source` has sent events of which the last in time is of `newest_ms` (None: a batch without events), and
-        promises that later ones are of `promised_ms` or after. Without a promise (`NO_WATERMARK`) the newest
-        timestamp less `out_of_order_ms` is taken for one. An unknown source joins."""
+        """Note events of `source` and its promise for later ones.
+
+        `newest_ms` is the latest timestamp (None: a batch without events). Later events are of `promised_ms` or after;
+        without a promise (`NO_WATERMARK`), of the newest timestamp less `out_of_order_ms`. An unknown source joins.
+        """
         entry = self._sources.setdefault(source, _SourceWatermark(NO_WATERMARK, now_ms))
         entry.heard_ms = now_ms
         entry.idle = False
@@ -62,8 +65,10 @@ class InflowWatermark:
         self._update()
 
     def rest(self, source: Hashable) -> None:
-        """`source` says that it has nothing more to send for now. Where nobody has sent anything, that is said instead
-        of a first event, which would be waited for."""
+        """`source` says that it has nothing more to send for now.
+
+        Where nobody has sent anything, that is said instead of a first event, which would be waited for.
+        """
         if source in self._sources:
             self._sources[source].idle = True
             self._update()
@@ -77,8 +82,10 @@ class InflowWatermark:
             self.idle = self.idle or not self._sources
 
     def expire(self, now_ms: int) -> None:
-        """Sources that were silent for `idle_ms` are idle. An inflow that never had a source is idle after as long from
-        when it was `opened`."""
+        """Mark sources that were silent for `idle_ms` as idle.
+
+        An inflow that never had a source becomes idle as long after `opened`.
+        """
         for entry in self._sources.values():
             if now_ms - entry.heard_ms >= self.idle_ms:
                 entry.idle = True
@@ -93,7 +100,7 @@ class InflowWatermark:
                 entry.heard_ms = now_ms
 
     def restart(self, now_ms: int) -> None:
-        """The plan begins anew: what sources promised that have gone is forgotten, what the present ones did holds."""
+        """Start event time over: forget the promises of sources that have gone and keep those of the present ones."""
         self.created_ms = now_ms
         self.watermark_ms = NO_WATERMARK
         self.idle = False

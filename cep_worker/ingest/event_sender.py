@@ -1,7 +1,7 @@
-"""A client that sends events into a worker's ingress; `topology.links.event_listener` has the one that takes
-them from its egress.
+"""A client that sends events to a worker's ingress.
 
-It belongs to one thread and owns its sockets. Waiting is polling: nothing sleeps.
+It belongs to one thread and owns its sockets; waiting is polling. `topology.links.event_listener` has the client of the
+egress.
 """
 
 from __future__ import annotations
@@ -40,8 +40,11 @@ NO_KEYS = SecurityConfig()
 
 
 class EventSender:
-    """A link into a worker's ingress for events of one stream. Raises InputError when the worker refuses the stream or
-    events, PeerError when it does not answer or is gone; `acknowledged_rows` then tells how many were taken over."""
+    """A link into a worker's ingress for events of one stream.
+
+    Raises InputError when the worker refuses the stream or events, PeerError when it does not answer or is gone;
+    `acknowledged_rows` then tells how many were taken over.
+    """
 
     def __init__(
         self,
@@ -52,7 +55,7 @@ class EventSender:
         timeout_ms: int = 5_000,
         security: SecurityConfig = NO_KEYS,
     ) -> None:
-        """The link stands. `security` names the keys, which a worker that has some asks for."""
+        """Open the link. `security` names the keys, which a worker with keys requires."""
         self.schema = schema
         try:
             self.arrow_schema = arrow_schema(schema)
@@ -75,9 +78,11 @@ class EventSender:
             raise
 
     def send(self, batch: pa.RecordBatch, watermark_ms: int = NO_WATERMARK) -> None:
-        """`batch`, of `arrow_schema`, is under way; later events are of `watermark_ms` or after (`NO_WATERMARK`:
-        nothing is promised). Waits while as much as the worker allows is unacknowledged, however long that takes, as
-        long as the worker lives."""
+        """Send `batch`, of `arrow_schema`; later events are of `watermark_ms` or after.
+
+        `NO_WATERMARK` promises nothing. Blocks while the window of unacknowledged events is full, for as long as the
+        worker lives.
+        """
         if batch.schema != self.arrow_schema:
             batch = batch.select(self.arrow_schema.names).cast(self.arrow_schema)
         if not self._link.has_room() or _now_ms() - self._looked_ms >= LOOK_EVERY_MS:
@@ -92,11 +97,14 @@ class EventSender:
         self._link.mark_idle()
 
     def flush(self, timeout_ms: int | None = None) -> None:
-        """Everything that was sent has been taken over by the worker. PeerError after `timeout_ms` (None: wait on)."""
+        """Everything that was sent has been taken over by the worker.
+
+        PeerError after `timeout_ms` (None: wait on).
+        """
         self._wait(lambda: not self._link.outbox.pending, timeout_ms)
 
     def close(self) -> None:
-        """The link is closed in order; `flush` before to be sure of all events."""
+        """Close the link in order. Call `flush` before, to be sure of all events."""
         self._link.close()
         self._context.destroy(linger=500)
 
@@ -123,7 +131,10 @@ class EventSender:
             self._look()
 
     def _look(self) -> None:
-        """Takes in acknowledgements and refusals. Raises what they amount to."""
+        """Take in acknowledgements and refusals.
+
+        Raises what they amount to.
+        """
         link = self._link
         self._looked_ms = _now_ms()
         self.acknowledged_rows += link.handle()
@@ -144,8 +155,12 @@ class EventSender:
 def fetch_schema(
     http_address: str, event_stream: str, tenant: int = SUPER_TENANT, timeout_ms: int = 5_000, token: str = ""
 ) -> StreamSchema:
-    """The schema of the tenant's imported event stream, asked for at a worker's HTTP address (`http://host:port`).
-    InputError when there is no such stream, PeerError when the worker does not answer."""
+    """Return the schema of an imported event stream, from a worker's HTTP address (`http://host:port`).
+
+    Raises:
+        InputError: there is no such stream.
+        PeerError: the worker does not answer.
+    """
     url = f"{http_address}/streams/{event_stream}"
     try:
         with WebClient(MOST_SCHEMA_BYTES) as client:

@@ -47,9 +47,11 @@ class _IngressClient:
 
 
 class LinkIngress:
-    """Takes links from clients and hands their batches to routes. A frame is acknowledged when every inflow has taken
-    it and the worker can no longer lose it; until it is taken it waits here, bounded by the link's window. Belongs to
-    the data thread."""
+    """Takes links from clients and hands their batches to routes.
+
+    A frame is acknowledged when every inflow has taken it and the worker can no longer lose it; until it is taken it
+    waits here, bounded by the link's window. Belongs to the data thread.
+    """
 
     def __init__(
         self, event_loop: EventLoop, disk_sync: DiskSync, resolve: Resolve, make_route: MakeRoute, most_links: int
@@ -64,7 +66,10 @@ class LinkIngress:
         self._server: LinkServer | None = None
 
     def listen(self, context: zmq.Context[zmq.Socket[bytes]], host: str, port: int, window_rows: int) -> None:
-        """Links can be opened at `host:port`. Raises PortInUseError."""
+        """Link can be opened at `host:port`.
+
+        Raises PortInUseError.
+        """
         self._server = LinkServer.listen(context, Door.INGRESS, host, port, window_rows, self._accept, trusted=False)
         self._event_loop.watch(self._server.socket, self._handle)
 
@@ -79,7 +84,7 @@ class LinkIngress:
                     self._leave(client)
 
     def reroute(self, now_ms: int) -> None:
-        """The deployed plans have changed: links whose streams are gone are ended, the others led where they belong."""
+        """Follow a change of the deployed plans: end links whose streams are gone and reroute the others."""
         for peer, client in list(self._clients.items()):
             try:
                 routes = self._routes(client.link)
@@ -169,14 +174,14 @@ class LinkIngress:
             route.join(now_ms)
 
     def _closed(self, peer: bytes) -> None:
-        """The client has closed in order: what it sent still counts."""
+        """Note that the client has closed in order; what it sent still counts."""
         client = self._clients.pop(peer)
         client.closed = True
         if not client.parked:
             self._leave(client)
 
     def _forget(self, peer: bytes) -> None:
-        """The client is gone: what was not acknowledged is its own to send again."""
+        """Forget a client that is gone; it sends again what was not acknowledged."""
         client = self._clients.pop(peer, None)
         if client is not None:
             self._parked.pop(client, None)
@@ -192,7 +197,7 @@ class LinkIngress:
             self._parked[client] = None
 
     def _take(self, client: _IngressClient, frame: FrameArrived, now_ms: int) -> bool:
-        """True when the frame has been dealt with; False when there is no room for it."""
+        """Return whether the frame has been dealt with; False when there is no room for it."""
         server = self._server
         if server is None:
             return False
@@ -226,8 +231,7 @@ class LinkIngress:
 
 
 def _problem(batch: pa.RecordBatch, promised_ms: int) -> str:
-    """What keeps a well-formed batch, and the promise that came with it, from being one of ordinary events, or
-    nothing."""
+    """Return why a batch or its promise is not one of ordinary events, or an empty text."""
     if promised_ms > LATEST_MS:
         return f"the watermark {promised_ms} is beyond the year 9999"
     kinds = batch.column(KIND)

@@ -24,7 +24,11 @@ class Route:
     """
 
     def __init__(self, source: Hashable, offered: Attributes, inflows: Sequence[Inflow], limit: RateLimit) -> None:
-        """Raises InputError `schema-mismatch` when events with `offered` cannot be what an inflow takes now."""
+        """Lead `source` to `inflows`.
+
+        Raises:
+            InputError: `schema-mismatch`, an inflow cannot take events with the attributes `offered`.
+        """
         self.source = source
         self.limit = limit
         self.inflows = tuple(inflows)
@@ -36,19 +40,22 @@ class Route:
             self._fits.append(None if offered == wanted else SchemaFit(wanted))
 
     def has_room(self) -> bool:
-        """True when all inflows would take a batch now, and the tenant may send one."""
+        """Return whether all inflows would take a batch now, and the tenant may send one."""
         return self.limit.has_room() and all(inflow.has_room() for inflow in self.inflows)
 
     def join(self, now_ms: int) -> None:
-        """The source may send from now on."""
+        """Register the source with the inflows."""
         for inflow in self.inflows:
             inflow.join(self.source, now_ms)
 
     def offer(
         self, batch: pa.RecordBatch, body: Any, promised_ms: int, now_ms: int, origin: BatchOrigin | None = None
     ) -> None:
-        """All inflows have taken `batch`, once if it has an `origin`; the caller has asked `has_room`. Raises
-        WalFullError when one of them cannot now, BatchTooLargeError when one never can: none has taken it then."""
+        """All inflows have taken `batch`, once if it has an `origin`; the caller has asked `has_room`.
+
+        Raises:
+            WalFullError: one of them cannot now, BatchTooLargeError when one never can: none has taken it then.
+        """
         prepared = []
         for inflow, fit in zip(self.inflows, self._fits, strict=True):
             if origin is not None and inflow.has_taken(origin):
@@ -65,17 +72,17 @@ class Route:
             inflow.offer(self.source, ordered, its_body, promised_ms, now_ms, origin)
 
     def newest_of(self, source: bytes) -> int | None:
-        """The number of the newest batch from there that all inflows have taken; None when one of them has none."""
+        """Return the number of the newest batch of the source that all inflows have taken, if there is one."""
         numbers = [inflow.newest_of(source) for inflow in self.inflows]
         known = [number for number in numbers if number is not None]
         return min(known) if known and len(known) == len(numbers) else None
 
     def rest(self) -> None:
-        """The source has nothing more for now."""
+        """Mark the source as idle."""
         for inflow in self.inflows:
             inflow.rest(self.source)
 
     def leave(self) -> None:
-        """The source is gone."""
+        """Unregister the source."""
         for inflow in self.inflows:
             inflow.leave(self.source)

@@ -34,8 +34,10 @@ class _Submission:
 
 
 class SubmissionQueue:
-    """A submitter waits for its future as long as it likes and cancels it then: a cancelled batch is not taken, one
-    that was taken cannot be cancelled."""
+    """Batches from other threads, each with a future.
+
+    A submitter may cancel the future: a cancelled batch is not taken, and one that was taken cannot be cancelled.
+    """
 
     def __init__(
         self, event_loop: EventLoop, disk_sync: DiskSync, make_route: MakeRoute, monotonic_ms: Callable[[], int]
@@ -50,17 +52,21 @@ class SubmissionQueue:
     def submit(
         self, source: Hashable, stream: EventStream, batch: pa.RecordBatch, origin: BatchOrigin | None = None
     ) -> Future[None]:
-        """Done when all inflows of `stream` have taken `batch`, which is of its schema, and the worker can no longer
-        lose it; fails with InputError when the stream is gone, nothing more can be stored, or it is too large. A
-        batch that may come again has an `origin`, and is taken once. Any thread may call it."""
+        """Submit `batch`, of the stream's schema; the future is done when the worker can no longer lose it.
+
+        It fails with InputError when the stream is gone, the log is full, or the batch is too large. A batch that may
+        be sent again has an `origin` and is taken once. Any thread may call it.
+        """
         taken: Future[None] = Future()
         submission = _Submission(source, stream, batch, taken, origin)
         self._event_loop.post(lambda: self._arrived(submission))
         return taken
 
     def newest(self, stream: EventStream, origins: Sequence[bytes]) -> Future[list[int | None]]:
-        """The number of the newest batch that the stream's inflows have taken from each of the `origins`. Fails with
-        InputError when the stream is gone or takes nothing now. Any thread may call it."""
+        """Return the numbers of the newest batches that the stream's inflows have taken from each of `origins`.
+
+        The future fails with InputError when the stream is gone or inactive. Any thread may call it.
+        """
         found: Future[list[int | None]] = Future()
 
         def look() -> None:
@@ -75,11 +81,17 @@ class SubmissionQueue:
         return found
 
     def join(self, source: Hashable, stream: EventStream) -> None:
-        """`source` is about to send: event time waits for it. Any thread may call it."""
+        """`source` is about to send: event time waits for it.
+
+        Any thread may call it.
+        """
         self._tell(source, stream, lambda route: route.join(self._monotonic_ms()))
 
     def leave(self, source: Hashable, stream: EventStream) -> None:
-        """`source` is gone. Any thread may call it."""
+        """`source` is gone.
+
+        Any thread may call it.
+        """
         self._tell(source, stream, Route.leave)
 
     def _tell(self, source: Hashable, stream: EventStream, what: Callable[[Route], None]) -> None:
@@ -90,7 +102,7 @@ class SubmissionQueue:
         self._event_loop.post(tell)
 
     def retry(self, now_ms: int) -> None:
-        """Takes what there is room for now, in order for each source."""
+        """Take what there is room for now, in order for each source."""
         blocked: set[Hashable] = set()
         for _ in range(len(self._waiting)):
             submission = self._waiting.popleft()
@@ -99,11 +111,11 @@ class SubmissionQueue:
                 self._waiting.append(submission)
 
     def waiting(self) -> bool:
-        """True while something waits for room."""
+        """Return whether a batch waits for room."""
         return bool(self._waiting)
 
     def reroute(self) -> None:
-        """The deployed plans have changed."""
+        """Follow a change of the deployed plans."""
         self._routes.clear()
 
     def _arrived(self, submission: _Submission) -> None:
@@ -113,7 +125,7 @@ class SubmissionQueue:
             self._waiting.append(submission)
 
     def _take(self, submission: _Submission, now_ms: int) -> bool:
-        """True when the submission is settled one way or the other."""
+        """Return whether the submission is settled one way or the other."""
         try:
             route = self._route(submission)
         except InputError as error:

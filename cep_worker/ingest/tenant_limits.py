@@ -12,14 +12,19 @@ BURST_MS = 1_000
 
 
 class RateLimit:
-    """A budget of events that grows with time. Pure: time is an argument.
+    """A budget of events that grows with time.
+
+    Pure: time is an argument.
 
     Whole batches are taken while anything is left, so the budget may fall below nothing: what comes next then waits for
     longer, and the rate holds in the long run.
     """
 
     def __init__(self) -> None:
-        """Nothing is limited until `set`. `taken_events` counts all that were taken, limited or not."""
+        """Nothing is limited until `set`.
+
+        `taken_events` counts all that were taken, limited or not.
+        """
         self.events_per_s = 0
         self.taken_events = 0
         self._left = 0.0
@@ -34,13 +39,13 @@ class RateLimit:
             self._left = events_per_s * BURST_MS / 1_000
 
     def refill(self, now_ms: int) -> None:
-        """The budget has grown by the time that has passed."""
+        """Add the budget of the time that has passed."""
         gained = self.events_per_s * (now_ms - self._refilled_ms) / 1_000
         self._left = min(self._left + gained, self.events_per_s * BURST_MS / 1_000)
         self._refilled_ms = now_ms
 
     def has_room(self) -> bool:
-        """True when another batch may be taken."""
+        """Return whether another batch may be taken."""
         return not self.events_per_s or self._left > 0
 
     def wait_ms(self) -> int:
@@ -55,15 +60,17 @@ class RateLimit:
 
 
 class TenantLimits:
-    """The rate limit of every tenant that has asked for one; a limit object stays the same while its rate changes. One
-    thread uses it, where nothing else is said."""
+    """The rate limit of every tenant that has asked for one; a limit object stays the same while its rate changes.
+
+    One thread uses it, where nothing else is said.
+    """
 
     def __init__(self) -> None:
         self._limits: dict[int, RateLimit] = {}
         self._told: dict[int, int] = {}
 
     def of(self, tenant: int, now_ms: int) -> RateLimit:
-        """The tenant's limit."""
+        """Return the tenant's limit."""
         limit = self._limits.get(tenant)
         if limit is None:
             limit = self._limits[tenant] = RateLimit()
@@ -71,16 +78,16 @@ class TenantLimits:
         return limit
 
     def wait_ms(self, tenant: int) -> int:
-        """How long the tenant has to wait before it may send more; any thread may ask."""
+        """Return how long the tenant has to wait before it may send more; any thread may ask."""
         limit = self._limits.get(tenant)
         return limit.wait_ms() if limit is not None else 0
 
     def taken(self) -> tuple[tuple[int, int], ...]:
-        """How many events were taken in for each tenant."""
+        """Return how many events were taken in for each tenant."""
         return tuple((tenant, limit.taken_events) for tenant, limit in self._limits.items())
 
     def apply(self, told: Iterable[TenantLimit], now_ms: int) -> None:
-        """These are the limits now; tenants that are not named have none."""
+        """Replace all limits; tenants that are not named have none."""
         self._told = {one.tenant: one.events_per_s for one in told}
         for tenant, limit in self._limits.items():
             limit.set(self._told.get(tenant, 0), now_ms)

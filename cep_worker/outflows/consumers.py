@@ -14,8 +14,10 @@ from cep_worker.outflows.receipts import DeliveryReceipt
 
 @dataclass(frozen=True, slots=True)
 class GroupId:
-    """The results that a publisher instance gave to this worker between two checkpoints, in one piece. `log` is the
-    identity of the worker's store for this publisher: groups of one log come in order of (epoch, attempt, checkpoint).
+    """The results that a publisher instance gave to this worker between two checkpoints, in one piece.
+
+    `log` is the identity of the worker's store for this publisher: groups of one log come in order of (epoch, attempt,
+    checkpoint).
     """
 
     key: PlanKey
@@ -34,29 +36,36 @@ class FrameId:
     number: int
 
     def follows(self, former: FrameId) -> bool:
-        """It goes on behind `former`; otherwise its group, or another one of the log, begins or comes anew."""
+        """Return whether it follows `former` in its group; otherwise a group begins or comes again."""
         return self.group == former.group and self.number > former.number
 
 
 class ResultConsumer(Protocol):
-    """Whoever takes the events of an exported stream. All methods are called on the data thread; a receipt is
-    settled on it too."""
+    """Whoever takes the events of an exported stream.
+
+    All methods are called on the data thread; a receipt is settled on it too.
+    """
 
     def has_room(self) -> bool:
-        """True when `offer` may be called."""
+        """Return whether `offer` may be called."""
 
     def offer(self, batch: pa.RecordBatch, body: Any, receipt: DeliveryReceipt, frame: FrameId | None = None) -> None:
-        """`batch` (of the stream's schema, `body` its Arrow IPC form) is taken over; `receipt` will be settled when it
-        is delivered. A `frame` belongs to a group: it may have come before, its group is ended by `commit`."""
+        """Take over `batch` (`body` is its Arrow IPC form) and settle `receipt` when it is delivered.
+
+        A `frame` belongs to a group, which `commit` ends; it may have come before.
+        """
 
     def commit(self, group: GroupId, receipt: DeliveryReceipt) -> None:
         """All frames of `group` have been offered: they take effect together, once."""
 
 
 class Tap(ResultConsumer, Protocol):
-    """A consumer of a plan's stream. `name` tells it from others of the stream as long as the process lives, also when
-    it is edited. Of one that is `lasting` it is known how much it has had when the process starts again: it is the one
-    that has the same `form` then, or else the same name."""
+    """A consumer of a plan's stream.
+
+    `name` tells it from others of the stream as long as the process lives, also when it is edited. Of one that is
+    `lasting` it is known how much it has had when the process starts again: it is the one that has the same `form`
+    then, or else the same name.
+    """
 
     @property
     def name(self) -> str: ...

@@ -1,12 +1,8 @@
 """The built-in egress: clients subscribe to exported streams and get them over the same ZeroMQ socket.
 
-listener                          worker
-  subscribe {event_stream} ────────▶
-  ◀──────────── subscribed {schema}
-  ◀──────────── data {sequence 1} + batch
-  acknowledge {sequence 1} ────────▶
-  ◀──────────── beat-link                 while there is nothing to send
-  close-link ──────────────────────▶
+listener worker subscribe {event_stream} ────────▶ ◀──────────── subscribed {schema} ◀──────────── data {sequence 1} +
+batch acknowledge {sequence 1} ────────▶ ◀──────────── beat-link while there is nothing to send close-link
+──────────────────────▶
 """
 
 from __future__ import annotations
@@ -71,32 +67,34 @@ class Listener:
         return self.asked.event_stream
 
     def has_room(self) -> bool:
-        """True when it takes another batch."""
+        """Return whether it takes another batch."""
         return self._left or self._waiting.rows < self._config.waiting_rows
 
     def append(self, batch: pa.RecordBatch, body: Any, receipt: DeliveryReceipt) -> None:
-        """`batch` is in the queue, which is all that is promised to a listener: one that does not read for a while must
-        not hold up checkpoints and changes of the plan."""
+        """Queue `batch` and settle its receipt at once.
+
+        A listener that does not read must not block checkpoints and changes of the plan.
+        """
         if not self._left:
             self._waiting.append(QueuedBatch(batch, body))
         receipt.settle()
 
     def leave(self) -> None:
-        """The listener gets no more."""
+        """Stop delivering to the listener."""
         self._left = True
 
     def acknowledged(self, sequence: int) -> None:
-        """The listener has worked off all frames up to `sequence`."""
+        """Note that the listener has processed all frames up to `sequence`."""
         self._outbox.acknowledged(sequence)
         while self._sent_ms and self._sent_ms[0][0] <= sequence:
             self._sent_ms.popleft()
 
     def waiting_events(self) -> int:
-        """How many events have not been sent yet."""
+        """Return how many events have not been sent yet."""
         return self._waiting.rows
 
     def under_way_rows(self) -> int:
-        """How many rows were sent and are not acknowledged."""
+        """Return how many rows were sent and are not acknowledged."""
         return self._outbox.in_flight_rows
 
     def lag_ms(self, now_ms: int) -> int:
@@ -104,7 +102,7 @@ class Listener:
         return now_ms - self._sent_ms[0][1] if self._sent_ms else 0
 
     def next_frame(self, now_ms: int) -> list[Any] | None:
-        """The next frame to send, noted as sent; None when there is none or the window is full."""
+        """Return the next frame to send, noted as sent; None when there is none or the window is full."""
         outbox = self._outbox
         if not self._waiting or not outbox.has_room() or len(outbox.pending) >= FRAMES_UNDER_WAY:
             return None
@@ -143,13 +141,16 @@ class _EgressTap:
         self._egress.pump_later(self._listener)
 
     def commit(self, group: GroupId, receipt: DeliveryReceipt) -> None:
-        """A listener knows no groups: it gets what comes while it listens."""
+        """Settle at once: a listener knows no groups."""
         receipt.settle()
 
 
 class Egress:
-    """Serves listeners. One that keeps the plan waiting while it is more than `lag_ms` behind is refused, so that no
-    listener can stop a plan. Belongs to the data thread. `room` is called when room was made."""
+    """Serves listeners.
+
+    One that keeps the plan waiting while it is more than `lag_ms` behind is refused, so that no listener can stop a
+    plan. Belongs to the data thread. `room` is called when room was made.
+    """
 
     def __init__(self, event_loop: EventLoop, config: EgressConfig, room: Callable[[], None]) -> None:
         self._event_loop = event_loop
@@ -163,7 +164,10 @@ class Egress:
         self._beat_ms = 0
 
     def listen(self, context: zmq.Context[zmq.Socket[bytes]]) -> None:
-        """Clients can subscribe. Raises PortInUseError."""
+        """Clients can subscribe.
+
+        Raises PortInUseError.
+        """
         socket = listening_socket(context, Door.EGRESS, self._config.host, MAXIMUM_CONTROL_BYTES, high_water_mark=0)
         socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
         try:
@@ -175,11 +179,11 @@ class Egress:
         self._event_loop.watch(socket, self._handle)
 
     def taps(self, key: PlanKey, stream: str) -> list[_EgressTap]:
-        """The listeners of an exported stream."""
+        """Return the listeners of an exported stream."""
         return self._taps.get((key, stream), [])
 
     def reroute(self, exported: StreamDirectory) -> None:
-        """The deployed plans have changed: listeners of streams that are gone are told so."""
+        """Follow a change of the deployed plans: tell listeners whose stream is gone."""
         self._directory = exported
         for listener in list(self._listeners.values()):
             try:
@@ -194,12 +198,12 @@ class Egress:
         self._tap()
 
     def pump_later(self, listener: Listener) -> None:
-        """`listener` has something to get at the end of this turn."""
+        """Send to `listener` at the end of this turn."""
         self._ready[listener] = None
         self._event_loop.defer(self._pump)
 
     def tick(self, now_ms: int) -> None:
-        """Refuses listeners that are too slow and notices those that are gone."""
+        """Reject listeners that are too slow and notices those that are gone."""
         for listener in list(self._listeners.values()):
             if not listener.has_room() and listener.lag_ms(now_ms) > self._config.lag_ms:
                 reason = f"more than {self._config.lag_ms} ms behind with {self._config.waiting_rows} events waiting"
@@ -210,7 +214,7 @@ class Egress:
                 self._send(listener.peer, encode(BeatLink()))
 
     def reports(self, now_ms: int) -> tuple[ListenerReport, ...]:
-        """How far listeners have got, at most so many as are told of."""
+        """Return how far listeners have got, at most so many as are told of."""
         return tuple(
             ListenerReport(
                 tenant=listener.asked.tenant,
@@ -223,11 +227,11 @@ class Egress:
         )
 
     def drained(self) -> bool:
-        """Every listener got what it waited for."""
+        """Return whether every listener got what it waited for."""
         return not any(listener._waiting for listener in self._listeners.values())
 
     def close(self) -> None:
-        """Listeners are told that the worker leaves."""
+        """Tell listeners that the worker shuts down, and close."""
         if self._socket is None:
             return
         for listener in list(self._listeners.values()):
@@ -318,7 +322,7 @@ class Egress:
         self._room()
 
     def _send(self, peer: bytes, frames: list[Any]) -> None:
-        """Sends to `peer`; one that has hung up is forgotten."""
+        """Send to `peer`; one that has hung up is forgotten."""
         if self._socket is None:
             return
         try:

@@ -21,8 +21,10 @@ SLOW_MS = 5_000
 
 @dataclass(slots=True, eq=False)
 class OfferedFrame:
-    """A frame that consumers have; those that `waiting` names have not delivered it. `kept` is where it is kept on the
-    disk, and `lost_rows` is what consumers could not deliver, the most of any."""
+    """A frame that consumers have; those that `waiting` names have not delivered it.
+
+    `kept` is where it is kept on the disk, and `lost_rows` is what consumers could not deliver, the most of any.
+    """
 
     frame: FrameArrived
     message: Data
@@ -33,7 +35,7 @@ class OfferedFrame:
     kept: LoggedFrames | None = None
 
     def settle(self, name: str, lost_rows: int) -> bool:
-        """The consumer has delivered it, but for so many rows; True when all have."""
+        """Return whether the consumer has delivered it, but for so many rows; True when all have."""
         self.waiting.discard(name)
         self.lost_rows = max(self.lost_rows, lost_rows)
         if self.kept is not None:
@@ -41,7 +43,7 @@ class OfferedFrame:
         return not self.waiting
 
     def to_keep(self) -> UnloggedFrame:
-        """The frame as the disk gets it."""
+        """Return the frame as the disk gets it."""
         return UnloggedFrame(self.message, self.batch, self.body, frozenset(self.waiting))
 
     @property
@@ -52,8 +54,10 @@ class OfferedFrame:
 
 @dataclass(slots=True, eq=False)
 class InFlightFrames:
-    """Frames that wait for room, those that consumers have, by number, and those that are not acknowledged. `moved_ms`
-    is when consumers last delivered or took some, as far as was looked."""
+    """Frames that wait for room, those that consumers have, by number, and those that are not acknowledged.
+
+    `moved_ms` is when consumers last delivered or took some, as far as was looked.
+    """
 
     parked: deque[FrameArrived] = field(default_factory=deque)
     offered: dict[int, OfferedFrame] = field(default_factory=dict)
@@ -64,7 +68,7 @@ class InFlightFrames:
     parked_ms: int = 0
 
     def in_memory(self) -> list[OfferedFrame]:
-        """The frames that consumers have and that are not on the disk."""
+        """Return the frames that consumers have and that are not on disk."""
         return [one for one in self.offered.values() if one.kept is None]
 
     def waits(self, now_ms: int) -> bool:

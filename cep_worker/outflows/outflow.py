@@ -1,5 +1,4 @@
-"""The outflow service of a plan: publisher stages send exported streams to it, and it hands them to sinks and
-listeners.
+"""The outflow service of a plan: takes exported streams from publisher stages and gives them to sinks and listeners.
 
 Results go straight to consumers, but for a plan that delivers exactly once. What these do not take or deliver in time
 goes to the disk and is acknowledged, so that a sink that is away holds up neither checkpoints nor other sinks:
@@ -52,11 +51,16 @@ class ResultLogs(Protocol):
         """Return what is kept; None when nothing ever was."""
 
     def keep(self) -> PreparedResults:
-        """Return where to keep results. Raises ConfigError when the folder cannot be used."""
+        """Return where to keep results.
+
+        Raises:
+            ConfigError: the folder cannot be used.
+        """
 
 
 class Outflow:
     """One service for all exported streams of a plan under one epoch, for publishers of the newest attempt alone.
+
     Belongs to the data thread.
 
     A frame is acknowledged when every consumer has delivered it, or it is kept in `logs`; for a plan that may lose
@@ -115,21 +119,23 @@ class Outflow:
         return self._plan.epoch
 
     def followed_by(self, plan: DeployedPlan) -> None:
-        """Another `plan` was deployed under the name, whose consumers take the results from now on: those of a stream
-        that it does not have have nowhere to go."""
+        """Deliver the results to the consumers of another `plan` that was deployed under the name.
+
+        Results of streams that it does not have are dropped.
+        """
         self._nowhere = frozenset(self._schemas.keys() - {binding.stream for binding in plan.exported})
 
     def rename(self, key: PlanKey) -> None:
-        """The plan is called as `key` says from now on."""
+        """Take the plan's new name."""
         self._plan = msgspec.structs.replace(self._plan, key=key)
         self.traces = {binding.stream: EventTrace(key, binding, "after") for binding in self._plan.exported}
 
     def publishers(self) -> tuple[str, ...]:
-        """The publisher instances that are linked now."""
+        """Return the publisher instances that are connected now."""
         return tuple(sorted(link.opening.sender for link in self._server.links.values()))
 
     def links(self) -> tuple[PublisherReport, ...]:
-        """The links of publishers, and what is under way over each."""
+        """Return the links of publishers, and what is under way over each."""
         return tuple(
             PublisherReport(
                 instance=link.opening.sender,
@@ -145,7 +151,7 @@ class Outflow:
         self._leaving = True
 
     def delivered(self) -> bool:
-        """Everything that was taken has been delivered and acknowledged."""
+        """Return whether everything that was taken has been delivered and acknowledged."""
         return not any(link.attachment.taken for link in self._server.links.values())
 
     def report(self) -> tuple[OutflowReport, ...]:
@@ -171,7 +177,7 @@ class Outflow:
                 del self._parked[link]
 
     def parked(self) -> bool:
-        """True while a consumer is full and frames wait for it."""
+        """Return whether frames wait for a full consumer."""
         return bool(self._parked)
 
     def tick(self, now_ms: int) -> None:
@@ -186,7 +192,7 @@ class Outflow:
                 self._gone(gone)
 
     def close(self) -> None:
-        """The service is closed; what is not acknowledged is the publishers' to send again."""
+        """Close the service; publishers send again what is not acknowledged."""
         self._event_loop.unwatch(self._server.socket)
         self._server.flush()
         self._server.socket.close(linger=200)
@@ -239,7 +245,7 @@ class Outflow:
         return max(self._attempt, self._prepared.newest_attempt(self._plan.epoch))
 
     def _end_older(self, attempt: int) -> None:
-        """A publisher of `attempt` has come: those of former attempts are leftovers."""
+        """End publishers of attempts before `attempt`, of which one has connected."""
         if attempt <= self._attempt:
             return
         self._attempt = attempt
@@ -262,7 +268,7 @@ class Outflow:
                 self._event_loop.call_at(again_ms, self._flush)
 
     def _take(self, frame: FrameArrived, now_ms: int) -> bool:
-        """True when the frame has been dealt with; False when there is no room for it."""
+        """Return whether the frame has been dealt with; False when there is no room for it."""
         message = frame.message
         if not isinstance(message, Data | MarkIdle | MarkCheckpoint):
             self._server.refuse_frame(frame.link, "unexpected", f"a {message.TYPE} does not belong here")
@@ -277,7 +283,7 @@ class Outflow:
         return True
 
     def _kept_before(self, link: Link) -> PreparedResults | None:
-        """Where results of the publisher wait on the disk already, which came before those that come now."""
+        """Return where results of the publisher wait on the disk already, which came before those that come now."""
         kept = self._logs.kept()
         return kept if kept is not None and kept.holds(link.opening) else None
 
@@ -308,7 +314,7 @@ class Outflow:
         return True
 
     def _receipt(self, offered: OfferedFrame, name: str) -> DeliveryReceipt:
-        """What the consumer of that name settles when it has delivered the frame."""
+        """Return what the consumer of that name settles when it has delivered the frame."""
 
         def delivered() -> None:
             if offered.settle(name, receipt.lost_rows):
@@ -358,7 +364,7 @@ class Outflow:
     def _hold(
         self, prepared: PreparedResults, frame: FrameArrived, message: Data | MarkCheckpoint, now_ms: int
     ) -> bool:
-        """Keep the frame on the disk; False when there is no room, or the disk fails."""
+        """Keep the frame on disk; return False when there is no room, or the disk fails."""
         taken = frame.link.attachment.taken
         try:
             if isinstance(message, MarkCheckpoint):
@@ -404,7 +410,7 @@ class Outflow:
             self._acknowledge(frame)
 
     def _acknowledge(self, frame: FrameArrived) -> None:
-        """The frame is acknowledged as soon as those before it are."""
+        """Acknowledge the frame as soon as those before it are."""
         newest = frame.link.attachment.taken.settle(frame.sequence)
         if newest is not None and not self._server.socket.closed:
             self._server.done(frame.link, newest)

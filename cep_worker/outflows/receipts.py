@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 
 class DeliveryReceipt:
     """What each consumer of a frame settles once, when it has delivered the frame or, by its own policy, given it up.
+
     `delivered` is called when all have, or `returned` when one of them has ended and given the frame back. Belongs to
-    the data thread."""
+    the data thread.
+    """
 
     __slots__ = ("_delivered", "_given_back", "_returned", "_unsettled", "lost_rows")
 
@@ -31,7 +33,11 @@ class DeliveryReceipt:
         return self._returned is not None
 
     def settle(self, lost_rows: int = 0) -> None:
-        """One more consumer has done its part, but for `lost_rows` events. ValueError when all had."""
+        """One more consumer has done its part, but for `lost_rows` events.
+
+        Raises:
+            ValueError: all had.
+        """
         if self._unsettled < 1:
             raise ValueError("a receipt was settled more often than there are consumers")
         self._unsettled -= 1
@@ -44,7 +50,7 @@ class DeliveryReceipt:
             self._delivered()
 
     def give_back(self) -> bool:
-        """Settle for a consumer that has ended without delivering. Return False when the frame is lost with it."""
+        """Settle for a consumer that has ended without delivering; return whether the frame is taken back."""
         self._given_back = self.takes_back
         self.settle()
         return self.takes_back
@@ -58,11 +64,11 @@ class OrderedAcks:
     _settled: set[int] = field(default_factory=set)
 
     def took(self, number: int) -> None:
-        """The frame is under way; numbers rise."""
+        """Note that the frame is in flight; numbers rise."""
         self._numbers.append(number)
 
     def settle(self, number: int) -> int | None:
-        """The newest number up to which all frames are settled, when that has risen."""
+        """Settle the frame; return the number up to which all are settled, if it has risen."""
         self._settled.add(number)
         newest = None
         while self._numbers and self._numbers[0] in self._settled:
@@ -71,5 +77,5 @@ class OrderedAcks:
         return newest
 
     def __len__(self) -> int:
-        """How many frames are not acknowledged."""
+        """Return how many frames are not acknowledged."""
         return len(self._numbers)

@@ -11,5 +11,5 @@ they are known by keys, and under all others by their names."""
 
 
 def topic_of(connector: Connector, tenant: int) -> Topic:
-    """The topic that `connector` names."""
+    """Return the topic that `connector` names."""
     return Topic("topic", tenant, connector.options["topic"])

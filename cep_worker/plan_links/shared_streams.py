@@ -28,8 +28,11 @@ long as outflows of earlier epochs are open, and somewhat longer."""
 
 
 class _SharedStreamTap:
-    """The publishers of one exported stream: the present one, and those that it had before its plan was edited, which
-    take what the former topology still gives."""
+    """The publishers of one exported stream.
+
+    There is the present one, and those from before an edit of the plan, which take what the former topology still
+    sends.
+    """
 
     name = form = "feed"
     lasting = True
@@ -64,8 +67,10 @@ class _SharedStreamTap:
 
 
 class SharedStreams:
-    """Keeps a publisher for each exported stream, and a subscription for each imported one, that `@Export` or `@Import`
-    gives the name of an event stream. Belongs to the data thread."""
+    """Connects streams of `@Export` with streams of `@Import` that have the same name outside.
+
+    Keeps a publisher for each exported and a subscription for each imported stream. Belongs to the data thread.
+    """
 
     def __init__(self, topics: TopicRegistry) -> None:
         self._topics = topics
@@ -76,8 +81,10 @@ class SharedStreams:
         self._taps: dict[tuple[PlanKey, str], _SharedStreamTap] = {}
 
     def apply(self, exporting: Iterable[DeployedPlan], importing: Iterable[DeployedPlan], now_ms: int) -> None:
-        """`exporting` have results, or may have them yet; `importing` take events. What they publish and subscribe to
-        holds after the next reroute of the topics."""
+        """Publish the streams of `exporting` plans and subscribe those of `importing` plans.
+
+        It takes effect with the next reroute of the topics. Plans in `exporting` have results, or may have them yet.
+        """
         imported = {(plan.key, bound): None for plan in importing for bound in plan.imported if _named(bound)}
         exported = {(plan.key, bound): None for plan in exporting for bound in plan.exported if _named(bound)}
         for gone in [one for one in self._subscriptions if one not in imported]:
@@ -115,7 +122,7 @@ class SharedStreams:
             self._tap()
 
     def taps(self, key: PlanKey, stream: str) -> tuple[_SharedStreamTap, ...]:
-        """What takes the events of an exported stream for other plans."""
+        """Return what takes the events of an exported stream for other plans."""
         tap = self._taps.get((key, stream))
         return () if tap is None else (tap,)
 
@@ -137,8 +144,10 @@ class SharedStreams:
 
 
 def _named(bound: StreamBinding) -> bool:
-    """Its annotation gives it a name outside, with a version; a stream that has none is known by its own id, which
-    another plan may use for something else."""
+    """Return whether an annotation gives the stream a name outside, with a version.
+
+    Otherwise it is known by its own id, which another plan may use for something else.
+    """
     return ":" in bound.event_stream
 
 

@@ -44,8 +44,10 @@ class Topic(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Subscription:
-    """`stream` takes what is published under `topic`: attributes by their names, `by_position` whatever the publisher
-    calls them, or by their `keys`."""
+    """The subscription of `stream` to what is published under `topic`.
+
+    Attributes are taken by name, `by_position`, or by their `keys`.
+    """
 
     topic: Topic
     stream: EventStream
@@ -53,11 +55,11 @@ class Subscription:
     keys: Keys | None = None
 
     def key(self) -> PlanKey:
-        """The plan that subscribes, or the first of those that an artefact serves."""
+        """Return the plan that subscribes, or the first of those that an artefact serves."""
         return self.stream.members[0].key
 
     def takes(self) -> str:
-        """What it takes of its topic, told in the same way by every process."""
+        """Return what it takes of its topic, told in the same way by every process."""
         return repr((self.stream.lasting_name(), self.by_position, self.keys))
 
 
@@ -106,7 +108,7 @@ class SubscriptionFeed:
         self._fits = self._fit()
 
     def tie(self, now_ms: int) -> None:
-        """The deployed plans have changed: events go to the inflows that the stream has now."""
+        """Follow a change of the deployed plans: send events to the stream's present inflows."""
         former, self._route = self._route, self._find()
         if former is not None and (self._route is None or self._route.inflows != former.inflows):
             former.leave()
@@ -116,11 +118,14 @@ class SubscriptionFeed:
             self._route.join(now_ms)
 
     def has_room(self) -> bool:
-        """True when nothing waits and all inflows would take a batch."""
+        """Return whether nothing waits and all inflows would take a batch."""
         return not self._waiting and (self._route is None or self._route.has_room())
 
     def stalls(self, now_ms: int) -> bool:
-        """It has had no room for so long that this is worth telling. To be asked with every tick."""
+        """Return whether it has had no room for so long that this is worth telling.
+
+        To be asked with every tick.
+        """
         if self.has_room():
             self._full_since_ms = None
         elif self._full_since_ms is None:
@@ -130,8 +135,7 @@ class SubscriptionFeed:
     def offer(
         self, batch: pa.RecordBatch, body: Any, receipt: DeliveryReceipt, frame: FrameId | None, now_ms: int
     ) -> None:
-        """`batch` goes on, or waits for room on the disk; one that is a `frame` goes on once, however often it is
-        offered."""
+        """Pass `batch` on, or let it wait for room on disk; a `frame` is passed on once."""
         offered = _OfferedBatch(batch, body, receipt, None if frame is None else self._origin(frame))
         if self._waiting or not self._take(offered, now_ms):
             self._waiting.append(offered)
@@ -144,11 +148,11 @@ class SubscriptionFeed:
             self._waiting.popleft()
 
     def waiting_events(self) -> int:
-        """How many events wait for room on the disk."""
+        """Return how many events wait for room on the disk."""
         return sum(offered.batch.num_rows for offered in self._waiting)
 
     def take_over(self, former: SubscriptionFeed) -> None:
-        """What waits in `former`, which ends, goes this way, if it can."""
+        """Take over what waits in `former`, which ends, if it fits."""
         if self._fits and former._offered == self._offered:
             self._waiting.extend(former._waiting)
             former._waiting.clear()
@@ -161,7 +165,7 @@ class SubscriptionFeed:
         self._give_up()
 
     def _fit(self) -> bool:
-        """What is offered has the attributes of the stream; otherwise `problem` says what is wrong."""
+        """Return whether what is offered has the attributes of the stream; otherwise `problem` says what is wrong."""
         offered, wanted = self._offered, self.subscription.stream.schema
         if self.subscription.keys is not None:
             self._picking = KeyValueReader(offered, wanted, self.subscription.keys)
@@ -183,7 +187,7 @@ class SubscriptionFeed:
         return not problems
 
     def _find(self) -> Route | None:
-        """The route to the inflows, if there are any that take events now."""
+        """Return the route to the inflows, if there are any that take events now."""
         if not self._fits:
             return None
         try:
@@ -205,7 +209,7 @@ class SubscriptionFeed:
         return BatchOrigin(source.digest(), frame.number)
 
     def _take(self, offered: _OfferedBatch, now_ms: int) -> bool:
-        """True when the batch has been dealt with; False when it must wait."""
+        """Return whether the batch has been dealt with; False when it must wait."""
         route, batch, body, receipt = self._route, offered.batch, offered.body, offered.receipt
         if route is None:
             self.dropped_events += 0 if self._fits else batch.num_rows

@@ -63,7 +63,7 @@ class TopicPublisher:
         return self._dropped_before + sum(feed.dropped_events for feed in self.feeds)
 
     def gives(self) -> str:
-        """What it gives to its topic, told in the same way by every process."""
+        """Return what it gives to its topic, told in the same way by every process."""
         return repr((self.topic.kind, self.topic.name, self._lasting, self.offered.attributes, self.form))
 
     def has_room(self) -> bool:
@@ -83,7 +83,7 @@ class TopicPublisher:
         receipt.settle()
 
     def waiting_events(self) -> int:
-        """How many events wait for room on a disk."""
+        """Return how many events wait for room on a disk."""
         return sum(feed.waiting_events() for feed in self.feeds)
 
     def tie(
@@ -95,8 +95,11 @@ class TopicPublisher:
         failed: KeepFailed,
         now_ms: int,
     ) -> None:
-        """Exactly these take the events from now on. What waits for a stream that was defined anew goes to the new
-        one. `twin` numbers the publishers of one topic that give it the same."""
+        """Exactly these take the events from now on.
+
+        What waits for a stream that was defined anew goes to the new one. `twin` numbers the publishers of one topic
+        that give it the same.
+        """
         before, self.feeds = self.feeds, []
         twins: Counter[str] = Counter()
         ending = {feed.subscription.key(): feed for feed in before if feed.subscription not in subscriptions}
@@ -136,8 +139,11 @@ class TopicPublisher:
 
 
 class TopicRegistry:
-    """Who publishes and who subscribes. `make_route` leads to the inflows of a stream; `disk_sync` says when what they
-    took is safe, `failed` keeps events that can wait no longer."""
+    """Who publishes and who subscribes.
+
+    `make_route` leads to the inflows of a stream; `disk_sync` says when what they took is safe, `failed` keeps events
+    that can wait no longer.
+    """
 
     def __init__(
         self, make_route: MakeRoute, disk_sync: DiskSync, monotonic_ms: Callable[[], int], failed: KeepFailed
@@ -154,16 +160,18 @@ class TopicRegistry:
     def publish(
         self, topic: Topic, offered: StreamSchema, plans: tuple[PlanKey, ...] = (), form: str = "", lasting: str = ""
     ) -> TopicPublisher:
-        """A publisher of events with the attributes `offered`; it has subscribers after the next `reroute`. `plans` are
-        told when they wait for these. `form` tells apart those whose `offered` are alike and what they give is not;
-        `lasting` is the name of the stream as it stays when its plan is renamed (empty: its present one)."""
+        """Return a publisher of events with the attributes `offered`; it has subscribers after the next `reroute`.
+
+        `plans` are told when they wait for these. `form` tells apart those whose `offered` are alike and what they give
+        is not; `lasting` is the name of the stream as it stays when its plan is renamed (empty: its present one).
+        """
         self._made += 1
         publisher = TopicPublisher(self, topic, offered, plans, form, ("publisher", self._made), lasting)
         self._publishers[publisher] = None
         return publisher
 
     def end_publisher(self, publisher: TopicPublisher) -> None:
-        """It publishes no more."""
+        """Remove the publisher."""
         if publisher in self._publishers:
             del self._publishers[publisher]
             publisher.close()
@@ -181,11 +189,11 @@ class TopicRegistry:
         self._subscriptions.pop(subscription, None)
 
     def has_subscribers(self, topic: Topic) -> bool:
-        """Whether any stream takes what is published under `topic`."""
+        """Return whether any stream takes what is published under `topic`."""
         return any(subscription.topic == topic for subscription in self._subscriptions)
 
     def reroute(self, now_ms: int) -> None:
-        """Publishers, subscriptions or the deployed plans have changed."""
+        """Follow a change of publishers, subscriptions or deployed plans."""
         by_topic: dict[Topic, list[Subscription]] = {}
         for subscription in self._subscriptions:
             by_topic.setdefault(subscription.topic, []).append(subscription)
@@ -198,7 +206,7 @@ class TopicRegistry:
             twins[gives] += 1
 
     def retry(self, now_ms: int) -> None:
-        """What waits for room tries again."""
+        """Retry delivery to subscribers that were full."""
         for publisher in self._publishers:
             for feed in publisher.feeds:
                 feed.retry(now_ms)
@@ -221,7 +229,7 @@ class TopicRegistry:
         return found
 
     def errors_found(self) -> Iterator[PlanError]:
-        """What is wrong with ways from plan to plan, and those that have dropped events."""
+        """Return what is wrong with ways from plan to plan, and those that have dropped events."""
         for publisher in self._publishers:
             for feed in publisher.feeds:
                 if feed.dropped_events or (feed.problem and not publisher.former):

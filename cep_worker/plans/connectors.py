@@ -39,7 +39,7 @@ class ConnectorDeclaration(msgspec.Struct, frozen=True, forbid_unknown_fields=Tr
     map: MapDeclaration = MapDeclaration()
 
     def artefact(self) -> Artefact:
-        """The same in the form that plans give, and whose it is."""
+        """Return the declaration in the form that plans use, with its owner."""
         connector = Connector(self.stream, self.type, _texts(self.options), self.map.type, _texts(self.map.options))
         return Artefact(connector, self.tenant)
 
@@ -54,8 +54,11 @@ class Artefact:
 
 @dataclass(frozen=True, slots=True)
 class DeclaredConnector:
-    """A connector and the stream that it means now. `key` is the plan that declares it, None for an artefact; `given`
-    are the names of options that are of the worker's configuration."""
+    """A connector and the stream that it means now.
+
+    `key` is the plan that declares it, None for an artefact; `given` are the names of options that are of the worker's
+    configuration.
+    """
 
     connector: Connector
     stream: EventStream
@@ -63,12 +66,14 @@ class DeclaredConnector:
     given: frozenset[str] = frozenset()
 
     def plan(self) -> PlanKey:
-        """The plan, or the first of those that an artefact serves."""
+        """Return the plan, or the first of those that an artefact serves."""
         return self.key or self.stream.members[0].key
 
     def is_at(self, other: DeclaredConnector) -> bool:
-        """Return whether both are declared by the same plan, or by none, for the same stream with its attributes,
-        whatever the plan is called."""
+        """Return whether both belong to the same plan, or to none, and the same stream and attributes.
+
+        The plan may have been renamed.
+        """
         mine, others = self.stream, other.stream
         return (
             self.key == other.key
@@ -86,8 +91,10 @@ class DeclaredConnector:
 
 
 def read_artefacts(directory: str) -> tuple[Artefact, ...]:
-    """The connectors that the YAML files of `directory` declare, in order of file names; none when it is empty.
-    ConfigError names the file and the key."""
+    """Return the connectors that the YAML files of `directory` declare, in order of file names; none when it is empty.
+
+    ConfigError names the file and the key.
+    """
     if not directory:
         return ()
     path = Path(directory)
@@ -97,7 +104,11 @@ def read_artefacts(directory: str) -> tuple[Artefact, ...]:
 
 
 def with_secrets(declared: DeclaredConnector, secrets: Secrets) -> Connector:
-    """The connector with the values of the secrets that its plan refers to. ConfigError for one that is not there."""
+    """Return the connector with the values of the secrets that its plan refers to.
+
+    Raises:
+        ConfigError: one that is not there.
+    """
     connector, key = declared.connector, declared.key
     if key is None:
         return connector
@@ -112,8 +123,10 @@ def with_secrets(declared: DeclaredConnector, secrets: Secrets) -> Connector:
 def declared_by_plan(
     plan: DeployedPlan, kind: Literal["source", "sink"], extensions: ConnectorExtensions
 ) -> tuple[list[DeclaredConnector], str]:
-    """The sources or sinks of a plan, completed by what is configured, and what is wrong with those that cannot be, or
-    that are tied to no imported or exported stream."""
+    """Return the sources or sinks of a plan with the configured options, and what is wrong with the others.
+
+    Those others cannot be completed, or belong to no imported or exported stream.
+    """
     connectors, bindings = (plan.sources, plan.imported) if kind == "source" else (plan.sinks, plan.exported)
     streams = {binding.stream: binding for binding in bindings}
     found = []
@@ -136,7 +149,7 @@ def declared_by_plan(
 
 
 def declared_by_artefacts(artefacts: Iterable[Artefact], directory: StreamDirectory) -> list[DeclaredConnector]:
-    """The artefacts whose streams are there now; the others wait."""
+    """Return the artefacts whose streams exist now; the others wait."""
     found = []
     for artefact in artefacts:
         connector = artefact.connector

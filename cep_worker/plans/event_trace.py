@@ -32,7 +32,7 @@ class EventTrace:
         self._omitted = 0
 
     def note(self, batch: pa.RecordBatch, now_ms: int) -> None:
-        """Writes the events of `batch`, as far as there is room in this second."""
+        """Write the events of `batch`, as far as there is room in this second."""
         if now_ms // SECOND_MS != self._second:
             if self._omitted:
                 logger.info("%s %s: %d further events in that second", self._what, self._moment, self._omitted)

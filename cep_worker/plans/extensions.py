@@ -1,5 +1,7 @@
-"""What the worker's configuration says of sources, sinks and mappers: options that plans leave to it, by a name (`ref`)
-or for all of a type."""
+"""Options of sources, sinks and mappers in the worker's configuration.
+
+Plans refer to them by name (`ref`), or they apply to all connectors of a type.
+"""
 
 from __future__ import annotations
 
@@ -52,9 +54,13 @@ class ConnectorExtensions:
         self._defaults = {(str(one.namespace), one.name): one.properties for one in found}
 
     def completed(self, kind: Kind, connector: Connector) -> tuple[Connector, frozenset[str]]:
-        """The connector with all options that it has here, and the names of those that are of the configuration. Those
-        of the plan go before those of its `ref`, and these before those of its type. ConfigError for a `ref` that
-        nobody knows."""
+        """Return the connector with all its options, and the names of those from the configuration.
+
+        Options of the plan override those of its `ref`, which override those of its type.
+
+        Raises:
+            ConfigError: the `ref` is unknown.
+        """
         where = f"@{kind} of stream {connector.stream}"
         type_, options = self._complete(kind, connector.type, connector.options, CONNECTORS[kind], where)
         mapper, mapped = self._complete(
@@ -83,7 +89,10 @@ class ConnectorExtensions:
 
 
 def _texts(type_: str, properties: Mapping[str, Any], known: set[str]) -> dict[str, str]:
-    """Options as texts, as a plan would give them. Siddhi puts the type in front of some: `email.address`."""
+    """Options as texts, as a plan would give them.
+
+    Siddhi puts the type in front of some: `email.address`.
+    """
     return {
         name if name in known else name.removeprefix(f"{type_}."): str(value).lower()
         if isinstance(value, bool)

@@ -6,8 +6,10 @@ from collections import Counter
 
 
 class StreamCounts:
-    """Counters that never fall while the worker serves the plan, whatever epoch it is in. Belongs to the reactor's
-    thread."""
+    """Counters that never fall while the worker serves the plan, in whatever epoch.
+
+    Belongs to the data thread.
+    """
 
     def __init__(self) -> None:
         self._received: Counter[str] = Counter()

@@ -39,16 +39,20 @@ class PlanStream:
 
 
 def lasting_name(stream: str, key: PlanKey) -> str:
-    """Return the name of a stream of plan `key` as it stays when the plan is renamed: what outlives a process, such as
-    how far a file has been read, is kept under it."""
+    """Return the name of a stream of plan `key` that survives a rename of the plan.
+
+    What outlives a process, such as how far a file has been read, is stored under it.
+    """
     plan, slash, own = stream.rpartition("/")
     return f"{key.identity}/{own}" if slash and plan == key.plan else stream
 
 
 @dataclass(frozen=True, slots=True)
 class EventStream:
-    """What a name means: the schema as the first of `members` defines it. All members have the same attributes,
-    perhaps in another order."""
+    """What a name means: the schema as the first of `members` defines it.
+
+    All members have the same attributes, perhaps in another order.
+    """
 
     schema: StreamSchema
     members: tuple[PlanStream, ...]
@@ -63,13 +67,15 @@ class EventStream:
 
 
 class StreamDirectory:
-    """The streams that a name may mean, all imported or all exported ones; None while nobody has told yet which plans
-    are deployed. Immutable, so any thread may use it."""
+    """The streams that a name may mean, either all imported or all exported ones.
+
+    None until a manager has sent the deployed plans. Immutable, so any thread may use it.
+    """
 
     def __init__(
         self, streams: Iterable[PlanStream] | None, renamed: Mapping[tuple[int, str], str] | None = None
     ) -> None:
-        """`renamed` gives the present names of plans by tenant and former name."""
+        """Index the streams. `renamed` gives the present names of plans by tenant and former name."""
         self._told = streams is not None
         self._streams = tuple(streams or ())
         self._renamed = renamed or {}
@@ -84,7 +90,10 @@ class StreamDirectory:
         return next(same, key)
 
     def own(self, key: PlanKey, stream: str) -> EventStream:
-        """Return the plan's stream of that name inside of it. Raises InputError `unknown-stream` or `starting`."""
+        """Return the plan's stream of that name inside of it.
+
+        Raises InputError `unknown-stream` or `starting`.
+        """
         self._require_told()
         member = next((one for one in self._streams if one.key == key and one.binding.stream == stream), None)
         if member is None:
@@ -92,7 +101,7 @@ class StreamDirectory:
         return EventStream(StreamSchema(member.name(), member.binding.attributes), (member,))
 
     def event_streams(self, tenant: int) -> list[EventStream]:
-        """Every event stream of `tenant` once; those that plans define differently are given once for each plan."""
+        """Return every event stream of `tenant`; one that plans define differently is returned once per plan."""
         found: list[EventStream] = []
         own = self._of(tenant)
         for name in sorted({member.binding.event_stream for member in own}):
@@ -103,7 +112,10 @@ class StreamDirectory:
         return found
 
     def resolve(self, name: str, tenant: int) -> EventStream:
-        """What `tenant` means by `name`. InputError `unknown-stream`, `ambiguous-stream`, or `starting` otherwise."""
+        """Return what `tenant` means by `name`.
+
+        InputError `unknown-stream`, `ambiguous-stream`, or `starting` otherwise.
+        """
         self._require_told()
         own = self._of(tenant)
         members = [member for member in own if name == member.name()]
@@ -157,14 +169,17 @@ class SchemaFit:
 
 
 def check_schema(offered: StreamSchema, defined: StreamSchema) -> None:
-    """Every attribute is there once, with its type. InputError `schema-mismatch` lists all that is wrong."""
+    """Every attribute is there once, with its type.
+
+    InputError `schema-mismatch` lists all that is wrong.
+    """
     problems = schema_problems(offered.attributes, defined.attributes)
     if problems:
         raise InputError("schema-mismatch", f"stream {defined.stream}: {'; '.join(problems)}")
 
 
 def schema_problems(offered: Attributes, defined: Attributes) -> list[str]:
-    """What keeps events with attributes `offered` from being events with `defined`; the order does not matter."""
+    """Return why events with attributes `offered` do not fit `defined`; the order does not matter."""
     types = dict(offered)
     expected = dict(defined)
     problems = [f"{name} is missing ({kind})" for name, kind in defined if name not in types]

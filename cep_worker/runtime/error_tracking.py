@@ -1,4 +1,7 @@
-"""What goes wrong with the parts of a worker that serve plans, counted from how they are found time and again. Pure."""
+"""What goes wrong with the parts of a worker that serve plans, counted from how they are found time and again.
+
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,10 @@ from cep_common.protocol.error_records import ErrorLog, ErrorRecord, group_of
 
 @dataclass(frozen=True, slots=True)
 class PlanError:
-    """How a part (a source, sink or connection) of a plan is found: what is wrong with it now (`text`, empty: nothing),
-    and how many events it has dropped so far."""
+    """The state of a source, sink or connection of a plan.
+
+    `text` is what is wrong with it now (empty: nothing). It also has the number of events dropped so far.
+    """
 
     key: PlanKey
     part: str
@@ -23,8 +28,10 @@ class PlanError:
 
 
 class ErrorTracker:
-    """Turns what is found into errors: one when something begins to be wrong, or is wrong in another way, and as many
-    as events were dropped."""
+    """Counts errors from the states of sources, sinks and connections.
+
+    There is one error when something goes wrong, or goes wrong in another way, and one for each dropped event.
+    """
 
     def __init__(self) -> None:
         self._logs: dict[PlanKey, ErrorLog] = {}
@@ -52,6 +59,6 @@ class ErrorTracker:
         self._logs = {key: log for key, log in self._logs.items() if key in plans}
 
     def of(self, key: PlanKey) -> tuple[ErrorRecord, ...]:
-        """All errors of the plan's parts since the worker started."""
+        """Return all errors of the plan's parts since the worker started."""
         log = self._logs.get(key)
         return log.records() if log is not None else ()

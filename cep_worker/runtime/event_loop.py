@@ -15,7 +15,10 @@ Handler = Callable[[int], None]
 
 
 class EventLoop:
-    """Waits for sockets and calls their handlers. All methods but `post` belong to one thread."""
+    """Waits for sockets and calls their handlers.
+
+    All methods but `post` belong to one thread.
+    """
 
     def __init__(self) -> None:
         self._poller = zmq.Poller()
@@ -27,7 +30,7 @@ class EventLoop:
         self._poller.register(self._bell.handle, zmq.POLLIN)
 
     def watch(self, socket: zmq.Socket[bytes], handler: Handler) -> None:
-        """`handler` is called whenever `socket` can be read; it reads some of what is there or all of it."""
+        """Call `handler` whenever `socket` is readable; it may read some or all of the messages."""
         self._poller.register(socket, zmq.POLLIN)
         self._handlers[socket] = handler
 
@@ -37,20 +40,23 @@ class EventLoop:
         del self._handlers[socket]
 
     def post(self, call: Callable[[], None]) -> None:
-        """`call` will run on the data thread; any thread may post. After `close` nothing runs."""
+        """`call` will run on the data thread; any thread may post.
+
+        After `close` nothing runs.
+        """
         self._posted.append(call)
         self._bell.ring()
 
     def defer(self, handler: Handler) -> None:
-        """`handler` will run once at the end of this turn, however often it is put off."""
+        """Run `handler` once at the end of this turn, however often it is deferred."""
         self._deferred[handler] = None
 
     def call_at(self, time_ms: int, handler: Handler) -> None:
-        """`handler` will run when the monotonic time has come; a later call for the same handler counts."""
+        """Run `handler` at that monotonic time; a later call for the same handler replaces it."""
         self._timed[handler] = time_ms
 
     def turn(self, timeout_ms: int, now: Callable[[], int]) -> None:
-        """Waits up to `timeout_ms` for something to do and does it; `now` gives the monotonic time."""
+        """Wait up to `timeout_ms` for something to do and does it; `now` gives the monotonic time."""
         if self._timed:
             timeout_ms = max(0, min(timeout_ms, min(self._timed.values()) - now()))
         ready = self._poller.poll(0 if self._deferred or self._posted else timeout_ms)
@@ -73,5 +79,5 @@ class EventLoop:
                 handler(now_ms)
 
     def close(self) -> None:
-        """What is posted does not wake it any more; sockets are closed by their owners."""
+        """Close the wakeup socket. Other sockets are closed by their owners."""
         self._bell.close()

@@ -1,4 +1,6 @@
-"""A worker's metrics, told from its figures at the moment of each scrape. Pure.
+"""A worker's metrics, told from its figures at the moment of each scrape.
+
+Pure.
 
 The manager's metrics tell of workers, too (`cep_worker_…`, as of the last heartbeats): these have other names, so that
 a sum over all processes counts nothing twice.
@@ -24,7 +26,7 @@ PARTITION = (*STREAM, "topic", "partition")
 
 
 def worker_metrics(metrics: WorkerMetrics) -> Iterator[Metric]:
-    """All families of a worker."""
+    """Return all families of a worker."""
     yield gauge("cep_stopping", "1 while the worker is leaving", (), [((), metrics.leaving)])
     yield counter(
         "cep_accepted_events_total",
@@ -129,7 +131,7 @@ def _of(key: PlanKey) -> tuple[object, ...]:
 
 
 def _connectors(connectors: tuple[ConnectorMetrics, ...]) -> Iterator[Metric]:
-    """Sources and sinks; several of one type on one stream are told together."""
+    """Yield the metrics of sources and sinks, summed over those of one type on one stream."""
     for direction in ("source", "sink"):
         mine = [one for one in connectors if one.direction == direction]
         yield gauge(
@@ -177,7 +179,7 @@ _PARTITIONS: tuple[Figure[PartitionReport], ...] = (
 
 
 def _partitions(connectors: tuple[ConnectorMetrics, ...]) -> Iterator[Metric]:
-    """What the worker reads; of several sources that read one partition for one stream the last is told."""
+    """Return what the worker reads; of several sources that read one partition for one stream the last is told."""
     found = {
         (one.tenant, one.plan, one.stream, each.topic, each.partition): each
         for one in connectors

@@ -1,4 +1,7 @@
-"""What a worker tells of itself at one moment. Data alone."""
+"""What a worker tells of itself at one moment.
+
+Data alone.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +26,7 @@ from cep_worker.plans.connectors import DeclaredConnector
 
 @dataclass(frozen=True, slots=True)
 class ConnectorMetrics:
-    """A source or sink: the plan that declares it (empty: a file does), its stream, and what is wrong (empty:
-    nothing)."""
+    """A source or sink: the plan that declares it (empty: a file does), its stream, and its error, if any."""
 
     direction: Literal["source", "sink"]
     type: str
@@ -44,7 +46,7 @@ class ConnectorMetrics:
         return bool(self.error)
 
     def report(self) -> ConnectorReport:
-        """What managers are told of it."""
+        """Return the report for managers."""
         return ConnectorReport(
             direction=self.direction,
             type=self.type,
@@ -85,16 +87,19 @@ class PreparedResultsMetrics:
     full: bool = False
 
     def report(self) -> PreparedResultsReport:
-        """What managers are told of it."""
+        """Return the report for managers."""
         return PreparedResultsReport(**dataclasses.asdict(self))
 
 
 @dataclass(frozen=True, slots=True)
 class WalMetrics:
-    """The log of an imported stream: its bytes on disk, events that were accepted and turned out to be unreadable,
-    whether nothing more can be stored now, and why. It has `segments` files of at most `maximum_bytes` together; the
-    oldest event that is still needed has been there for `oldest_ms`. Files to be written over take `spare_bytes`,
-    damaged ones that were set aside `damaged_file_bytes`."""
+    """The write-ahead log of an imported stream.
+
+    `lost_events` were accepted and cannot be read again. It is `full` when nothing more can be stored, for the reason
+    `problem`. It has `segments` files of at most `maximum_bytes` together; the oldest event that is still needed has
+    been there for `oldest_ms`. Recycled files take `spare_bytes`, damaged ones that were moved aside
+    `damaged_file_bytes`.
+    """
 
     stream: str
     size_bytes: int
@@ -110,7 +115,7 @@ class WalMetrics:
     """The topology will ask for none of its events again."""
 
     def report(self) -> WalReport:
-        """What managers are told of it."""
+        """Return the report for managers."""
         return WalReport(
             stream=self.stream,
             size_bytes=self.size_bytes,
@@ -168,7 +173,7 @@ def connector_metrics(
     delivered_events: int = 0,
     partitions: tuple[PartitionReport, ...] = (),
 ) -> ConnectorMetrics:
-    """The figures of what is declared; `error` is empty when all is well."""
+    """Return the metrics of a connector; `error` is empty when nothing is wrong."""
     return ConnectorMetrics(
         direction=direction,
         type=declared.connector.type,

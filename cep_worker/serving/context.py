@@ -18,9 +18,12 @@ from cep_worker.storage.group_commit import DiskSync
 
 @dataclass(frozen=True, slots=True)
 class PlanContext:
-    """`changed` is called when a connection came to stand or broke, `room` when a full inflow has room again. `failed`
-    keeps accepted events of a plan's stream that cannot go on, for that reason, among the failed events, and gives how
-    many could not be kept. `wall_ms` is the time of day."""
+    """What everything that serves a plan works with.
+
+    `changed` is called when a connection was established or lost, `room` when a full inflow has room again. `failed`
+    keeps accepted events that cannot be processed among the failed events, and returns how many were lost. `wall_ms` is
+    the time of day.
+    """
 
     worker: str
     config: WorkerConfig

@@ -62,16 +62,19 @@ class EventSubmitter(Protocol):
     """Where events can be restored to; any thread may call."""
 
     def imported(self) -> StreamDirectory:
-        """The event streams that take events now."""
+        """Return the event streams that take events now."""
 
     def submit(
         self, source: Hashable, stream: EventStream, batch: pa.RecordBatch, origin: BatchOrigin | None = None
     ) -> Future[None]:
-        """Offers `batch` to the stream's inflows; one with the `origin` is taken once."""
+        """Offer `batch` to the stream's inflows; one with the `origin` is taken once."""
 
 
 class OrphanedEventService:
-    """Everything raises InputError. Any thread may call; one thing is done at a time."""
+    """Everything raises InputError.
+
+    Any thread may call; one thing is done at a time.
+    """
 
     def __init__(self, wal: WalStore, prepared: TransactionalLogStore, offers: EventSubmitter) -> None:
         self._wal = wal
@@ -158,7 +161,7 @@ class OrphanedEventService:
         return RestoreResult(one.id, events, 0, log.lost_rows - known_lost)
 
     def _take(self, one: OrphanedFolder, log: StreamLog, record: Record, stream: EventStream, deadline: float) -> int:
-        """The stream has taken the record's events; gives their number."""
+        """Send the record's events to the stream and return their number."""
         identity = log.identity
         schema = arrow_schema(StreamSchema(identity.stream, identity.attributes_at(record.position)))
         try:

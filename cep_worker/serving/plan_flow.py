@@ -21,8 +21,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Unconnected:
-    """An imported stream without a link that is answered, and the receiver instance that it was linked to last in this
-    epoch."""
+    """An imported stream without a working link, and the last receiver instance of this epoch."""
 
     stream: str
     former: str
@@ -30,8 +29,11 @@ class Unconnected:
 
 @dataclass(frozen=True, slots=True)
 class PlanSnapshot:
-    """How a plan's flow stands: the report, where publishers connect to, the imported streams without a link that is
-    answered, the logs of accepted events, and the results that wait on disk."""
+    """The status of a plan at one moment.
+
+    The report, the address for publishers, the imported streams without a working link, the logs of accepted events,
+    and the results on disk.
+    """
 
     report: WorkerPlanReport
     outflow: Endpoint | None
@@ -41,8 +43,10 @@ class PlanSnapshot:
 
 
 class PlanFlow:
-    """Inflows and outflows of a plan, replaced as far as needed when it is deployed anew. Belongs to the reactor's
-    thread."""
+    """Inflows and outflows of a plan, replaced as far as needed when it is deployed anew.
+
+    Belongs to the reactor's thread.
+    """
 
     def __init__(
         self,
@@ -52,7 +56,7 @@ class PlanFlow:
         now_ms: int,
         outflows: PlanOutflows | None = None,
     ) -> None:
-        """What an earlier plan of that name still gives goes on in its `outflows`."""
+        """Serve `plan`; results of an earlier plan of the name continue in its `outflows`."""
         self._plan_context = plan_context
         self.plan = plan
         self.inflows: dict[str, Inflow] = {}
@@ -63,8 +67,7 @@ class PlanFlow:
         self._switch_traces()
 
     def update(self, plan: DeployedPlan, now_ms: int) -> None:
-        """The flow serves `plan`, another deployment of the same: events that wait for streams which are the same are
-        kept, links are made anew."""
+        """Serve another deployment of the same plan: keep events of unchanged streams and open new links."""
         before, self.plan = self.plan, plan
         if before.key.plan != plan.key.plan:
             logger.info("plan renamed: plan=%s former=%s", plan.key.topology(), before.key.topology())
@@ -87,14 +90,16 @@ class PlanFlow:
         self.outflows.tick(now_ms)
 
     def errors_found(self) -> Iterator[tuple[str, str, str]]:
-        """What is wrong with its connections, or nothing: part, code, text."""
+        """Return what is wrong with its connections, or nothing: part, code, text."""
         for stream, inflow in self.inflows.items():
             yield f"inflow of {stream}", "inflow", inflow.last_error
         yield "outflow", "outflow", self.outflows.problem()
 
     def snapshot(self, connector_error: str, errors: tuple[ErrorRecord, ...]) -> PlanSnapshot:
-        """How it stands; `connector_error` is what is wrong with a source or sink of the plan, `errors` are all that
-        there were."""
+        """Return the current status.
+
+        `connector_error` is what is wrong with a source or sink of the plan; `errors` are all errors so far.
+        """
         refused = next((inflow.last_error for inflow in self.inflows.values() if inflow.last_error), "")
         outflow = self.outflows.present
         write_ahead_logs = tuple(wal for inflow in self.inflows.values() if (wal := inflow.wal()) is not None)
@@ -120,18 +125,21 @@ class PlanFlow:
         return PlanSnapshot(report, endpoint, unconnected, write_ahead_logs, prepared)
 
     def drained(self) -> bool:
-        """Whatever has a link to go over has gone and was acknowledged."""
+        """Return whether whatever has a link to go over has gone and was acknowledged."""
         return all(inflow.needs_endpoint or inflow.drained() for inflow in self.inflows.values())
 
     def close_inflows(self) -> None:
-        """Links and logs are closed; what waits and is in no log is lost, and said to be."""
+        """Link and logs are closed; what waits and is in no log is lost, and said to be."""
         for inflow in self.inflows.values():
             self._close_inflow(inflow)
         self.inflows.clear()
 
     def _open_inflows(self, now_ms: int) -> None:
-        """Open an inflow for each imported stream; those of the same schema are taken over. What waits for one that has
-        other attributes now goes on in the new one, what waits for one that is gone is kept among the failed events."""
+        """Open an inflow for each imported stream and take over those with the same schema.
+
+        What waits for a stream with new attributes goes to the new inflow; what waits for a removed stream becomes
+        failed events.
+        """
         before, kept = self.inflows, {}
         for binding in self.plan.imported:
             inflow = before.get(binding.stream)
@@ -184,5 +192,5 @@ class PlanFlow:
 
 
 def keeps_logs(plan: DeployedPlan) -> bool:
-    """Accepted events of the plan outlive the worker's process."""
+    """Return whether accepted events of the plan outlive the worker's process."""
     return plan.delivery != "at-most-once"

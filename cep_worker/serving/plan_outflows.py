@@ -35,8 +35,10 @@ class _Former:
 
 
 class PlanOutflows:
-    """The outflow service of a plan's present epoch, and those of earlier ones as long as results come. Belongs to the
-    reactor's thread."""
+    """The outflow service of a plan's present epoch, and those of earlier epochs while results still come.
+
+    Belongs to the data thread.
+    """
 
     def __init__(self, plan_context: PlanContext, plan: DeployedPlan, consumers: Consumers) -> None:
         self._around = plan_context
@@ -68,7 +70,7 @@ class PlanOutflows:
         self._close_epochs()
 
     def rename(self, plan: DeployedPlan) -> None:
-        """The plan is called as `plan` says from now on; publishers and what is kept are as before."""
+        """Take the plan's new name; publishers and stored results are unchanged."""
         self._plan = msgspec.structs.replace(self._plan, key=plan.key)
         if self._prepared is not None:
             self._prepared.rename(plan.key)
@@ -80,7 +82,11 @@ class PlanOutflows:
         return self._prepared
 
     def keep(self) -> PreparedResults:
-        """Return where to keep results. Raises ConfigError when the folder cannot be used."""
+        """Return where to keep results.
+
+        Raises:
+            ConfigError: the folder cannot be used.
+        """
         if self._prepared is None:
             self._prepared = self._around.prepared.open(self._plan, self._consumers, self.counts)
             self._prepared.learn(self._told)
@@ -126,7 +132,7 @@ class PlanOutflows:
         return self._error or present or (self._prepared.problem if self._prepared is not None else "")
 
     def metrics(self) -> PreparedResultsMetrics | None:
-        """What is held; None of a plan whose results are not."""
+        """Return the metrics of its prepared results, if it has any."""
         return self._prepared.metrics() if self._prepared is not None else None
 
     def is_full(self) -> bool:
@@ -134,7 +140,7 @@ class PlanOutflows:
         return self._prepared is not None and self._prepared.is_full()
 
     def waiting_rows(self) -> Mapping[Who, int]:
-        """How many results wait on the disk for each consumer."""
+        """Return how many results wait on the disk for each consumer."""
         return self._prepared.waiting_rows() if self._prepared is not None else {}
 
     def leave(self) -> None:
@@ -143,16 +149,18 @@ class PlanOutflows:
             outflow.leave()
 
     def delivered(self) -> bool:
-        """All results that were taken have been delivered and acknowledged."""
+        """Return whether all results that were taken have been delivered and acknowledged."""
         return all(outflow.delivered() for outflow in self._all())
 
     def end(self, now_ms: int) -> None:
-        """The plan is not deployed any more: what its topology still gives is taken until that is gone, see `ended`."""
+        """Take what the topology of an undeployed plan still sends, until `ended`."""
         self._ending_since_ms = now_ms
 
     def ended(self, now_ms: int) -> bool:
-        """The topology is gone and everything is delivered, or that has taken too long. Once the topology is gone all
-        that its last run gave stands, since nobody will undo it."""
+        """Return whether the topology is gone and everything is delivered, or that has taken too long.
+
+        Once the topology is gone, everything that its last run gave is committed, since nothing will undo it.
+        """
         since_ms = now_ms if self._ending_since_ms is None else self._ending_since_ms
         if now_ms - since_ms >= LONGEST_FINISHING_MS:
             return True
@@ -164,7 +172,7 @@ class PlanOutflows:
         return self._prepared.is_empty()
 
     def close_services(self) -> None:
-        """Publishers must look for another worker."""
+        """Close the services; publishers look for another worker."""
         for outflow in self._all():
             outflow.close()
         self._former.clear()
@@ -185,13 +193,12 @@ class PlanOutflows:
             self._prepared.discard()
 
     def _all(self) -> list[Outflow]:
-        """Those of earlier epochs, then the present one."""
+        """Return those of earlier epochs, then the present one."""
         former = [former.outflow for former in self._former]
         return former if self.present is None else [*former, self.present]
 
     def _tick_former(self, now_ms: int) -> None:
-        """An outflow of an earlier epoch is closed when nothing can be on its way to it any more and all has gone on,
-        or when that has taken too long."""
+        """Close outflows of earlier epochs that are drained, or that take too long."""
         for former in list(self._former):
             outflow = former.outflow
             outflow.tick(now_ms)
@@ -206,7 +213,7 @@ class PlanOutflows:
             self._close_epochs()
 
     def _close_epochs(self) -> None:
-        """Prepared results learn of which epochs no publishers come any more."""
+        """Tell the prepared results which epochs have no publishers any more."""
         if self._prepared is not None:
             oldest = min((former.outflow.epoch for former in self._former), default=self._plan.epoch)
             self._prepared.close_before(oldest)
@@ -232,8 +239,10 @@ class PlanOutflows:
         around.changed()
 
     def _await_epoch(self, problem_before: str) -> None:
-        """The manager, which is told of it, gives the plan a later epoch, under which nothing is taken for what it is
-        not; what is held is delivered or undone as its own topology's checkpoints say."""
+        """Ask the manager for a later epoch and accept no results until then.
+
+        Stored results are delivered or undone by the checkpoints of their own topology.
+        """
         given, prepared = self._plan.epoch, self.needs_epoch()
         self._error = f"epoch {given} was given out before, {prepared} or later is free: the manager is asked for one"
         if self._error != problem_before:
@@ -241,6 +250,10 @@ class PlanOutflows:
             self._around.changed()
 
     def _open_prepared(self) -> None:
-        """What was held is found again. Raises ConfigError."""
+        """Recover the prepared results.
+
+        Raises:
+            ConfigError: the folder cannot be used.
+        """
         if self._around.prepared.wanted(self._plan):
             self.keep()

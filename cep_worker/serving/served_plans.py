@@ -1,5 +1,4 @@
-"""The plans that a worker serves: those that are deployed, and those that are not any more and whose last results come
-yet."""
+"""The plans that a worker serves: deployed ones, and undeployed ones whose last results still come."""
 
 from __future__ import annotations
 
@@ -18,7 +17,10 @@ logger = logging.getLogger(__name__)
 
 
 class ServedPlans:
-    """A flow for each plan; `consumers` are those of a plan's results. Belongs to the data thread."""
+    """A flow for each plan; `consumers` are those of a plan's results.
+
+    Belongs to the data thread.
+    """
 
     def __init__(self, plan_context: PlanContext, consumers: Callable[[PlanKey], Consumers]) -> None:
         self._around = plan_context
@@ -40,9 +42,11 @@ class ServedPlans:
         kept: tuple[PlanKey, ...] = (),
         removed: tuple[RemovedPlan, ...] = (),
     ) -> None:
-        """Exactly `plans` are to be served; what others have that are `kept`, as they cannot run now, stays as it is on
-        the disk. Plans that people have undeployed, the `removed` ones, are ended; what there is of plans that are
-        merely missing is set aside."""
+        """Serve exactly `plans`.
+
+        Files of plans in `kept`, which cannot run now, stay. Plans in `removed`, which people have undeployed, are
+        ended. What other missing plans leave is orphaned.
+        """
         self._kept = frozenset(kept)
         self._around.wal.note_removed(removed)
         undeployed = {(one.key, one.deployed_ms) for one in removed}
@@ -85,33 +89,33 @@ class ServedPlans:
                 flow.outflows.apply_checkpoints(of_name)
 
     def tick(self, now_ms: int) -> bool:
-        """Time passes; True when a plan is gone that was not deployed any more."""
+        """Let time pass; return whether an undeployed plan is gone now."""
         for flow in self._all():
             flow.tick(now_ms)
         return self._finish_ended(now_ms)
 
     def keys(self) -> set[PlanKey]:
-        """All plans that have something here."""
+        """Return all plans that have something here."""
         return {*self.flows, *self._ending}
 
     def kept_keys(self) -> set[PlanKey]:
-        """All plans whose files stay on the disk."""
+        """Return all plans whose files stay on the disk."""
         return self.keys() | self._kept
 
     def plans(self) -> list[DeployedPlan]:
-        """Those that are deployed."""
+        """Return those that are deployed."""
         return [flow.plan for flow in self.flows.values()]
 
     def exporting(self) -> list[DeployedPlan]:
-        """Those that have results, or may have them yet."""
+        """Return those that have results, or may have them yet."""
         return [flow.plan for flow in self._all()]
 
     def outflows(self) -> list[PlanOutflows]:
-        """Those of all plans, also of those that are being ended."""
+        """Return those of all plans, also of those that are being ended."""
         return [flow.outflows for flow in self._all()]
 
     def drained(self) -> bool:
-        """Whatever has a link to go over has gone and was acknowledged."""
+        """Return whether whatever has a link to go over has gone and was acknowledged."""
         return all(flow.drained() for flow in self.flows.values())
 
     def close(self) -> None:
@@ -122,7 +126,7 @@ class ServedPlans:
             outflow.close()
 
     def _close(self, flow: PlanFlow) -> None:
-        """The plan is not served; what is held stays on the disk."""
+        """Stop serving the plan; stored results stay on disk."""
         flow.close_inflows()
         flow.outflows.close()
 
@@ -139,12 +143,12 @@ class ServedPlans:
         flow.outflows.apply_checkpoints(self._told.get(key, ()))
 
     def _keep_logs(self, wanted: Iterable[tuple[PlanKey, str]]) -> None:
-        """Logs of other streams go; what waits in one of a plan that goes on is kept as failed events."""
+        """Remove the logs of other streams; what waits in those of a served plan becomes failed events."""
         served = {key: flow.plan.deployed_ms for key, flow in self.flows.items()}
         self._around.wal.keep_only(wanted, self._around.disk_sync, self._kept, self._around.failed, served)
 
     def _imported(self, key: PlanKey) -> tuple[StreamBinding, ...]:
-        """What the plan imported until now: its inflows see to what waits there."""
+        """Return what the plan imported until now: its inflows see to what waits there."""
         flow = self.flows.get(key)
         return flow.plan.imported if flow is not None else ()
 
@@ -160,5 +164,5 @@ class ServedPlans:
 
 
 def _goes_on(former: DeployedPlan, following: DeployedPlan | None) -> bool:
-    """True when both are the same plan, though perhaps in another form."""
+    """Return whether both are the same plan, though perhaps in another form."""
     return following is not None and following.deployed_ms == former.deployed_ms

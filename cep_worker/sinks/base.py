@@ -20,9 +20,11 @@ from cep_worker.runtime.event_loop import EventLoop
 
 
 class EventSink(ResultConsumer, Protocol):
-    """Takes the events of one exported stream. All methods are called on the data thread and none blocks.
-    `dropped_events` counts those that could not be delivered for good. `passes_on` says whether a successor gets what
-    the sink cannot deliver."""
+    """Takes the events of one exported stream.
+
+    All methods are called on the data thread and none blocks. `dropped_events` counts those that could not be delivered
+    for good. `passes_on` says whether a successor gets what the sink cannot deliver.
+    """
 
     dropped_events: int
     passes_on: bool
@@ -35,22 +37,25 @@ class EventSink(ResultConsumer, Protocol):
         """Time passes."""
 
     def drained(self) -> bool:
-        """Everything that was offered has been delivered."""
+        """Return whether everything that was offered has been delivered."""
 
     def waiting_events(self) -> int:
-        """How many events have been offered and not been delivered yet."""
+        """Return how many events have been offered and not been delivered yet."""
 
     def last_error(self) -> str:
-        """What is wrong now, or nothing while all is well."""
+        """Return what is wrong now, or nothing while all is well."""
 
     def close(self, successor: EventSink | None = None) -> None:
-        """The sink ends at once. What it still has, and whatever is offered later, goes to `successor`, groups to it
-        from their beginning; without one it is given up and settled."""
+        """Stop the sink at once and pass everything undelivered to `successor`.
+
+        Groups go to the successor from their beginning. Without one, the events are given up and settled.
+        """
 
 
 @dataclass(frozen=True, slots=True)
 class SinkContext:
     """What every sink gets: the connector that declares it, the plan, the stream's schema, and its surroundings.
+
     `label` tells sinks of one type and stream apart.
 
     `room` is to be called, from any thread, when a full sink has room again.
@@ -75,9 +80,9 @@ class SinkContext:
     """The folder of what a sink must know again in the next process."""
 
     def origin(self) -> FailureOrigin:
-        """Where the events come from that the sink cannot deliver."""
+        """Return where the events come from that the sink cannot deliver."""
         return FailureOrigin(self.key, self.connector.stream, "sink", self.label)
 
     def where(self) -> str:
-        """The sink as errors name it."""
+        """Return the sink as errors name it."""
         return f"@sink(type='{self.connector.type}') of stream {self.connector.stream}"

@@ -41,9 +41,10 @@ class _WaitingDelivery:
 
 
 class DeliveryLink:
-    """Sends batches of one stream to `endpoint`, in order, for ever connected anew. Those that a server did not take
-    over are sent again. With a log (`opening.log`) batches have positions, and a server tells which of them it has.
-    Belongs to the data thread. `room` is called when batches were delivered.
+    """Sends batches of one stream to `endpoint`, in order, for ever connected anew.
+
+    Those that a server did not take over are sent again. With a log (`opening.log`) batches have positions, and a
+    server tells which of them it has. Belongs to the data thread. `room` is called when batches were delivered.
     """
 
     def __init__(
@@ -95,7 +96,10 @@ class DeliveryLink:
                 self._event_loop.watch(socket, self._handle)
 
     def close(self, pass_on: Callable[[pa.RecordBatch, Any, DeliveryReceipt, bool], None]) -> None:
-        """Close the link. `pass_on` gets what is not delivered: batch, body, receipt, whether it has a position."""
+        """Close the link.
+
+        `pass_on` gets what is not delivered: batch, body, receipt, whether it has a position.
+        """
         self._leave()
         while self._waiting:
             waiting = self._waiting.popleft()
@@ -132,7 +136,7 @@ class DeliveryLink:
             self._leave()
 
     def _pump(self, now_ms: int) -> None:
-        """Sends what waits, as far as the server has room."""
+        """Send what waits, as far as the server has room."""
         link = self._link
         while link is not None and self._waiting and link.has_room():
             waiting = self._next()
@@ -143,7 +147,7 @@ class DeliveryLink:
             self._sent.append((sequence, waiting))
 
     def _next(self) -> _WaitingDelivery:
-        """The next frame: small batches without positions are joined."""
+        """Return the next frame: small batches without positions are joined."""
         first = self._waiting.popleft()
         joined, rows = [first], first.batch.num_rows
         while (
@@ -161,15 +165,17 @@ class DeliveryLink:
         return _WaitingDelivery(batch, encode_batch(batch), receipts, first.position)
 
     def _known(self, position: int) -> int:
-        """How many of the batches that wait first the server has already."""
+        """Return how many of the batches that wait first the server has already."""
         known = 0
         while known < len(self._waiting) and 0 < self._waiting[known].position <= position:
             known += 1
         return known
 
     def _taken_over(self, link: LinkSender) -> int:
-        """How many of the frames sent first need not be sent again: acknowledged and, by a server that says when it
-        has secured what it took, secured."""
+        """Return how many of the oldest frames need not be sent again.
+
+        They are acknowledged, and secured where the server says what it has secured.
+        """
         pending = link.outbox.pending
         first_open = pending[0].sequence if pending else link.outbox.next_sequence
         taken = 0
@@ -192,7 +198,7 @@ class DeliveryLink:
         self._room()
 
     def _leave(self) -> None:
-        """Closes the link; what it has not delivered waits to be sent again."""
+        """Close the link; what it has not delivered waits to be sent again."""
         link = self._link
         if link is None:
             return

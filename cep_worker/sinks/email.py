@@ -59,7 +59,7 @@ _Answers = dict[str, tuple[int, bytes]]
 
 
 def _address_text(kind: str, value: Any) -> str:
-    """The text of a value in an address; null is nobody."""
+    """Return the text of a value in an address; null is nobody."""
     return "" if value is None else value_text(kind, value)
 
 
@@ -80,7 +80,11 @@ class _MailTemplates:
         }  # fmt: skip
 
     def letter(self, row: Row, body: str, identity: str) -> EmailMessage:
-        """The mail; one with the same `identity` is the same. Raises WriteError when the event makes none."""
+        """Return the mail; one with the same `identity` is the same.
+
+        Raises:
+            WriteError: the event makes none.
+        """
         letter = EmailMessage(_SEVEN_BIT)
         letter["From"] = self._options.address
         letter["Date"] = formatdate(localtime=True)
@@ -114,7 +118,7 @@ def _message_id(letter: EmailMessage, body: str, identity: str) -> str:
 
 
 def _recipients(letter: EmailMessage) -> list[str]:
-    """The addresses of all, each once."""
+    """Return the addresses of all, each once."""
     heads = [str(letter[one]) for one in ("To", "Cc", "Bcc") if letter[one]]
     return list(dict.fromkeys(address for _, address in getaddresses(heads)))
 
@@ -147,8 +151,12 @@ class _MailServer:
         self._link: smtplib.SMTP | None = None
 
     def send(self, letter: EmailMessage, recipients: list[str]) -> _Answers:
-        """The server has taken the mail for all of `recipients` but those that it answers about. Raises
-        SMTPException and OSError, and WriteError when it never can."""
+        """Send the mail and return the answers for recipients that the server did not accept.
+
+        Raises:
+            SMTPException: the server refuses, and OSError when it cannot be reached.
+            WriteError: the mail can never be sent.
+        """
         if self._link is None:
             self._link = self._connected()
         try:
@@ -163,7 +171,7 @@ class _MailServer:
             raise WriteError(f"no mail can be made of the event: {error}") from error
 
     def hang_up(self) -> None:
-        """The next mail takes a new connection."""
+        """Close the connection; the next mail opens another one."""
         link, self._link = self._link, None
         if link is not None:
             with suppress(smtplib.SMTPException, OSError):
@@ -187,13 +195,20 @@ class _MailServer:
         return link
 
     def _connect(self, link: smtplib.SMTP) -> None:
-        """Raises SMTPException and OSError."""
+        """Connect and log in.
+
+        Raises:
+            SMTPException: the server refuses, and OSError when it cannot be reached.
+        """
         code, said = link.connect(self._address(), self._options.port)
         if code != _READY:
             raise smtplib.SMTPConnectError(code, said)
 
     def _address(self) -> str:
-        """Where to connect to: the address that the host's name has now. Raises OSError."""
+        """Return where to connect to: the address that the host's name has now.
+
+        Raises OSError.
+        """
         host, port = self._options.host, self._options.port
         if self._guard is None:
             return host
@@ -203,7 +218,11 @@ class _MailServer:
             raise PermissionError(errno.EACCES, error.message) from error
 
     def _introduce(self, link: smtplib.SMTP, *, encrypted: bool) -> None:
-        """The link is encrypted if it can be, and the server knows who comes. Raises SMTPException."""
+        """Encrypt the connection if possible and log in.
+
+        Raises:
+            SMTPException: the server refuses.
+        """
         link.ehlo_or_helo_if_needed()
         if not encrypted and link.has_extn("starttls"):
             link.starttls(context=ssl.create_default_context())
@@ -251,7 +270,10 @@ class _EmailWriter:
         self._server.hang_up()
 
     def _deliver(self, letter: EmailMessage, stopping: threading.Event) -> None:
-        """Each recipient has the mail once. WriteError, afterwards, when some can never have it."""
+        """Each recipient has the mail once.
+
+        WriteError, afterwards, when some can never have it.
+        """
         missing = _recipients(letter)
         refused = ""
 
@@ -282,7 +304,7 @@ class _EmailWriter:
             paced_logger.over(host, "mail is taken again: host=%s", host)
 
     def _try(self, letter: EmailMessage, recipients: list[str]) -> tuple[_Answers, str]:
-        """What the server says about those for whom it has not taken the mail, or why it has not been asked."""
+        """Return what the server says about those for whom it has not taken the mail, or why it has not been asked."""
         where = f"{self._options.host}:{self._options.port}"
         try:
             return self._server.send(letter, recipients), ""
@@ -303,7 +325,11 @@ class _EmailWriter:
 
 
 def email_sink(context: SinkContext) -> EventSink:
-    """A sink that sends mails. ConfigError for options that cannot be used."""
+    """Return a sink that sends mails.
+
+    Raises:
+        ConfigError: options that cannot be used.
+    """
     options = options_of(EmailOptions, context.connector.options)
     password = options.password
     if options.password_file:

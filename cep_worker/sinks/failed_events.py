@@ -1,5 +1,7 @@
-"""Sink `error-store`: events that failed in queries, into the worker's error store. Plans do not declare it: streams
-with `@OnError(action='STORE')` have one."""
+"""Sink `error-store`: events that failed in queries, into the worker's error store.
+
+Plans do not declare it: streams with `@OnError(action='STORE')` have one.
+"""
 
 from __future__ import annotations
 
@@ -45,11 +47,11 @@ class _FailedEventWriter:
         """Each entry stands by itself."""
 
     def close(self) -> None:
-        """The store is the worker's."""
+        """Do nothing: the worker owns the store."""
 
 
 def failed_events(batch: pa.RecordBatch) -> Iterator[FailedEvents]:
-    """The events of a fault stream, as those of its stream were, those of one error that follow each other together."""
+    """Convert events of a fault stream to failed events of its stream, grouped by consecutive equal errors."""
     errors: list[bytes | None] = batch.column(ERROR_COLUMN).to_pylist()
     events = batch.drop_columns([ERROR_COLUMN])
     first = 0
@@ -67,7 +69,11 @@ def _told(error: bytes | None) -> dict[str, Any]:
 
 
 def failed_event_sink(context: SinkContext) -> EventSink:
-    """A sink that keeps events in the error store. ConfigError for options that cannot be used."""
+    """Return a sink that keeps events in the error store.
+
+    Raises:
+        ConfigError: options that cannot be used.
+    """
     options = read_options(FailedEventSinkOptions, context.connector.options, context.where())
     origin = FailureOrigin(context.key, options.stream, "stream")
     return ThreadedSink(context, _FailedEventWriter(context.errors, origin))

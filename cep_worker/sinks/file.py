@@ -90,7 +90,7 @@ class _FileWriter:
             text = rest[self._try(lambda rest=rest: write(rest), stopping) :]  # type: ignore[misc]
 
     def _try(self, call: Callable[[], T], stopping: threading.Event) -> T:
-        """What `call` gives, once it succeeds."""
+        """Return what `call` gives, once it succeeds."""
 
         def attempt() -> T:
             try:
@@ -109,8 +109,10 @@ class _FileWriter:
 
 
 class _FilesWriter:
-    """Writes each event to the file that its values name. The files that are not in use are closed when there are
-    many."""
+    """Writes each event to the file that its values name.
+
+    The files that are not in use are closed when there are many.
+    """
 
     def __init__(self, template: Template, mapper: SinkMapper, on_error: str, guard: Guard | None) -> None:
         self._guard = guard
@@ -156,7 +158,11 @@ class _FilesWriter:
             writer.close()
 
     def _writer(self, uri: str, stopping: threading.Event) -> _FileWriter:
-        """The writer for the file at `uri`. WriteError when there can be none."""
+        """Return the writer for the file at `uri`.
+
+        Raises:
+            WriteError: there can be none.
+        """
         if (found := self._writers.pop(uri, None)) is None:
             self._close_idle()
             found = self._opened(uri, stopping)
@@ -194,7 +200,7 @@ class _FilesWriter:
 
 
 def _in_path(kind: str, value: Any) -> str:
-    """A value as a part of a path: none leads into another folder."""
+    """Return a value as a part of a path: none leads into another folder."""
     text = value_text(kind, value).replace("/", "_").replace("\0", "_")
     return "_" * len(text) if text in (".", "..") else text
 
@@ -211,7 +217,11 @@ def open_for_append(path: Path) -> BinaryIO:
 
 
 def file_sink(context: SinkContext) -> EventSink:
-    """A sink that appends to a file. ConfigError when the file cannot be opened."""
+    """Return a sink that appends to a file.
+
+    Raises:
+        ConfigError: the file cannot be opened.
+    """
     options = options_of(FileSinkOptions, context.connector.options)
     mapper = sink_mapper(context.connector, context.schema, default="ndjson")
     if attributes_in(options.file_uri):

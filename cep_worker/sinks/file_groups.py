@@ -43,8 +43,7 @@ class PendingGroup(msgspec.Struct, frozen=True):
 
 
 class CommittedGroups(msgspec.Struct, frozen=True):
-    """The newest group of each log that the file holds, and how long it is with them; 0: an earlier version wrote
-    this."""
+    """The newest group of each log in the file, and the file's length with them (0: unknown)."""
 
     newest: dict[str, Checkpoint] = {}
     pending: PendingGroup | None = None
@@ -60,11 +59,17 @@ class _BegunGroup:
 
 
 class FileGroups:
-    """Brings groups into the file at `path`. Belongs to one thread, and is the only one for its file while it is open.
-    After an OSError the call may be repeated."""
+    """Brings groups into the file at `path`.
+
+    Belongs to one thread, and is the only one for its file while it is open. After an OSError the call may be repeated.
+    """
 
     def __init__(self, path: Path) -> None:
-        """Raises OSError; BlockingIOError when another one is open for the file."""
+        """Open the groups of the file at `path`.
+
+        Raises:
+            BlockingIOError: the file is open elsewhere; OSError when it cannot be opened.
+        """
         self._path = path
         self.missing_bytes = 0
         """So much of what was committed is not in the file any more: somebody cut or replaced it."""
@@ -82,13 +87,15 @@ class FileGroups:
         """The group of each log that was begun and not committed."""
 
     def has(self, group: GroupId) -> bool:
-        """The file holds the group already."""
+        """Return whether the file holds the group already."""
         newest = self._commits.newest.get(group.log)
         return newest is not None and newest >= _checkpoint(group)
 
     def begin(self, frame: FrameId) -> None:
-        """What is written from now on is `frame`, behind the former frames of its group. They are forgotten when the
-        group comes anew, and so is another group of the log that was begun and not committed."""
+        """Begin to write `frame`, behind the former frames of its group.
+
+        A group that comes again starts over, and an uncommitted group of the same log is forgotten.
+        """
         begun = self._begun.get(frame.group.log)
         if begun is None or not frame.follows(begun.frame):
             self._forget(frame.group.log)
@@ -101,7 +108,7 @@ class FileGroups:
         return self._begun[log].file.write(text)
 
     def commit(self, group: GroupId) -> None:
-        """The file holds the group, as written since its beginning; nothing happens when it did before."""
+        """Move the group into the file; do nothing if it is there already."""
         self._redo()
         if not self.has(group):
             size = self._stage(group)
@@ -116,13 +123,13 @@ class FileGroups:
         self._forget(group.log)
 
     def close(self) -> None:
-        """What was not committed is forgotten."""
+        """Close the files and forget what was not committed."""
         for log in list(self._begun):
             self._forget(log)
         self._staging.close()
 
     def _stage(self, group: GroupId) -> int:
-        """The pending file holds the group's frames and nothing else; gives their size."""
+        """Return the pending file holds the group's frames and nothing else; gives their size."""
         self._staging.truncate(0)
         begun = self._begun.get(group.log)
         if begun is None or begun.frame.group != group:
@@ -140,7 +147,7 @@ class FileGroups:
             begun.file.close()
 
     def _redo(self) -> None:
-        """What was committed and may not be in the file yet is in it."""
+        """Write a committed group that may not be in the file yet."""
         pending = self._commits.pending
         if pending is None:
             return
@@ -156,7 +163,10 @@ class FileGroups:
         self._note(CommittedGroups(self._commits.newest, None, length))
 
     def _note_missing(self) -> None:
-        """Count what the file lacks of what was committed, once. What follows goes on behind what there is."""
+        """Count what the file lacks of what was committed, once.
+
+        What follows goes on behind what there is.
+        """
         size = self._path.stat().st_size if self._path.exists() else 0
         pending = self._commits.pending
         missing = (pending.length if pending is not None else self._commits.length) - size

@@ -55,7 +55,7 @@ class _HttpTarget:
     headers: tuple[tuple[str, str], ...]
 
     def shown(self) -> str:
-        """The address without secrets that may stand in it: web hooks have them in their paths."""
+        """Return the address without secrets, which web hooks have in their paths."""
         return shown_url(self.url)
 
 
@@ -74,8 +74,10 @@ class _HttpTargets:
         self._headers = {name: Template(text, schema, where, _in_header, "headers") for name, text in headers.items()}
 
     def runs(self, batch: pa.RecordBatch) -> list[tuple[_HttpTarget, int, pa.RecordBatch]]:
-        """The events of `batch` in runs that go to one target: the target, the place of the first event, the events.
-        All keep their order."""
+        """Split `batch` into runs of events with one target.
+
+        Each run has its target, the index of its first event, and its events, in order.
+        """
         if self._fixed is not None:
             return [(self._fixed, 0, batch)]
         targets = [self._target(row) for row in event_rows(batch)]
@@ -152,7 +154,10 @@ class _HttpWriter:
             self._log.over("hook", "web hook answers again: url=%s", target.shown())
 
     def _try(self, target: _HttpTarget, payload: bytes, headers: dict[str, str]) -> None:
-        """Send `payload` once. Raises RetryableError, or WriteError when another try cannot succeed."""
+        """Send `payload` once.
+
+        Raises RetryableError, or WriteError when another try cannot succeed.
+        """
         try:
             status = self._status(target, payload, headers)
             if status == UNAUTHORISED and self._tokens is not None:
@@ -173,7 +178,10 @@ class _HttpWriter:
         raise WriteError(f"refused with status {status} by {target.shown()}")
 
     def _status(self, target: _HttpTarget, payload: bytes, headers: dict[str, str]) -> int:
-        """What the web hook answers. That counts also when what follows it is too long or does not come to its end."""
+        """Return what the web hook answers.
+
+        That counts also when what follows it is too long or does not come to its end.
+        """
         shown = self._tokens.header() if self._tokens is not None else {}
         return self._client.request(
             target.method, target.url, data=payload, headers={**headers, **shown, SENT_BY_SINK: self._sender},
@@ -182,17 +190,17 @@ class _HttpWriter:
 
 
 def _in_url(kind: str, value: Any) -> str:
-    """A value as a part of an address: none makes parts of its own."""
+    """Return a value as a part of an address: none makes parts of its own."""
     return quote(value_text(kind, value), safe=_SAFE_IN_URL)
 
 
 def _in_header(kind: str, value: Any) -> str:
-    """A value in a header: none makes headers of its own."""
+    """Return a value in a header: none makes headers of its own."""
     return _NOT_HEADER.sub(" ", value_text(kind, value)).strip()
 
 
 def http_sink(context: SinkContext) -> EventSink:
-    """A sink that calls a web hook."""
+    """Return a sink that calls a web hook."""
     options = options_of(HttpSinkOptions, context.connector.options)
     targets = _HttpTargets(options, context.schema, context.where())
     mapper = sink_mapper(context.connector, context.schema, default="json")
@@ -201,7 +209,7 @@ def http_sink(context: SinkContext) -> EventSink:
 
 
 def idempotency_key(frame: FrameId, first_row: int) -> str:
-    """What a request is known by: the same for the same events, however often they are sent."""
+    """Return what a request is known by: the same for the same events, however often they are sent."""
     group = frame.group
     names = "/".join(quote(name, safe="") for name in (str(group.key.tenant), group.key.identity, group.publisher))
     return f"{names}/{group.epoch}.{group.attempt}/{group.checkpoint}/{frame.number}.{first_row}"

@@ -101,7 +101,7 @@ class InMemorySink:
             self._topics.end_publisher(publisher)
 
     def _by_topic(self, batch: pa.RecordBatch, template: Template) -> dict[str, pa.RecordBatch]:
-        """The events of each topic to which anybody has subscribed; the others are for nobody."""
+        """Return the events by topic, without topics that have no subscriber."""
         parts = {
             topic: part
             for topic, part in parts_by_text(batch, template).items()
@@ -114,7 +114,11 @@ class InMemorySink:
 
 
 def in_memory_sink(context: SinkContext) -> EventSink:
-    """A sink that publishes to a topic. ConfigError for options that cannot be used."""
+    """Return a sink that publishes to a topic.
+
+    Raises:
+        ConfigError: options that cannot be used.
+    """
     topic = topic_of(context.connector, context.key.tenant)
     picking = None
     if context.connector.mapper == key_values.NAME:

@@ -41,11 +41,11 @@ class _LogWriter:
         """Lines of a log cannot be taken back: each stands when it is written."""
 
     def close(self) -> None:
-        """A log needs no closing."""
+        """Do nothing: a log needs no closing."""
 
 
 def log_sink(context: SinkContext) -> EventSink:
-    """A sink that logs each event."""
+    """Return a sink that logs each event."""
     options = read_options(LogOptions, context.connector.options, context.where())
     mapper = sink_mapper(context.connector, context.schema, default="ndjson")
     prefix = options.prefix or f"{context.key.plan} : {context.connector.stream}"

@@ -25,8 +25,11 @@ class TokenError(Exception):
 
 
 class OAuthTokens:
-    """The tokens of one sink. A refresh token goes before a user's password, and that before the key alone; what a
-    server refuses is not tried before the next token is needed."""
+    """The tokens of one sink.
+
+    A refresh token goes before a user's password, and that before the key alone; what a server refuses is not tried
+    before the next token is needed.
+    """
 
     def __init__(self, options: HttpSinkOptions, client: WebClient) -> None:
         self._options = options
@@ -36,13 +39,16 @@ class OAuthTokens:
         self._ends_s = 0.0
 
     def header(self) -> dict[str, str]:
-        """What a request shows. Raises TokenError."""
+        """Return what a request shows.
+
+        Raises TokenError.
+        """
         if not self._token or time.monotonic() >= self._ends_s:
             self._get()
         return {"Authorization": f"Bearer {self._token}"}
 
     def refused(self) -> None:
-        """The token is not good any more: the next request shows another one."""
+        """Discard the token; the next request gets another one."""
         self._token = ""
 
     def _get(self) -> None:
@@ -73,7 +79,10 @@ class OAuthTokens:
             yield {"grant_type": "client_credentials", **scope}
 
     def _ask(self, grant: dict[str, str]) -> dict[str, Any] | None:
-        """What the server of tokens answers; None when it refuses. Raises TokenError."""
+        """Return what the server of tokens answers; None when it refuses.
+
+        Raises TokenError.
+        """
         options = self._options
         try:
             answer = self._client.request(
@@ -95,7 +104,7 @@ class OAuthTokens:
 
 
 def _seconds(lasts: Any) -> float:
-    """How long a token is good for, as its server says; without end where it does not."""
+    """Return how long a token is good for, as its server says; without end where it does not."""
     if isinstance(lasts, int | float) and 0 <= lasts <= LONGEST_S:
         return float(lasts)
     return float("inf")

@@ -58,8 +58,10 @@ class _StagedRows:
 
 @dataclass(slots=True)
 class _RejectedRows:
-    """`rows` events from `first` of the batch of that `number`, which the database refused for one `reason`: not the
-    events, so that those of a group stay in their file."""
+    """Rows that the database rejected: `rows` from `first` of batch `number`, for one `reason`.
+
+    The events themselves stay in the file of their group.
+    """
 
     number: int
     first: int
@@ -68,7 +70,10 @@ class _RejectedRows:
 
 
 class _RdbmsWriter:
-    """Inserts. What the database cannot take now is tried again for ever, what it refuses is dropped."""
+    """Inserts.
+
+    What the database cannot take now is tried again for ever, what it refuses is dropped.
+    """
 
     def __init__(self, engine: Engine, table: sqlalchemy.Table, stream: StreamSchema, options: RdbmsOptions) -> None:
         self.problem = ""
@@ -104,7 +109,7 @@ class _RdbmsWriter:
         self._engine.dispose()
 
     def _stage(self, batch: pa.RecordBatch, frame: FrameId, stopping: threading.Event) -> None:
-        """A group waits in a temporary file: its transaction is short, and can be tried again from its beginning."""
+        """Write the frame to a temporary file, so that the transaction of its group is short and can be repeated."""
         log = frame.group.log
         staged = self._staged.get(log)
         if staged is None or not frame.follows(staged.last):
@@ -136,14 +141,14 @@ class _RdbmsWriter:
             staged.file.close()
 
     def _failed(self, group: GroupId, reason: str) -> Iterator[FailedEvents]:
-        """All events of the group, read from where they wait."""
+        """Return all events of the group, read from where they wait."""
         staged = self._staged.get(group.log)
         if staged is not None and staged.last.group == group:
             for batch in staged.batches(self._schema):
                 yield FailedEvents(batch, reason)
 
     def _refused(self, group: GroupId, refused: list[_RejectedRows]) -> Iterator[FailedEvents]:
-        """These events of the group, read from where they wait; it is forgotten then."""
+        """Yield these events of the group from its temporary file, then delete that."""
         try:
             yield from _events(self._staged[group.log].batches(self._schema), refused)
         finally:
@@ -160,7 +165,7 @@ class _RdbmsWriter:
         return refused
 
     def _insert(self, connection: Connection, batches: Iterable[pa.RecordBatch]) -> list[_RejectedRows]:
-        """The events are inserted, but for those that the database refuses: gives which these are."""
+        """Insert the events and return the rows that the database rejected."""
         refused: list[_RejectedRows] = []
         for number, batch in enumerate(batches):
             rows = self._rows(batch)
@@ -206,7 +211,11 @@ class _RdbmsWriter:
         return rows
 
     def _try(self, call: Callable[[Connection], T], stopping: threading.Event) -> T:
-        """What `call` gives in a transaction, once that succeeds. WriteError when it cannot."""
+        """Return what `call` gives in a transaction, once that succeeds.
+
+        Raises:
+            WriteError: it cannot.
+        """
 
         def attempt() -> T:
             try:
@@ -236,7 +245,10 @@ class _RdbmsWriter:
 
 
 def rdbms_sink(context: SinkContext) -> EventSink:
-    """A sink that inserts into a table. ConfigError when the URL or its driver cannot be used."""
+    """Return a sink that inserts into a table.
+
+    ConfigError when the URL or its driver cannot be used.
+    """
     options = read_options(RdbmsOptions, context.connector.options, context.where())
     if context.connector.mapper not in ("", "passThrough") or context.connector.mapper_options:
         raise ConfigError(f"{context.where()}: attributes are columns; leave @map out")
@@ -261,7 +273,7 @@ def _write_at(file: IO[bytes], start: int, body: memoryview) -> None:
 
 
 def _events(batches: Iterable[pa.RecordBatch], refused: list[_RejectedRows]) -> Iterator[FailedEvents]:
-    """The events that were refused of `batches`, in order."""
+    """Return the events that were refused of `batches`, in order."""
     left = iter(refused)
     one = next(left, None)
     for number, batch in enumerate(batches):

@@ -27,8 +27,7 @@ COMMITS = Table(
 
 
 def event_table(name: str, attributes: tuple[tuple[str, str], ...], timestamp_column: str) -> Table:
-    """The table `name`, or `schema.name`, with a column for each attribute and one for the events' times if that has a
-    name."""
+    """Return the table `name`, or `schema.name`, with a column per attribute and one for times, if named."""
     schema, _, table = name.rpartition(".")
     columns: list[Column[Any]] = [Column(attribute, COLUMN_TYPES[kind]) for attribute, kind in attributes]
     if timestamp_column:
@@ -37,7 +36,7 @@ def event_table(name: str, attributes: tuple[tuple[str, str], ...], timestamp_co
 
 
 def was_committed(connection: Connection, target: str, stream: str, group: GroupId) -> bool:
-    """The group is in the table already."""
+    """Return whether the group is in the table already."""
     commits = COMMITS.c
     newest = connection.execute(
         sqlalchemy.select(commits.epoch, commits.attempt, commits.checkpoint).where(*_row(target, stream, group))
@@ -46,7 +45,7 @@ def was_committed(connection: Connection, target: str, stream: str, group: Group
 
 
 def note_commit(connection: Connection, target: str, stream: str, group: GroupId) -> None:
-    """The group is in the table, once the connection's transaction is."""
+    """Note in the connection's transaction that the group is in the table."""
     values = {
         "publisher": group.publisher,
         "epoch": group.epoch,

@@ -30,8 +30,10 @@ KEPT_AT_ONCE = 10_000
 
 
 class WriteError(CepError):
-    """A write that failed for good, for all of its events or for those that `failed`, which may be read once. With none
-    of them all is written, and something else is wrong that must be shown."""
+    """A write that failed for good, for all of its events or for those that `failed`, which may be read once.
+
+    With none of them all is written, and something else is wrong that must be shown.
+    """
 
     code = "sink-write"
 
@@ -52,24 +54,35 @@ class SinkWriter(Protocol):
         """Rises with each part of a batch that is done."""
 
     def write(self, batch: pa.RecordBatch, frame: FrameId | None, stopping: threading.Event) -> None:
-        """`batch` is delivered or, as part of a group, ready for its `commit`. May take long, and tries again as it
-        sees fit until `stopping` is set. Raises WriteError when these events cannot be delivered."""
+        """`batch` is delivered or, as part of a group, ready for its `commit`.
+
+        May take long, and tries again as it sees fit until `stopping` is set.
+
+        Raises:
+            WriteError: these events cannot be delivered.
+        """
 
     def commit(self, group: GroupId, stopping: threading.Event) -> None:
-        """The group is delivered, as its frames were written since it came last; nothing happens when it was before.
-        Frames of groups of other logs may come in between. Raises WriteError when it cannot be; events that it does
-        not name as failed cannot be kept."""
+        """Deliver the group as its frames were written since it last began; do nothing if it was delivered.
+
+        Frames of groups of other logs may come in between.
+
+        Raises:
+            WriteError: it cannot be delivered; events not named as failed cannot be kept.
+        """
 
     def close(self) -> None:
         """Nothing more will be written; frames without their commit are forgotten."""
 
 
 class DeliveryAttempt(Protocol):
-    """Whoever waits for events that are tried once more. Called on the sink's thread, where the first may be left
-    out."""
+    """Whoever waits for events that are tried once more.
+
+    Called on the sink's thread, where the first may be left out.
+    """
 
     def failed(self, failed: Iterable[FailedEvents]) -> None:
-        """These of the events could not be delivered."""
+        """Take the events that could not be delivered."""
 
     def end(self) -> None:
         """Nothing more comes of it."""
@@ -93,8 +106,11 @@ class ThreadedSink:
     passes_on = True
 
     def __init__(self, context: SinkContext, writer: SinkWriter, on_error: str = "LOG") -> None:
-        """Events that `writer` cannot deliver are dropped, or, with `on_error` STORE or STREAM, kept in the error store
-        as far as it has room."""
+        """Start the thread of the sink.
+
+        Events that `writer` cannot deliver are dropped or, with `on_error` STORE or STREAM, kept as failed events as
+        far as there is room.
+        """
         self._name = context.where()
         self._writer = writer
         self._store = context.errors if on_error in ("STORE", "STREAM") else None
@@ -141,7 +157,10 @@ class ThreadedSink:
         self._put(_QueuedWork(batch.num_rows, DeliveryReceipt(1, _ignore), batch, attempt=attempt))
 
     def keep_as(self, origin: FailureOrigin) -> None:
-        """Events that go into the error store from now on come from `origin`. Any thread may call."""
+        """Events that go into the error store from now on come from `origin`.
+
+        Any thread may call.
+        """
         self._origin = origin
 
     def tick(self, now_ms: int) -> None:
@@ -230,15 +249,20 @@ class ThreadedSink:
         return self._successor is not None and work.attempt is None and (not grouped or work.receipt.takes_back)
 
     def _pass_on(self, work: _QueuedWork) -> None:
-        """On the data thread. Of a group the successor gets all again, for it may not have its beginning."""
+        """On the data thread.
+
+        Of a group the successor gets all again, for it may not have its beginning.
+        """
         if work.frame is not None or work.group is not None:
             work.receipt.give_back()
         elif self._successor is not None and work.batch is not None:
             self._successor.offer(work.batch, None, work.receipt)
 
     def _do(self, work: _QueuedWork) -> _QueuedWork | None:
-        """Writes; what fails for good is lost, a whole group when its commit does. Return what another sink must do
-        when this one ends before it is delivered."""
+        """Write and count what fails for good; a failed commit fails its whole group.
+
+        Return the work for a successor when the sink ends before it is delivered.
+        """
         rows = work.rows if work.group is None else self._group_rows.pop(work.group.log, (None, 0))[1]
         try:
             if work.batch is not None:
@@ -263,7 +287,7 @@ class ThreadedSink:
         return None
 
     def _lose(self, work: _QueuedWork, failed: Iterable[FailedEvents] | None, rows: int, reason: str) -> None:
-        """The events that `failed` (None: all `rows` of them) are kept where they shall be, or dropped."""
+        """Keep or drop the events that failed (None: all `rows`)."""
         self._failures += 1
         failures = self._stored_events + self.dropped_events
         try:
@@ -312,7 +336,7 @@ class ThreadedSink:
 
 
 def _in_turns(failed: Iterable[FailedEvents]) -> Iterator[list[FailedEvents]]:
-    """The same in lists of so many events that they may be in memory together."""
+    """Yield the events in lists that fit into memory together."""
     turn: list[FailedEvents] = []
     rows = 0
     for one in failed:

@@ -24,8 +24,10 @@ logger = logging.getLogger(__name__)
 
 
 class ZeromqSink:
-    """A link for batches that come once, and one for the groups of each log, by whose positions the server knows what
-    it has."""
+    """Sends batches over one link for ungrouped batches and one for the groups of each log.
+
+    Positions in the log tell the server which batches it has.
+    """
 
     passes_on = True
 
@@ -81,7 +83,7 @@ class ZeromqSink:
             link.close(self._pass_on)
 
     def _pass_on(self, batch: pa.RecordBatch, body: Any, receipt: DeliveryReceipt, grouped: bool) -> None:
-        """What the sink cannot deliver any more goes to its successor, or back to where its group is kept."""
+        """Give undelivered batches to the successor, or back to the log that keeps their group."""
         if self._successor is not None and not grouped:
             self._successor.offer(batch, body, receipt)
         elif self._successor is None or not receipt.takes_back:
@@ -122,7 +124,7 @@ def _refuse(guard: Guard | None, endpoint: Endpoint) -> str:
 
 
 def zeromq_sink(context: SinkContext) -> EventSink:
-    """A sink that sends over ZeroMQ."""
+    """Return a sink that sends over ZeroMQ."""
     options = read_options(ZeromqSinkOptions, context.connector.options, context.where())
     if context.connector.mapper not in ("", "passThrough") or context.connector.mapper_options:
         raise ConfigError(f"{context.where()}: events travel as Arrow batches; leave @map out")

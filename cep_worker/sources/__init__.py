@@ -1,1 +1,4 @@
-"""Sources, one module for each type. `cep_worker.connector_runtime.running_sources` lists the types."""
+"""Sources, one module for each type.
+
+`cep_worker.connector_runtime.running_sources` lists the types.
+"""

@@ -33,7 +33,10 @@ class MakeRoute(Protocol):
 
 
 class EventSource(Protocol):
-    """Brings events of one stream. All methods are called on the data thread and none blocks."""
+    """Brings events of one stream.
+
+    All methods are called on the data thread and none blocks.
+    """
 
     @property
     def error(self) -> str:
@@ -55,7 +58,7 @@ class EventSource(Protocol):
         """There is room again for what waited."""
 
     def reroute(self, declared: DeclaredConnector, now_ms: int) -> None:
-        """The deployed plans have changed; the source is declared as before, perhaps for other plans."""
+        """Follow a change of the deployed plans; the declaration is the same, perhaps for other plans."""
 
     def tick(self, now_ms: int) -> None:
         """Time passes."""
@@ -82,7 +85,10 @@ class ReplayableSource(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SourceContext:
-    """What every source is given. Any thread may call `submit` and `now_ms` (the time of day)."""
+    """What every source is given.
+
+    Any thread may call `submit` and `now_ms` (the time of day).
+    """
 
     declared: DeclaredConnector
     ingress: IngressConfig
@@ -107,6 +113,6 @@ class SourceContext:
     """What was taken is on the disk after so long, whatever becomes of the machine."""
 
     def where(self) -> str:
-        """The source as errors name it."""
+        """Return the source as errors name it."""
         connector = self.declared.connector
         return f"@source(type='{connector.type}') of stream {connector.stream}"

@@ -1,6 +1,6 @@
 """Source `file`: an event for each line of a file that grows.
 
-    file ──► lines ──► mapper ──► the worker's intake ──► accepted ──► position kept
+file ──► lines ──► mapper ──► the worker's intake ──► accepted ──► position kept
 
 The position is kept once the worker can no longer lose the events in front of it: after a crash lines may come twice,
 none is left out.
@@ -39,8 +39,10 @@ _SAFE_S = 5.0
 
 
 class LineEvents:
-    """Events of lines, or of what else `cutter` makes of a file. The first `header` lines hold none. `at_once` says
-    that `reader` takes several lines together."""
+    """Events of lines, or of what else `cutter` makes of a file.
+
+    The first `header` lines hold none. `at_once` says that `reader` takes several lines together.
+    """
 
     def __init__(self, reader: BodyReader, header: int, at_once: bool, cutter: Splitter) -> None:
         self._reader = reader
@@ -49,7 +51,7 @@ class LineEvents:
         self.cutter = cutter
 
     def read(self, lines: Lines, now_ms: int) -> tuple[pa.RecordBatch | None, list[tuple[int, str]]]:
-        """The events, if there are any, and the numbers of the lines that hold none, with the reason."""
+        """Return the events, if there are any, and the numbers of the lines that hold none, with the reason."""
         written = lines.data.removeprefix(_MARK) if lines.first == 1 else lines.data
         pieces = enumerate(self.cutter.pieces(written), lines.first)
         numbered = [(number, line) for number, line in pieces if number > self._header and line.strip()]
@@ -70,7 +72,11 @@ class LineEvents:
         return pa.concat_batches(batches) if batches else None, refused
 
     def read_whole(self, data: bytes, now_ms: int) -> pa.RecordBatch:
-        """The events of a file that is one body. Raises EventsRefusedError."""
+        """Read the events of a file that is one body.
+
+        Raises:
+            EventsRejectedError: an event does not fit.
+        """
         return self._reader.read(data.removeprefix(_MARK), now_ms)
 
     def _read(self, data: bytes, now_ms: int) -> pa.RecordBatch:
@@ -123,7 +129,7 @@ class FileSource(UncountedSource):
         """Nothing to do."""
 
     def close(self) -> None:
-        """What was not accepted until then is read again by the next one."""
+        """Stop reading; the next source reads again what was not accepted."""
         self._ending.set()
         self._stirred.set()
         under_way = self._under_way
@@ -169,7 +175,10 @@ class FileSource(UncountedSource):
             lines.close()
 
     def _keep(self, position: FilePosition, kept: ReadPosition) -> None:
-        """It is kept how far the file is read; nothing more is read before, or it would come twice without end."""
+        """Save how far the file is read.
+
+        Nothing more is read until that succeeds, or the same events would come again and again.
+        """
         while True:
             try:
                 return kept.save(position)
@@ -179,7 +188,7 @@ class FileSource(UncountedSource):
                 return None
 
     def _bring(self, lines: Lines) -> bool:
-        """True when the events of `lines` are accepted, False when the source ended before that."""
+        """Return whether the events of `lines` are accepted, False when the source ended before that."""
         if lines.too_long:
             self._refuse([(lines.first, "it is too long")])
         batch, refused = self._events.read(lines, self._now_ms())
@@ -203,11 +212,14 @@ class FileSource(UncountedSource):
         return False
 
     def _name(self) -> tuple[str, int, str, str]:
-        """What tells this source from others of the worker."""
+        """Return what tells this source from others of the worker."""
         return "file-source", self._stream.tenant(), self._stream.lasting_name(), str(self._path)
 
     def _wait(self, taken: Future[None]) -> None:
-        """Until `taken` is done. CancelledError or TimeoutError when the source ends before."""
+        """Until `taken` is done.
+
+        CancelledError or TimeoutError when the source ends before.
+        """
         self._under_way = taken
         self._stirred.clear()
         taken.add_done_callback(lambda _: self._stirred.set())
@@ -228,7 +240,7 @@ class FileSource(UncountedSource):
         logger.warning("%s", problem)
 
     def _report_problem(self, plan_error: str) -> None:
-        """It is logged once, however often it is found."""
+        """Log the problem once, however often it occurs."""
         if plan_error != self._trouble:
             logger.warning("%s", plan_error)
         self._trouble = plan_error

@@ -1,5 +1,6 @@
-"""Sources of type `file` that deal with files one by one: those of a folder, those that are one body, and those that
-are moved or deleted when they have been read.
+"""Sources of type `file` that read one file after the other.
+
+They read the files of a folder, files that are one body, and files that are moved or deleted once they have been read.
 
     folder ──► a file that nobody writes any more ──► its pieces, or all of it ──► accepted ──► kept, moved or deleted
 """
@@ -56,7 +57,7 @@ class FilesSource(FileSource):
             self._ending.wait(self._scan_s)
 
     def _waiting(self) -> Iterator[Path]:
-        """The files that are to be read, the oldest first, and those that are done forgotten when they are gone."""
+        """Yield the files to read, oldest first, and forget finished files that are gone."""
         if self._options.dir_uri:
             found = [one for one in self._path.iterdir() if self._pattern is None or self._pattern.fullmatch(one.name)]
         else:
@@ -103,7 +104,7 @@ class FilesSource(FileSource):
             self._report_problem(f"{path} has been read, and {action} fails: {error.strerror or error}")
 
     def _read_pieces(self, path: Path, position: ReadPosition) -> bool:
-        """True when the file has been read to its end."""
+        """Return whether the file has been read to its end."""
         lines = FileLines(path, position.load(), tailing=False, cutter=self._events.cutter)
         try:
             while not (self._ending.is_set() or lines.ended):
@@ -115,7 +116,7 @@ class FilesSource(FileSource):
         return lines.ended and not self._ending.is_set()
 
     def _read_whole(self, path: Path, position: ReadPosition) -> bool:
-        """As `_read_pieces`, of a file that is one body. Raises EventsRefusedError when it holds no events."""
+        """Read a file that is one body, as `_read_pieces` does."""
         before = position.load()
         with open_regular(path) as file:
             status = path.stat()
@@ -134,7 +135,7 @@ class FilesSource(FileSource):
 
 
 def _seen(path: Path) -> _Seen | None:
-    """What tells whether a file has changed; None of what is no file."""
+    """Return what tells whether a file has changed; None of what is no file."""
     try:
         if path.is_symlink() or not path.is_file():
             return None
@@ -145,7 +146,11 @@ def _seen(path: Path) -> _Seen | None:
 
 
 def _move(path: Path, folder: Path) -> None:
-    """The file is in `folder`, under a name that no other one there has. OSError."""
+    """Move the file to `folder`, under a name that is free there.
+
+    Raises:
+        OSError: it cannot be moved.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     target, number = folder / path.name, 0
     while target.exists():

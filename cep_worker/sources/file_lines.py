@@ -23,8 +23,11 @@ _HEAD_BYTES = 256
 
 
 class FilePosition(msgspec.Struct, frozen=True):
-    """What of which file is read: bytes, and the lines that end in them. `head` is the digest of its first bytes, as
-    many as are read, up to 256. `overlong` says that it stands within a line that is too long to be taken."""
+    """What of which file is read: bytes, and the lines that end in them.
+
+    `head` is the digest of its first bytes, as many as are read, up to 256. `overlong` says that it stands within a
+    line that is too long to be taken.
+    """
 
     device: int
     inode: int
@@ -35,8 +38,10 @@ class FilePosition(msgspec.Struct, frozen=True):
 
 
 class Lines(msgspec.Struct, frozen=True):
-    """Whole lines that follow each other, of which the first has the number `first` (from 1), and where reading goes on
-    behind them. `too_long` says that there is a line instead that is too long to be taken."""
+    """Consecutive whole lines, the first of which is number `first` (from 1), and where reading continues.
+
+    `too_long` marks a single line that is too long.
+    """
 
     data: bytes
     first: int
@@ -45,13 +50,16 @@ class Lines(msgspec.Struct, frozen=True):
 
 
 class Splitter(Protocol):
-    """How a file is cut into pieces, of which each may be an event. What is said here of lines holds for pieces."""
+    """How a file is cut into pieces, of which each may be an event.
+
+    What is said here of lines holds for pieces.
+    """
 
     def whole(self, data: bytes) -> int:
-        """How many bytes at the beginning of `data` hold whole pieces, and what stands between them."""
+        """Return how many bytes at the beginning of `data` hold whole pieces, and what stands between them."""
 
     def pieces(self, data: bytes) -> list[bytes]:
-        """The pieces of `data`, of which the last one may lack its end where a file ends."""
+        """Return the pieces of `data`, of which the last one may lack its end where a file ends."""
 
 
 class LineSplitter:
@@ -90,8 +98,11 @@ class FileLines:
         self.ended = False
 
     def next(self) -> Lines | None:
-        """The lines that follow; None when there are none now. OSError when the file cannot be read; one that is not
-        there has no lines."""
+        """Return the lines that follow; None when there are none now.
+
+        Raises:
+            OSError: the file cannot be read; one that is not there has no lines.
+        """
         if self.ended:
             return None
         file = self._file or self._open()
@@ -109,7 +120,7 @@ class FileLines:
         return self._last(data, file, position)
 
     def close(self) -> None:
-        """The file is not held any more."""
+        """Close the file."""
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -122,7 +133,7 @@ class FileLines:
         return self._file
 
     def _renamed(self) -> Path | None:
-        """The file of the position, if it stands in the same folder under another name, and is not read to its end."""
+        """Return the file of the position if it was renamed within its folder and is not fully read."""
         position = self._position
         if position is None or not self._tailing or _has_number(self._path, position):
             return None
@@ -134,7 +145,7 @@ class FileLines:
         return None
 
     def _begun(self, file: BinaryIO) -> FilePosition:
-        """Where to read on: at the beginning of a file that is another one, or was cut."""
+        """Return where to read on: at the beginning of a file that is another one, or was cut."""
         if self._position is None or not _is_continued(file, self._position):
             status = os.fstat(file.fileno())
             self._position = FilePosition(status.st_dev, status.st_ino)
@@ -148,7 +159,7 @@ class FileLines:
         return Lines(data.partition(b"\n")[2], position.lines + 2, behind)  # the first is the end of the one before
 
     def _last(self, data: bytes, file: BinaryIO, position: FilePosition) -> Lines | None:
-        """What stands at the end without a line end counts as a line if nobody will end it."""
+        """Return what stands at the end without a line end counts as a line if nobody will end it."""
         if self._tailing:
             self._in_vain = self._in_vain + 1 if self._is_replaced(position) else 0
             if self._in_vain < self._patience or not self._in_vain:
@@ -164,7 +175,7 @@ class FileLines:
         return lines
 
     def _is_replaced(self, position: FilePosition) -> bool:
-        """Whether another file has the name now; one that was renamed may be followed by none for a while."""
+        """Return whether another file has the name now; one that was renamed may be followed by none for a while."""
         return self._path.exists() and not _has_number(self._path, position)
 
     def _moved(
@@ -179,7 +190,10 @@ class FileLines:
 
 
 def open_regular(path: Path) -> BinaryIO:
-    """The file at `path`. OSError when it cannot be read, or is a pipe, a device, or a folder."""
+    """Return the file at `path`.
+
+    OSError when it cannot be read, or is a pipe, a device, or a folder.
+    """
     file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb", closefd=True)
     if not S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()
@@ -188,7 +202,7 @@ def open_regular(path: Path) -> BinaryIO:
 
 
 def _has_number(path: Path, position: FilePosition) -> bool:
-    """Whether the file at `path` has the number of that of `position`."""
+    """Return whether the file at `path` has the number of that of `position`."""
     try:
         status = path.stat()
     except FileNotFoundError:
@@ -197,13 +211,13 @@ def _has_number(path: Path, position: FilePosition) -> bool:
 
 
 def _is_continued(file: BinaryIO, position: FilePosition) -> bool:
-    """Whether `file` is that of `position`, and begins with what was read of it."""
+    """Return whether `file` is that of `position`, and begins with what was read of it."""
     status = os.fstat(file.fileno())
     same = (status.st_dev, status.st_ino) == (position.device, position.inode) and status.st_size >= position.offset
     return same and _head(file, position.offset) == position.head
 
 
 def _head(file: BinaryIO, offset: int) -> str:
-    """The digest of the first bytes of what is read up to `offset`; empty when that is nothing."""
+    """Return the digest of the first bytes of what is read up to `offset`; empty for none."""
     file.seek(0)
     return sha256(file.read(min(offset, _HEAD_BYTES))).hexdigest()[:16] if offset else ""

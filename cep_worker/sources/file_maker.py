@@ -19,7 +19,11 @@ from query_plan.connectors.sources import WHOLE_FILES, FileSourceOptions
 
 
 def file_source(context: SourceContext) -> FileSource:
-    """A source that reads a file, or those of a folder. ConfigError for options that cannot be used."""
+    """Return a source that reads a file, or those of a folder.
+
+    Raises:
+        ConfigError: options that cannot be used.
+    """
     declared, where = context.declared, context.where()
     options = read_options(FileSourceOptions, declared.connector.options, where)
     form = source_format(declared.connector, declared.stream.schema, f"@map of {where}")

@@ -1,8 +1,7 @@
 """Pieces of a file between expressions: `begin.regex` and `end.regex` of a source `file`.
 
-begin and end    from where the one matches to where the other has matched
-begin alone      from each match to the next one
-end alone        up to where each match ends
+begin and end from where the one matches to where the other has matched begin alone from each match to the next one end
+alone up to where each match ends
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ class HttpPathSource(UncountedSource):
         http_servers.add(address, path, source)
 
     def retry(self, now_ms: int) -> None:
-        """Requests wait in the worker's intake, not here."""
+        """Do nothing: requests wait in the submission queue."""
 
     def reroute(self, declared: DeclaredConnector, now_ms: int) -> None:
         self._source = replace(self._source, stream=declared.stream)
@@ -48,7 +48,11 @@ class HttpPathSource(UncountedSource):
 
 
 def http_source(context: SourceContext) -> HttpPathSource:
-    """A source that listens for requests. ConfigError for options that cannot be used."""
+    """Return a source that listens for requests.
+
+    Raises:
+        ConfigError: options that cannot be used.
+    """
     declared = context.declared
     connector = declared.connector
     options = read_options(HttpSourceOptions, connector.options, context.where())
@@ -83,7 +87,7 @@ def http_source(context: SourceContext) -> HttpPathSource:
 
 
 def _receiver(url: str, context: SourceContext) -> tuple[Address, str]:
-    """The address and path to listen at."""
+    """Return the address and path to listen at."""
     built_in = (context.http.host, context.http.port)
     if not url:
         return built_in, _default_path(context.declared)

@@ -20,7 +20,7 @@ class InMemorySource(UncountedSource):
         self._subscription = subscription
 
     def retry(self, now_ms: int) -> None:
-        """The topics try for all."""
+        """Do nothing: the topic registry retries for all."""
 
     def reroute(self, declared: DeclaredConnector, now_ms: int) -> None:
         self._subscription.stream = declared.stream
@@ -33,7 +33,11 @@ class InMemorySource(UncountedSource):
 
 
 def in_memory_source(context: SourceContext) -> InMemorySource:
-    """A source that subscribes to a topic. ConfigError for options that cannot be used."""
+    """Return a source that subscribes to a topic.
+
+    Raises:
+        ConfigError: options that cannot be used.
+    """
     declared = context.declared
     connector = declared.connector
     topic = topic_of(connector, declared.tenant())

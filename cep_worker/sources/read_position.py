@@ -14,7 +14,10 @@ from cep_worker.sources.file_lines import FilePosition
 
 
 class ReadPosition:
-    """A file in `folder` that belongs to what `names` say. Workers that share the folder share it: one at a time."""
+    """A file in `folder` that belongs to what `names` say.
+
+    Workers that share the folder share it: one at a time.
+    """
 
     def __init__(self, folder: Path, *names: str) -> None:
         self._folder = folder
@@ -22,8 +25,11 @@ class ReadPosition:
         self._lock: BinaryIO | None = None
 
     def take(self) -> bool:
-        """True when nobody else has it, nor will until `release` or the end of this process. OSError when the folder
-        cannot be written to."""
+        """Return whether nobody else has it, nor will until `release` or the end of this process.
+
+        Raises:
+            OSError: the folder cannot be written to.
+        """
         self._folder.mkdir(parents=True, exist_ok=True)
         lock = self.path.with_suffix(".lock").open("wb")
         try:
@@ -41,7 +47,11 @@ class ReadPosition:
             self._lock = None
 
     def load(self) -> FilePosition | None:
-        """What was kept last, None when nothing was. ValueError when it is damaged."""
+        """Return what was kept last, None when nothing was.
+
+        Raises:
+            ValueError: it is damaged.
+        """
         try:
             data = self.path.read_bytes()
         except FileNotFoundError:
@@ -52,7 +62,11 @@ class ReadPosition:
             raise ValueError(f"{self.path} is damaged; without it the file is read from its beginning") from error
 
     def save(self, position: FilePosition) -> None:
-        """It is kept, whatever becomes of this process or its machine. OSError when it cannot be."""
+        """Save the position durably.
+
+        Raises:
+            OSError: the disk fails.
+        """
         new = self.path.with_suffix(".new")
         with new.open("wb") as file:
             file.write(msgspec.json.encode(position))

@@ -44,7 +44,11 @@ class ZeromqSource(UncountedSource):
 
 
 def zeromq_source(context: SourceContext) -> ZeromqSource:
-    """A source that takes links. ConfigError for options that cannot be used, PortInUseError for a taken port."""
+    """Return a source that takes links.
+
+    Raises:
+        ConfigError: options that cannot be used, PortInUseError for a taken port.
+    """
     connector = context.declared.connector
     options = read_options(ZeromqSourceOptions, connector.options, context.where())
     if connector.mapper not in ("", "passThrough") or connector.mapper_options:

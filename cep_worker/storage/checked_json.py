@@ -1,5 +1,7 @@
-"""Small files that say what others are: JSON with a checksum, each with a copy beside it, since one damaged byte of
-them must not cost what they describe."""
+"""Small JSON files with a checksum and a copy, which describe other files.
+
+One damaged byte in them must not cost what they describe.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,10 @@ Kind = TypeVar("Kind", bound=msgspec.Struct)
 
 
 def read_checked(path: Path, kind: type[Kind]) -> Kind | None:
-    """Return what the file, or else its copy, says; None when neither can be read. A copy takes the place of a damaged
-    file with the next write."""
+    """Return what the file, or else its copy, says; None when neither can be read.
+
+    A copy takes the place of a damaged file with the next write.
+    """
     found, damaged = _read(path, kind)
     if found is not None:
         return found
@@ -37,7 +41,11 @@ def read_checked(path: Path, kind: type[Kind]) -> Kind | None:
 
 
 def write_checked(path: Path, value: msgspec.Struct, *, copied: bool = True) -> None:
-    """The file, and its copy if it is to be `copied`, hold `value`, whole and on the disk. Raises OSError."""
+    """Write `value` durably to the file, and to its copy if it is `copied`.
+
+    Raises:
+        OSError: the disk fails.
+    """
     make_private(path.parent)
     data = msgspec.json.encode(value)
     sealed = data + _SEAL + f"{crc32(data):08x}\n".encode()
@@ -58,7 +66,10 @@ def copy_of(path: Path) -> Path:
 
 
 def _read(path: Path, kind: type[Kind]) -> tuple[Kind | None, bool]:
-    """What the file says, and whether it is there and damaged. One that an earlier version wrote has no checksum."""
+    """Return what the file says, and whether it is there and damaged.
+
+    One that an earlier version wrote has no checksum.
+    """
     try:
         data = path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):

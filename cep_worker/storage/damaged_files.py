@@ -1,5 +1,4 @@
-"""Files that were found damaged and set aside: what is in them can be looked at, and they stay until a person removes
-them."""
+"""Damaged files that were moved aside; they stay for inspection until a person removes them."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ class DamagedFiles:
         self.look()
 
     def look(self) -> None:
-        """What is there now is counted."""
+        """Count the files that are there now."""
         sizes = 0
         for path in self._folder.glob(self._pattern):
             try:
@@ -34,14 +33,18 @@ class DamagedFiles:
         self.size_bytes = sizes
 
     def tick(self, now_ms: int) -> None:
-        """The time is `now_ms`: what was removed is noticed after a while."""
+        """Notice after a while that files were removed."""
         if self.size_bytes and (self._looked_ms is None or now_ms - self._looked_ms >= LOOK_MS):
             self._looked_ms = now_ms
             self.look()
 
 
 def quarantine(path: Path) -> Path:
-    """The file is out of the way; this is where. Raises OSError."""
+    """Move the file aside and return its new path.
+
+    Raises:
+        OSError: it cannot be moved.
+    """
     aside = path.with_suffix(SUFFIX)
     path.rename(aside)
     return aside

@@ -13,7 +13,10 @@ _recorder: FileChanges | None = None
 
 
 class FileChanges:
-    """Collects changes. Any thread may note them; one takes them."""
+    """Collects changes.
+
+    Any thread may note them; one takes them.
+    """
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -43,7 +46,7 @@ class FileChanges:
             return self._sizes.get(path)
 
     def forget(self, path: Path) -> None:
-        """The file is gone."""
+        """Note that the file is deleted."""
         with self._lock:
             self._sizes.pop(path, None)
 

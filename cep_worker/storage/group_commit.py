@@ -24,7 +24,7 @@ class Syncable(Protocol):
     unsynced: bool
 
     def descriptor(self) -> int | None:
-        """A duplicate of that of the file that is written."""
+        """Return a duplicate of that of the file that is written."""
 
 
 class DiskSync:
@@ -37,20 +37,20 @@ class DiskSync:
         """There is another log."""
 
     def closed(self, log: Syncable) -> None:
-        """The log will be written no more; what it holds is on the disk where the policy asks for it."""
+        """Note that the log is closed, and sync it if the policy asks for it."""
 
     def appended(self, log: Syncable) -> None:
-        """The log was in step with the disk, and has been written to."""
+        """Note that a synced log has been written to."""
 
     def created(self, folder: Path) -> None:
         """There is another file in `folder`."""
 
     def sealed(self, descriptor: int) -> None:
-        """A file is complete: it may have to reach the disk, and it is to be closed."""
+        """Sync a complete file if the policy asks for it, and close it."""
         os.close(descriptor)
 
     def deleted(self, path: Path) -> None:
-        """A file or folder is not needed any more."""
+        """Delete a file or folder that is no longer needed."""
         delete(path)
 
     def when_safe(self, call: Callable[[], None]) -> None:
@@ -62,8 +62,10 @@ class DiskSync:
 
 
 class BackgroundSync(DiskSync):
-    """`fsync: interval`: a thread of its own brings everything onto the disk every so often. With None it never does,
-    and only closes and deletes files, which would hold up events otherwise."""
+    """`fsync: interval`: a thread of its own brings everything onto the disk every so often.
+
+    With None it never does, and only closes and deletes files, which would hold up events otherwise.
+    """
 
     def __init__(self, interval_ms: int | None) -> None:
         self._interval_ms = interval_ms
@@ -115,7 +117,7 @@ class BackgroundSync(DiskSync):
             self._attend()
 
     def _attend(self) -> None:
-        """A disk that fails is told of; the next attempt may succeed, and the policy promises no more."""
+        """Log a failing disk and try again: the policy promises no more."""
         while self._tasks:
             self._guard(self._tasks.popleft())
         if self._interval_ms is None:
@@ -143,8 +145,10 @@ class BackgroundSync(DiskSync):
 
 
 class GroupCommit(BackgroundSync):
-    """`fsync: always`: all that was appended in one turn of the reactor reaches the disk together at its end, and only
-    then whoever sent it is told. A disk that fails fails the worker, which cannot keep its word."""
+    """`fsync: always`: syncs everything of one turn of the event loop together, then tells the senders.
+
+    A disk that fails ends the worker, which cannot keep its promise.
+    """
 
     def __init__(self, defer: Callable[[Callable[[int], None]], None]) -> None:
         """`defer` has something done at the end of the turn."""
@@ -190,14 +194,17 @@ class GroupCommit(BackgroundSync):
 
 
 def open_disk_sync(config: WalConfig, defer: Callable[[Callable[[int], None]], None]) -> DiskSync:
-    """What the policy `config.fsync` asks for; `defer` has something done at the end of the reactor's turn."""
+    """Return what the policy `config.fsync` asks for; `defer` has something done at the end of the reactor's turn."""
     if config.fsync == "always":
         return GroupCommit(defer)
     return BackgroundSync(config.fsync_interval_ms if config.fsync == "interval" else None)
 
 
 def synchronise(log: Syncable) -> None:
-    """All that `log` held when this was called is on the disk. Raises OSError."""
+    """All that `log` held when this was called is on the disk.
+
+    Raises OSError.
+    """
     log.unsynced = False
     descriptor = log.descriptor()
     if descriptor is None:
@@ -209,7 +216,11 @@ def synchronise(log: Syncable) -> None:
 
 
 def sync_folders(folder: Path, levels: int = 4) -> None:
-    """The names in `folder`, and in those that it lies in, are on the disk. Raises OSError."""
+    """Sync the entries of `folder` and of the folders above it.
+
+    Raises:
+        OSError: the disk fails.
+    """
     for path in [folder, *folder.parents][:levels]:
         if not path.exists():  # deleted meanwhile
             continue
@@ -221,7 +232,11 @@ def sync_folders(folder: Path, levels: int = 4) -> None:
 
 
 def delete(path: Path) -> None:
-    """The file or folder is gone. Raises OSError when it cannot be."""
+    """Delete the file or folder.
+
+    Raises:
+        OSError: it cannot be deleted.
+    """
     if path.is_dir():
         shutil.rmtree(path)
     else:

@@ -24,8 +24,11 @@ as known."""
 
 
 class LossRecord(msgspec.Struct, frozen=True):
-    """So many `rows` are lost. `places` tells of the newest where they should have been, and how many at each;
-    `records` of files in which single records are damaged, and at which positions."""
+    """So many `rows` are lost.
+
+    `places` tells of the newest where they should have been, and how many at each; `records` of files in which single
+    records are damaged, and at which positions.
+    """
 
     rows: int = 0
     places: dict[str, int] = {}
@@ -33,12 +36,18 @@ class LossRecord(msgspec.Struct, frozen=True):
 
 
 class Losses:
-    """What was lost of the files in a folder, each event counted once: damage stays where it is, and is come upon again
-    whenever it is read, by this process or a later one. The count stays until a person removes its file. Belongs to one
-    thread."""
+    """Counts what was lost of the files in a folder, each event once.
+
+    Damage stays where it is and is found again whenever it is read, by this process or a later one. The count stays
+    until a person removes its file. Belongs to one thread.
+    """
 
     def __init__(self, folder: Path) -> None:
-        """`folder` need not be there before something is lost. Raises OSError when it cannot be read."""
+        """`folder` need not be there before something is lost.
+
+        Raises:
+            OSError: it cannot be read.
+        """
         self._folder = folder
         self._lost = read_lost(folder)
         self._kept = self._lost.rows > 0
@@ -53,9 +62,11 @@ class Losses:
         return self._lost.rows
 
     def note(self, rows: int, place: str) -> None:
-        """At `place` so many events are lost; those that were counted there before are not counted again. It is told
-        to later processes as far as the disk takes it: the first at once, those that follow with the next tick, as a
-        file may be damaged in thousands of places."""
+        """At `place` so many events are lost; those that were counted there before are not counted again.
+
+        It is told to later processes as far as the disk takes it: the first at once, those that follow with the next
+        tick, as a file may be damaged in thousands of places.
+        """
         places = dict(self._lost.places)
         known = places.pop(place, 0)
         if rows <= known:
@@ -77,7 +88,7 @@ class Losses:
         self._noted(LossRecord(self._lost.rows + rows, self._lost.places, dict(newest)))
 
     def tick(self, now_ms: int) -> None:
-        """The time is `now_ms`: that the file was removed is noticed after a while, and counting begins anew."""
+        """Notice after a while that the file was removed, and start counting from 0."""
         if self._owes:
             self._write()
         self._wrote = False
@@ -110,7 +121,7 @@ class Losses:
 
 
 def read_lost(folder: Path) -> LossRecord:
-    """What is lost of the files in `folder`, as far as that was noted."""
+    """Return what is lost of the files in `folder`, as far as that was noted."""
     return read_checked(folder / LOST_FILE, LossRecord) or LossRecord()
 
 

@@ -3,7 +3,7 @@
 A list of plans may lack a plan because a person undeployed it; it then names it as removed, and what the worker has of
 it is deleted. Where it is merely missing (an empty, old or damaged database, another manager), the folder is moved to
 
-    <folder>/.set-aside/<id>/     the files as they were, and aside.json, which says what they are
+<folder>/.set-aside/<id>/ the files as they were, and aside.json, which says what they are
 
 and moved back as soon as the plan is there again.
 """
@@ -37,8 +37,10 @@ Kind = Literal["log", "results"]
 
 
 class OrphanedFolder(msgspec.Struct, frozen=True):
-    """What was set aside at the time of day `since_ms`, of the plan of `tenant` that was deployed first at
-    `deployed_ms`; `events` of it are not processed, or not delivered."""
+    """What a missing plan left, orphaned since the time of day `since_ms`.
+
+    `deployed_ms` is when the plan was first deployed; `events` are not processed, or not delivered.
+    """
 
     id: str
     kind: Kind
@@ -58,11 +60,16 @@ class OrphanedFolder(msgspec.Struct, frozen=True):
 
 
 class OrphanedFolders:
-    """What is set aside in the folder of a worker. Any thread may use it."""
+    """What is set aside in the folder of a worker.
+
+    Any thread may use it.
+    """
 
     def __init__(self, folder: Path, kind: Kind, keep_ms: int, now_ms: Callable[[], int]) -> None:
-        """Read what is there. `now_ms` gives the time of day; what is older than `keep_ms` is deleted by `tick`. Raises
-        OSError."""
+        """Read what is there.
+
+        `now_ms` gives the time of day; what is older than `keep_ms` is deleted by `tick`. Raises OSError.
+        """
         self._folder = folder / FOLDER
         self._kind = kind
         self._keep_ms = keep_ms
@@ -100,7 +107,10 @@ class OrphanedFolders:
     def put(
         self, place: Path, key: PlanKey, deployed_ms: int, events: int, reason: str, stream: str = ""
     ) -> OrphanedFolder:
-        """Set the folder at `place` aside. Raises OSError, and it is where it was."""
+        """Set the folder at `place` aside.
+
+        Raises OSError, and it is where it was.
+        """
         one = OrphanedFolder(
             secrets.token_hex(4),
             self._kind,
@@ -125,8 +135,13 @@ class OrphanedFolders:
         return one
 
     def take_back(self, key: PlanKey, deployed_ms: int, place: Path, stream: str = "") -> bool:
-        """Move back to `place`, where nothing is, what was set aside last of the plan that was deployed at
-        `deployed_ms`; return whether there was something. Raises OSError."""
+        """Move the plan's newest orphaned folder back to `place` and return whether there was one.
+
+        `place` must be free; the plan is the one deployed at `deployed_ms`.
+
+        Raises:
+            OSError: it cannot be moved.
+        """
         with self._lock:
             found = [
                 one
@@ -146,7 +161,10 @@ class OrphanedFolders:
         return True
 
     def delete(self, one: OrphanedFolder, reason: str) -> None:
-        """Delete it. Raises OSError."""
+        """Delete it.
+
+        Raises OSError.
+        """
         with self._lock:
             if self._entries.pop(one.id, None) is None:
                 return
@@ -158,7 +176,10 @@ class OrphanedFolders:
             one.id, self._kind, one.key.topology(), one.events, reason)  # fmt: skip
 
     def note_events(self, one: OrphanedFolder, events: int) -> None:
-        """So many events of it are left. Raises OSError."""
+        """So many events of it are left.
+
+        Raises OSError.
+        """
         with self._lock:
             if one.id in self._entries:
                 self._entries[one.id] = msgspec.structs.replace(one, events=events)

@@ -18,8 +18,11 @@ SYSTEM_FILE = "system.json"
 
 
 class WorkerIdentity(msgspec.Struct, frozen=True):
-    """`identity` is drawn by chance when the folder is made. `inode` is that of the folder's lock file: a copy of the
-    folder has another one, and gets an identity of its own; `copy_of` is the one that it had."""
+    """`identity` is drawn by chance when the folder is made.
+
+    `inode` is that of the folder's lock file: a copy of the folder has another one, and gets an identity of its own;
+    `copy_of` is the one that it had.
+    """
 
     identity: str
     inode: int
@@ -36,7 +39,10 @@ class Ownership:
     """Any thread may use it."""
 
     def __init__(self, folder: Path, lock: Path) -> None:
-        """Read what is in `folder`, or make it; `lock` is a file that stays there. Raises OSError."""
+        """Read what is in `folder`, or make it; `lock` is a file that stays there.
+
+        Raises OSError.
+        """
         self._folder = folder
         self._lock = threading.Lock()
         inode = lock.stat().st_ino
@@ -65,8 +71,13 @@ class Ownership:
         return self._refused
 
     def serves(self, system: str) -> bool:
-        """Return whether what managers of `system` say is to be followed. The first system that is heard is the one
-        that is served. Raises OSError when that cannot be noted."""
+        """Return whether what managers of `system` say is to be followed.
+
+        The first system that is heard is the one that is served.
+
+        Raises:
+            OSError: that cannot be noted.
+        """
         with self._lock:
             if not system or system == self._system:
                 self._refused = ""
@@ -78,7 +89,10 @@ class Ownership:
         return True
 
     def adopt(self, system: str) -> None:
-        """Serve `system` from now on. Raises OSError."""
+        """Serve `system` from now on.
+
+        Raises OSError.
+        """
         with self._lock:
             write_checked(self._folder / SYSTEM_FILE, ServedSystem(system))
             if self._system and self._system != system:

@@ -42,8 +42,10 @@ _ORIGIN_BYTES = _ORIGIN.size
 
 @dataclass(frozen=True, slots=True)
 class SegmentHeader:
-    """The first position that the segment may hold, the rows that the log had taken before it, and the log itself. In
-    a `recycled` file something of its former life may follow the last record."""
+    """The first position that the segment may hold, the rows that the log had taken before it, and the log itself.
+
+    In a `recycled` file something of its former life may follow the last record.
+    """
 
     first_position: int
     rows_before: int
@@ -101,14 +103,14 @@ class _RecordHeader:
 
 
 def encode_segment_header(header: SegmentHeader) -> bytes:
-    """The first bytes of a segment file."""
+    """Return the first bytes of a segment file."""
     checked = _checked(header)
     version = RECYCLED if header.recycled else NEW
     return SEGMENT_MAGIC + struct.pack("<II", version, _checksum(checked, version)) + checked
 
 
 def decode_segment_header(data: bytes) -> SegmentHeader | None:
-    """The header at the beginning of `data`, or None when there is none that can be read."""
+    """Return the header at the beginning of `data`, or None when there is none that can be read."""
     if len(data) < SEGMENT_HEADER_BYTES:
         return None
     magic, version, checksum, first_position, rows_before, log = _SEGMENT.unpack_from(data)
@@ -127,7 +129,7 @@ def record_parts(
     seed: int = 0,
     origins: Sequence[BatchOrigin] = (),
 ) -> tuple[bytes, Any, bytes]:
-    """What is written for a record, one behind the other: `body` has `length` bytes and is not copied."""
+    """Return what is written for a record, one behind the other: `body` has `length` bytes and is not copied."""
     behind = b"".join(_ORIGIN.pack(origin.source, origin.number) for origin in origins)
     whole = length + len(behind)
     fields = _FIELDS.pack(whole, rows, position, watermark_ms, crc32(behind, crc32(body)), len(behind))
@@ -135,14 +137,17 @@ def record_parts(
 
 
 def record_bytes(length: int, origins: int = 0) -> int:
-    """How much room a record takes with a body of `length` bytes and so many `origins`."""
+    """Return how much room a record takes with a body of `length` bytes and so many `origins`."""
     whole = length + origins * _ORIGIN_BYTES
     return RECORD_HEADER_BYTES + whole + -whole % ALIGNMENT
 
 
 def scan(data: memoryview, offset: int = 0, seed: int = 0) -> Iterator[Record | DamagedRecord]:
-    """The records of `data` from `offset` on, and what is between them. What comes behind the last record is not told:
-    a torn tail, zeros, what a recycled file held, or a record that goes on beyond `data`."""
+    """Return the records of `data` from `offset` on, and what is between them.
+
+    What comes behind the last record is not told: a torn tail, zeros, what a recycled file held, or a record that goes
+    on beyond `data`.
+    """
     while True:
         found = record_at(data, offset, seed)
         if found is None:
@@ -156,7 +161,7 @@ def scan(data: memoryview, offset: int = 0, seed: int = 0) -> Iterator[Record | 
 
 
 def record_at(data: memoryview, offset: int, seed: int = 0) -> Record | None:
-    """The whole and sound record at `offset`, or None."""
+    """Return the whole and sound record at `offset`, or None."""
     header = _header_at(data, offset, seed)
     if header is None:
         return None
@@ -174,8 +179,10 @@ def record_at(data: memoryview, offset: int, seed: int = 0) -> Record | None:
 
 
 def missing_bytes(data: memoryview, offset: int, seed: int = 0) -> int:
-    """How many bytes must follow `data` so that the record that begins at `offset` can be whole; 0 when there is no
-    header of a record that goes on beyond `data`."""
+    """Return how many bytes must follow `data` for the record at `offset` to be complete.
+
+    0 when there is no header of a record that goes beyond `data`.
+    """
     if len(data) - offset < RECORD_HEADER_BYTES:
         return RECORD_HEADER_BYTES
     header = _header_at(data, offset, seed)
@@ -183,7 +190,7 @@ def missing_bytes(data: memoryview, offset: int, seed: int = 0) -> int:
 
 
 def unfinished_bytes(data: memoryview, offset: int, seed: int) -> int:
-    """How much of `data` from `offset` on a record takes that is not whole; 0 when there is no header of one."""
+    """Return how much of `data` from `offset` on a record takes that is not whole; 0 when there is no header of one."""
     header = _header_at(data, offset, seed)
     return 0 if header is None else min(record_bytes(header.length), len(data) - offset)
 
@@ -208,8 +215,10 @@ def _header_at(data: memoryview, offset: int, seed: int) -> _RecordHeader | None
 
 
 def _behind(data: memoryview, offset: int, seed: int) -> int:
-    """Where the next record may begin: not within one of which only the header is sound, for senders choose what is in
-    bodies."""
+    """Return where the next record may begin.
+
+    Not within a record of which only the header is sound: senders choose what is in bodies.
+    """
     header = _header_at(data, offset, seed)
     return offset + (ALIGNMENT if header is None else record_bytes(header.length))
 
@@ -226,7 +235,7 @@ def _next_record(data: memoryview, offset: int, seed: int) -> Record | None:
 
 
 def _rows_at(data: memoryview, offset: int, following: Record, seed: int) -> int:
-    """The rows of a damaged record whose header can still be read, if it is the only one before `following`."""
+    """Return the rows of a damaged record with a readable header, if it is the only one before `following`."""
     header = _header_at(data, offset, seed)
     if header is None or offset + record_bytes(header.length) > following.start:
         return 0

@@ -32,11 +32,13 @@ Now = Callable[[], int]
 def read_events(
     path: str, schema: StreamSchema, now_ms: Now, timestamp_field: str | None = None, batch_rows: int = 4_096
 ) -> Iterator[pa.RecordBatch]:
-    """The events of a file in batches of at most `batch_rows`, in order; `-` is NDJSON from standard input, handed out
-    as it comes. The suffix tells the format: .parquet, .csv, .json (a list), .ndjson or .jsonl.
+    """Yield the events of a file in order, in batches of at most `batch_rows`.
 
-    Raises InputError that names the file and the line or row for events that do not fit; batches before it have been
-    handed out.
+    The suffix gives the format: .parquet, .csv, .json (a list), .ndjson or .jsonl. `-` is NDJSON from standard input,
+    yielded as it arrives.
+
+    Raises:
+        InputError: events do not fit; names the file and the line or row. Earlier batches have been yielded.
     """
     if path == "-":
         yield from _sliced(read_lines(sys.stdin.buffer, schema, now_ms, timestamp_field), batch_rows)
@@ -65,7 +67,7 @@ def read_events(
 
 
 def count_events(path: str) -> int | None:
-    """How many events a file holds when that is known without reading it all, for progress bars."""
+    """Return how many events a file holds when that is known without reading it all, for progress bars."""
     if path.endswith(".parquet"):
         try:
             return int(pq.read_metadata(path).num_rows)
@@ -77,7 +79,10 @@ def count_events(path: str) -> int | None:
 def read_lines(
     lines: BinaryIO, schema: StreamSchema, now_ms: Now, timestamp_field: str | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """The events of NDJSON, a batch for each piece that can be read at once. InputError names the line."""
+    """Return the events of NDJSON, a batch for each piece that can be read at once.
+
+    InputError names the line.
+    """
     reader: JsonEvents | None = None
     rest = b""
     first_line = 1
@@ -95,14 +100,14 @@ def read_lines(
 
 
 def _read_some(lines: BinaryIO) -> bytes:
-    """What is there, at least a byte unless the input has ended."""
+    """Return what is there, at least a byte unless the input has ended."""
     read1 = getattr(lines, "read1", lines.read)
     data: bytes = read1(CHUNK_BYTES)
     return data
 
 
 def _numbered(reader: JsonEvents, text: bytes, now_ms: int, first_line: int) -> pa.RecordBatch:
-    """The events of `text`, or an InputError that counts all lines, also empty ones."""
+    """Return the events of `text`, or an InputError that counts all lines, also empty ones."""
     try:
         return reader.read_lines(text, now_ms)
     except EventsRejectedError as error:

@@ -1,5 +1,6 @@
-"""Tables of events, Parquet and CSV → record batches of a stream. Columns are found by name, further ones do not
-matter.
+"""Tables of events, Parquet and CSV → record batches of a stream.
+
+Columns are found by name, further ones do not matter.
 
 A value is never changed to fit: 5.0 is an int, 5.5 is not; a NaN where an int is expected counts as null, because that
 is how tables of floating point say it.
@@ -29,7 +30,10 @@ Now = Callable[[], int]
 def read_parquet(
     file: Path, schema: StreamSchema, now_ms: Now, timestamp_field: str | None, batch_rows: int
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a Parquet file. InputError names the column and the row."""
+    """Return the rows of a Parquet file.
+
+    InputError names the column and the row.
+    """
     try:
         table = pq.ParquetFile(file)
     except (pa.ArrowException, OSError) as error:
@@ -44,8 +48,10 @@ def read_parquet(
 
 
 def read_csv(file: Path, schema: StreamSchema, now_ms: Now, timestamp_field: str | None) -> Iterator[pa.RecordBatch]:
-    """The rows of a CSV file with a header. An empty field is null, `""` is empty text. InputError names column and
-    row."""
+    """Return the rows of a CSV file with a header.
+
+    An empty field is null, `""` is empty text. InputError names column and row.
+    """
     with file.open("rb") as opened:
         header = opened.readline().decode("utf-8-sig", errors="replace").strip()
     names = [name.strip().strip('"') for name in header.split(",")]
@@ -73,7 +79,7 @@ def read_csv(file: Path, schema: StreamSchema, now_ms: Now, timestamp_field: str
 
 
 def _readable(error: str, names: Sequence[str]) -> str:
-    """pyarrow's message with the column's name for its number (from 0) and the line (the header is the first)."""
+    """Pyarrow's message with the column's name for its number (from 0) and the line (the header is the first)."""
     pattern = r"In CSV column #(\d+): Row #(\d+): "
     return re.sub(pattern, lambda found: f"line {found[2]}: {names[int(found[1])]}: ", error)
 
@@ -118,7 +124,7 @@ def _event_batch(
 
 
 def _fitted(rows: pa.RecordBatch, name: str, kind: str, file: Path, first_row: int) -> pa.Array:
-    """The column `name` as the Arrow type of `kind`."""
+    """Return the column `name` as the Arrow type of `kind`."""
     column = rows.column(name)
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
@@ -151,7 +157,7 @@ def _may_become(kind: pa.DataType, wanted: str) -> bool:
 
 
 def _first_misfit(column: pa.Array, kind: pa.DataType) -> int:
-    """The position of the first value that cannot be cast; there is one."""
+    """Return the position of the first value that cannot be cast; there is one."""
     low, high = 0, len(column)  # the misfit is in [low, high)
     while high - low > 1:
         middle = (low + high) // 2

@@ -1,7 +1,6 @@
 """Events as CSV: one to a line, values in the order of the attributes or in the places that `@payload` gives them.
 
-WSO2,55.6,100
-"a ""quoted"" text",,""      null is an empty field; empty text is `""`
+WSO2,55.6,100 "a ""quoted"" text",,"" null is an empty field; empty text is `""`
 """
 
 from __future__ import annotations
@@ -22,7 +21,11 @@ from query_plan.connectors.options import read_options
 
 
 def csv_mapper(given: Mapping[str, str], schema: StreamSchema, where: str) -> SinkMapper:
-    """Events as lines of values. ConfigError for options that cannot be used."""
+    """Events as lines of values.
+
+    Raises:
+        ConfigError: options that cannot be used.
+    """
     payload, others = split_options(given, "payload")
     options = read_options(CsvSinkOptions, others, where)
     order = _order(payload, [name for name, _ in schema.attributes], where)
@@ -61,7 +64,7 @@ class _CsvWriter:
         return [self.line([row[place] for place in self._order]) for row in text_rows(self._attributes, batch)]
 
     def line(self, texts: list[str] | list[str | None]) -> bytes:
-        """A line without its end."""
+        """Return a line without its end."""
         return self._delimiter.join(map(self._field, texts)).encode()
 
     def _field(self, text: str | None) -> str:

@@ -27,7 +27,11 @@ _SAMPLES = {"string": "x", "bool": True, "object": None}
 
 
 def json_mapper(given: Mapping[str, str], schema: StreamSchema, where: str) -> SinkMapper:
-    """Events in envelopes, or in the template. ConfigError for options that cannot be used."""
+    """Events in envelopes, or in the template.
+
+    Raises:
+        ConfigError: options that cannot be used.
+    """
     options = read_options(JsonSinkOptions, given, where)
     start, end = _around(options.enclosing_element, where)
 
@@ -46,14 +50,18 @@ def json_mapper(given: Mapping[str, str], schema: StreamSchema, where: str) -> S
 
 
 def ndjson_mapper(given: Mapping[str, str], _schema: StreamSchema, where: str) -> SinkMapper:
-    """Events with their times, one to a line. ConfigError for options that cannot be used."""
+    """Events with their times, one to a line.
+
+    Raises:
+        ConfigError: options that cannot be used.
+    """
     if read_options(NdjsonSinkOptions, given, where).payload:
         raise ConfigError(f"{where}: payload does not go with ndjson; use json or text")
     return SinkMapper("application/x-ndjson", by_row(msgspec.json.encode, timed=True), join_lines)
 
 
 def _around(path: str, where: str) -> tuple[bytes, bytes]:
-    """What stands in front of the events at `path`, such as `$.a.b`, and behind them."""
+    """Return what stands in front of the events at `path`, such as `$.a.b`, and behind them."""
     names = path.strip().removeprefix("$").removeprefix(".").split(".")
     if names == [""]:
         return b"", b""
@@ -82,6 +90,6 @@ def _join(events: list[bytes]) -> bytes:
 
 
 def _escaped(_: str, value: Any) -> str:
-    """A value as it stands in JSON, text without its quotes: the template has them."""
+    """Return a value as it stands in JSON, text without its quotes: the template has them."""
     text = msgspec.json.encode(value).decode()
     return text[1:-1] if isinstance(value, str | bytes) else text

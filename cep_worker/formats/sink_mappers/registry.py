@@ -25,7 +25,11 @@ SINK_MAPPERS: dict[str, MakeMapper] = {
 
 
 def sink_mapper(connector: Connector, schema: StreamSchema, default: str) -> SinkMapper:
-    """The mapper that a sink asks for, or its type's `default` one. ConfigError when it asks for the impossible."""
+    """Return the mapper that a sink asks for, or its type's `default` one.
+
+    Raises:
+        ConfigError: it asks for the impossible.
+    """
     kind = default if connector.mapper in ("", "passThrough") else connector.mapper
     where = f"@map(type='{kind}') of stream {connector.stream}"
     if kind not in SINK_MAPPERS:

@@ -19,8 +19,11 @@ ValueText = Callable[[str, Any], str]
 
 
 class SinkMapper:
-    """How the events of one stream are written: `write` gives them one by one, `join` several as one payload, and
-    `alone` one as a payload of its own. `header` stands before the first event, if anything does; `joined` has it."""
+    """How the events of one stream are encoded.
+
+    `write` gives them one by one, `join` several as one payload, and `alone` one as its own payload. `joined` puts
+    `header`, if there is one, before the first event.
+    """
 
     def __init__(
         self,
@@ -37,16 +40,16 @@ class SinkMapper:
         self._alone = alone
 
     def events(self, batch: pa.RecordBatch) -> list[bytes]:
-        """Each event by itself."""
+        """Return each event by itself."""
         return list(map(self._alone, self._write(batch)))
 
     def joined(self, batch: pa.RecordBatch) -> bytes:
-        """All events of `batch` (not empty) as one payload."""
+        """Return all events of `batch` (not empty) as one payload."""
         return self._join(self._write(batch))
 
 
 def by_row(write: Callable[[Row], bytes], timed: bool) -> Callable[[pa.RecordBatch], list[bytes]]:
-    """Writes each event as `write` does: its attributes by name, and its time as `_timestamp` if `timed`."""
+    """Write each event as `write` does: its attributes by name, and its time as `_timestamp` if `timed`."""
     return lambda batch: [write(row) for row in event_rows(batch, timed)]
 
 
@@ -56,8 +59,11 @@ def join_lines(events: list[bytes]) -> bytes:
 
 
 class Template:
-    """A text with `{{attribute}}` in it, for which `value` stands (`{{_timestamp}}`, unless there is such an attribute,
-    for the time). `option` is where the user wrote it."""
+    """A text with placeholders `{{attribute}}`, which `value` formats.
+
+    `{{_timestamp}}` is the time of the event, unless there is such an attribute. `option` is the option that the user
+    wrote it in.
+    """
 
     def __init__(self, text: str, schema: StreamSchema, where: str, value: ValueText, option: str = "payload") -> None:
         pieces = TEMPLATE.split(text)
@@ -69,7 +75,7 @@ class Template:
         self._value = value
 
     def fill(self, row: Row) -> bytes:
-        """The text for one event."""
+        """Return the text for one event."""
         parts = [self._first]
         for name, kind, text in self._rest:
             parts += (self._value(kind, row[name]), text)
@@ -77,8 +83,10 @@ class Template:
 
 
 def parts_by_text(batch: pa.RecordBatch, template: Template) -> dict[str, pa.RecordBatch]:
-    """The events of `batch` by the text that `template` makes of each, in the order in which texts come first. Events
-    of one text keep their order."""
+    """Return the events of `batch` by the text that `template` makes of each, in the order in which texts come first.
+
+    Events of one text keep their order.
+    """
     places: dict[str, list[int]] = {}
     for place, row in enumerate(event_rows(batch)):
         places.setdefault(template.fill(row).decode(), []).append(place)

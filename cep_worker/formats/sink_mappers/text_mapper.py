@@ -1,10 +1,6 @@
 """Events as texts.
 
-origin:"EWR",                Siddhi's text; or a template
-late:3
-~~~~~~~~~~                   parts events
-origin:"JFK",
-…
+origin:"EWR", Siddhi's text; or a template late:3 ~~~~~~~~~~ parts events origin:"JFK", …
 """
 
 from __future__ import annotations
@@ -23,7 +19,11 @@ _CONTENT_TYPE = "text/plain; charset=utf-8"
 
 
 def text_mapper(given: Mapping[str, str], schema: StreamSchema, where: str) -> SinkMapper:
-    """Events as Siddhi's text, or in the template. ConfigError for options that cannot be used."""
+    """Events as Siddhi's text, or in the template.
+
+    Raises:
+        ConfigError: options that cannot be used.
+    """
     options = read_options(TextSinkOptions, given, where)
     end = "\r\n" if "r" in options.new_line_character.replace("\r", "r") else "\n"
     join = f"{end}{options.delimiter}{end}".encode().join

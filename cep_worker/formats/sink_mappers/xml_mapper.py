@@ -1,6 +1,6 @@
 """Events as XML.
 
-<events><event><symbol>WSO2</symbol><price>55.6</price></event></events>        or a template
+<events><event><symbol>WSO2</symbol><price>55.6</price></event></events> or a template
 """
 
 from __future__ import annotations
@@ -33,7 +33,11 @@ _IN_TEMPLATE = {**_IN_ELEMENT, ord('"'): "&quot;", ord("'"): "&apos;"}
 
 
 def xml_mapper(given: Mapping[str, str], schema: StreamSchema, where: str) -> SinkMapper:
-    """Events as elements, or in the template. ConfigError for options that cannot be used."""
+    """Events as elements, or in the template.
+
+    Raises:
+        ConfigError: options that cannot be used.
+    """
     options = read_options(XmlSinkOptions, given, where)
     start, end = _tags(options.enclosing_element or ("" if options.payload else "<events>"), where)
     if options.payload:
@@ -51,7 +55,7 @@ def xml_mapper(given: Mapping[str, str], schema: StreamSchema, where: str) -> Si
 
 
 def _tags(written: str, where: str) -> tuple[bytes, bytes]:
-    """The tag as it is written, and the one that closes it."""
+    """Return the opening tag as written and its closing tag."""
     if not written:
         return b"", b""
     found = _TAG.fullmatch(written.strip())

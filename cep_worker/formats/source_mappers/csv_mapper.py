@@ -1,7 +1,7 @@
 """Events out of CSV: one to a line, values in the order of the attributes or where `@attributes` says.
 
-    WSO2,55.6,100                symbol = 'WSO2', price = 55.6, volume = 100
-    "a ""quoted"" text",,""      an empty field is null; `""` is empty text
+WSO2,55.6,100 symbol = 'WSO2', price = 55.6, volume = 100 "a ""quoted"" text",,"" an empty field is null; `""` is empty
+text
 
 Fields are quoted as RFC 4180 says. Files of events are read alike (`table_readers`).
 """
@@ -34,8 +34,10 @@ _END = "\x03"
 
 @dataclass(frozen=True, slots=True)
 class CsvFormat:
-    """`places` are the columns of the attributes, from 0; empty: they are the columns, in their order. `header` is true
-    when the first line is none of values. `lenient` takes the values that a line is short of for null."""
+    """`places` are the columns of the attributes, from 0; empty: they are the columns, in their order.
+
+    `header` is true when the first line is none of values. `lenient` takes the values that a line is short of for null.
+    """
 
     delimiter: str = ","
     header: bool = False
@@ -43,12 +45,20 @@ class CsvFormat:
     places: tuple[int, ...] = ()
 
     def reader(self, schema: StreamSchema, timestamp: str | None) -> CsvEvents:
-        """What reads the events of `schema`. InputError when `timestamp` cannot hold their time."""
+        """Return what reads the events of `schema`.
+
+        Raises:
+            InputError: `timestamp` cannot hold their time.
+        """
         return CsvEvents(self, schema, timestamp)
 
 
 def csv_format(given: Mapping[str, str], schema: StreamSchema, where: str) -> CsvFormat:
-    """The format that the options of a mapper ask for. ConfigError for what cannot be used."""
+    """Return the format that the options of a mapper ask for.
+
+    Raises:
+        ConfigError: what cannot be used.
+    """
     paths, others = split_paths(given)
     options = read_options(CsvSourceOptions, others, where)
     places = by_attribute(paths, [name for name, _ in schema.attributes], where) if paths else {}
@@ -61,7 +71,11 @@ def csv_format(given: Mapping[str, str], schema: StreamSchema, where: str) -> Cs
 
 
 def csv_delimiter(text: str, where: str) -> str:
-    """The character that parts values; a tab may be written `\\t`. ConfigError for what cannot be one."""
+    r"""Return the delimiter of fields; a tab may be written `\t`.
+
+    Raises:
+        ConfigError: the text is not one usable character.
+    """
     delimiter = "\t" if text == "\\t" else text
     if len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n\0' or delimiter == _END:
         raise ConfigError(f"{where}: delimiter: must be one ASCII character, no quote and no line end, not {text!r}")
@@ -69,7 +83,11 @@ def csv_delimiter(text: str, where: str) -> str:
 
 
 def csv_place(attribute: str, text: str, where: str) -> int:
-    """The column of an attribute, from 0. ConfigError for what is none."""
+    """Return the column of an attribute, from 0.
+
+    Raises:
+        ConfigError: what is none.
+    """
     refuse_transport(attribute, text, where)
     number = text.strip()
     if not (number.isascii() and number.isdigit()) or len(number) > 5 or int(number) >= MOST_COLUMNS:
@@ -87,7 +105,10 @@ class CsvEvents:
         self._places = form.places or tuple(range(len(schema.attributes)))
 
     def read(self, body: bytes, now_ms: int) -> pa.RecordBatch:
-        """The events of the lines of `body`; empty lines are passed over. Raises EventsRefusedError."""
+        """Return the events of the lines of `body`; empty lines are passed over.
+
+        Raises EventsRefusedError.
+        """
         try:
             text = body.decode("utf-8-sig")
         except UnicodeDecodeError as error:
@@ -99,8 +120,10 @@ class CsvEvents:
         return self._columns.batch(columns, now_ms, self._numbered(misfits))
 
     def _rows(self, text: str) -> tuple[pa.Table, list[InvalidEvent]]:
-        """The fields of all lines, null where they are empty, and the lines that have more or fewer than they should:
-        these have a row of nulls."""
+        """Return the fields of all lines, and the lines with the wrong number of fields.
+
+        Empty fields are null; lines with the wrong number of fields have a row of nulls.
+        """
         width = self._width(text)
         table, wrong = self._parsed(text, width)
         if not wrong:
@@ -132,7 +155,7 @@ class CsvEvents:
         return InvalidEvent(row.number - 1, "", problem)
 
     def _width(self, text: str) -> int:
-        """How many fields a line has: one for each attribute, or as many as the first line."""
+        """Return how many fields a line has: one for each attribute, or as many as the first line."""
         if not self._form.places:
             return len(self._places)
         first: list[str] = []
@@ -144,7 +167,7 @@ class CsvEvents:
         return min(max(len(first), max(self._places) + 1), MOST_COLUMNS)
 
     def _parsed(self, text: str, width: int) -> tuple[pa.Table, list[pyarrow.csv.InvalidRow]]:
-        """The lines with `width` fields as a table of strings, and the others."""
+        """Return the lines with `width` fields as a table of strings, and the others."""
         wrong: list[pyarrow.csv.InvalidRow] = []
 
         def note(row: pyarrow.csv.InvalidRow) -> str:

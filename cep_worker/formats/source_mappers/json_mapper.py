@@ -1,4 +1,6 @@
-"""JSON events of one stream → record batches. Either all events of a body fit, or none is taken.
+"""JSON events of one stream → record batches.
+
+Either all events of a body fit, or none is taken.
 
 The types are compiled into a msgspec decoder, which checks while it reads; columns are then built whole. Only a body
 that does not fit is looked at again, event by event, to say what is wrong with it.
@@ -88,7 +90,10 @@ class JsonEvents:
         self._getters = [attrgetter(f"a{position}") for position in range(len(schema.attributes))]
 
     def read(self, body: bytes, now_ms: int) -> pa.RecordBatch:
-        """The events of a JSON text: one event, `{"event": {…}}`, or a list of either. Raises EventsRefusedError."""
+        """Return the events of a JSON text: one event, `{"event": {…}}`, or a list of either.
+
+        Raises EventsRefusedError.
+        """
         body = body.removeprefix(BYTE_ORDER_MARK)
         try:
             return self._batch(self._read_typed(body), now_ms)
@@ -99,8 +104,10 @@ class JsonEvents:
         return self._batch(events, now_ms)
 
     def read_lines(self, body: bytes, now_ms: int, first_index: int = 0) -> pa.RecordBatch:
-        """The events of NDJSON, one to a line; empty lines are passed over. Problems are numbered by event, the first
-        is `first_index`. Raises EventsRefusedError."""
+        """Return the events of NDJSON, one to a line; empty lines are passed over.
+
+        Problems are numbered by event, the first is `first_index`. Raises EventsRefusedError.
+        """
         body = body.removeprefix(BYTE_ORDER_MARK) if first_index == 0 else body
         try:
             decoder = self._enveloped_one if _ENVELOPED.match(body) else self._one
@@ -112,13 +119,16 @@ class JsonEvents:
             return self.convert(decoded_lines(body, first_index), now_ms, first_index)
 
     def convert(self, values: Sequence[Any], now_ms: int, first_index: int = 0) -> pa.RecordBatch:
-        """The events that these values are, in envelopes or bare; problems are numbered from `first_index`. Raises
-        EventsRefusedError."""
+        """Convert decoded JSON values, bare or in envelopes; problems are numbered from `first_index`.
+
+        Raises:
+            EventsRejectedError: an event does not fit.
+        """
         events = self._explain([_unwrapped(value) for value in values], first_index)
         return self._batch(events, now_ms, first_index)
 
     def _event_type(self) -> type[msgspec.Struct]:
-        """A struct with the attributes `a0`, `a1`, … and the time `t`, each under its own key in JSON."""
+        """Return a struct with the attributes `a0`, `a1`, … and the time `t`, each under its own key in JSON."""
         fields: list[Any] = []
         keys: dict[str, str] = {}
         for position, (name, kind) in enumerate(self._schema.attributes):
@@ -164,7 +174,7 @@ class JsonEvents:
     def _times(
         self, events: list[Any], columns: list[list[Any]], now_ms: int, first_index: int
     ) -> Sequence[int | None]:
-        """The time of each event, whose attributes are in `columns`."""
+        """Return the time of each event, whose attributes are in `columns`."""
         if self._time_key is not None:
             return [now_ms if time is UNSET else time for time in map(attrgetter("t"), events)]
         if self._time_attribute is None:
@@ -182,8 +192,10 @@ class JsonEvents:
             raise events_rejected(self._schema.stream, [misfit], len(times))
 
     def _explain(self, events: list[Any], first_index: int) -> list[Any]:
-        """The events, when they fit after all (such as a list of bare and enveloped ones, or values that are no texts
-        for strings and objects); else what is wrong."""
+        """Return the events if they fit after all, or raise with what is wrong.
+
+        Such are lists that mix bare and enveloped events, and values other than texts for strings and objects.
+        """
         events = [self._as_texts(event) for event in events]
         misfits: list[InvalidEvent] = []
         for index, event in enumerate(events, first_index):
@@ -198,7 +210,7 @@ class JsonEvents:
             raise EventsRejectedError("bad-events", f"an event does not fit {self._schema.stream}: {error}") from error
 
     def _as_texts(self, event: Any) -> Any:
-        """The event with texts for strings and objects: any JSON value can be one."""
+        """Return the event with texts for strings and objects: any JSON value can be one."""
         if not isinstance(event, dict):
             return event
         return {name: text_of(self._types.get(name, ""), value) for name, value in event.items()}
@@ -227,8 +239,10 @@ class JsonEvents:
 
 
 def text_of(kind: str, value: Any) -> Any:
-    """A value that is no text as an attribute of type `kind` has it: its JSON text, of an object in base64. Values of
-    other types stay what they are."""
+    """Return a value that is no text as an attribute of type `kind` has it: its JSON text, of an object in base64.
+
+    Values of other types stay what they are.
+    """
     if value is None or isinstance(value, str) or kind not in ("string", "object"):
         return value
     text = msgspec.json.encode(value)
@@ -236,7 +250,7 @@ def text_of(kind: str, value: Any) -> Any:
 
 
 def _value_problem(kind: str, value: Any) -> str:
-    """What keeps `value` from being of type `kind`, or nothing."""
+    """Return what keeps `value` from being of type `kind`, or nothing."""
     if value is None:
         return ""
     try:
@@ -256,7 +270,11 @@ def _json_name(value: Any) -> str:
 
 
 def decoded(body: bytes) -> Any:
-    """The value of a JSON text. Raises EventsRefusedError when it is none."""
+    """Return the value of a JSON text.
+
+    Raises:
+        EventsRefusedError: it is none.
+    """
     try:
         return msgspec.json.decode(body.removeprefix(BYTE_ORDER_MARK))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -264,8 +282,11 @@ def decoded(body: bytes) -> Any:
 
 
 def decoded_lines(body: bytes, first_index: int) -> list[Any]:
-    """The values of lines that are a JSON text each; empty ones are passed over. Raises EventsRefusedError, in which
-    the first line is number `first_index`."""
+    """Decode one JSON text per line and skip empty lines.
+
+    Raises:
+        EventsRejectedError: a line is not JSON; the first line has the number `first_index`.
+    """
     lines = filter(None, map(bytes.strip, body.split(b"\n")))
     return [_decoded_line(line, first_index + index) for index, line in enumerate(lines)]
 
@@ -283,7 +304,7 @@ def _unpacked(value: Any) -> list[Any]:
 
 
 def _unwrapped(value: Any) -> Any:
-    """The event in its envelope `{"event": {…}}`, or bare."""
+    """Return the event in its envelope `{"event": {…}}`, or bare."""
     if isinstance(value, dict) and len(value) == 1 and isinstance(value.get("event"), dict):
         return value["event"]
     return value

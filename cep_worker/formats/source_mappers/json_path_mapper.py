@@ -1,8 +1,7 @@
 """Events out of JSON of any shape: each attribute is what its path leads to, as `@attributes` of a source says.
 
-enclosing $.portfolio            {"portfolio": [{"stock": {"volume": 100, "company": {"symbol": "a"}}}, …]}
-symbol    stock.company.symbol                   └───────────────── one event ─────────────────────┘
-volume    stock.volume           symbol = 'a', volume = 100
+enclosing $.portfolio {"portfolio": [{"stock": {"volume": 100, "company": {"symbol": "a"}}}, …]} symbol
+stock.company.symbol └───────────────── one event ─────────────────────┘ volume stock.volume symbol = 'a', volume = 100
 """
 
 from __future__ import annotations
@@ -32,7 +31,9 @@ WHOLE = "$"
 @dataclass(frozen=True, slots=True)
 class JsonMapping:
     """`enclosing` leads to an event or to a list of them, and `paths` from there to the value of each attribute.
-    Without paths attributes are found by their names."""
+
+    Without paths attributes are found by their names.
+    """
 
     enclosing: str
     paths: tuple[tuple[str, str], ...]
@@ -40,21 +41,31 @@ class JsonMapping:
 
 @dataclass(frozen=True, slots=True)
 class JsonFormat:
-    """JSON in which events stand as `mapping` says, or as JsonEvents expects them. `lenient` takes a missing attribute
-    for null."""
+    """JSON in which events stand as `mapping` says, or as JsonEvents expects them.
+
+    `lenient` takes a missing attribute for null.
+    """
 
     lenient: bool = False
     mapping: JsonMapping | None = None
 
     def reader(self, schema: StreamSchema, timestamp: str | None) -> JsonEvents | JsonPathEvents:
-        """What reads the events of `schema`. InputError when `timestamp` cannot hold their time."""
+        """Return what reads the events of `schema`.
+
+        Raises:
+            InputError: `timestamp` cannot hold their time.
+        """
         if self.mapping is None:
             return JsonEvents(schema, timestamp, self.lenient)
         return JsonPathEvents(self.mapping, schema, timestamp, self.lenient)
 
 
 def json_format(given: Mapping[str, str], schema: StreamSchema, where: str) -> JsonFormat:
-    """The format that the options of a mapper ask for. ConfigError for what cannot be used."""
+    """Return the format that the options of a mapper ask for.
+
+    Raises:
+        ConfigError: what cannot be used.
+    """
     paths, others = split_paths(given)
     options = read_options(JsonSourceOptions, others, where)
     mapping = json_mapping(paths, options.enclosing_element, schema, where)
@@ -62,8 +73,11 @@ def json_format(given: Mapping[str, str], schema: StreamSchema, where: str) -> J
 
 
 def json_mapping(given: Mapping[str, str], enclosing: str, schema: StreamSchema, where: str) -> JsonMapping | None:
-    """Where the events of `schema` stand by these paths below `enclosing`; None when they stand as JsonEvents expects
-    them. ConfigError for what is no path, and for attributes that are unknown or left out."""
+    """Return where the events of `schema` are below `enclosing`, or None for the layout of JsonEvents.
+
+    Raises:
+        ConfigError: a path is invalid, or an attribute is unknown or missing.
+    """
     if not given and enclosing == WHOLE:
         return None
     names = [name for name, _ in schema.attributes]
@@ -94,19 +108,25 @@ class JsonPathEvents:
         self._paths: dict[str, JsonPath] = {name: json_path(path) for name, path in mapping.paths}
 
     def read(self, body: bytes, now_ms: int) -> pa.RecordBatch:
-        """The events of a JSON text. Raises EventsRefusedError."""
+        """Return the events of a JSON text.
+
+        Raises EventsRefusedError.
+        """
         return self._events.convert(self._found(decoded(body), 0), now_ms)
 
     def read_lines(self, body: bytes, now_ms: int, first_index: int = 0) -> pa.RecordBatch:
-        """The events of lines that are a JSON text each; problems are numbered from `first_index`. Raises
-        EventsRefusedError."""
+        """Read one JSON text per line; problems are numbered from `first_index`.
+
+        Raises:
+            EventsRejectedError: an event does not fit.
+        """
         events: list[Any] = []
         for document in decoded_lines(body, first_index):
             events += self._found(document, first_index + len(events))
         return self._events.convert(events, now_ms, first_index)
 
     def _found(self, document: Any, index: int) -> list[Any]:
-        """The events of a document, the first of which is number `index`, as JsonEvents expects them."""
+        """Return the events of a document, the first of which is number `index`, as JsonEvents expects them."""
         if nests_too_deeply(document):
             raise EventsRejectedError("broken-json", f"in the body {TOO_DEEP}", [InvalidEvent(index, "", TOO_DEEP)])
         enclosed: Any = self._enclosing.read(document)

@@ -23,11 +23,16 @@ DEFAULT = "json"
 
 
 class BodyReader(Protocol):
-    """Reads bodies of one format for one stream. Any thread may call it."""
+    """Reads bodies of one format for one stream.
+
+    Any thread may call it.
+    """
 
     def read(self, body: bytes, now_ms: int) -> pa.RecordBatch:
-        """The events of `body`; those without a time are of `now_ms`. Raises EventsRefusedError when one of them does
-        not fit, or `body` is not of the format."""
+        """Return the events of `body`; those without a time are of `now_ms`.
+
+        Raises EventsRefusedError when one of them does not fit, or `body` is not of the format.
+        """
 
 
 @runtime_checkable
@@ -35,14 +40,21 @@ class LineReader(BodyReader, Protocol):
     """Reads also bodies of which each line stands for itself, in pieces."""
 
     def read_lines(self, body: bytes, now_ms: int, first_index: int = 0) -> pa.RecordBatch:
-        """The events of whole lines; problems are numbered from `first_index`. Raises EventsRefusedError."""
+        """Return the events of whole lines; problems are numbered from `first_index`.
+
+        Raises EventsRefusedError.
+        """
 
 
 class SourceFormat(Protocol):
     """How the bodies of a source are written: plain data, which is hashable and compares by value."""
 
     def reader(self, schema: StreamSchema, timestamp: str | None) -> BodyReader:
-        """What reads the events of `schema`, with the time in `timestamp`. InputError when that cannot hold it."""
+        """Return what reads the events of `schema`, with the time in `timestamp`.
+
+        Raises:
+            InputError: that cannot hold it.
+        """
 
     def __hash__(self) -> int: ...
 
@@ -58,7 +70,10 @@ SOURCE_MAPPERS: dict[str, MakeFormat] = {
 
 
 def source_format(connector: Connector, schema: StreamSchema, where: str) -> SourceFormat:
-    """The format that the mapper of `connector` asks for. ConfigError, which says `where`, for what cannot be used."""
+    """Return the format that the mapper of `connector` asks for.
+
+    ConfigError, which says `where`, for what cannot be used.
+    """
     kind = DEFAULT if connector.mapper in ("", "passThrough") else connector.mapper
     if kind not in SOURCE_MAPPERS:
         known = ", ".join(SOURCE_MAPPERS)

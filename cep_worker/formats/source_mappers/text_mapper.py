@@ -1,11 +1,7 @@
 """Events out of texts: a line for each attribute, or what regular expressions find.
 
-    symbol:"WSO2",               symbol = 'WSO2', price = 55.6, volume = 100
-    price:55.6,
-    volume:100
-    ~~~~~~~~~~                   parts events, with event.grouping.enabled
-    symbol:"IBM",
-    …
+symbol:"WSO2", symbol = 'WSO2', price = 55.6, volume = 100 price:55.6, volume:100 ~~~~~~~~~~ parts events, with
+event.grouping.enabled symbol:"IBM", …
 
 Regular expressions are run by RE2, which takes a time that grows with the text and no faster, whatever the pattern:
 bodies come from outside, and `re` may run for ever while the whole worker waits for it.
@@ -34,9 +30,11 @@ _QUOTES = ("'", '"')
 
 @dataclass(frozen=True, slots=True)
 class TextFormat:
-    """`delimiter` is the line that parts events; empty: a body is one event. `patterns` are RE2 patterns, and `groups`
-    say for each attribute which of them finds it, and in which group; without them a line tells an attribute.
-    `lenient` takes a missing attribute for null."""
+    """`delimiter` is the line that parts events; empty: a body is one event.
+
+    `patterns` are RE2 patterns, and `groups` say for each attribute which of them finds it, and in which group; without
+    them a line tells an attribute. `lenient` takes a missing attribute for null.
+    """
 
     delimiter: str = ""
     lenient: bool = False
@@ -44,12 +42,20 @@ class TextFormat:
     groups: tuple[tuple[int, int], ...] = ()
 
     def reader(self, schema: StreamSchema, timestamp: str | None) -> TextEvents | MatchedEvents:
-        """What reads the events of `schema`. InputError when `timestamp` cannot hold their time."""
+        """Return what reads the events of `schema`.
+
+        Raises:
+            InputError: `timestamp` cannot hold their time.
+        """
         return MatchedEvents(self, schema, timestamp) if self.patterns else TextEvents(self, schema, timestamp)
 
 
 def text_format(given: Mapping[str, str], schema: StreamSchema, where: str) -> TextFormat:
-    """The format that the options of a mapper ask for. ConfigError for what cannot be used."""
+    """Return the format that the options of a mapper ask for.
+
+    Raises:
+        ConfigError: what cannot be used.
+    """
     paths, others = split_paths(given)
     written, others = split_options(others, "regex")
     options = read_options(TextSourceOptions, others, where)
@@ -68,7 +74,7 @@ def text_format(given: Mapping[str, str], schema: StreamSchema, where: str) -> T
 
 
 def _pattern(name: str, text: str, where: str) -> tuple[str, int]:
-    """A pattern as RE2 takes it, and how many groups it has."""
+    """Return a pattern as RE2 takes it, and how many groups it has."""
     pattern, count = named_groups(text)
     try:
         pc.extract_regex(pa.array([""]), pattern)
@@ -80,7 +86,7 @@ def _pattern(name: str, text: str, where: str) -> tuple[str, int]:
 
 
 def _group(attribute: str, text: str, patterns: Mapping[str, tuple[str, int]], where: str) -> tuple[int, int]:
-    """The number of the pattern and the group that `A[1]`, or `A` for that, names."""
+    """Return the number of the pattern and the group that `A[1]`, or `A` for that, names."""
     refuse_transport(attribute, text, where)
     found = _GROUP.fullmatch(text)
     if found is None or found["pattern"] not in patterns:
@@ -120,8 +126,10 @@ def named_groups(pattern: str) -> tuple[str, int]:
 
 
 class TextEvents:
-    """Reads `name:value` for each attribute, with a comma at the end of a line that is not the last. What else there is
-    does not matter; of several values for an attribute the first counts."""
+    """Reads `name:value` for each attribute, with a comma at the end of a line that is not the last.
+
+    What else there is does not matter; of several values for an attribute the first counts.
+    """
 
     def __init__(self, form: TextFormat, schema: StreamSchema, timestamp: str | None) -> None:
         self._form = form
@@ -130,7 +138,10 @@ class TextEvents:
         self._attributes = schema.attributes
 
     def read(self, body: bytes, now_ms: int) -> pa.RecordBatch:
-        """The events of `body`. Raises EventsRefusedError."""
+        """Return the events of `body`.
+
+        Raises EventsRefusedError.
+        """
         misfits: list[InvalidEvent] = []
         columns: list[list[str | None]] = [[] for _ in self._attributes]
         events = split_events(body, self._form.delimiter)
@@ -146,7 +157,7 @@ class TextEvents:
         return self._columns.batch([pa.array(column, pa.string()) for column in columns], now_ms, misfits)
 
     def _value(self, kind: str, text: str | None) -> tuple[str | None, str]:
-        """The text of a value, and what is wrong with it, or nothing."""
+        """Return the text of a value, and what is wrong with it, or nothing."""
         if text is None or (kind != "string" and not text):
             return None, "" if self._form.lenient else f"is missing ({kind})"
         if text == "null":
@@ -170,7 +181,10 @@ class MatchedEvents:
         self._attributes = schema.attributes
 
     def read(self, body: bytes, now_ms: int) -> pa.RecordBatch:
-        """The events of `body`. Raises EventsRefusedError."""
+        """Return the events of `body`.
+
+        Raises EventsRefusedError.
+        """
         events = pa.array(split_events(body, self._form.delimiter), pa.string())
         matches = [pc.extract_regex(events, pattern) for pattern in self._form.patterns]
         misfits: list[InvalidEvent] = []
@@ -193,13 +207,16 @@ def _null_rows(texts: pa.Array) -> Sequence[int]:
 
 
 def without_commas(kind: str, text: str) -> str:
-    """A number without the commas between its digits, as Siddhi's mapper reads it."""
+    """Return a number without the commas between its digits, as Siddhi's mapper reads it."""
     return text if kind in ("bool", "object") else text.replace(",", "")
 
 
 def split_events(body: bytes, delimiter: str) -> list[str]:
-    """The texts of the events of a body, which lines `delimiter` part, if there is one. EventsRefusedError when it is
-    no text."""
+    """Return the texts of the events of a body, which lines `delimiter` part, if there is one.
+
+    Raises:
+        EventsRefusedError: it is no text.
+    """
     try:
         text = body.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:

@@ -1,8 +1,6 @@
 """Events out of XML: elements by the names of the attributes, or values by XPath, as `@attributes` says.
 
-    <events>
-      <event><symbol>WSO2</symbol><price>55.6</price></event>        symbol = 'WSO2', price = 55.6
-    </events>
+<events> <event><symbol>WSO2</symbol><price>55.6</price></event> symbol = 'WSO2', price = 55.6 </events>
 
 Reading trusts nothing: document types are refused, entities are not resolved, nothing is fetched, and what nests too
 deeply or has a text that is too long libxml2 refuses by itself.
@@ -32,9 +30,12 @@ NIL = "{http://www.w3.org/2001/XMLSchema-instance}nil"
 
 @dataclass(frozen=True, slots=True)
 class XmlFormat:
-    """`paths` are the XPaths of the attributes, in their order, from their event; without them attributes are found by
-    their names. `enclosing` leads to the parents of the events, or with `as_event` to the events; empty: the outermost
-    element is the event. `lenient` takes a missing attribute for null."""
+    """The layout of XML events.
+
+    `paths` are the XPaths of the attributes, relative to their event; without them attributes are found by name.
+    `enclosing` leads to the parents of the events, or with `as_event` to the events; when empty, the root element is
+    the event. `lenient` reads a missing attribute as null.
+    """
 
     paths: tuple[str, ...] = ()
     enclosing: str = ""
@@ -43,12 +44,20 @@ class XmlFormat:
     lenient: bool = False
 
     def reader(self, schema: StreamSchema, timestamp: str | None) -> XmlEvents | XPathEvents:
-        """What reads the events of `schema`. InputError when `timestamp` cannot hold their time."""
+        """Return what reads the events of `schema`.
+
+        Raises:
+            InputError: `timestamp` cannot hold their time.
+        """
         return XPathEvents(self, schema, timestamp) if self.paths else XmlEvents(self, schema, timestamp)
 
 
 def xml_format(given: Mapping[str, str], schema: StreamSchema, where: str) -> XmlFormat:
-    """The format that the options of a mapper ask for. ConfigError for what cannot be used."""
+    """Return the format that the options of a mapper ask for.
+
+    Raises:
+        ConfigError: what cannot be used.
+    """
     written, others = split_paths(given)
     options = read_options(XmlSourceOptions, others, where)
     lenient = options.fail_on_missing_attribute == "false"
@@ -89,15 +98,20 @@ def _compiled(path: str, namespaces: dict[str, str]) -> etree.XPath:
 
 
 class XmlEvents:
-    """Reads the children of `<events>`, which are called `<event>` each: attributes are found by their names, further
-    elements do not matter."""
+    """Reads the `<event>` children of `<events>`.
+
+    Attributes are found by name; other elements are ignored.
+    """
 
     def __init__(self, form: XmlFormat, schema: StreamSchema, timestamp: str | None) -> None:
         self._values = _XmlValues(schema, form.lenient, timestamp)
         self._names = [name for name, _ in schema.attributes]
 
     def read(self, body: bytes, now_ms: int) -> pa.RecordBatch:
-        """The events of `body`. Raises EventsRefusedError."""
+        """Return the events of `body`.
+
+        Raises EventsRefusedError.
+        """
         root = parsed(body)
         if _local_name(root) != "events":
             problem = f"must be <events> with an <event> for each event, not <{_local_name(root)}>"
@@ -122,7 +136,10 @@ class XPathEvents:
         self._paths = [_compiled(path, namespaces) for path in form.paths]
 
     def read(self, body: bytes, now_ms: int) -> pa.RecordBatch:
-        """The events of `body`. Raises EventsRefusedError."""
+        """Return the events of `body`.
+
+        Raises EventsRefusedError.
+        """
         root = parsed(body)
         try:
             events = self._events(root)
@@ -154,8 +171,13 @@ class _XmlValues:
     def batch(
         self, events: Iterable[list[Any]], count: int, now_ms: int, others: Sequence[InvalidEvent] = ()
     ) -> pa.RecordBatch:
-        """Each of the `count` events is a list with an element or a text (None: nothing) for each attribute; `others`
-        are no events. Raises EventsRefusedError."""
+        """Build a batch of `count` events, each a list of an element, a text or None per attribute.
+
+        `others` are nodes that are not events.
+
+        Raises:
+            EventsRejectedError: an event does not fit.
+        """
         misfits = list(others)
         told = {misfit.index for misfit in others}
         columns: list[list[str | None]] = [[] for _ in self._attributes]
@@ -170,7 +192,7 @@ class _XmlValues:
         return self._columns.batch([pa.array(column, pa.string()) for column in columns], now_ms, misfits)
 
     def _told(self, kind: str, node: Any) -> tuple[str | None, str]:
-        """The text of a node, and what is wrong with it, or nothing."""
+        """Return the text of a node, and what is wrong with it, or nothing."""
         if node is None:
             return None, "" if self._lenient else f"is missing ({kind})"
         if not isinstance(node, etree._Element):
@@ -189,7 +211,10 @@ class _XmlValues:
 
 
 def parsed(body: bytes) -> etree._Element:
-    """The outermost element of a body. EventsRefusedError when it is no XML, or has a document type."""
+    """Return the outermost element of a body.
+
+    EventsRefusedError when it is no XML, or has a document type.
+    """
     parser = etree.XMLParser(
         resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False, remove_comments=True, remove_pis=True
     )
@@ -207,7 +232,7 @@ def _local_name(element: etree._Element) -> str:
 
 
 def _first(found: Any) -> Any:
-    """The first node that an XPath has found, as Siddhi takes it, or None; a number or bool as its text."""
+    """Return the first node that an XPath found, as Siddhi does, or None; numbers and bools as text."""
     if isinstance(found, list):
         return found[0] if found else None
     if isinstance(found, bool):

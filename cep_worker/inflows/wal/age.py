@@ -1,4 +1,7 @@
-"""For how long the oldest event of a log has been there. Pure."""
+"""For how long the oldest event of a log has been there.
+
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,10 @@ SPACING_MS = 500
 
 
 class OldestAge:
-    """Remembers now and then up to where the log had been written. Times are monotonic."""
+    """Remembers now and then up to where the log had been written.
+
+    Times are monotonic.
+    """
 
     def __init__(self) -> None:
         self._marks: deque[tuple[int, int]] = deque()
@@ -18,7 +24,7 @@ class OldestAge:
         self._spacing_ms = SPACING_MS
 
     def note(self, last_position: int, secured: int, now_ms: int) -> None:
-        """The log has been written up to `last_position`, and what stands up to `secured` is not needed any more."""
+        """Note the last written position, and up to where the log is no longer needed."""
         while self._marks and self._marks[0][0] <= secured:
             self._marks.popleft()
         if not self._marks:

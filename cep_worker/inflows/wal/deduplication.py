@@ -25,7 +25,7 @@ class SeenOrigins:
         return bool(self._newest)
 
     def has(self, origin: BatchOrigin) -> bool:
-        """The log has taken the batch, or a later one of its source."""
+        """Return whether the log has taken the batch, or a later one of its source."""
         newest = self._newest.get(origin.source)
         return newest is not None and origin.number <= newest
 
@@ -34,7 +34,7 @@ class SeenOrigins:
         return self._newest.get(source)
 
     def note(self, origin: BatchOrigin) -> None:
-        """The log has taken the batch, which is newer than all of its source."""
+        """Note that the log has taken the batch, the newest of its source."""
         self._newest.pop(origin.source, None)
         self._newest[origin.source] = origin.number
         if len(self._newest) > MOST_SOURCES:
@@ -46,5 +46,5 @@ class SeenOrigins:
             self.note(origin)
 
     def newest(self) -> tuple[BatchOrigin, ...]:
-        """The newest batch of each source, of which something came last at the end."""
+        """Return the newest batch of each source, of which something came last at the end."""
         return tuple(BatchOrigin(source, number) for source, number in self._newest.items())

@@ -6,7 +6,10 @@ from cep_common.errors import CepError, InputError
 
 
 class WalFullError(CepError):
-    """Nothing more can be stored now: the bound is reached, or the disk is full. Sources must wait."""
+    """Nothing more can be stored now: the bound is reached, or the disk is full.
+
+    Sources must wait.
+    """
 
     code = "wal-full"
 

@@ -27,10 +27,12 @@ class EarlierSchema(msgspec.Struct, frozen=True):
 
 
 class LogIdentity(msgspec.Struct, frozen=True):
-    """`log` is drawn by chance when the log is made; `attributes` are those of its newest events, as (name, type), and
-    `earlier` tells of those that came before the plan gave its stream others, oldest first. `plan` is the name that the
-    plan had then, `plan_id` what tells it from others (see `PlanKey`), `deployed_ms` when it was deployed first, 0: not
-    known."""
+    """The identity of a log and the schema of its events.
+
+    `log` is random. `attributes` are those of the newest events, as (name, type); `earlier` are former ones, oldest
+    first. `plan` is the plan's name at that time, `plan_id` its id (see `PlanKey`), and `deployed_ms` when it was first
+    deployed (0: unknown).
+    """
 
     log: str
     tenant: int
@@ -85,17 +87,21 @@ def new_identity(key: PlanKey, binding: StreamBinding, deployed_ms: int = 0, log
 
 
 def read_identity(folder: Path) -> LogIdentity | None:
-    """The identity of the log in `folder`; None when there is none that can be read."""
+    """Return the identity of the log in `folder`; None when there is none that can be read."""
     return read_checked(folder / IDENTITY_FILE, LogIdentity)
 
 
 def write_identity(folder: Path, identity: LogIdentity) -> None:
-    """The folder is there and holds `identity`, whole and on the disk. Raises OSError."""
+    """Create the folder and write `identity` to it durably.
+
+    Raises:
+        OSError: the disk fails.
+    """
     write_checked(folder / IDENTITY_FILE, identity)
 
 
 def read_former(folder: Path, epoch: int) -> str:
-    """The receiver instance to which the worker was linked last in `epoch`; empty when it was to none."""
+    """Return the receiver instance of the last link in `epoch`; empty when there was none."""
     former = read_checked(folder / FORMER_FILE, LastReceiver)
     return former.receiver if former is not None and former.epoch == epoch else ""
 
@@ -106,7 +112,7 @@ def write_former(folder: Path, former: LastReceiver) -> None:
 
 
 def read_begun(folder: Path) -> int:
-    """Where the log began when it was opened last; 0 when it never was."""
+    """Return where the log began when it was opened last; 0 when it never was."""
     begun = read_checked(folder / BEGUN_FILE, LogStart)
     return begun.position if begun is not None else 0
 
@@ -128,7 +134,7 @@ def write_failed(folder: Path, position: int) -> None:
 
 
 def read_given_up(folder: Path) -> frozenset[int]:
-    """The positions of records that are not sent any more, since they ended their topology."""
+    """Return the positions of records that are no longer sent, because they ended their topology."""
     found = read_checked(folder / GIVEN_UP_FILE, SkippedRecords)
     return frozenset(found.positions) if found is not None else frozenset()
 

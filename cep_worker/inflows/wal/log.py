@@ -1,8 +1,7 @@
 """A log: batches that a worker has accepted for one imported stream, numbered, on disk until they are secured.
 
-segment 1          segment 2              segment 3
-──────────────────┬──────────────────────┬─────────────▶ appended here
-  secured: spare  │    secured ▲   kept  │  kept
+segment 1 segment 2 segment 3 ──────────────────┬──────────────────────┬─────────────▶ appended here secured: spare │
+secured ▲ kept │ kept
 """
 
 from __future__ import annotations
@@ -73,10 +72,17 @@ class LogLimits:
 
 
 class StreamLog:
-    """Belongs to one thread, but for `descriptor`. Nothing is written before the first `reserve`."""
+    """Belongs to one thread, but for `descriptor`.
+
+    Nothing is written before the first `reserve`.
+    """
 
     def __init__(self, folder: Path, identity: LogIdentity, limits: LogLimits, disk_sync: DiskSync) -> None:
-        """Opens what is in `folder`. Raises OSError when that cannot be read."""
+        """Open what is in `folder`.
+
+        Raises:
+            OSError: that cannot be read.
+        """
         self.folder = folder
         self.identity = identity
         self.last_position = 0
@@ -143,8 +149,10 @@ class StreamLog:
         return self._limits.maximum_bytes
 
     def rename(self, key: PlanKey) -> None:
-        """The plan is called as `key` says from now on: messages and whoever finds the log name it so. A name that
-        cannot be written now is written when the log is opened next."""
+        """Take the plan's new name, in messages and on disk.
+
+        If the name cannot be written now, the next start writes it.
+        """
         if self.identity.plan == key.plan:
             return
         self.identity = msgspec.structs.replace(self.identity, plan=key.plan, plan_id=key.identity)
@@ -155,7 +163,10 @@ class StreamLog:
             logger.warning("the new name of a plan cannot be noted: folder=%s reason=%s", self.folder, error.strerror)
 
     def define(self, attributes: Attributes) -> None:
-        """Events that are appended from now on have these attributes. Raises OSError."""
+        """Events that are appended from now on have these attributes.
+
+        Raises OSError.
+        """
         before = self.identity
         if attributes == before.attributes:
             return
@@ -178,19 +189,23 @@ class StreamLog:
             logger.warning("not noted which events have failed: folder=%s reason=%s", self.folder, error.strerror)
 
     def given_up(self) -> frozenset[int]:
-        """The positions of records that are not sent any more."""
+        """Return the positions of records that are no longer sent."""
         return read_given_up(self.folder)
 
     def note_given_up(self, positions: frozenset[int]) -> None:
-        """Records at these positions are not sent any more."""
+        """Note that the records at these positions are no longer sent."""
         try:
             write_given_up(self.folder, [one for one in positions if one > self.unneeded])
         except OSError as error:  # a full disk: the next process of the worker finds out again
             logger.warning("not noted which events are given up: folder=%s reason=%s", self.folder, error.strerror)
 
     def reserve(self, length: int, origin: BatchOrigin | None = None) -> None:
-        """A body of `length` bytes, and its `origin`, can be appended for certain. Raises WalFullError when not now;
-        the reason stays as `problem` until `recheck` or `secure`. Raises BatchTooLargeError when it never can."""
+        """Reserve room for a body of `length` bytes and its `origin`.
+
+        Raises:
+            WalFullError: there is no room now; the reason stays in `problem` until `recheck` or `secure`.
+            BatchTooLargeError: it never fits.
+        """
         needed = record_bytes(length, origin is not None)
         if SEGMENT_HEADER_BYTES + needed >= self._limits.maximum_bytes:
             raise BatchTooLargeError(
@@ -207,7 +222,7 @@ class StreamLog:
             raise
 
     def has_taken(self, origin: BatchOrigin) -> bool:
-        """The batch was appended, or a later one of its source, by this process or a former one."""
+        """Return whether the batch was appended, or a later one of its source, by this process or a former one."""
         return self._origins.has(origin)
 
     def newest_of(self, source: bytes) -> int | None:
@@ -215,8 +230,10 @@ class StreamLog:
         return self._origins.newest_of(source)
 
     def append(self, body: Any, length: int, rows: int, watermark_ms: int, origin: BatchOrigin | None = None) -> int:
-        """`body`, for whose `length` bytes there is room, is stored and outlives this process; gives its position. One
-        that may come again has an `origin`, which is newer than any of its source."""
+        """`body`, for whose `length` bytes there is room, is stored and outlives this process; gives its position.
+
+        One that may come again has an `origin`, which is newer than any of its source.
+        """
         assert self._writer is not None  # noqa: S101 - made by reserve
         position = self._next_position
         origins = () if origin is None else (origin,)
@@ -233,8 +250,10 @@ class StreamLog:
         return position
 
     def secure(self, position: int, unneeded: int | None = None) -> None:
-        """What stands up to `position` is not waited for any more; what stands up to `unneeded` (None: up to
-        `position`) will not be read again, and files that hold nothing else are free."""
+        """Mark the log as secured up to `position` and free files up to `unneeded`.
+
+        Nothing up to `unneeded` (None: up to `position`) is read again.
+        """
         position = min(position, self.last_position)
         unneeded = position if unneeded is None else min(unneeded, position)
         if position <= self.secured and unneeded <= self.unneeded:
@@ -253,19 +272,19 @@ class StreamLog:
         self.recheck()
 
     def tick(self, now_ms: int) -> None:
-        """Passes the time."""
+        """Pass the time."""
         self._spares.tick(now_ms)
         self._aside.tick(now_ms)
         self._losses.tick(now_ms)
         self.recheck()
 
     def recheck(self) -> None:
-        """What was wrong may be right again: `reserve` will see."""
+        """Forget the current problem and let `reserve` try again."""
         if self.problem and not self._is_full():
             self.problem = ""
 
     def reader(self, after: int, lost: Callable[[int], None] | None = None) -> LogReader:
-        """Reads what stands behind `after` and is kept; `lost` learns of rows that are missing."""
+        """Read what stands behind `after` and is kept; `lost` learns of rows that are missing."""
 
         def note(rows: int, place: str, position: int) -> None:
             self.note_lost(rows, place, position)
@@ -277,8 +296,10 @@ class StreamLog:
         return LogReader(lambda: self._segments, begin, note, known)
 
     def note_lost(self, rows: int, place: str, position: int = 0) -> None:
-        """So many rows that were accepted cannot be read, which should have been at `place`; those of a record, there
-        at `position`, or right before it."""
+        """Count accepted rows that cannot be read.
+
+        They should have been at `place`, those of a record at `position` there or right before it.
+        """
         if position:
             self._losses.note_record(rows, place, position)
         else:
@@ -293,16 +314,23 @@ class StreamLog:
             reader.close()
 
     def descriptor(self) -> int | None:
-        """A duplicate of the descriptor of the file that is written, which the caller closes; any thread may ask."""
+        """Return a duplicate of the descriptor of the current file, which the caller closes.
+
+        Any thread may call it.
+        """
         with self._lock:
             return os.dup(self._writer.descriptor) if self._writer is not None else None
 
     def former(self, epoch: int) -> str:
-        """The receiver instance to which the worker was linked last in `epoch`, or nothing."""
+        """Return the receiver instance of the last link in `epoch`, or an empty text."""
         return read_former(self.folder, epoch)
 
     def keep_former(self, former: LastReceiver) -> None:
-        """The next process of the worker will know it, too. Raises OSError."""
+        """Save the receiver for the next process of the worker.
+
+        Raises:
+            OSError: the disk fails.
+        """
         if read_identity(self.folder) is None:
             write_identity(self.folder, self.identity)
         write_former(self.folder, former)
@@ -335,7 +363,10 @@ class StreamLog:
         return self.size_bytes + self._aside.size_bytes >= self._limits.maximum_bytes
 
     def _note_begun(self) -> None:
-        """Not when the log is opened: where the disk is full, it must still be read. Raises WalFullError."""
+        """Not when the log is opened: where the disk is full, it must still be read.
+
+        Raises WalFullError.
+        """
         try:
             write_begun(self.folder, self._next_position)
         except OSError as error:
@@ -345,7 +376,10 @@ class StreamLog:
     # ---- files ------------------------------------------------------------------------------------------------------
 
     def _begin_segment(self) -> SegmentWriter:
-        """A new segment follows the others. Raises WalFullError."""
+        """Return a new segment follows the others.
+
+        Raises WalFullError.
+        """
         self._seal()
         spare = self._spares.take()
         try:
@@ -367,8 +401,11 @@ class StreamLog:
         return writer
 
     def _tell_origins(self, writer: SegmentWriter) -> None:
-        """The new segment begins with what the log has taken, as former ones may be freed. Raises WalFullError, and
-        there is no such segment then."""
+        """Begin the new segment with the newest batch of each source, as former segments may be freed.
+
+        Raises:
+            WalFullError: the segment cannot be written, and is not there.
+        """
         origins = self._origins.newest()
         if not origins:
             return
@@ -382,8 +419,11 @@ class StreamLog:
         writer.write(record_parts(b"", 0, 0, NOWHERE, 0, writer.seed, origins), length)
 
     def _free_last(self) -> None:
-        """Nothing that the last segment holds is needed any more. Where origins are to be remembered another one takes
-        its place; on a full disk that something may count twice is the lesser evil."""
+        """Nothing that the last segment holds is needed any more.
+
+        Where origins are to be remembered another one takes its place; on a full disk that something may count twice is
+        the lesser evil.
+        """
         if self._origins:
             try:
                 self._begin_segment()
@@ -435,8 +475,10 @@ class StreamLog:
         self._writer = SegmentWriter.reopen(self._segments[-1])
 
     def _note_missing(self, found: RecoveredSegment | None, damaged: list[Path]) -> None:
-        """Count what was accepted and is in no segment; what is missing within segments, or between two, is missed when
-        they are read."""
+        """Count accepted rows that are in no segment.
+
+        Rows missing within segments, or between two, are counted when they are read.
+        """
         missing = self._tally.missing(self._segments, found)
         if missing is None:  # an earlier version has written the log
             for aside in damaged:
@@ -451,8 +493,10 @@ class StreamLog:
                 self.note_lost(rows, place)
 
     def _note_quarantined(self, aside: Path) -> None:
-        """What can be told of the events in a file whose header is damaged. Those between two segments are missed when
-        they are read."""
+        """Count the events in a file whose header is damaged, as far as they are known.
+
+        Events between two segments are counted when they are read.
+        """
         first = [segment.header.first_position for segment in self._segments]
         if first and aside.stem.isdecimal() and first[0] < int(aside.stem) < first[-1]:
             return

@@ -22,7 +22,9 @@ CHUNK_BYTES = 262_144
 
 
 class LogReader:
-    """Gives what stands behind the position `after`, in order, each record once. Belongs to the log's thread.
+    """Gives what stands behind the position `after`, in order, each record once.
+
+    Belongs to the log's thread.
 
     `segments` gives those of the log as they are now: it may grow, and lose its oldest ones, meanwhile. `lost` is
     called with the number of rows that turn out to be missing, where, and the position of the record behind them, 0
@@ -53,7 +55,7 @@ class LogReader:
         self._prepared: list[Record] = []
 
     def rows_left(self, rows_ever: int) -> int:
-        """How many rows are to come, when the log has taken `rows_ever` since its beginning."""
+        """Return how many rows are to come, when the log has taken `rows_ever` since its beginning."""
         if not self._prepared:
             self._prepared = self.read()
         if self._segment is None:
@@ -62,7 +64,7 @@ class LogReader:
         return rows_ever - done + sum(record.rows for record in self._prepared)
 
     def read(self) -> list[Record]:
-        """The next records, as many as a chunk holds; none at the end of the log."""
+        """Return the next records, as many as a chunk holds; none at the end of the log."""
         if self._prepared:
             held, self._prepared = self._prepared, []
             return held
@@ -77,19 +79,19 @@ class LogReader:
         return []
 
     def records(self) -> Iterator[Record]:
-        """All records that are to come."""
+        """Return all records that are to come."""
         while records := self.read():
             yield from records
 
     def close(self) -> None:
-        """The file is closed; records that were read can still be used."""
+        """Close the file. Records that were read can still be used."""
         if self._descriptor is not None and self._segment is not None:
             os.close(self._descriptor)
             self._segment.readers -= 1
         self._descriptor = None
 
     def _first(self) -> Segment | None:
-        """The segment that holds what follows `after`."""
+        """Return the segment that holds what follows `after`."""
         chosen = None
         for segment in self._segments():
             if chosen is None or segment.header.first_position <= self._after + 1:
@@ -101,7 +103,10 @@ class LogReader:
         return next((one for one in self._segments() if one.header.first_position > present), None)
 
     def _enter(self, segment: Segment | None) -> bool:
-        """Goes on with `segment`, if it is there. What the former one should have held and did not is lost."""
+        """Continue with `segment`, if it is there.
+
+        Rows that the former segment should have held are lost.
+        """
         if segment is None:
             return False
         if self._segment is not None:
@@ -121,7 +126,7 @@ class LogReader:
         return True
 
     def _chunk(self) -> list[Record] | None:
-        """Records from the present place on; None at the end of the segment, which may still grow."""
+        """Return records from the current position on, or None at the end of the segment, which may still grow."""
         segment = self._segment
         if segment is None or self._descriptor is None or self._offset >= segment.size:
             return None
@@ -138,13 +143,15 @@ class LogReader:
         return found
 
     def _has_all_rows(self, segment: Segment) -> bool:
-        """True when what follows in the file is no record that was lost: it was not cut off before the machine went
-        down, and holds zeros or what a recycled file held."""
+        """Return whether no record was lost at the end of the file.
+
+        It was not cut off before the host went down, and holds zeros or what a recycled file held.
+        """
         following = self._following()
         return following is not None and following.header.rows_before == segment.header.rows_before + self._rows
 
     def _scan_large(self, rest: int) -> list[Record]:
-        """The next record, when its header says that it is longer than a chunk."""
+        """Return the next record, when its header says that it is longer than a chunk."""
         assert self._descriptor is not None  # noqa: S101 - asked by _chunk
         beginning = os.pread(self._descriptor, RECORD_HEADER_BYTES, self._offset)
         length = RECORD_HEADER_BYTES + missing_bytes(memoryview(beginning), 0, self._seed)

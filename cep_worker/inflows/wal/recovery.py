@@ -15,8 +15,13 @@ logger = logging.getLogger(__name__)
 
 
 def find_segments(folder: Path, log: str) -> tuple[list[Segment], list[Path]]:
-    """The segments of the log of that identity, in order, and the files that may have been some, which are set aside.
-    Others are set aside too, or gone when nothing is lost with them. Raises OSError."""
+    """Return the segments of that log in order, and damaged files that may have been segments.
+
+    Files of other logs are moved aside, or deleted when nothing is lost with them.
+
+    Raises:
+        OSError: the folder cannot be read.
+    """
     segments: list[Segment] = []
     damaged: list[Path] = []
     for path in sorted(folder.glob(f"*{SUFFIX}")):
@@ -40,7 +45,7 @@ def log_of_segments(folder: Path) -> str:
 
 
 def _take(path: Path, log: str) -> Segment | Path | None:
-    """The segment in the file; or where the file stands now, if its header is damaged."""
+    """Return the segment in the file; or where the file stands now, if its header is damaged."""
     try:
         with path.open("rb") as file:
             beginning = file.read(SEGMENT_HEADER_BYTES)

@@ -21,8 +21,11 @@ IDLE_MS = 300_000
 
 
 class RecycledSegments:
-    """The spare files of one log. It makes new files only when there is no spare one, so both together never take more
-    than the log may hold. Belongs to the log's thread."""
+    """The spare files of one log.
+
+    It makes new files only when there is no spare one, so both together never take more than the log may hold. Belongs
+    to the log's thread.
+    """
 
     def __init__(self, maximum_bytes: int, segment_bytes: int, delete: Callable[[Path], None]) -> None:
         """For a log of at most `maximum_bytes` in segments of `segment_bytes`."""
@@ -36,7 +39,7 @@ class RecycledSegments:
         self._since_ms: int | None = None
 
     def add(self, segment: Segment) -> None:
-        """The segment's file, which holds nothing that is needed, is a spare one from now on, or is deleted."""
+        """Keep the file of a segment that is no longer needed for reuse, or delete it."""
         path = renamed(segment.path)
         if path == segment.path or not self._suits(segment):
             self._delete(path)
@@ -45,7 +48,7 @@ class RecycledSegments:
         self.size_bytes += segment.size
 
     def take(self) -> Path | None:
-        """The spare file that was added last, which is the caller's now; None when there is none."""
+        """Return the newest spare file, which the caller owns then; None when there is none."""
         while self._files:
             path, size = self._files.pop()
             self.size_bytes -= size
@@ -55,7 +58,7 @@ class RecycledSegments:
         return None
 
     def tick(self, now_ms: int) -> None:
-        """The time is `now_ms`: what has been there unused for long is deleted."""
+        """Delete spare files that have not been used for long."""
         if self._since_ms is None or now_ms - self._since_ms >= IDLE_MS:
             self._drop(self._unused if self._since_ms is not None else 0)
             self._since_ms = now_ms
@@ -66,12 +69,12 @@ class RecycledSegments:
         self._drop(len(self._files))
 
     def _suits(self, segment: Segment) -> bool:
-        """Readers would see what is written over it."""
+        """Return whether readers would see what is written over it."""
         whole = self._segment_bytes // SMALLEST_SHARE <= segment.size <= self._segment_bytes
         return whole and not segment.readers and self.size_bytes + segment.size <= self._most_bytes
 
     def _drop(self, count: int) -> None:
-        """The oldest `count` are deleted."""
+        """Delete the oldest `count` files."""
         for path, size in self._files[:count]:
             self.size_bytes -= size
             self._delete(path)
@@ -79,8 +82,10 @@ class RecycledSegments:
 
 
 def renamed(path: Path) -> Path:
-    """Where the segment that was at `path` is now: under a name that no file of another log in the same folder will
-    have, since it is deleted later. At `path` still when it cannot be renamed."""
+    """Rename a segment that is deleted later and return its new path.
+
+    The new name is unique among the logs of the folder. If renaming fails, the path is unchanged.
+    """
     other = path.with_name(f"{path.stem}-{secrets.token_hex(4)}{SUFFIX}")
     try:
         path.rename(other)

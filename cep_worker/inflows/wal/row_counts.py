@@ -1,5 +1,7 @@
-"""How many rows a log has taken, and how many of these are secured, in two files beside its segments: so it is known at
-the next start what the segments should hold, also when they are cut off, emptied or gone.
+"""How many rows a log has taken, and how many of them are secured.
+
+Two files beside the segments hold these counts, so that the next start knows what the segments should hold, also when
+they were cut off, emptied or deleted.
 
 rows     0 ────────── secured ───────────────── accepted
 segments      (gone)     │ first │ … │ last │
@@ -50,15 +52,20 @@ class StoredCounts(NamedTuple):
 
 
 class CountFile:
-    """Counts that are noted again and again; twice at each time, since one of both may be damaged. Belongs to one
-    thread."""
+    """Counts that are noted again and again; twice at each time, since one of both may be damaged.
+
+    Belongs to one thread.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._descriptor: int | None = None
 
     def read(self) -> StoredCounts:
-        """Return what was noted last, as far as it can be read. Raises OSError."""
+        """Return what was noted last, as far as it can be read.
+
+        Raises OSError.
+        """
         data = self._path.read_bytes() if self._path.exists() else b""
         for offset in range(0, len(data) - _NOTE.size + 1, _NOTE.size):
             *noted, unneeded, checksum = _NOTE.unpack_from(data, offset)
@@ -74,7 +81,10 @@ class CountFile:
         return StoredCounts()
 
     def note(self, counts: StoredCounts) -> None:
-        """Note them. A disk that fails is told of: later processes know less then."""
+        """Note them.
+
+        A disk that fails is told of: later processes know less then.
+        """
         checked = _CHECKED.pack(*counts.accepted, *counts.secured, counts.unneeded)
         one = checked + crc32(checked).to_bytes(4, "little")
         try:
@@ -94,15 +104,17 @@ class CountFile:
 
 @dataclass(frozen=True, slots=True)
 class MissingRows:
-    """Rows that were accepted, are not secured, and are in none of the segments: before the first one, and behind what
-    the last one holds."""
+    """Rows that were accepted and not secured, and are in no segment: before the first or behind the last one."""
 
     before: int = 0
     behind: int = 0
 
 
 class RowCounts:
-    """Both files have both counts, so that one of them may be lost. Belongs to the log's thread."""
+    """Both files have both counts, so that one of them may be lost.
+
+    Belongs to the log's thread.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._accepted_file = CountFile(folder / ACCEPTED_FILE)
@@ -114,13 +126,16 @@ class RowCounts:
         """Positions, and how many rows there are up to each."""
 
     def read(self) -> None:
-        """Learn what a former process has noted. Raises OSError."""
+        """Learn what a former process has noted.
+
+        Raises OSError.
+        """
         one, other = self._accepted_file.read(), self._secured_file.read()
         self.accepted, self.secured = max(one.accepted, other.accepted), max(one.secured, other.secured)
         self.unneeded = max(one.unneeded, other.unneeded)
 
     def taken(self, position: int, rows: int) -> None:
-        """The log has taken so many `rows`, the last ones at `position`."""
+        """Note that the log has taken `rows`, the last ones at `position`."""
         if not self.accepted.position and not self.secured.position:  # it begins now
             self.secured = PositionCount(0, 0)
         self.accepted = PositionCount(position, rows)
@@ -128,7 +143,10 @@ class RowCounts:
         self._mark(position, rows)
 
     def secure(self, position: int, unneeded: int, at_least: int) -> None:
-        """The log is secured up to `position`, with `at_least` so many rows, and need not be kept up to `unneeded`."""
+        """Note that the log is secured up to `position` and not needed up to `unneeded`.
+
+        At least `at_least` rows are secured.
+        """
         self.unneeded = unneeded
         rows = max(self.secured.rows, at_least)
         while self._marks and self._marks[0][0] <= position:
@@ -151,7 +169,7 @@ class RowCounts:
         return MissingRows(before, max(0, behind))
 
     def begin(self, segments: Sequence[Segment], last: RecoveredSegment | None, secured: int, rows: int) -> None:
-        """The log begins with what is in `segments`, secured up to that position; it counts on from `rows`."""
+        """Start from the recovered `segments`, secured up to that position, and count on from `rows`."""
         self._marks.clear()
         kept = rows
         if segments and last is not None:

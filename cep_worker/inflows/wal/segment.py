@@ -29,8 +29,10 @@ anybody is told that events were accepted."""
 
 @dataclass(slots=True)
 class Segment:
-    """A file of records. `size` is the end of the last one; the file may be longer while it is written. So many
-    `readers` have it open."""
+    """A file of records.
+
+    `size` is the end of the last one; the file may be longer while it is written. So many `readers` have it open.
+    """
 
     path: Path
     header: SegmentHeader
@@ -40,10 +42,12 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class RecoveredSegment:
-    """What was found in the last segment of a log: its last position, its rows, where its last record ends, how many
-    bytes follow of one that is not whole, how many bytes between records are damaged, and where batches came from that
-    may come again, there and before. `rows_after` of its rows are behind what is secured; `positions` tell how many
-    rows of the segment there are up to each record."""
+    """What was found in the last segment of a log.
+
+    Its last position, its rows, where its last record ends, how many bytes follow of an incomplete record, how many
+    bytes between records are damaged, and the origins of batches, there and before. `rows_after` of its rows are behind
+    what is secured; `positions` are the rows of the segment up to each record.
+    """
 
     last_position: int
     rows: int
@@ -56,12 +60,12 @@ class RecoveredSegment:
 
 
 def segment_path(folder: Path, first_position: int) -> Path:
-    """Where the segment is kept that begins at `first_position`; names sort by position."""
+    """Return where the segment is kept that begins at `first_position`; names sort by position."""
     return folder / f"{first_position:020d}{SUFFIX}"
 
 
 def recover(data: bytes, header: SegmentHeader, secured: int = 0) -> RecoveredSegment:
-    """What there is in a segment file that may not have been closed in order, of a log that is `secured` so far."""
+    """Read a segment file that may not have been closed in order, of a log that is `secured` so far."""
     last_position = header.first_position - 1
     rows = damaged = kept = 0
     positions: list[tuple[int, int]] = []
@@ -85,7 +89,10 @@ def recover(data: bytes, header: SegmentHeader, secured: int = 0) -> RecoveredSe
 
 
 class SegmentWriter:
-    """Appends to a segment. Belongs to one thread; `descriptor` may be duplicated by others under the log's lock."""
+    """Appends to a segment.
+
+    Belongs to one thread; `descriptor` may be duplicated by others under the log's lock.
+    """
 
     def __init__(self, segment: Segment, descriptor: int, reserved: int) -> None:
         self.segment = segment
@@ -95,7 +102,11 @@ class SegmentWriter:
 
     @classmethod
     def create(cls, segment: Segment) -> SegmentWriter:
-        """A new file, which must not exist yet. Raises WalFullError when the disk is full."""
+        """Return a new file, which must not exist yet.
+
+        Raises:
+            WalFullError: the disk is full.
+        """
         descriptor = os.open(segment.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         writer = cls(segment, descriptor, 0)
         try:
@@ -111,8 +122,13 @@ class SegmentWriter:
 
     @classmethod
     def recycle(cls, segment: Segment, spare: Path) -> SegmentWriter:
-        """The file `spare`, which has its space already, has become that of `segment`: what it held is void, since it
-        has the new header before it has the new name. Raises OSError."""
+        """Turn the file `spare`, whose space is allocated, into that of `segment`.
+
+        Its old content is void, since it gets the new header before the new name.
+
+        Raises:
+            OSError: the disk fails.
+        """
         descriptor = os.open(spare, os.O_RDWR | os.O_CLOEXEC)
         try:
             os.pwrite(descriptor, encode_segment_header(segment.header), 0)
@@ -125,13 +141,17 @@ class SegmentWriter:
 
     @classmethod
     def reopen(cls, segment: Segment) -> SegmentWriter:
-        """The file goes on behind `segment.size`; what was there is cut off."""
+        """Continue the file behind `segment.size` and cut off the rest."""
         descriptor = os.open(segment.path, os.O_RDWR | os.O_CLOEXEC)
         os.ftruncate(descriptor, segment.size)
         return cls(segment, descriptor, segment.size)
 
     def reserve(self, length: int) -> None:
-        """Another `length` bytes can be written for certain. Raises WalFullError when the disk is full."""
+        """Another `length` bytes can be written for certain.
+
+        Raises:
+            WalFullError: the disk is full.
+        """
         end = self.segment.size + length
         if end <= self._reserved:
             return
@@ -159,7 +179,9 @@ class SegmentWriter:
         appended(self.segment.path, self.segment.size)
 
     def seal(self) -> int:
-        """Nothing more is written: the file is as long as what it holds. Gives the descriptor, which the caller
-        closes."""
+        """Nothing more is written: the file is as long as what it holds.
+
+        Gives the descriptor, which the caller closes.
+        """
         os.ftruncate(self.descriptor, self.segment.size)
         return self.descriptor

@@ -45,11 +45,17 @@ KeepFailed = Callable[[PlanKey, str, pa.RecordBatch, str], int]
 
 
 class WalStore:
-    """The folder of one worker, locked until `close`. `name` is the worker's name: the one that was configured, or one
-    that is kept in `wal.path`."""
+    """The folder of one worker, locked until `close`.
+
+    `name` is the worker's name: the one that was configured, or one that is kept in `wal.path`.
+    """
 
     def __init__(self, config: WalConfig, name: str, clock: Clock | None = None) -> None:
-        """Raises ConfigError when the folder cannot be used, or another worker uses it."""
+        """Open the folder of a worker.
+
+        Raises:
+            ConfigError: the folder cannot be used, or another worker uses it.
+        """
         path = Path(config.path)
         self._limits = LogLimits(config.maximum_bytes, config.segment_bytes)
         try:
@@ -74,9 +80,13 @@ class WalStore:
         self._removed = frozenset(plans)
 
     def open_log(self, key: PlanKey, binding: StreamBinding, disk_sync: DiskSync, deployed_ms: int = 0) -> StreamLog:
-        """Open the log of an imported stream of the plan that was deployed first at `deployed_ms` (0: not known), with
-        what it held before, also when the stream had other attributes then. Raises ConfigError when it cannot be
-        read."""
+        """Open the log of an imported stream, with what it held before, also under other attributes.
+
+        `deployed_ms` is when the plan was first deployed (0: unknown).
+
+        Raises:
+            ConfigError: the log cannot be read.
+        """
         folder = self._folder_of(key, binding.stream)
         try:
             self._settle_place(folder, key, binding.stream, deployed_ms, disk_sync)
@@ -106,9 +116,12 @@ class WalStore:
         failed: KeepFailed | None = None,
         served: Mapping[PlanKey, int] = MappingProxyType({}),
     ) -> None:
-        """Leave logs of `wanted` streams, and of plans that are kept as a `whole`, where they are. Logs of plans that
-        people have undeployed are deleted, those of missing plans are set aside. What was not processed of a stream
-        that a plan does not import any more, which is `served` and was deployed at that time, is given to `failed`."""
+        """Leave logs of `wanted` streams, and of plans that are kept as a `whole`, where they are.
+
+        Logs of plans that people have undeployed are deleted, those of missing plans are set aside. What was not
+        processed of a stream that a plan does not import any more, which is `served` and was deployed at that time, is
+        given to `failed`.
+        """
         kept = {self._folder_of(key, stream) for key, stream in wanted}
         plans = {self._plan_folder(key) for key in whole}
         going_on = {self._plan_folder(key): deployed_ms for key, deployed_ms in served.items()}
@@ -123,7 +136,10 @@ class WalStore:
             disk_sync.deleted(self._unfinished.pop())
 
     def open_orphaned(self, one: OrphanedFolder) -> StreamLog | None:
-        """Open a log that is set aside; None when nobody can read what it is. Raises OSError."""
+        """Open a log that is set aside; None when nobody can read what it is.
+
+        Raises OSError.
+        """
         folder = self.orphans.path(one)
         identity = read_identity(folder)
         return StreamLog(folder, identity, self._limits, DiskSync()) if identity is not None else None
@@ -139,8 +155,13 @@ class WalStore:
         return self._folder / str(key.tenant) / safe_component(key.identity)
 
     def _settle_place(self, folder: Path, key: PlanKey, stream: str, deployed_ms: int, disk_sync: DiskSync) -> None:
-        """The log at `folder` is one of the plan, or there is none: that of another plan of the name goes, and one that
-        was set aside while the plan was missing comes back. Raises OSError."""
+        """Make sure that a log at `folder` belongs to the plan.
+
+        The log of another plan of the name is removed, and an orphaned log of this plan comes back.
+
+        Raises:
+            OSError: the disk fails.
+        """
         identity = read_identity(folder)
         if identity is not None and deployed_ms and identity.deployed_ms not in (0, deployed_ms):
             self._clear(folder, None, disk_sync, None)
@@ -150,8 +171,10 @@ class WalStore:
             self.orphans.take_back(key, deployed_ms, folder, stream)
 
     def _identity_in(self, folder: Path, key: PlanKey, binding: StreamBinding, deployed_ms: int) -> LogIdentity:
-        """The identity of the log in `folder`: where its file is gone or damaged its segments tell it. Raises
-        OSError."""
+        """Return the identity of the log in `folder`: where its file is gone or damaged its segments tell it.
+
+        Raises OSError.
+        """
         identity = read_identity(folder)
         if identity is None:
             log = log_of_segments(folder)
@@ -167,7 +190,10 @@ class WalStore:
         return identity
 
     def _clear(self, folder: Path, served_ms: int | None, disk_sync: DiskSync, failed: KeepFailed | None) -> None:
-        """No stream wants the log. `served_ms` says when the plan of its name that is served was deployed."""
+        """No stream wants the log.
+
+        `served_ms` says when the plan of its name that is served was deployed.
+        """
         identity = read_identity(folder)
         if identity is None:
             if any(folder.glob(f"*{SEGMENT_SUFFIX}")):
@@ -199,8 +225,7 @@ class WalStore:
         self.orphans.put(folder, key, deployed_ms, waiting, reason, stream)
 
     def _fail(self, folder: Path, identity: LogIdentity, failed: KeepFailed) -> int:
-        """Keep what waits in the log of a stream that is gone among the failed events of its plan; give how many could
-        not be kept."""
+        """Move what waits in the log of a removed stream to the failed events; return how many events were lost."""
         key, reason = identity.key(), f"{identity.plan} does not import {identity.stream} now"
         log = StreamLog(folder, identity, self._limits, DiskSync())
         reader = log.reader(log.secured)
@@ -227,7 +252,10 @@ class WalStore:
 
 
 def safe_component(name: str) -> str:
-    """A name of one folder, different for different names: letters, digits, `_`, `-`, `~` and inner dots stay."""
+    """Return a folder name for `name`, unique for each name.
+
+    Letters, digits, `_`, `-`, `~` and inner dots are kept.
+    """
     quoted = quote(name, safe="")
     if quoted.startswith("."):
         quoted = f"%2E{quoted[1:]}"
@@ -237,7 +265,7 @@ def safe_component(name: str) -> str:
 
 
 def _tenant_of(folder: Path) -> int:
-    """The tenant of a log that does not tell it."""
+    """Return the tenant of a log that does not tell it."""
     try:
         return parse_tenant(folder.parts[-3])
     except ValueError:
@@ -253,7 +281,7 @@ def _rows_waiting(folder: Path, identity: LogIdentity, limits: LogLimits) -> int
 
 
 def _kept_name(file: Path) -> str:
-    """The name in `file`; one is made up at first."""
+    """Return the name in `file`; one is made up at first."""
     made = f"{socket.gethostname()}-{secrets.token_hex(3)}"
     passing = file.with_name(f"{NAME_FILE}.{made}")
     passing.write_text(made, encoding="utf-8")

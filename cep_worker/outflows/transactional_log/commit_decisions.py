@@ -28,11 +28,11 @@ class CommitDecision(Enum):
 
 
 def commit_decision(attempt: Attempt, checkpoint: int | None, spans: Sequence[CheckpointSpan]) -> CommitDecision:
-    """What becomes of results that a run of `attempt` gave before its marker of `checkpoint` (None: it has given no
-    marker behind them), when `spans` say what stands.
+    """Decide about results that a run of `attempt` gave before its marker of `checkpoint`.
 
-    Results of an attempt that is older than all that `spans` name were undone or given up with their deployment; those
-    of one that `spans` do not know yet wait.
+    `checkpoint` is None when no marker follows them; `spans` say which checkpoints are complete. Results of an attempt
+    older than all `spans` were undone or given up with their deployment; those of an attempt that `spans` do not know
+    yet wait.
     """
     last = max((span.last for span in spans if (span.epoch, span.attempt) == attempt), default=0)
     if checkpoint is not None and checkpoint <= last:

@@ -1,8 +1,7 @@
 """How far each consumer of a publisher's results has got, and the way of what follows to it.
 
-    files       1 │ 2 │ 3 │ 4 │ 5 (written)
-    dead sink   ▲ has nothing of 2 yet            a file is deleted when all consumers
-    sound sink              ▲ has all up to 4     of its streams have all of it
+files 1 │ 2 │ 3 │ 4 │ 5 (written) dead sink ▲ has nothing of 2 yet a file is deleted when all consumers sound sink ▲ has
+all up to 4 of its streams have all of it
 
 Consumers wait for each other nowhere: one that takes nothing keeps files, and holds up no other one.
 """
@@ -44,7 +43,7 @@ class _ConsumerDelivery:
     release: GroupDelivery | UnloggedDelivery | None = None
 
     def rows_in(self, group: ResultGroup) -> int:
-        """How many of the group's rows of its stream it has settled."""
+        """Return how many of the group's rows of its stream it has settled."""
         if self.done >= group.ordinal:
             return group.stream_rows[self.stream]
         return self.release.settled_rows if self.release is not None and self.release.group is group else 0
@@ -59,7 +58,10 @@ class _ReportedRows:
 
 
 class ConsumerDeliveries:
-    """The deliveries of one publisher's log. Belongs to the data thread."""
+    """The deliveries of one publisher's log.
+
+    Belongs to the data thread.
+    """
 
     def __init__(
         self,
@@ -70,8 +72,10 @@ class ConsumerDeliveries:
         changed: Callable[[], None],
         undone: Callable[[ResultGroup], None],
     ) -> None:
-        """`undone` is told of what is dropped since it does not stand; `changed` is called when `pump` has something to
-        do again."""
+        """Start the deliveries of a log.
+
+        `undone` is called for what is dropped as undone; `changed` when `pump` has something to do again.
+        """
         self._log = log
         self._find = consumers
         self._counts = counts
@@ -94,8 +98,10 @@ class ConsumerDeliveries:
     def pump(
         self, now_ms: int, exported: Mapping[str, Attributes], verdict: Callable[[ResultGroup], CommitDecision]
     ) -> Iterator[OSError]:
-        """Offer each consumer what stands and what it has room for, and delete what all have. Gives what goes wrong: it
-        is to be tried again."""
+        """Offer each consumer what stands and what it has room for, and delete what all have.
+
+        Gives what goes wrong: it is to be tried again.
+        """
         if not self._log.groups:
             return
         self._exported = exported
@@ -108,8 +114,10 @@ class ConsumerDeliveries:
         yield from self._drop(verdict, now_ms)
 
     def offered(self, group: ResultGroup, waiting: Mapping[Who, int]) -> None:
-        """The consumers in `waiting` have so many frames of `group`, which is complete, and have not delivered them
-        yet; others have delivered them. Whoever offered them counts them."""
+        """Note how many frames of a complete `group` consumers have and have not delivered yet.
+
+        Other consumers have delivered it. The caller counts them.
+        """
         self._counted_before.add(group.ordinal)
         for stream in group.stream_rows:
             for tap in self._find(stream):
@@ -126,13 +134,13 @@ class ConsumerDeliveries:
                 one.release = UnloggedDelivery(group, frames, partial(self._finished, one, group))
 
     def settle(self, who: Who, group: ResultGroup) -> None:
-        """A consumer has delivered one more frame of a group that it was `offered`."""
+        """Note that a consumer has delivered one more frame of a group that it was `offered`."""
         one = self._deliveries.get(who)
         if one is not None and isinstance(one.release, UnloggedDelivery) and one.release.group is group:
             one.release.settle()
 
     def waiting_rows(self, released: Iterable[ResultGroup]) -> dict[Who, int]:
-        """How many rows of the `released` groups each consumer has not delivered."""
+        """Return how many rows of the `released` groups each consumer has not delivered."""
         groups = list(released)
         return {
             who: sum(group.stream_rows[one.stream] - one.rows_in(group) for group in groups)
@@ -140,8 +148,10 @@ class ConsumerDeliveries:
         }
 
     def keep(self, standing_rows: int) -> None:
-        """Note on the disk how far everybody is, if that has changed. `standing_rows` of all that was ever written to
-        the log are to be delivered."""
+        """Note on the disk how far everybody is, if that has changed.
+
+        `standing_rows` of all that was ever written to the log are to be delivered.
+        """
         self._standing_rows = standing_rows
         if self._log.groups:
             self._keep()
@@ -185,8 +195,10 @@ class ConsumerDeliveries:
                 one.release.close()
 
     def _meet(self, verdict: Callable[[ResultGroup], CommitDecision]) -> None:
-        """Know the consumers that there are now, and forget others. One that is new gets what is there; a listener
-        what is released from now on."""
+        """Know the consumers that there are now, and forget others.
+
+        One that is new gets what is there; a listener what is released from now on.
+        """
         streams = {one.stream for group in self._log.groups for one in group.header.streams}
         taps = {(stream, tap.name): tap for stream in streams if stream in self._exported for tap in self._find(stream)}
         for who in self._deliveries.keys() - taps.keys():
@@ -207,7 +219,7 @@ class ConsumerDeliveries:
                 self._deliveries[stream, name] = _ConsumerDelivery(stream, tap, self._released_to(verdict))
 
     def _place(self, stream: str, tap: Tap, taps: Mapping[Who, Tap]) -> DeliveryPosition:
-        """How far the consumer got in an earlier process."""
+        """Return how far the consumer got in an earlier process."""
         if not self._known:
             return DeliveryPosition(stream, tap.name, tap.form, 0)
         alike = [who for who, place in self._known.items() if (place.stream, place.form) == (stream, tap.form)]
@@ -221,7 +233,7 @@ class ConsumerDeliveries:
         return self._known.pop(who, DeliveryPosition(stream, tap.name, tap.form, 0))
 
     def _released_to(self, verdict: Callable[[ResultGroup], CommitDecision]) -> int:
-        """The number of the newest file that is released as a whole."""
+        """Return the number of the newest file that is released as a whole."""
         newest = 0
         for group in self._log.groups:
             if verdict(group) is not CommitDecision.RELEASE or self._log.is_written(group):
@@ -246,7 +258,7 @@ class ConsumerDeliveries:
         one.release.pump(now_ms, written=self._log.is_written(one.release.group))
 
     def _following(self, one: _ConsumerDelivery) -> ResultGroup | None:
-        """The oldest file of which the consumer has not all."""
+        """Return the oldest file that the consumer has not completely delivered."""
         found = None
         for group in reversed(self._log.groups):
             if group.ordinal <= one.done:
@@ -268,7 +280,7 @@ class ConsumerDeliveries:
         )  # fmt: skip
 
     def _finished(self, one: _ConsumerDelivery, group: ResultGroup) -> None:
-        """The consumer has the whole group."""
+        """Note that the consumer has the whole group."""
         release = one.release
         if self._closed or release is None or one not in self._deliveries.values():
             return
@@ -290,7 +302,7 @@ class ConsumerDeliveries:
             self._changed()  # all may have all of it
 
     def _again(self, one: _ConsumerDelivery) -> None:
-        """The consumer ended before it had the group: the one of its name that there is now gets it."""
+        """Deliver the group to the present consumer of the name: the former one ended before it had it."""
         if not self._closed:
             one.release, one.frames = None, 0
             self._changed()
@@ -342,7 +354,10 @@ class ConsumerDeliveries:
             self._counted_before.discard(group.ordinal)
 
     def _is_done(self, group: ResultGroup, now_ms: int) -> bool:
-        """Return whether every consumer of the group has all of it. Of one that is written, it is completed then."""
+        """Return whether every consumer of the group has all of it.
+
+        Of one that is written, it is completed then.
+        """
         needed = [one for one in self._deliveries.values() if one.stream in group.stream_rows]
         if not self._log.is_written(group):
             return all(one.done >= group.ordinal for one in needed)

@@ -1,7 +1,8 @@
-"""Which deployment of a plan's name an epoch belongs to. Pure.
+"""Which deployment of a plan's name an epoch belongs to.
 
-epochs       5     6     7  │  8     9  │  10
-deployments  first          │  second   │  present
+Pure.
+
+epochs 5 6 7 │ 8 9 │ 10 deployments first │ second │ present
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ from operator import itemgetter
 
 
 class DeploymentEpochs:
-    """The deployments of one name, oldest first, each known by the time at which its plan was deployed first. Epochs
-    are counted on from one to the next: one that a database gives out which counts anew must wait, see `least_epoch`.
+    """The deployments of one name, oldest first, each known by the time at which its plan was deployed first.
+
+    Epochs are counted on from one to the next: one that a database gives out which counts anew must wait, see
+    `least_epoch`.
     """
 
     def __init__(self, prepared: Iterable[tuple[int, int]], epoch: int, deployed_ms: int) -> None:
@@ -30,8 +33,11 @@ class DeploymentEpochs:
         self.follow(epoch, deployed_ms)
 
     def follow(self, epoch: int, deployed_ms: int) -> None:
-        """The plan that was deployed at `deployed_ms` has `epoch`. One that is not the newest says nothing: where
-        epochs are counted anew, nobody knows whose they are."""
+        """Note that the plan deployed at `deployed_ms` has `epoch`.
+
+        An epoch that is not the newest is ignored: where epochs were counted from the start again, its owner is
+        unknown.
+        """
         if not self._first:
             self._first.append((0, deployed_ms))
         elif epoch > self._newest and deployed_ms != self._first[-1][1]:
@@ -39,22 +45,25 @@ class DeploymentEpochs:
         self._newest = max(self._newest, epoch)
 
     def least_epoch(self, epoch: int, deployed_ms: int) -> int:
-        """0 when the plan that was deployed at `deployed_ms` may have `epoch`. Otherwise that was given out before, by
-        a database that was replaced, and the plan must have a later one: it has, if its own database counts so far."""
+        """0 when the plan that was deployed at `deployed_ms` may have `epoch`.
+
+        Otherwise that was given out before, by a database that was replaced, and the plan must have a later one: it
+        has, if its own database counts so far.
+        """
         owner_ms = self._first[-1][1]
         if epoch <= self._newest and 0 not in (deployed_ms, owner_ms) and deployed_ms != owner_ms:
             return self._newest + 1
         return self._newest if epoch < self._newest else 0
 
     def speaks_of(self, deployed_ms: int, epoch: int) -> bool:
-        """True when what is told of the plan that was deployed at `deployed_ms` (0: of any) is about this epoch."""
+        """Return whether news of the plan deployed at `deployed_ms` (0: of any) are about this epoch."""
         return deployed_ms in (0, self.deployed_ms(epoch)) or not self.deployed_ms(epoch)
 
     def __len__(self) -> int:
         return len(self._first)
 
     def of(self, epoch: int) -> int:
-        """The number of the deployment that has the epoch, from 0."""
+        """Return the index of the deployment that has the epoch."""
         return bisect_right(self._first, epoch, key=itemgetter(0)) - 1
 
     def deployed_ms(self, epoch: int) -> int:

@@ -15,8 +15,10 @@ Task = Callable[[], None]
 
 
 class FileSync:
-    """Brings files onto the disk on a thread of its own, in order. `post` has a call made on the data thread. A
-    disk that fails fails the worker there, which cannot keep its word."""
+    """Brings files onto the disk on a thread of its own, in order.
+
+    `post` has a call made on the data thread. A disk that fails fails the worker there, which cannot keep its word.
+    """
 
     def __init__(self, post: Callable[[Task], None]) -> None:
         self._post = post
@@ -25,7 +27,7 @@ class FileSync:
         self._thread.start()
 
     def file(self, descriptor: int, folder: Path) -> None:
-        """The file, in `folder`, will be on the disk; `descriptor` is closed then."""
+        """Sync the file in `folder`, then close `descriptor`."""
         self._tasks.put(lambda: _sync(descriptor, folder))
 
     def when_done(self, call: Task) -> None:

@@ -1,6 +1,6 @@
 """One file of prepared results: what a publisher gave between two checkpoints.
 
-    header record │ frame record │ frame record │ … │ mark record
+header record │ frame record │ frame record │ … │ mark record
 
 Records are framed and checked as those of the log (`cep_worker.storage.records`). The body of each begins with a
 MessagePack map, behind its length and filled up to a multiple of 8 bytes; that of a frame goes on with an Arrow batch.
@@ -46,13 +46,15 @@ class ReceivedRows(msgspec.Struct, frozen=True):
 
 
 class GroupHeader(msgspec.Struct, frozen=True, tag="header"):
-    """Whose results these are: `log` is the identity of this store, `position` how far the publisher had come in this
-    run before this file. Frames are numbered from `first_number`. The plan was deployed first at `deployed_ms`; 0: an
-    earlier version wrote this. The file before this one ends with the mark of checkpoint `after`; 0: it is of another
-    run, or without a mark; None: an earlier version wrote this. `former` tells of the newest mark of an earlier run, of
-    which no other file would tell. `run_log` is the identity that the publisher drew for this run; empty: it told none.
-    With `at_once` the results wait for consumers alone, not for a checkpoint: their plan delivers at least once. The
-    files before this one were given `rows_before` rows in all; None: an earlier version wrote this.
+    """The header of a group file: whose results these are.
+
+    `log` is the identity of this store, and `position` how far the publisher had come in this run before this file.
+    Frames are numbered from `first_number`. `deployed_ms` is when the plan was first deployed. The file before this one
+    ends with the mark of checkpoint `after` (0: it is of another run, or has no mark). `former` repeats the newest mark
+    of an earlier run that no other file would show. `run_log` is the identity that the publisher drew for this run, if
+    it gave one. With `at_once` the results wait only for consumers, not for a checkpoint: their plan delivers at least
+    once. `rows_before` is the number of rows in earlier files. Versions that did not write a field yet leave it 0 or
+    None.
     """
 
     log: str
@@ -73,22 +75,23 @@ class GroupHeader(msgspec.Struct, frozen=True, tag="header"):
         return self.epoch, self.attempt
 
     def is_of(self, opening: OpenLink) -> bool:
-        """False of another run than that of which `opening` tells, also when that was given the same epoch."""
+        """Return whether it is of the run of `opening`, and not of another one with the same epoch."""
         known = "" not in (self.run_log, opening.log)
         return self.run() == (opening.epoch, opening.attempt) and (not known or self.run_log == opening.log)
 
 
 class GroupFrame(msgspec.Struct, frozen=True, tag="frame"):
-    """An Arrow batch of `stream` follows; its last event stands at `position` of what the publisher has sent in this
-    run."""
+    """The entry before an Arrow batch of `stream`; its last event is at `position` in the publisher's run."""
 
     stream: str
     position: int
 
 
 class CheckpointMark(msgspec.Struct, frozen=True, tag="mark"):
-    """Everything before belongs to `checkpoint`. The publisher had come to `position`, though some of that may be lost;
-    0: no further than the frames tell."""
+    """Everything before belongs to `checkpoint`.
+
+    The publisher had come to `position`, though some of that may be lost; 0: no further than the frames tell.
+    """
 
     checkpoint: int
     position: int = 0
@@ -147,17 +150,24 @@ class StoredFrame:
 
 
 def group_path(folder: Path, ordinal: int) -> Path:
-    """Where the folder's group of that number is kept; names sort by number."""
+    """Return where the folder's group of that number is kept; names sort by number."""
     return folder / f"{ordinal:020d}{SUFFIX}"
 
 
 def ordinal_of(path: Path) -> int:
-    """The number of the group that is kept at `path`; ValueError when none is."""
+    """Return the number of the group at `path`.
+
+    Raises:
+        ValueError: the path is not that of a group.
+    """
     return int(path.name.removesuffix(SUFFIX))
 
 
 class GroupWriter:
-    """Appends to a group's file. After an OSError the file is as before, and the call may be repeated."""
+    """Appends to a group's file.
+
+    After an OSError the file is as before, and the call may be repeated.
+    """
 
     def __init__(self, group: ResultGroup, descriptor: int) -> None:
         self.group = group
@@ -165,7 +175,10 @@ class GroupWriter:
 
     @classmethod
     def create(cls, path: Path, header: GroupHeader) -> GroupWriter:
-        """A new file, which must not exist yet. Raises OSError."""
+        """Return a new file, which must not exist yet.
+
+        Raises OSError.
+        """
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         writer = cls(ResultGroup(path, header, position=header.position), descriptor)
         try:
@@ -178,13 +191,21 @@ class GroupWriter:
 
     @classmethod
     def reopen(cls, group: ResultGroup) -> GroupWriter:
-        """The file goes on behind what `group` says that it holds. Raises OSError."""
+        """Continue the file behind the content that `group` describes.
+
+        Raises:
+            OSError: the disk fails.
+        """
         descriptor = os.open(group.path, os.O_RDWR | os.O_CLOEXEC)
         os.ftruncate(descriptor, group.size_bytes)
         return cls(group, descriptor)
 
     def append(self, frame: GroupFrame, body: Any, rows: int) -> None:
-        """The frame stands behind the others and outlives this process. Raises OSError."""
+        """Append a frame that outlives this process.
+
+        Raises:
+            OSError: the disk fails.
+        """
         self._append(frame, body, rows, self.group.next_number)
         self.group.frames += 1
         self.group.rows += rows
@@ -192,13 +213,19 @@ class GroupWriter:
         self.group.position = max(self.group.position, frame.position)
 
     def mark(self, checkpoint: int, position: int = 0) -> None:
-        """The group is complete; the publisher had come to `position`, if that is further than its frames. Raises
-        OSError."""
+        """Complete the group; the publisher had come to `position`, if that is behind its frames.
+
+        Raises:
+            OSError: the disk fails.
+        """
         self._append(CheckpointMark(checkpoint, position), b"", 0, self.group.next_number)
         self.group.checkpoint, self.group.position = checkpoint, max(self.group.position, position)
 
     def pass_over(self, numbers: int) -> None:
-        """So many numbers are given to no frame: another header, which says where the next one is. Raises OSError."""
+        """So many numbers are given to no frame: another header, which says where the next one is.
+
+        Raises OSError.
+        """
         self._append(self.group.header, b"", 0, self.group.next_number + numbers)
         self.group.passed_over += numbers
 
@@ -223,8 +250,10 @@ class DamagedError(Exception):
 
 
 class GroupReader:
-    """Gives a group's frames, in order, each once; damaged ones are left out. What is appended meanwhile is given,
-    too."""
+    """Gives a group's frames, in order, each once; damaged ones are left out.
+
+    What is appended meanwhile is given, too.
+    """
 
     def __init__(self, group: ResultGroup) -> None:
         self._group = group
@@ -232,8 +261,10 @@ class GroupReader:
         self._descriptor = os.open(group.path, os.O_RDONLY | os.O_CLOEXEC)
 
     def next(self) -> StoredFrame | None:
-        """The next frame; None when there are no more. Raises DamagedError, and OSError when the disk fails: the call
-        may be repeated."""
+        """Return the next frame; None when there are no more.
+
+        Raises DamagedError, and OSError when the disk fails: the call may be repeated.
+        """
         while self._offset < self._group.size_bytes:
             found = _next(self._descriptor, self._offset)
             if found is None:
@@ -249,8 +280,10 @@ class GroupReader:
 
 @dataclass(frozen=True, slots=True)
 class RecoveredGroup:
-    """A group as it was found, how many bytes behind it are none of its records, and how many of damaged ones there
-    are within it."""
+    """A group as it was found.
+
+    With the number of bytes behind it that are not its records, and of damaged bytes within it.
+    """
 
     group: ResultGroup
     torn_bytes: int
@@ -258,8 +291,11 @@ class RecoveredGroup:
 
 
 def recover(path: Path) -> RecoveredGroup | None:
-    """What the file holds, up to the last record that is whole; None when its header is not. Raises OSError when it
-    cannot be read."""
+    """Return what the file holds, up to the last record that is whole; None when its header is not.
+
+    Raises:
+        OSError: it cannot be read.
+    """
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         found = _read(descriptor, 0)
@@ -277,7 +313,10 @@ def recover(path: Path) -> RecoveredGroup | None:
 
 
 def rows_in(path: Path) -> int:
-    """How many rows sound frames hold in a file whose header is damaged. Raises OSError."""
+    """Return how many rows sound frames hold in a file whose header is damaged.
+
+    Raises OSError.
+    """
     return sum(found.rows for found in scan(memoryview(path.read_bytes())) if isinstance(found, Record))
 
 
@@ -295,7 +334,7 @@ class _ScannedGroup:
 
 
 def _next(descriptor: int, offset: int) -> _ScannedGroup | None:
-    """The first sound entry from `offset` on; None when there is none."""
+    """Return the first sound entry from `offset` on; None when there is none."""
     sound = _read(descriptor, offset)
     if sound is not None:
         record, entry, body = sound
@@ -312,7 +351,7 @@ def _next(descriptor: int, offset: int) -> _ScannedGroup | None:
 
 
 def _bytes_behind(descriptor: int, offset: int) -> int:
-    """How much follows `offset`: nothing, too, when a record that ends there lacks some of what fills it up."""
+    """Return how much follows `offset`: nothing, too, when a record that ends there lacks some of what fills it up."""
     return max(0, os.fstat(descriptor).st_size - offset)
 
 
@@ -350,7 +389,7 @@ def _record(entry: Entry, body: Any, rows: int, number: int) -> tuple[tuple[byte
 
 
 def _read(descriptor: int, offset: int) -> tuple[Record, Entry, memoryview] | None:
-    """The record at `offset`, what it is, and what follows that; None when it is not whole and sound."""
+    """Return the record at `offset`, what it is, and what follows that; None when it is not whole and sound."""
     head = os.pread(descriptor, RECORD_HEADER_BYTES, offset)
     missing = missing_bytes(memoryview(head), 0) if len(head) == RECORD_HEADER_BYTES else 0
     if not missing:

@@ -45,13 +45,14 @@ LAST_CHECKPOINT = 2**63 - 1
 
 
 class PreparedResults:
-    """Takes what publishers send, and gives it to consumers when it is known to stand, in the order of each publisher.
-    Belongs to the data thread.
+    """Stores results of publishers and delivers them, in each publisher's order, once they are committed.
 
-    A group is deleted when all consumers have delivered it. One that was released when the process ended is released
-    again, frame by frame the same. What an earlier deployment of the plan's name has left is judged apart: another
-    topology undoes nothing of it. Those are told apart by their epochs: results of the plan are not taken under one
-    that was given out before.
+    Belongs to the data thread. A group is deleted when all consumers have delivered it. One that was released when the
+    process ended is released again, with exactly the same frames.
+
+    Results that an earlier deployment of the name has left are decided on separately, since another topology undoes
+    nothing of them. Deployments are told apart by their epochs: results under an epoch that was used before are not
+    accepted.
     """
 
     def __init__(
@@ -64,8 +65,14 @@ class PreparedResults:
         most_bytes: int,
         counts: StreamCounts | None = None,
     ) -> None:
-        """Finds again what is in `folder`. Raises OSError when that cannot be read. It is full while more than
-        `most_bytes` stand and wait for consumers. `counts` learns what consumers have delivered."""
+        """Recover the results in `folder`.
+
+        It is full while more than `most_bytes` of committed results wait for consumers. `counts` counts what consumers
+        have delivered.
+
+        Raises:
+            OSError: the folder cannot be read.
+        """
         self._folder = folder
         self._key = plan.key
         self._event_loop = event_loop
@@ -104,7 +111,7 @@ class PreparedResults:
         self.update(plan)
 
     def update(self, plan: DeployedPlan) -> None:
-        """The plan is deployed in this form from now on, or another one under its name."""
+        """Follow another deployment of the plan, or another plan under its name."""
         self._exported = {binding.stream: binding.attributes for binding in plan.exported}
         self._deployments.follow(plan.epoch, plan.deployed_ms)
         self.needs_epoch = self._deployments.least_epoch(plan.epoch, plan.deployed_ms)
@@ -112,19 +119,22 @@ class PreparedResults:
         self._reapply_checkpoints()
 
     def rename(self, key: PlanKey) -> None:
-        """The plan is called as `key` says from now on."""
+        """Take the plan's new name."""
         self._key = key
 
     def close_before(self, epoch: int) -> None:
-        """Publishers of epochs before `epoch` do not come any more: what they left is deleted once it is delivered. Of
-        earlier deployments all that the last run gave stands."""
+        """Close all epochs before `epoch`: no publisher of them will come.
+
+        Their results are deleted once they are delivered. Everything that the last run of an earlier deployment gave is
+        committed.
+        """
         if epoch > self._first_epoch:
             self._first_epoch = epoch
             self._end_former()
             self._pump_later()
 
     def newest_attempt(self, epoch: int) -> int:
-        """The newest attempt of `epoch` that is known of here; 0 when none is."""
+        """Return the newest known attempt of `epoch`; 0 when there is none."""
         return max((attempt for of, attempt in self._runs() if of == epoch), default=0)
 
     def prepared_to(self, opening: OpenLink) -> int:
@@ -133,7 +143,7 @@ class PreparedResults:
         return log.prepared_to(opening) if log is not None else 0
 
     def has_room(self) -> bool:
-        """True when `append` may be called."""
+        """Return whether `append` may be called."""
         return self._standing_bytes <= self._most_bytes * (1 + UNDER_WAY_SHARE)
 
     def is_full(self) -> bool:
@@ -141,8 +151,11 @@ class PreparedResults:
         return self._standing_bytes > self._most_bytes
 
     def append(self, opening: OpenLink, message: Data, batch: pa.RecordBatch, body: Any) -> int:
-        """The frame's events outlive this process, those that are held already are left out; gives the number of new
-        ones. Raises OSError, and nothing has changed."""
+        """Store the frame's new events and return their number.
+
+        Raises:
+            OSError: the disk fails, and nothing has changed.
+        """
         return self._log(opening).append(message, batch, body)
 
     def holds(self, opening: OpenLink) -> bool:
@@ -151,8 +164,10 @@ class PreparedResults:
         return log is not None and log.prepared_rows() > 0
 
     def append_at_once(self, opening: OpenLink, message: Data, batch: pa.RecordBatch, body: Any) -> None:
-        """Keep a frame that goes to consumers as soon as these have room, whatever checkpoints say. Raises OSError, and
-        nothing has changed."""
+        """Keep a frame that goes to consumers as soon as these have room, whatever checkpoints say.
+
+        Raises OSError, and nothing has changed.
+        """
         log = self._log(opening, at_once=True)
         log.append(message, batch, body)
         if log.groups[-1].size_bytes >= CUT_BYTES:
@@ -165,8 +180,13 @@ class PreparedResults:
         frames: Sequence[UnloggedFrame],
         durable: Callable[[], None],
     ) -> LoggedFrames:
-        """Keep `frames` of a publisher that has nothing here until consumers, who have them already, have delivered
-        them. `durable` is called when they are on the disk. Raises OSError: some may then be delivered twice."""
+        """Store frames that consumers have already, until they have delivered them.
+
+        The publisher has nothing else here. `durable` is called when they are on disk.
+
+        Raises:
+            OSError: the disk fails; some may be delivered twice.
+        """
         log = self._log(opening, at_once=True)
         group = log.begun()
         for frame in frames:
@@ -180,8 +200,13 @@ class PreparedResults:
         return LoggedFrames(deliveries, group)
 
     def mark(self, opening: OpenLink, checkpoint: int, durable: Callable[[], None]) -> None:
-        """What the publisher has sent so far belongs to `checkpoint` or earlier ones; `durable` is called when it is
-        on the disk. Raises OSError, and nothing has changed."""
+        """Assign what the publisher has sent so far to `checkpoint`, if it is in no earlier one.
+
+        `durable` is called when it is on disk.
+
+        Raises:
+            OSError: the disk fails, and nothing has changed.
+        """
         self._log(opening).mark(checkpoint, durable)
         self._pump_later()
 
@@ -209,18 +234,18 @@ class PreparedResults:
         self._end_former()
 
     def end(self) -> None:
-        """The plan's topology is gone for good: all that its last run gave stands."""
+        """Commit everything that the last run gave: the topology is gone for good."""
         self._end(len(self._deployments))
 
     def waiting_rows(self) -> Counter[Who]:
-        """How many rows of those that are to be delivered each consumer has not delivered yet."""
+        """Return how many rows of those that are to be delivered each consumer has not delivered yet."""
         waiting: Counter[Who] = Counter()
         for log, deliveries in self._deliveries.items():
             waiting.update(deliveries.waiting_rows(group for group in log.groups if self._is_released(log, group)))
         return waiting
 
     def is_empty(self) -> bool:
-        """Nothing is held."""
+        """Return whether nothing is held."""
         return not any(log.prepared_rows() for log in self._logs.values())
 
     def retry(self) -> None:
@@ -229,7 +254,7 @@ class PreparedResults:
             self._pump_later()
 
     def tick(self, now_ms: int) -> None:
-        """The figures are brought up to date."""
+        """Update the metrics."""
         since_ms = now_ms
         for log, deliveries in self._deliveries.items():
             standing = (group.all_rows for group in log.groups if self._is_released(log, group))
@@ -257,7 +282,7 @@ class PreparedResults:
         )  # fmt: skip
 
     def metrics(self) -> PreparedResultsMetrics:
-        """How much is held, as of the last tick."""
+        """Return how much is held, as of the last tick."""
         return self._figures
 
     def close(self) -> None:
@@ -314,7 +339,7 @@ class PreparedResults:
             logger.info("prepared results found: plan=%s events=%d", self._key.topology(), rows)
 
     def _runs(self) -> set[Attempt]:
-        """Those of which there are results or news."""
+        """Return those of which there are results or news."""
         prepared = {group.header.run() for log in self._logs.values() for group in log.groups}
         return prepared | {(span.epoch, span.attempt) for span in self._spans}
 
@@ -324,7 +349,7 @@ class PreparedResults:
             self._end(self._deployments.of(self._first_epoch))
 
     def _end(self, count: int) -> None:
-        """The first `count` deployments are gone for good."""
+        """End the first `count` deployments."""
         if count <= self._gone:
             return
         for number in range(self._gone, count):
@@ -377,7 +402,7 @@ class PreparedResults:
             paced_logger.problem("full", text, self._key.topology(), self._standing_bytes, self._most_bytes)
 
     def _mark_last(self, log: PublisherLog) -> None:
-        """What a last run gave behind its last marker is complete."""
+        """Complete what a last run gave behind its last marker."""
         group = log.groups[-1] if log.groups else None
         if (
             group is not None

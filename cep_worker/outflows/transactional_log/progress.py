@@ -1,7 +1,7 @@
 """How far the results of one publisher have got: a small file beside its group files.
 
-It tells, when the process starts again, what each consumer has had, and what of the files must be there: files that
-are gone or end too early are noticed by it.
+It tells, when the process starts again, what each consumer has had, and what of the files must be there: files that are
+gone or end too early are noticed by it.
 """
 
 from __future__ import annotations
@@ -29,8 +29,11 @@ class DeliveryPosition(msgspec.Struct, frozen=True):
 
 
 class DeliveryProgress(msgspec.Struct, frozen=True):
-    """`log` is the identity of the publisher's log. Its files were given `rows` rows that are to be delivered; those up
-    to number `dropped`, with `dropped_rows` rows, were, and are deleted."""
+    """`log` is the identity of the publisher's log.
+
+    Its files were given `rows` rows that are to be delivered; those up to number `dropped`, with `dropped_rows` rows,
+    were, and are deleted.
+    """
 
     log: str
     rows: int = 0
@@ -40,7 +43,10 @@ class DeliveryProgress(msgspec.Struct, frozen=True):
 
 
 def read_progress(folder: Path) -> DeliveryProgress | None:
-    """Return what is known; None when nothing is. Raises OSError."""
+    """Return what is known; None when nothing is.
+
+    Raises OSError.
+    """
     path = folder / FILE
     try:
         return msgspec.json.decode(path.read_bytes(), type=DeliveryProgress)
@@ -53,7 +59,10 @@ def read_progress(folder: Path) -> DeliveryProgress | None:
 
 
 def write_progress(folder: Path, progress: DeliveryProgress) -> None:
-    """Keep `progress`, which outlives this process. Raises OSError."""
+    """Keep `progress`, which outlives this process.
+
+    Raises OSError.
+    """
     passing = folder / f"{FILE}.new"
     passing.write_bytes(msgspec.json.encode(progress))
     passing.replace(folder / FILE)

@@ -46,11 +46,17 @@ LAST_POSITION = 2**63 - 1
 
 
 class PublisherLog:
-    """Stores what one publisher instance sends in one epoch, in groups that end with the markers of checkpoints.
-    Belongs to the data thread. After an OSError nothing has changed, and the call may be repeated."""
+    """Stores what one publisher instance sends in one epoch, in groups that end with checkpoint markers.
+
+    Belongs to the data thread. After an OSError nothing has changed, and the call may be repeated.
+    """
 
     def __init__(self, folder: Path, key: PlanKey, sync: FileSync) -> None:
-        """Opens what is in `folder`, which is made when missing. Raises OSError."""
+        """Open the log in `folder`, which is created if missing.
+
+        Raises:
+            OSError: the disk fails.
+        """
         self.folder = folder
         self.groups: deque[ResultGroup] = deque()
         """What is held, oldest first; the last one may still be written."""
@@ -84,7 +90,7 @@ class PublisherLog:
         return min(self._writer.group.position, *(group.header.position for group in damaged), LAST_POSITION)
 
     def prepared_bytes(self) -> int:
-        """What its files hold."""
+        """Return the size of its files."""
         return sum(group.size_bytes for group in self.groups)
 
     def prepared_rows(self) -> int:
@@ -97,9 +103,14 @@ class PublisherLog:
         return GroupId(self._key, header.publisher, header.epoch, header.attempt, group.checkpoint or 0, header.log)
 
     def begin(self, opening: OpenLink, deployed_ms: int, at_once: bool = False) -> None:
-        """What follows is of the publisher's run that `opening` tells of, of the plan that was deployed at
-        `deployed_ms`; that of a former run is complete as it is. If that had the same epoch and attempt, what has no
-        mark is set aside: nobody will tell any more whether it stands. Raises OSError."""
+        """Begin the publisher's run of `opening`, for the plan that was deployed at `deployed_ms`.
+
+        The former run is complete. If it had the same epoch and attempt, its results without a mark are moved aside: no
+        checkpoint will decide about them.
+
+        Raises:
+            OSError: the disk fails.
+        """
         run = (opening.epoch, opening.attempt)
         writer = self._writer
         former = None
@@ -122,7 +133,11 @@ class PublisherLog:
         self._found_run = None
 
     def append(self, message: Data, batch: pa.RecordBatch, body: Any) -> int:
-        """The frame's events that are not held yet are held; gives their number. Raises OSError."""
+        """Store the frame's new events and return their number.
+
+        Raises:
+            OSError: the disk fails.
+        """
         assert self._writer is not None  # noqa: S101 - a link has begun
         rows = new_rows(message.rows, message.position, self._writer.group.position)
         if not rows:
@@ -133,8 +148,13 @@ class PublisherLog:
         return rows
 
     def mark(self, checkpoint: int, durable: Callable[[], None]) -> None:
-        """What was appended since the last marker belongs to `checkpoint`; `durable` is called when it, and all before,
-        is on the disk. A marker that has come before changes nothing. Raises OSError."""
+        """Assign everything since the last marker to `checkpoint`.
+
+        `durable` is called when it, and all before, is on disk. A marker that came before changes nothing.
+
+        Raises:
+            OSError: the disk fails.
+        """
         writer = self._writer
         assert writer is not None  # noqa: S101 - a link has begun
         if checkpoint > self._marked and writer.group.frames:
@@ -145,22 +165,29 @@ class PublisherLog:
         self._sync.when_done(durable)
 
     def begun(self) -> ResultGroup:
-        """The group to which frames are appended now."""
+        """Return the group that is being written."""
         assert self._writer is not None  # noqa: S101 - a link has begun
         return self._writer.group
 
     def is_written(self, group: ResultGroup) -> bool:
-        """True for the group to which frames are appended now."""
+        """Return whether it is the group that is being written."""
         return self._writer is not None and self._writer.group is group
 
     def cut(self) -> None:
-        """The group that was written is complete as it is, another one follows in the same run. Raises OSError."""
+        """Complete the current group as it is; another one follows in the same run.
+
+        Raises:
+            OSError: the disk fails.
+        """
         if self._writer is not None:
             self._begin_group(_following(self._writer.group))
 
     def drop_oldest(self, *, damaged: bool = False) -> None:
-        """The oldest group, which is not being written, is deleted; a `damaged` one is set aside. Raises OSError when
-        it cannot be."""
+        """Delete the oldest group, or move it aside if it is `damaged`; it is not being written.
+
+        Raises:
+            OSError: the disk fails.
+        """
         group = self.groups.popleft()
         if damaged and group.path.exists():
             quarantine(group.path)
@@ -168,13 +195,16 @@ class PublisherLog:
             group.path.unlink(missing_ok=True)
 
     def close(self) -> None:
-        """The file is closed; what is held stays."""
+        """Close the file; stored results stay."""
         if self._writer is not None:
             os.close(self._writer.descriptor)
             self._writer = None
 
     def remove(self) -> None:
-        """As `close`, and the folder is deleted, but for what was set aside in it. Raises OSError."""
+        """As `close`, and the folder is deleted, but for what was set aside in it.
+
+        Raises OSError.
+        """
         if any(self.folder.glob(f"*{ASIDE}")):
             for path in (*self.folder.glob(f"*{SUFFIX}"), self.folder / PROGRESS):
                 path.unlink(missing_ok=True)
@@ -243,7 +273,7 @@ class PublisherLog:
             self._writer.pass_over(1 + unread_bytes // RECORD_HEADER_BYTES)
 
     def _note_damage(self, found: RecoveredGroup) -> None:
-        """It is known what the group lacks; and the one before it at its end, if that is told how far it went."""
+        """Note what the group lacks, and what the one before it lacks at its end, if that is known."""
         before, group = self.groups[-1] if self.groups else None, found.group
         if found.damaged_bytes:
             logger.error("prepared results are damaged: file=%s bytes=%d events=%d",
@@ -257,13 +287,15 @@ class PublisherLog:
             )
 
     def _was_dropped(self, group: ResultGroup) -> bool:
-        """All consumers have had the group; the process ended before its file was deleted."""
+        """Return whether all consumers have had the group; the process ended before its file was deleted."""
         told = self.progress
         return told is not None and told.log == group.header.log and group.ordinal <= told.dropped
 
     def _note_missing(self, group: ResultGroup, given_up_rows: int) -> None:
-        """Files between the group and the one before it are gone, or the one before it ends too early, if the group was
-        told of more rows; `given_up_rows` of these are known of."""
+        """Count rows of missing or shortened files before the group.
+
+        The group knows how many rows came before it; `given_up_rows` of these are counted already.
+        """
         before, told = (self.groups[-1] if self.groups else None), self.progress
         if before is not None:
             known = before.all_rows if before.header.rows_before is not None else None
@@ -283,7 +315,7 @@ class PublisherLog:
             group.missing_rows = missing
 
     def _note_missing_end(self, given_up_rows: int) -> None:
-        """The newest files are gone, or the last one ends too early, if more is known to have been there."""
+        """Count rows of missing newest files, or of a last file that ends too early."""
         told = self.progress
         logs = {group.header.log for group in self.groups}
         if told is None or (logs and told.log not in logs):
@@ -297,8 +329,10 @@ class PublisherLog:
             self._note_lost(self.folder / f"behind {self._ordinal}", missing)
 
     def _repair_mark(self, group: ResultGroup) -> None:
-        """The group before `group` has the mark that it has lost; one of which nobody knows that any more is set aside,
-        so that it does not hold back what is behind it."""
+        """Restore the lost mark of the group before `group`, or move that group aside.
+
+        A group whose mark is unknown would hold back everything behind it.
+        """
         before = self.groups[-1] if self.groups else None
         if before is None or before.checkpoint is not None or not before.frames:
             return
@@ -322,8 +356,13 @@ class PublisherLog:
             self.lost[place_of(path)] = self.lost.get(place_of(path), 0) + rows
 
     def _give_up_unmarked(self, group: ResultGroup) -> None:
-        """What was written last is of another run with the epoch and attempt of the one that begins now, for whose
-        checkpoints it would wait. Raises OSError."""
+        """Move aside unmarked results of another run with the epoch and attempt that begin now.
+
+        They would wait for checkpoints of the new run.
+
+        Raises:
+            OSError: the disk fails.
+        """
         if group.frames and group.checkpoint is None and group in self.groups and not group.header.at_once:
             logger.error("prepared results lost, their epoch was given out again before their checkpoint, set aside: "
                          "file=%s events=%d", quarantine(group.path), group.rows)  # fmt: skip
@@ -344,7 +383,10 @@ class PublisherLog:
 
 
 def prepared_rows(folder: Path) -> int:
-    """Return how many results are in a plan's folder, as far as its files can be read. Raises OSError."""
+    """Return how many results are in a plan's folder, as far as its files can be read.
+
+    Raises OSError.
+    """
     rows = 0
     for path in folder.glob(f"*/*/*{SUFFIX}"):
         found = recover(path)
@@ -353,19 +395,19 @@ def prepared_rows(folder: Path) -> int:
 
 
 def place_of(path: Path) -> str:
-    """What a file is called among all of its plan's: epoch, publisher, number."""
+    """Return what a file is called among all of its plan's: epoch, publisher, number."""
     return "/".join(path.parts[-3:])
 
 
 def _following(group: ResultGroup) -> GroupHeader:
-    """The header of the group that follows `group` in the same run."""
+    """Return the header of the group that follows `group` in the same run."""
     return msgspec.structs.replace(
         group.header, first_number=group.next_number, position=group.position, after=group.checkpoint or 0
     )
 
 
 def _newest_mark(group: ResultGroup) -> ReceivedRows | None:
-    """The newest mark of the run that ends with `group`, if no file will tell of it when another run begins."""
+    """Return the newest mark of the run that ends with `group`, if no file will tell of it when another run begins."""
     header = group.header
     if group.checkpoint is not None:  # the next file could not be made
         return ReceivedRows(ordinal_of(group.path), group.checkpoint, group.position)
@@ -376,8 +418,7 @@ def _newest_mark(group: ResultGroup) -> ReceivedRows | None:
 
 
 def _told_by(group: ResultGroup, before: ResultGroup) -> ReceivedRows | None:
-    """What `group` tells of how `before` ends, the one before it of those that are there; of checkpoint 0: that is not
-    known, or none."""
+    """Return what `group` says about the end of `before`; checkpoint 0: unknown, or none."""
     header, ordinal = group.header, ordinal_of(before.path)
     if header.former is not None and header.former.ordinal == ordinal:
         return header.former

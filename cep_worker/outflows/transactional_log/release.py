@@ -17,9 +17,10 @@ UNREADABLE_MS = 10_000
 
 
 class GroupDelivery:
-    """Offers the frames of `stream` in a group to a consumer as it has room, then has it commit the group. Frames of a
-    group that is delivered `at_once` are offered one by one, without a commit, also while the group is written.
-    Belongs to the data thread.
+    """Offers the frames of `stream` in a group to a consumer as it has room, then has it commit the group.
+
+    Frames of a group that is delivered `at_once` are offered one by one, without a commit, also while the group is
+    written. Belongs to the data thread.
 
     `moved` is called when more of it is settled, `finished` when all is, `again` instead when the consumer has ended
     before that.
@@ -37,7 +38,11 @@ class GroupDelivery:
         finished: Callable[[], None],
         again: Callable[[], None],
     ) -> None:
-        """The consumer has the first `passed_frames` frames already. Raises OSError when the file cannot be opened."""
+        """Start a delivery to a consumer that has the first `passed_frames` frames already.
+
+        Raises:
+            OSError: the file cannot be opened.
+        """
         self.group = group
         self.settled_rows = 0
         """Rows of frames that the consumer has settled, or has had before."""
@@ -69,8 +74,11 @@ class GroupDelivery:
         self._unsettled = 1  # the release itself, until all is offered
 
     def pump(self, now_ms: int, *, written: bool) -> None:
-        """Offer as much as there is room for; while the group is `written` more may come. Raises OSError when the file
-        cannot be read now: the call is to be repeated."""
+        """Offer as much as there is room for; while the group is `written` more may come.
+
+        Raises:
+            OSError: the file cannot be read now: the call is to be repeated.
+        """
         while not self._ended:
             if self._frame is None:
                 self._frame = self._next(now_ms)
@@ -102,7 +110,7 @@ class GroupDelivery:
             return None
 
     def _next(self, now_ms: int) -> StoredFrame | None:
-        """The next frame of the stream that is to be offered; None when there is none by now."""
+        """Return the next frame of the stream to offer, if there is one now."""
         while self._reader is not None:
             try:
                 frame = self._reader.next()
@@ -129,7 +137,7 @@ class GroupDelivery:
         return None
 
     def _offer(self, frame: StoredFrame) -> bool:
-        """True when the frame has been dealt with; False when the consumer has no room for it."""
+        """Return whether the frame has been dealt with; False when the consumer has no room for it."""
         if not self.tap.has_room():
             return False
         self.offered = True
@@ -169,8 +177,10 @@ class GroupDelivery:
 
 
 class UnloggedDelivery:
-    """Frames of a group that a consumer has already; `finished` is called when it has settled all of them. It has the
-    methods of a `GroupDelivery`."""
+    """Frames of a group that a consumer has already; `finished` is called when it has settled all of them.
+
+    It has the methods of a `GroupDelivery`.
+    """
 
     settled_rows = settled_frames = lost_rows = unreadable_rows = 0
     problem = ""

@@ -1,5 +1,7 @@
-"""A worker's folder of prepared results: `<results.path>/<worker>/<tenant>/<plan>/<epoch>/<publisher>/`, used by one
-process at a time, from when a plan needs it."""
+"""A worker's folder of prepared results.
+
+`<results.path>/<worker>/<tenant>/<plan>/<epoch>/<publisher>/`, locked by one process from when a plan needs it.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,7 @@ class LogOwner(msgspec.Struct, frozen=True):
     plan_id: str = ""
 
     def key(self) -> PlanKey:
-        """The plan."""
+        """Return the plan."""
         return PlanKey(self.tenant, self.plan, self.plan_id)
 
 
@@ -63,8 +65,10 @@ class TransactionalLogStore:
         clock: Clock | None = None,
         when_safe: Callable[[Task], None] = lambda call: call(),
     ) -> None:
-        """Results of plans that are missing are kept for `keep_ms`. What is on the disk of this host is acknowledged
-        through `when_safe`."""
+        """Results of plans that are missing are kept for `keep_ms`.
+
+        What is on the disk of this host is acknowledged through `when_safe`.
+        """
         self._when_safe = when_safe
         self._keep_ms = keep_ms
         self._now_ms = (clock or SystemClock()).now_ms
@@ -76,7 +80,11 @@ class TransactionalLogStore:
         self._sync: FileSync | None = None
 
     def wanted(self, plan: DeployedPlan) -> bool:
-        """The plan's results are held, or some of a former deployment still are. Raises ConfigError."""
+        """Return whether the plan's results are stored, or some of a former deployment still are.
+
+        Raises:
+            ConfigError: the folder cannot be used.
+        """
         try:
             self._come_back(plan)
         except OSError as error:
@@ -84,8 +92,11 @@ class TransactionalLogStore:
         return plan.delivery == "exactly-once" or self._folder_of(plan.key).is_dir()
 
     def open(self, plan: DeployedPlan, consumers: Consumers, counts: StreamCounts | None = None) -> PreparedResults:
-        """What is held of the plan's results. Raises ConfigError when the folder cannot be used, or another process
-        uses it."""
+        """Return the prepared results of the plan.
+
+        Raises:
+            ConfigError: the folder cannot be used, or another process uses it.
+        """
         try:
             self._take_lock()
             if self._sync is None:
@@ -103,8 +114,10 @@ class TransactionalLogStore:
         self._event_loop.post(lambda: self._when_safe(call))
 
     def keep_only(self, keys: Iterable[PlanKey], removed: Collection[RemovedPlan] = ()) -> None:
-        """Leave the results of plans of `keys` where they are. Those of plans that people have undeployed (`removed`)
-        are deleted, those of missing plans are set aside."""
+        """Leave the results of plans of `keys` where they are.
+
+        Those of plans that people have undeployed (`removed`) are deleted, those of missing plans are set aside.
+        """
         kept = {self._folder_of(key) for key in keys}
         others = [folder for folder in self._folder.glob("*/*") if folder.is_dir() and folder not in kept]
         gone = [folder for folder in others if not folder.parent.name.startswith(".")]
@@ -125,7 +138,10 @@ class TransactionalLogStore:
                                  self._folder, error.strerror, level=logging.ERROR)  # fmt: skip
 
     def orphans(self) -> OrphanedFolders:
-        """Return what is set aside. Raises OSError."""
+        """Return what is set aside.
+
+        Raises OSError.
+        """
         if self._orphans is None:
             self._orphans = OrphanedFolders(self._folder, "results", self._keep_ms, self._now_ms)
         return self._orphans
@@ -147,7 +163,10 @@ class TransactionalLogStore:
         return self._folder / str(key.tenant) / safe_component(key.identity)
 
     def _clear(self, folder: Path, removed: Collection[RemovedPlan]) -> None:
-        """No plan that is deployed has the results in `folder`. Raises OSError."""
+        """No plan that is deployed has the results in `folder`.
+
+        Raises OSError.
+        """
         owner = read_checked(folder / OWNER_FILE, LogOwner)
         rows = prepared_rows(folder)
         if owner is not None and RemovedPlan(owner.key(), owner.deployed_ms) in removed:
@@ -162,7 +181,7 @@ class TransactionalLogStore:
             self.orphans().put(folder, key, deployed_ms, rows, "its plan is missing, and nobody has undeployed it")
 
     def _come_back(self, plan: DeployedPlan) -> None:
-        """What was set aside while the plan was missing is its own again, unless there is something of its name."""
+        """Restore the plan's orphaned results, unless there are results of its name."""
         folder = self._folder_of(plan.key)
         if not folder.exists() and self.orphans().entries():
             self._take_lock()
@@ -184,7 +203,7 @@ class TransactionalLogStore:
 
 
 def _tenant_of(folder: Path) -> int:
-    """The tenant of results that do not tell it."""
+    """Return the tenant of results that do not tell it."""
     try:
         return parse_tenant(folder.parent.name)
     except ValueError:

@@ -30,5 +30,5 @@ class LoggedFrames:
     group: ResultGroup
 
     def settle(self, stream: str, name: str) -> None:
-        """A consumer has delivered one more of them."""
+        """Note that a consumer has delivered one more frame."""
         self.deliveries.settle((stream, name), self.group)
