@@ -101,7 +101,7 @@ class Flood(threading.Thread):
 def small_log_system(tmp_path: Path) -> Iterator[LocalSystem]:
     limits = {"MAXIMUM_BYTES": str(LOG_BYTES), "SEGMENT_BYTES": str(SEGMENT_BYTES)}
     environment = {**os.environ, **{f"CEP_WORKER__WAL__{name}": limit for name, limit in limits.items()}}
-    environment["CEP_WORKER__RESULTS__UNDELIVERED_BYTES"] = str(LOG_BYTES)
+    environment["CEP_WORKER__RESULTS__MAX_UNDELIVERED_BYTES"] = str(LOG_BYTES)
     with LocalSystem(tmp_path, Ports.free(), environment=environment) as started:
         yield started
 
