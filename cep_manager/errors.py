@@ -269,6 +269,12 @@ class NotLeaderError(ManagerError):
     code = "not-leader"
 
 
+class NodeSwitchError(ManagerError):
+    """The other of two nodes cannot take over now."""
+
+    code = "node-not-protected"
+
+
 class ManagerUnavailableError(ManagerError):
     """The control loop did not answer in time or has stopped; the request may be repeated."""
 

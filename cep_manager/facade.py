@@ -8,6 +8,8 @@ import os
 import platform
 from collections.abc import Collection, Hashable
 
+import msgspec
+
 from cep_common.clock import Clock
 from cep_common.ids import PlanKey
 from cep_common.inspection.endpoint import Insight
@@ -24,7 +26,7 @@ from cep_manager.commands.sample_commands import SampleCommands
 from cep_manager.config import ManagerConfig
 from cep_manager.control.loop import ManagerControlLoop
 from cep_manager.control.snapshot import ClusterSnapshot
-from cep_manager.errors import NoWorkerError, UnknownWorkerError, unknown_plan
+from cep_manager.errors import NodeSwitchError, NotLeaderError, NoWorkerError, UnknownWorkerError, unknown_plan
 from cep_manager.events.model import EventStreamView, SentEvents, TailFilter
 from cep_manager.events.sending import own_authorization, send_events
 from cep_manager.events.streams import event_streams, find_stream, workers_of
@@ -34,7 +36,7 @@ from cep_manager.graph.model import TopologyGraph
 from cep_manager.graph.topology_graph import topology_graph
 from cep_manager.live.broadcaster import Broadcaster, LiveSubscription, Look
 from cep_manager.monitoring.cluster import driver_view, election_view, endpoint_views, task_views, worker_views
-from cep_manager.monitoring.cluster_model import Cluster, ElectionView, Health, ManagerInfo, Overview
+from cep_manager.monitoring.cluster_model import Cluster, ElectionView, Health, ManagerInfo, NodeView, Overview
 from cep_manager.monitoring.failed_events.client import FailedEventStores
 from cep_manager.monitoring.failed_events.model import (
     DiscardedEvents,
@@ -49,6 +51,7 @@ from cep_manager.monitoring.logs.standbys import other_managers
 from cep_manager.monitoring.metric_tables.history import PlanHistory, Wanted
 from cep_manager.monitoring.metric_tables.recorder import MetricRecorder
 from cep_manager.monitoring.metric_tables.writer import MetricTablesView
+from cep_manager.monitoring.nodes import node_views
 from cep_manager.monitoring.plan_model import PlanDetails, PlanSummary
 from cep_manager.monitoring.set_aside.client import AsideStores
 from cep_manager.monitoring.set_aside.model import AdoptedWorker, AsideList, DiscardedAside, RestoredAside
@@ -218,7 +221,8 @@ class ManagerFacade(SampleCommands):
             tasks=task_views(snapshot),
             endpoints=endpoint_views(snapshot),
             file_problems=self.folder.problems(),
-            managers=self.election().managers,
+            managers=(election := self.election()).managers,
+            nodes=election.nodes,
             metric_tables=self.metric_tables(),
         )
 
@@ -243,7 +247,25 @@ class ManagerFacade(SampleCommands):
         return self.recorder.view()
 
     def election(self) -> ElectionView:
-        return election_view(self._service.election_status(), leads=self._service.leads())
+        view = election_view(self._service.election_status(), leads=self._service.leads())
+        node = self._service.node
+        if node is None:
+            return view
+        return msgspec.structs.replace(view, nodes=node_views(node.nodes, node.name, node.report, view))
+
+    def switch_nodes(self) -> NodeView:
+        node, view = self._service.node, self.election()
+        if node is None:
+            raise NodeSwitchError("this is not one of two nodes: it was not started with `cep node`")
+        mine = next((one for one in view.nodes if one.asked), None)
+        other = next((one for one in view.nodes if not one.asked), None)
+        if not view.leads:
+            raise NotLeaderError("this node is passive: ask the active one")
+        if mine is None or other is None or other.role != "passive" or mine.protection != "protected":
+            reason = mine.reason if mine is not None and mine.reason else "the other node is away"
+            raise NodeSwitchError(f"the other node cannot take over, it lacks accepted events: {reason}")
+        node.switching = True
+        return other
 
     def overview(self) -> Overview:
         return Overview(now_ms=self._clock.now_ms(), manager=self._info(), snapshot=self._live_snapshot())

@@ -186,6 +186,14 @@ class ManagerClient:
         """The plan's live graph."""
         return self._call("GET", f"/plans/{quote(plan)}/topology")
 
+    def nodes(self) -> Any:
+        """Return the two nodes of `cep node`."""
+        return self._call("GET", "/nodes")["nodes"]
+
+    def switch_nodes(self) -> Any:
+        """Let the active node hand over to the other one."""
+        return self._call("POST", "/nodes/switch")
+
     def cluster(self) -> Any:
         return self._call("GET", "/cluster")
 

@@ -3,11 +3,28 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from cep_cli.client.options import manager_options
+from cep_cli.client.rest import ManagerClient
 from cep_cli.errors import with_readable_errors
+from cep_common.clock import SystemClock
+from cep_common.errors import ConfigError
+from cep_common.nodes.config import ManagerNode
+
+if TYPE_CHECKING:
+    from cep_manager.persistence.node_store import NodeStore
+
+IDLE_MS = 5_000
+CONFIG = click.option(
+    "--config", required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path), help="The node's file."
+)
 
 
 @click.group("node", invoke_without_command=True)
@@ -31,6 +48,76 @@ def node_command(context: click.Context, config: Path | None) -> None:
     console = f"http://{node.config.host}:{node.config.ports.console}"
     click.echo(f"node {node.config.name} of group {node.config.cluster.group_id} starts; console at {console}")
     node.run()
+
+
+@node_command.command("status")
+@manager_options
+@with_readable_errors
+def status_command(client: ManagerClient) -> None:
+    """Show both nodes: roles, who has every accepted event, and the lag."""
+    nodes = client.nodes()
+    if not nodes:
+        raise click.ClickException("no nodes: this manager was not started with `cep node`")
+    for node in nodes:
+        click.echo(f"{node['name']:16} {node['role']:8} {_synced(node)}  {node['http_address']}")
+        if node["protection"] and node["role"] == "active":
+            lag = f"lag {node['lag_ms']} ms, {node['lag_bytes']} bytes"
+            lose = f", {node['could_lose']} acknowledged batches could be lost now" if node["could_lose"] else ""
+            reason = f": {node['reason']}" if node["reason"] else ""
+            click.echo(f"{'':16} {node['protection'].upper()}{reason}; {lag}{lose}")
+
+
+def _synced(node: dict[str, Any]) -> str:
+    when = datetime.fromtimestamp(node["changed_ms"] / 1_000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return f"{'has every accepted event' if node['in_sync'] else 'LACKS accepted events'} since {when}"
+
+
+@node_command.command("switch")
+@manager_options
+@with_readable_errors
+def switch_command(client: ManagerClient) -> None:
+    """Let the active node hand over to the other one, in order."""
+    click.echo(f"{client.switch_nodes()['name']} takes over")
+
+
+@node_command.command("promote")
+@CONFIG
+@click.option("--accept-loss", is_flag=True, required=True, help="Accept that acknowledged events are lost.")
+@with_readable_errors
+def promote_command(config: Path, accept_loss: bool) -> None:
+    """Let the node of this file become active although it lacks accepted events: the other one is lost for good."""
+    if not accept_loss:
+        raise click.UsageError("the node lacks acknowledged events: say --accept-loss")
+    with _store(config) as store:
+        store.accept_loss(SystemClock().now_ms())
+        click.echo(f"{store.name} may become active; what it lacks is lost")
+
+
+@node_command.command("remove")
+@CONFIG
+@click.argument("name")
+@with_readable_errors
+def remove_command(config: Path, name: str) -> None:
+    """Forget the node NAME, so that another one can take its place."""
+    with _store(config) as store:
+        if name == store.name or not store.remove(name):
+            raise ConfigError(f"no other node is named {name}")
+        click.echo(f"{name} is forgotten")
+
+
+@contextmanager
+def _store(path: Path) -> Iterator[NodeStore]:
+    from cep_cli.node.config import read_node_config  # noqa: PLC0415 - most commands need no database
+    from cep_manager.config import DatabaseConfig  # noqa: PLC0415
+    from cep_manager.persistence.database import Database  # noqa: PLC0415
+    from cep_manager.persistence.node_store import NodeStore  # noqa: PLC0415
+
+    config = read_node_config(path)
+    database = Database(DatabaseConfig(config.database()), IDLE_MS)
+    try:
+        yield NodeStore(database, ManagerNode(name=config.name, group=config.cluster.group_id), "")
+    finally:
+        database.close()
 
 
 @node_command.command("demo")

@@ -138,6 +138,35 @@ class ManagerMember(msgspec.Struct, frozen=True):
     silent_ms: int
 
 
+class NodeView(msgspec.Struct, frozen=True):
+    """One of two nodes that keep each other's accepted events (`cep node`). `in_sync`: it has every acknowledged event,
+    and may become active; it is so since `changed_ms` (time of day). What the worker of a node tells is known of the
+    node that is `asked`: `protection` is the state of its mirror, `reason` why it is not `protected`, and `could_lose`
+    how many accepted batches are on this node only."""
+
+    name: str
+    group: str
+    role: Literal["active", "passive", "away"]
+    asked: bool
+    http_address: str
+    event_sync: Endpoint
+    in_sync: bool
+    changed_ms: int
+    protection: str = ""
+    protection_since_ms: int = 0
+    reason: str = ""
+    lag_ms: int = 0
+    lag_bytes: int = 0
+    could_lose: int = 0
+    mirrored_bytes: int = 0
+
+
+class NodeList(msgspec.Struct, frozen=True):
+    """Both nodes; none where the system was not started with `cep node`."""
+
+    nodes: tuple[NodeView, ...]
+
+
 class ElectionView(msgspec.Struct, frozen=True):
     """Whether the manager that was asked leads, who does (None: nobody at the moment), and all managers in order of
     their addresses. `problem` says why the database cannot be asked; empty when it can. `changes` of leader were seen
@@ -148,6 +177,7 @@ class ElectionView(msgspec.Struct, frozen=True):
     managers: tuple[ManagerMember, ...]
     problem: str = ""
     changes: tuple[LeaderChange, ...] = ()
+    nodes: tuple[NodeView, ...] = ()
 
 
 class Cluster(msgspec.Struct, frozen=True):
@@ -162,6 +192,7 @@ class Cluster(msgspec.Struct, frozen=True):
     endpoints: tuple[EndpointView, ...]
     file_problems: tuple[FileProblem, ...] = ()
     managers: tuple[ManagerMember, ...] = ()
+    nodes: tuple[NodeView, ...] = ()
     metric_tables: MetricTablesView | None = None
 
 

@@ -51,6 +51,11 @@ class NodeAgent:
         self._thread = threading.Thread(target=self._run, name="node-agent", daemon=True)
 
     @property
+    def name(self) -> str:
+        """Return the name of this node."""
+        return self._store.name
+
+    @property
     def role(self) -> NodeRole | None:
         """Return what the node may do, as it was told last."""
         return self._told

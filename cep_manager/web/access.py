@@ -85,6 +85,8 @@ CALLS: dict[str, Permission] = {
     "console.show_configuration": Permission.SEE_SYSTEM,
     "console.processes_fragment": Permission.SEE_SYSTEM,
     "api.show_cluster": Permission.SEE_SYSTEM,
+    "api.list_nodes": Permission.SEE_SYSTEM,
+    "api.switch_nodes": Permission.ADMINISTER,
     "console.show_checkpoints": Permission.SEE,
     "console.checkpoints_fragment": Permission.SEE,
     "console.show_plan_checkpoints": Permission.SEE,

@@ -21,6 +21,7 @@ from cep_manager.monitoring.cluster_model import (
     Cluster,
     ElectionView,
     Health,
+    NodeView,
     Overview,
 )
 from cep_manager.monitoring.failed_events.model import (
@@ -254,6 +255,9 @@ class ManagerView(Protocol):
 
     def election(self) -> ElectionView:
         """Who leads. A manager that does not lead answers this and `health`; all else raises NotLeaderError."""
+
+    def switch_nodes(self) -> NodeView:
+        """Hand over to the other node, which is the answer. Raises NodeSwitchError, NotLeaderError."""
 
     def health(self) -> Health:
         """Whether the manager does its work."""

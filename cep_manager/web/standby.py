@@ -15,7 +15,7 @@ from cep_manager.web.storm_api.blueprint import PREFIX as STORM
 from cep_manager.web.storm_api.blueprint import storm_refusal
 
 ALWAYS_ANSWERED = frozenset(
-    {*HEALTH_CALLS, "api.show_health", "api.describe", "console.static", "metrics.show_metrics"}
+    {*HEALTH_CALLS, "api.show_health", "api.describe", "api.list_nodes", "console.static", "metrics.show_metrics"}
 )
 """What does not depend on who leads."""
 

@@ -35,6 +35,7 @@ from cep_manager.control.control_plane import ControlPlane
 from cep_manager.control.instructions import Instruction
 from cep_manager.control.snapshot import ClusterSnapshot
 from cep_manager.errors import (
+    NodeSwitchError,
     PlanExistsError,
     PlanInvalidError,
     PlanProblem,
@@ -53,7 +54,15 @@ from cep_manager.graph.topology_graph import planned_graph, topology_graph
 from cep_manager.history.samples import SampleReport, sample_report
 from cep_manager.live.broadcaster import Broadcaster, LiveSubscription, Look
 from cep_manager.monitoring.cluster import driver_view, endpoint_views, task_views, worker_views
-from cep_manager.monitoring.cluster_model import Cluster, ElectionView, Health, ManagerInfo, ManagerMember, Overview
+from cep_manager.monitoring.cluster_model import (
+    Cluster,
+    ElectionView,
+    Health,
+    ManagerInfo,
+    ManagerMember,
+    NodeView,
+    Overview,
+)
 from cep_manager.monitoring.failed_events.model import (
     DiscardedEvents,
     FailedEventList,
@@ -386,6 +395,7 @@ class FakeView:
         self.points: tuple[PlanPoint, ...] = ()
         self.tables = MetricTablesView("sqlite:///metrics.db", 15_000, 259_200_000)
         self.managers: tuple[ManagerMember, ...] = (LEADER,)
+        self.nodes: tuple[NodeView, ...] = ()
         self.failure: Exception | None = None
         self.now_ms = 1_767_225_665_000
         self.deployed: list[tuple[int, str, bool]] = []
@@ -678,6 +688,7 @@ class FakeView:
             tasks=task_views(snapshot),
             endpoints=endpoint_views(snapshot),
             managers=self.election().managers,
+            nodes=self.nodes,
         )
 
     def history(self, key: PlanKey, wanted: Wanted) -> PlanHistory:
@@ -689,10 +700,13 @@ class FakeView:
 
     def election(self) -> ElectionView:
         leader = next((one for one in self.managers if one.role == "leader"), None)
-        return ElectionView(leader is not None and leader.asked, leader, self.managers)
+        return ElectionView(leader is not None and leader.asked, leader, self.managers, nodes=self.nodes)
 
     def overview(self) -> Overview:
         return Overview(self.now_ms, self.cluster().manager, self._look())
+
+    def switch_nodes(self) -> NodeView:
+        raise NodeSwitchError("there are no two nodes here")
 
     def health(self) -> Health:
         return Health(self.healthy, "ok" if self.healthy else "the control loop has stopped", 12)

@@ -261,6 +261,27 @@ def _leader_changes(picture: AlertContext) -> Iterator[Alert]:
     )
 
 
+def _nodes(picture: AlertContext) -> Iterator[Alert]:
+    """The active one of two nodes must not stay alone: what it accepts is on one disk only."""
+    nodes = picture.election.nodes
+    active = next((node for node in nodes if node.role == "active"), None)
+    if active is None:
+        return
+    other = next((node for node in nodes if node is not active), None)
+    if other is None or other.in_sync:
+        return
+    yield Alert(
+        AlertSeverity.CRITICAL,
+        "node-not-protected",
+        "manager",
+        active.name,
+        f"Accepted events are on node {active.name} only: {active.reason or f'node {other.name} is {other.role}'}",
+        f"Start node {other.name}, or see its logs; it catches up by itself. If {active.name} fails before that, "
+        "nobody takes over (docs/high-availability.md).",
+        other.changed_ms,
+    )
+
+
 def _processes(picture: AlertContext) -> Iterator[Alert]:
     """Processes that failed lately and are back; those that are not are found by other checks."""
     snapshot = picture.snapshot
@@ -315,6 +336,7 @@ SYSTEM_CHECKS: tuple[Check, ...] = (
     _workers,
     _managers,
     _leader_changes,
+    _nodes,
     _processes,
     _insecure,
     _files,

@@ -18,6 +18,7 @@ from cep_manager.web.api.routes.events import event_routes
 from cep_manager.web.api.routes.failed_events import error_routes
 from cep_manager.web.api.routes.health import health_routes
 from cep_manager.web.api.routes.live import live_routes
+from cep_manager.web.api.routes.nodes import node_routes
 from cep_manager.web.api.routes.operations import operation_routes
 from cep_manager.web.api.routes.overview import overview_routes
 from cep_manager.web.api.routes.plans import plan_routes
@@ -49,6 +50,7 @@ def api_blueprint(view: ManagerView, accounts: Accounts | None = None) -> Bluepr
     health_routes(api.in_area("Errors, workers, checkpoints of all plans"), view)
     overview_routes(api.in_area("The system"), view)
     live_routes(api.in_area("The system"), view)
+    node_routes(api.in_area("The system"), view)
     insight_routes(api.in_area("Logs and configuration"), view)
     account_routes(api.in_area("Accounts"), accounts)
     _system_routes(api.in_area("The system"), view)

@@ -10,6 +10,7 @@ from prometheus_client.core import Metric
 from cep_common.monitoring.metric_families import Metrics, gauge
 from cep_manager.web.metrics.checkpoints import checkpoint_metrics
 from cep_manager.web.metrics.cluster import cluster_metrics
+from cep_manager.web.metrics.nodes import node_metrics
 from cep_manager.web.metrics.plans import plan_metrics
 from cep_manager.web.metrics.stages import stage_metrics
 from cep_manager.web.metrics.tables import table_metrics
@@ -23,6 +24,7 @@ def metrics_blueprint(view: ManagerView) -> Blueprint:
     def tell() -> Iterator[Metric]:
         leads = view.election().leads
         yield gauge("cep_leader_up", "1 at the manager that leads, 0 at one that stands by", (), [((), leads)])
+        yield from node_metrics(view.election().nodes)
         if not leads:
             return
         overview = view.overview()

@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+from node_world import two_nodes
 from prometheus_client.parser import text_string_to_metric_families
 from storm_world import running_view
 
@@ -19,7 +20,9 @@ def test_the_managers_metrics_are_listed_and_no_others() -> None:
         if written != "the same":
             labels = {label for label in written.split(", ") if label}
         listed |= {name.strip("`").removesuffix("_total"): labels for name in names.split(", ")}
-    text = create_app(running_view(), 1_000).test_client().get("/metrics").text
+    view = running_view()
+    view.nodes = two_nodes()
+    text = create_app(view, 1_000).test_client().get("/metrics").text
     told = {
         family.name: {label for sample in family.samples for label in sample.labels} - {"le"}
         for family in text_string_to_metric_families(text)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from cep_manager.errors import PlanProblem
-from cep_manager.monitoring.cluster_model import Cluster, DriverView, ManagerMember, TaskView, WorkerView
+from cep_manager.monitoring.cluster_model import Cluster, DriverView, ManagerMember, NodeView, TaskView, WorkerView
 from cep_manager.monitoring.plan_model import PlanDetails, PlanSummary
 from cep_manager.monitoring.status import InflowStatus, LostWorker, OutflowStatus, PlanStatus, TopologyStatus
 from cep_manager.plans.state import PlanState
@@ -139,6 +139,7 @@ class ClusterText(msgspec.Struct, frozen=True):
 
     facts: tuple[tuple[str, str], ...]
     managers: tuple[ManagerRow, ...]
+    nodes: tuple[NodeView, ...]
     driver: DriverText | None
     driver_missing: str
     workers: tuple[ClusterWorkerRow, ...]
@@ -206,6 +207,7 @@ def present_cluster(cluster: Cluster) -> ClusterText:
             ("Endpoints", _endpoints(cluster)),
         ),
         managers=tuple(_manager(member) for member in cluster.managers),
+        nodes=cluster.nodes,
         driver=_driver(cluster.driver) if cluster.driver else None,
         driver_missing=cluster.driver_missing,
         workers=tuple(_worker(worker) for worker in cluster.workers),
