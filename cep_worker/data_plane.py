@@ -2,40 +2,32 @@
 
 from __future__ import annotations
 
-import dataclasses
 import logging
-from collections.abc import Callable, Hashable
-from concurrent.futures import Future
-from typing import Any
+from collections.abc import Callable
 
 import pyarrow as pa
 import zmq
 
 from cep_common.clock import Clock
 from cep_common.configuration.secrets import Secrets
-from cep_common.errors import InputError
 from cep_common.ids import PlanKey
 from cep_common.process.freed_memory import give_back_freed_memory
-from cep_common.protocol.links import StreamSchema
 from cep_common.protocol.registry import DeployedPlan, EndpointAssigned, PlanCheckpoints, RemovedPlan, TenantLimit
-from cep_common.protocol.worker_reports import MAX_ORPHANS, OrphanReport
 from cep_common.security.web import Gate
-from cep_common.web.health import stalled
 from cep_worker.config import WorkerConfig
 from cep_worker.connector_runtime.reach import worker_guard
 from cep_worker.connector_runtime.running_sinks import SinkSupervisor
 from cep_worker.connector_runtime.running_sources import SourceSupervisor
 from cep_worker.coordination.status import StatusCollector
-from cep_worker.failed_events.service import FailedEventService, ReplayAttempt
 from cep_worker.failed_events.store import FailedEventStore
-from cep_worker.http.app import HttpSource, create_app
+from cep_worker.gateway import WorkerGateway
+from cep_worker.http.app import create_app
 from cep_worker.http.servers import HttpServers
-from cep_worker.inflows.inflow import Inflow
 from cep_worker.inflows.wal.store import WalStore
 from cep_worker.ingest.link_ingress import LinkIngress
-from cep_worker.ingest.routing import Route
+from cep_worker.ingest.plan_routes import PlanRoutes
 from cep_worker.ingest.submissions import SubmissionQueue
-from cep_worker.ingest.tenant_limits import RateLimit, TenantLimits
+from cep_worker.ingest.tenant_limits import TenantLimits
 from cep_worker.mirror.acknowledgements import MirroredDiskSync
 from cep_worker.mirror.sender import MirrorSender
 from cep_worker.outflows.consumers import Tap
@@ -43,18 +35,18 @@ from cep_worker.outflows.egress import Egress
 from cep_worker.outflows.transactional_log.store import TransactionalLogStore
 from cep_worker.plan_links.shared_streams import SharedStreams
 from cep_worker.plan_links.topic_registry import TopicRegistry
-from cep_worker.plans.connectors import Artefact, DeclaredConnector, declared_by_artefacts, declared_by_plan
+from cep_worker.plans.connectors import Artefact, DeclaredConnector
+from cep_worker.plans.declared_connectors import DeclaredConnectors
 from cep_worker.plans.extensions import ConnectorExtensions
-from cep_worker.plans.streams import EventStream, PlanStream, StreamDirectory
 from cep_worker.runtime.event_loop import EventLoop
-from cep_worker.runtime.worker_metrics import WorkerMetrics, WorkerParts
+from cep_worker.runtime.lifecycle import Lifecycle
+from cep_worker.runtime.worker_metrics import WorkerParts
 from cep_worker.serving.context import PlanContext
-from cep_worker.serving.orphaned_events import OrphanedEventService
 from cep_worker.serving.plan_flow import PlanSnapshot
 from cep_worker.serving.served_plans import ServedPlans
+from cep_worker.serving.stream_names import ServedNames
 from cep_worker.sources.base import SourceContext
 from cep_worker.storage.group_commit import open_disk_sync
-from cep_worker.storage.records import BatchOrigin
 
 logger = logging.getLogger(__name__)
 
@@ -86,26 +78,17 @@ class DataPlane:
         self._worker = worker
         self._context = context
         self._clock = clock
-        self._source_artefacts, self._sink_artefacts = artefacts
         self._tell = changed
-        self._extensions = ConnectorExtensions(config.extensions)
+        self._connectors = DeclaredConnectors(ConnectorExtensions(config.extensions), *artefacts)
         self._guard = worker_guard(config)
         self._event_loop = EventLoop()
         self._disk_sync = open_disk_sync(config.wal, self._event_loop.defer)
         if mirror is not None:
             mirror.attach(self._event_loop.post)
             self._disk_sync = MirroredDiskSync(self._disk_sync, mirror)
-        self._imported = StreamDirectory(None)
-        self._exported = StreamDirectory(None)
-        self._plans: dict[tuple[int, str], PlanKey] = {}
-        """Those that are deployed, by tenant and name."""
-        self._renamed: dict[tuple[int, str], str] = {}
-        """What plans are called now, by tenant and former name."""
-        self._connector_problems: dict[PlanKey, str] = {}
-        self._leaving = False
+        self._names = ServedNames()
+        self._lifecycle = Lifecycle()
         self._limits = TenantLimits()
-        self._tick_ms = 0
-        self._registered = False
         self._given_back_ms = clock.monotonic_ms()
         self._prepared = TransactionalLogStore(
             config.results, worker, self._event_loop, config.wal.orphan_retention_ms, clock, self._disk_sync.when_safe
@@ -119,19 +102,18 @@ class DataPlane:
             clock.now_ms,
         )  # fmt: skip
         self._served = ServedPlans(plan_context, self._consumers)
-        self._intake = SubmissionQueue(self._event_loop, self._disk_sync, self._make_route, clock.monotonic_ms)
+        self._routes = PlanRoutes(self._served, self._limits, clock.monotonic_ms)
+        self._submissions = SubmissionQueue(self._event_loop, self._disk_sync, self._routes.make, clock.monotonic_ms)
         self._ingress = LinkIngress(
-            self._event_loop, self._disk_sync, self._resolve, self._make_route, config.ingress.links
+            self._event_loop, self._disk_sync, self._names.resolve, self._routes.make, config.ingress.links
         )
         self._egress = Egress(self._event_loop, config.egress, self._room)
         self._gate = Gate(config.security, config.http.host, clock)
         self._http_servers = HttpServers(config.http, config.security, self._gate)
         self._topics = TopicRegistry(
-            self._make_feed_route, self._disk_sync, clock.monotonic_ms, self._errors.keep_of_stream
+            self._routes.make_unlimited, self._disk_sync, clock.monotonic_ms, self._errors.keep_of_stream
         )
-        self._plan_feeds = SharedStreams(self._topics)
-        self._error_desk = FailedEventService(self._errors, self)
-        self._orphan_service = OrphanedEventService(wal, self._prepared, self)
+        self._shared_streams = SharedStreams(self._topics)
         secrets = Secrets(config.secrets, "secrets")
         self._sinks = SinkSupervisor(
             self._event_loop, context, worker, config.sinks.waiting_rows, self._room_from_anywhere, self._topics,
@@ -141,6 +123,11 @@ class DataPlane:
         self._status = StatusCollector(
             self._served, self._sources, self._sinks, self._egress, self._topics, self._limits, self._errors
         )
+        self.gateway = WorkerGateway(
+            worker, clock, self._event_loop, self._lifecycle, self._names, self._submissions, self._http_servers,
+            self._limits, self._status, self._errors, wal, self._prepared, self._sinks, self._sources,
+            insecure=config.security.insecure,
+        )  # fmt: skip
 
     def open(self) -> None:
         """Open the built-in services.
@@ -155,7 +142,7 @@ class DataPlane:
             self._ingress.listen(self._context, ingress.host, ingress.port, ingress.window_rows)
             self._egress.listen(self._context)
             self._http_servers.open(
-                create_app(self, self._config.http.body_bytes, self._config.http.wait_ms, self._gate)
+                create_app(self.gateway, self._config.http.body_bytes, self._config.http.wait_ms, self._gate)
             )
         except BaseException:
             self._close()
@@ -164,7 +151,7 @@ class DataPlane:
     def run(self) -> None:
         """Carries events until `stop`, then leaves in order: sources first, then what waits, then sinks."""
         try:
-            while not self._leaving:
+            while not self._lifecycle.leaving:
                 self._turn()
             self._drain()
         finally:
@@ -190,17 +177,8 @@ class DataPlane:
         self._event_loop.post(lambda: self._limits.apply(limits, self._clock.monotonic_ms()))
 
     def registered(self, *, registered: bool) -> None:
-        self._registered = registered
-
-    def not_live(self) -> str:
-        if self._leaving or not self._tick_ms:
-            return ""
-        return stalled("the data thread", self._clock.monotonic_ms() - self._tick_ms)
-
-    def not_ready(self) -> str:
-        if self._leaving:
-            return "the worker is leaving"
-        return "" if self._registered else "no manager takes the worker's heartbeats"
+        """Note whether a manager accepts the heartbeats."""
+        self._lifecycle.registered = registered
 
     def checkpoints(self, known: tuple[PlanCheckpoints, ...]) -> None:
         """Results of these plans stand, and were undone, as `known` says."""
@@ -218,72 +196,17 @@ class DataPlane:
         """Return the status of the plans, not older than a tick."""
         return self._status.plans
 
-    def imported(self) -> StreamDirectory:
-        return self._imported
-
-    def submit(
-        self, source: Hashable, stream: EventStream, batch: pa.RecordBatch, origin: BatchOrigin | None = None
-    ) -> Future[None]:
-        return self._intake.submit(source, stream, batch, origin)
-
-    def plan_key(self, tenant: int, name: str) -> PlanKey:
-        if present := self._renamed.get((tenant, name)):
-            raise InputError("unknown-plan", f"plan {name} was renamed to {present}")
-        return self._plans.get((tenant, name)) or PlanKey(tenant, name)
-
-    def failed_event_service(self) -> FailedEventService:
-        return self._error_desk
-
-    def orphan_service(self) -> OrphanedEventService:
-        return self._orphan_service
-
-    def replay_to_sink(
-        self, key: PlanKey, stream: str, sink: str, batch: pa.RecordBatch, attempt: ReplayAttempt
-    ) -> None:
-        """Deliver failed events again with the sink of the plan's stream."""
-        self._event_loop.post(lambda: self._sinks.replay(key, stream, sink, batch, attempt))
-
-    def replay_to_source(
-        self, key: PlanKey, stream: str, source: str, batch: pa.RecordBatch, attempt: ReplayAttempt
-    ) -> None:
-        """Read failed messages again with the source of the plan's stream."""
-        self._event_loop.post(lambda: self._sources.replay(key, stream, source, batch, attempt))
-
-    def http_source(self, path: str) -> HttpSource | None:
-        return self._http_servers.source(path)
-
-    def limit_wait_ms(self, tenant: int) -> int:
-        return self._limits.wait_ms(tenant)
-
-    def now_ms(self) -> int:
-        return self._clock.now_ms()
-
-    def leaving(self) -> bool:
-        return self._leaving
-
-    def health(self) -> dict[str, Any]:
-        status = "leaving" if self._leaving else "ok"
-        insecure = self._config.security.insecure
-        return {"status": status, "worker": self._worker, "insecure": insecure, "plans": self._status.health()}
-
     def parts(self) -> WorkerParts:
         """Return the status of everything that does not belong to one plan, not older than a tick."""
-        most = sorted(self._orphan_list(), key=lambda one: -one.events)[:MAX_ORPHANS]
-        return dataclasses.replace(self._status.parts(leaving=self._leaving), orphans=tuple(most))
-
-    def metrics(self) -> WorkerMetrics:
-        return dataclasses.replace(self._status.metrics(leaving=self._leaving), orphans=self._orphan_list())
-
-    def _orphan_list(self) -> tuple[OrphanReport, ...]:
-        return (*self._wal.orphans.reports(), *self._prepared.orphan_reports())
+        return self.gateway.parts()
 
     # ---- the data thread --------------------------------------------------------------------------------------------
 
     def _turn(self) -> None:
         self._event_loop.turn(TICK_MS, self._clock.monotonic_ms)
         now_ms = self._clock.monotonic_ms()
-        if now_ms - self._tick_ms >= TICK_MS:
-            self._tick_ms = now_ms
+        if now_ms - self._lifecycle.tick_ms >= TICK_MS:
+            self._lifecycle.tick_ms = now_ms
             self._tick(now_ms)
 
     def _tick(self, now_ms: int) -> None:
@@ -296,7 +219,7 @@ class DataPlane:
         self._sinks.tick(now_ms)
         self._egress.tick(now_ms)
         self._topics.tick(now_ms)
-        self._plan_feeds.tick(now_ms)
+        self._shared_streams.tick(now_ms)
         self._wal.orphans.tick()
         self._prepared.tick()
         self._retry(now_ms)
@@ -309,14 +232,11 @@ class DataPlane:
     def _apply(
         self, plans: tuple[DeployedPlan, ...], kept: tuple[PlanKey, ...], removed: tuple[RemovedPlan, ...]
     ) -> None:
-        if self._leaving:
+        if self._lifecycle.leaving:
             return
         now_ms = self._clock.monotonic_ms()
         self._served.apply(plans, now_ms, kept, removed)
-        self._plans = {(plan.key.tenant, plan.key.plan): plan.key for plan in plans}
-        self._renamed = {(plan.key.tenant, name): plan.key.plan for plan in plans for name in plan.former_names}
-        imported = (PlanStream(plan.key, b) for plan in plans for b in plan.imported)
-        self._imported = StreamDirectory(imported, self._renamed)
+        self._names.deploy(plans)
         self._status.keep(self._served.keys())
         self._removed = removed
         self._keep_errors()
@@ -333,26 +253,15 @@ class DataPlane:
         Sinks of plans that end stay for the results that still come.
         """
         exporting = self._served.exporting()
-        exported = (PlanStream(plan.key, b) for plan in exporting for b in plan.exported)
-        self._exported = StreamDirectory(exported, self._renamed)
-        self._intake.reroute()
-        sinks = declared_by_artefacts(self._sink_artefacts, self._exported)
-        sources = declared_by_artefacts(self._source_artefacts, self._imported)
-        self._connector_problems = {}
-        for plan in exporting:
-            own_sinks, sink_problem = declared_by_plan(plan, "sink", self._extensions)
-            sinks += own_sinks
-            self._connector_problems[plan.key] = sink_problem
-        for plan in self._served.plans():
-            own_sources, source_problem = declared_by_plan(plan, "source", self._extensions)
-            sources += own_sources
-            self._connector_problems[plan.key] = self._connector_problems[plan.key] or source_problem
-        self._sinks.apply(sinks, now_ms)
-        self._sources.apply(sources, now_ms)
-        self._plan_feeds.apply(exporting, self._served.plans(), now_ms)
+        self._names.export(exporting)
+        self._submissions.reroute()
+        self._connectors.update(self._served.plans(), self._names.imported, exporting, self._names.exported)
+        self._sinks.apply(self._connectors.sinks, now_ms)
+        self._sources.apply(self._connectors.sources, now_ms)
+        self._shared_streams.apply(exporting, self._served.plans(), now_ms)
         self._topics.reroute(now_ms)
         self._ingress.reroute(now_ms)
-        self._egress.reroute(self._exported)
+        self._egress.reroute(self._names.exported)
 
     def _connect(self, key: PlanKey, epoch: int, stream: str, assigned: EndpointAssigned) -> None:
         inflow = self._served.inflows.get((key, stream))
@@ -360,7 +269,7 @@ class DataPlane:
             inflow.connect(assigned, self._clock.monotonic_ms())
 
     def _leave(self) -> None:
-        self._leaving = True
+        self._lifecycle.leaving = True
 
     def _drain(self) -> None:
         """Accept nothing more and deliver what there is, for as long as the configuration allows."""
@@ -396,37 +305,6 @@ class DataPlane:
         self._prepared.close()
         self._event_loop.close()
 
-    def _resolve(self, name: str, tenant: int) -> EventStream:
-        return self._imported.resolve(name, tenant)
-
-    def _make_route(self, source: Hashable, offered: StreamSchema, stream: EventStream) -> Route:
-        """Return the route to the active plans of a stream.
-
-        Raises:
-            InputError: no plan of the stream is active.
-        """
-        limit = self._limits.of(stream.tenant(), self._clock.monotonic_ms())
-        return Route(source, offered.attributes, self._inflows(stream), limit)
-
-    def _make_feed_route(self, source: Hashable, offered: StreamSchema, stream: EventStream) -> Route:
-        """As for other sources, but without a limit: that was asked of the events from which these came."""
-        return Route(source, offered.attributes, self._inflows(stream), RateLimit())
-
-    def _inflows(self, stream: EventStream) -> list[Inflow]:
-        name = stream.schema.stream
-        try:
-            inflows = [
-                self._served.inflows[member.key, member.binding.stream]
-                for member in stream.members
-                if self._served.flows[member.key].plan.intake
-            ]
-        except KeyError as error:
-            raise InputError("unknown-stream", f"{name} is gone: its plan has been undeployed") from error
-        if not inflows:
-            plans = ", ".join(sorted({member.key.plan for member in stream.members}))
-            raise InputError("inactive", f"{name} takes no events now: {plans} was deactivated; send them again later")
-        return inflows
-
     def _source_context(self, declaration: DeclaredConnector) -> SourceContext:
         return SourceContext(
             declared=declaration,
@@ -437,9 +315,9 @@ class DataPlane:
             disk_sync=self._disk_sync,
             zmq_context=self._context,
             http_servers=self._http_servers,
-            make_route=self._make_route,
-            submit=self._intake.submit,
-            intake=self._intake,
+            make_route=self._routes.make,
+            submit=self._submissions.submit,
+            intake=self._submissions,
             errors=self._errors,
             worker=self._worker,
             safe_ms=self._config.wal.fsync_interval_ms if self._config.wal.fsync == "interval" else 0,
@@ -451,7 +329,7 @@ class DataPlane:
     def _consumers(self, key: PlanKey) -> Callable[[str], list[Tap]]:
         return lambda stream: [
             *self._sinks.taps(key, stream),
-            *self._plan_feeds.taps(key, stream),
+            *self._shared_streams.taps(key, stream),
             *self._egress.taps(key, stream),
         ]
 
@@ -465,8 +343,8 @@ class DataPlane:
         """Retry everything that waits for room."""
         self._ingress.retry(now_ms)
         self._sources.retry(now_ms)
-        if self._intake.waiting():
-            self._intake.retry(now_ms)
+        if self._submissions.waiting():
+            self._submissions.retry(now_ms)
         self._topics.retry(now_ms)
         for outflows in self._served.outflows():
             outflows.retry(now_ms)
@@ -479,4 +357,4 @@ class DataPlane:
         self._tell()
 
     def _snapshot(self, now_ms: int) -> None:
-        self._status.look(self._connector_problems, now_ms, self._clock.now_ms())
+        self._status.look(self._connectors.problems, now_ms, self._clock.now_ms())

@@ -1,140 +1,23 @@
-"""The worker process: two threads that must not wait for each other, and a main thread that waits for signals."""
+"""The worker process: sets the process up, runs a worker and waits for signals."""
 
 from __future__ import annotations
 
 import gc
-import logging
 import signal
 import sys
 import threading
-from pathlib import Path
 from types import FrameType
-from typing import Any
 
-from cep_common.clock import Clock, SystemClock
-from cep_common.inspection.endpoint import Insight, InsightDoor, open_door
+from cep_common.inspection.endpoint import Insight
 from cep_common.nodes.role_watch import RoleWatch
 from cep_common.process.freed_memory import keep_freed_memory
 from cep_common.process.priority import raise_process_priority
-from cep_common.security.context import open_context
-from cep_common.security.roles import Role
 from cep_worker.config import WorkerConfig
-from cep_worker.coordination.control_loop import ControlLoop
-from cep_worker.data_plane import DataPlane
-from cep_worker.inflows.wal.store import WalStore
-from cep_worker.mirror.sender import MirrorSender
 from cep_worker.mirror.standby import await_activation
-from cep_worker.plans.connectors import read_artefacts
-from cep_worker.serving.plan_flow import PlanSnapshot
-from cep_worker.storage.file_changes import FileChanges, record_with
-
-logger = logging.getLogger(__name__)
+from cep_worker.worker import Worker
 
 SWITCH_INTERVAL_S = 0.0005
 """How long a busy thread may keep the data thread waiting for the interpreter."""
-
-
-class Worker:
-    """A worker in this process: `start` brings it up, `stop` lets it leave in order."""
-
-    def __init__(
-        self,
-        config: WorkerConfig,
-        clock: Clock | None = None,
-        insight: Insight | None = None,
-        watch: RoleWatch | None = None,
-        ended: threading.Event | None = None,
-    ) -> None:
-        """Create a worker; managers may read `insight` once it has started.
-
-        With a `watch` it is the active one of two nodes and mirrors what it accepts.
-        """
-        self._clock = clock or SystemClock()
-        artefacts = (read_artefacts(config.artefacts.sources), read_artefacts(config.artefacts.sinks))
-        listens = {
-            "outflow.host": config.outflow.host,
-            "ingress.host": config.ingress.host,
-            "egress.host": config.egress.host,
-        }
-        self._context = open_context(config.security, Role.WORKER, listens)
-        try:
-            self._wal = WalStore(config.wal, config.name, self._clock)
-        except BaseException:
-            self._context.destroy(linger=0)
-            raise
-        self.name = self._wal.name
-        self._mirror: MirrorSender | None = None
-        if watch is not None:
-            changes = FileChanges(Path(config.node.state))
-            record_with(changes)
-            self._mirror = MirrorSender(config.node, self._context, watch, changes, self._clock.now_ms)
-        self._data = DataPlane(
-            config, self.name, self._wal, self._context, self._clock, artefacts, self._changed, self._mirror
-        )
-        self._control = ControlLoop(config, self.name, self._context, self._clock, self._data, self._wal.ownership)
-        self._config, self._insight = config, insight
-        self._door: InsightDoor | None = None
-        self._data_thread = threading.Thread(target=self._run_data, name="data")
-        self._control_thread = threading.Thread(target=self._control.run, name="control")
-        self._leave_ms = config.leave_ms
-        self.ended = ended or threading.Event()
-        self.failure: BaseException | None = None
-
-    def start(self) -> None:
-        """Open the built-in services and register with the managers.
-
-        Raises:
-            PortInUseError: a port is taken.
-        """
-        try:
-            self._data.open()
-        except BaseException:
-            self._context.destroy(linger=0)
-            self._wal.close()
-            raise
-        self._door = open_door(
-            self._context, Role.WORKER, self._config.outflow.host, self._config.log, self._insight, self._config.host
-        )
-        self._control.insight = self._door.address if self._door is not None else None
-        if self._mirror is not None:
-            self._mirror.start()
-        self._data_thread.start()
-        self._control_thread.start()
-        logger.info("worker started: worker=%s", self.name)
-
-    def stop(self) -> None:
-        """Deliver what was accepted, as far as `leave_ms` allows, and close everything."""
-        self._data.stop()
-        self._data_thread.join()
-        self._control.stop()
-        self._control_thread.join()
-        if self._mirror is not None:
-            self._mirror.close()
-        if self._door is not None:
-            self._door.close()
-        self._context.destroy(linger=0)  # only what a failure left open is still there
-        self._wal.close()
-        logger.info("worker left: worker=%s", self.name)
-
-    def health(self) -> dict[str, Any]:
-        """Return the status of the worker, as `GET /health` shows it."""
-        return self._data.health()
-
-    def snapshots(self) -> tuple[PlanSnapshot, ...]:
-        """Return the status of its plans."""
-        return self._data.snapshots()
-
-    def _changed(self) -> None:
-        self._control.wake()
-
-    def _run_data(self) -> None:
-        try:
-            self._data.run()
-        except BaseException as failure:
-            logger.exception("the data thread failed: worker=%s", self.name)
-            self.failure = failure
-        finally:
-            self.ended.set()
 
 
 def run(config: WorkerConfig, insight: Insight | None = None) -> None:

@@ -17,7 +17,7 @@ from cep_common.ids import PlanKey
 from cep_common.protocol.registry import CheckpointSpan, Connector, DeployedPlan, PlanCheckpoints
 from cep_worker.inflows.wal.identity import read_identity
 from cep_worker.ingest.event_sender import EventSender
-from cep_worker.main import Worker
+from cep_worker.worker import Worker
 
 NEW = PlanKey(KEY.tenant, "KnockOns", KEY.plan)
 EVENT = {"_timestamp": 1, "carrier": "UA", "dep_delay": 5, "price": 1.5}

@@ -57,11 +57,11 @@ from cep_worker.failed_events.store import FailedEventStore
 from cep_worker.ingest.event_sender import EventSender
 from cep_worker.ingest.routing import Route
 from cep_worker.ingest.tenant_limits import RateLimit
-from cep_worker.main import Worker
 from cep_worker.plan_links.topic_registry import TopicRegistry
 from cep_worker.runtime.event_loop import EventLoop
 from cep_worker.sinks.base import SinkContext
 from cep_worker.storage.group_commit import DiskSync
+from cep_worker.worker import Worker
 from topology.events.frames import arrow_schema, encode_batch
 from topology.links.event_listener import EventListener
 from topology.links.sender import LinkSender, LinkState

@@ -23,8 +23,8 @@ from cep_common.protocol.registry import (
     StreamBinding,
 )
 from cep_worker.config import IngressConfig, OutflowConfig
-from cep_worker.main import Worker
 from cep_worker.plans.event_trace import EVENTS_A_SECOND
+from cep_worker.worker import Worker
 
 
 def test_a_worker_registers_and_beats_at_the_managers_pace(world: World) -> None:

@@ -20,7 +20,7 @@ from cep_common.ids import PlanKey
 from cep_common.protocol.registry import Connector, DeployedPlan, StreamBinding
 from cep_worker.config import ArtefactConfig, ErrorsConfig
 from cep_worker.failed_events.store import FailedEventStore
-from cep_worker.main import Worker
+from cep_worker.worker import Worker
 
 TWO = alerts((5, "UA", 3), (6, "AA", 4))
 

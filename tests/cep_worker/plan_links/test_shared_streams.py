@@ -23,9 +23,9 @@ from cep_common.protocol.registry import (
     TenantLimit,
 )
 from cep_worker.config import ArtefactConfig, InflowConfig, WalConfig
-from cep_worker.main import Worker
 from cep_worker.outflows.receipts import DeliveryReceipt
 from cep_worker.plan_links.shared_streams import FINISHING_MS, SharedStreams
+from cep_worker.worker import Worker
 
 NEXT = DeployedPlan(
     key=PlanKey(KEY.tenant, "Escalation"),

@@ -14,7 +14,7 @@ from worker_hook import Hook
 from worker_world import KEY, PLAN, FakePublisher, FakeReceiver, World, alerts, until, values
 
 from cep_common.protocol.registry import CheckpointSpan, Connector, DeployedPlan, PlanCheckpoints
-from cep_worker.main import Worker
+from cep_worker.worker import Worker
 from topology.links.sender import LinkState
 
 ONCE = msgspec.structs.replace(PLAN, delivery="exactly-once")

@@ -30,7 +30,7 @@ from cep_common.protocol.registry import RegisterWorker, RequestEndpoint, Stream
 from cep_common.security.roles import Door
 from cep_worker.config import InflowConfig, WalConfig, WorkerHttpConfig
 from cep_worker.inflows.wal import segment
-from cep_worker.main import Worker
+from cep_worker.worker import Worker
 from topology.links.server import FrameArrived, LinkServer
 
 PLAYBACK = msgspec.structs.replace(PLAN, playback=True)

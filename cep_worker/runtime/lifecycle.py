@@ -1,0 +1,27 @@
+"""Where a worker is between its start and its end."""
+
+from __future__ import annotations
+
+from cep_common.web.health import stalled
+
+
+class Lifecycle:
+    """What probes need to know of a worker. The data and control threads write it, any thread reads it."""
+
+    def __init__(self) -> None:
+        self.leaving = False
+        self.registered = False
+        self.tick_ms = 0
+        """When the data thread ticked last, monotonic; 0 before the first tick."""
+
+    def not_live(self, now_ms: int) -> str:
+        """Return why the worker should be restarted, or an empty text."""
+        if self.leaving or not self.tick_ms:
+            return ""
+        return stalled("the data thread", now_ms - self.tick_ms)
+
+    def not_ready(self) -> str:
+        """Return why the worker cannot serve plans now, or an empty text."""
+        if self.leaving:
+            return "the worker is leaving"
+        return "" if self.registered else "no manager takes the worker's heartbeats"
