@@ -20,7 +20,9 @@ def running_system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalSy
     folder = tmp_path_factory.mktemp("system")
     tables = {"URL": f"sqlite:///{folder}/metrics.db", "INTERVAL_MS": "1000"}
     settings = {f"CEP_MANAGER__METRICS__TABLES__{key}": value for key, value in tables.items()}
-    settings["CEP_WORKER__RESULTS__MAX_UNDELIVERED_BYTES"] = str(2**20)  # so that a sink that blocks soon holds plans up
+    settings["CEP_WORKER__RESULTS__MAX_UNDELIVERED_BYTES"] = str(
+        2**20
+    )  # so that a sink that blocks soon holds plans up
     settings["CEP_DRIVER__METRICS__PORT"] = str(Ports.free().control)
     with LocalSystem(folder, Ports.free(), environment={**os.environ, **settings}) as started:
         yield started

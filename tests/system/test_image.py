@@ -14,11 +14,15 @@ from threading import Thread
 
 import flights_reference
 import pytest
+import yaml
+
+from cep_cli.node.config import environment_of, read_node_config
 
 pytestmark = pytest.mark.cluster
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
+COMPOSE = DEPLOY / "compose"
 WHOLE = os.environ.get("CEP_IMAGE", "") == "1"
 """`make image-test` builds the image, too, which takes minutes and needs root."""
 
@@ -68,6 +72,50 @@ def test_what_the_image_is_built_of_is_in_the_build_context() -> None:
     assert packages - included == set()
     for name in ("install.sh", "healthcheck.py"):
         assert (DEPLOY / name).stat().st_mode & stat.S_IXUSR
+
+
+def test_the_two_nodes_of_compose_start_in_the_order_of_their_health() -> None:
+    services = yaml.safe_load((COMPOSE / "compose.yaml").read_text())["services"]
+    order = {
+        name: {on: how["condition"] for on, how in one.get("depends_on", {}).items()} for name, one in services.items()
+    }
+    assert order == {
+        "prepare": {},
+        "database": {"prepare": "service_completed_successfully"},
+        "node-1": {"database": "service_healthy"},
+        "node-2": {"database": "service_healthy", "node-1": "service_healthy"},
+    }
+    for name, service in services.items():
+        for address in service.get("ports", ()):
+            assert address.startswith("127.0.0.1:"), f"{name}: published beyond loopback"
+        mounted = [volume.split(":")[0] for volume in service.get("volumes", ())]
+        assert all((COMPOSE / path).exists() for path in mounted if path.startswith("."))
+
+
+@pytest.mark.parametrize("node", ["node-1", "node-2"])
+def test_the_configurations_of_compose_are_those_of_two_nodes_that_share_a_database(node: str) -> None:
+    config = read_node_config(COMPOSE / f"{node}.yaml")
+    assert (config.name, config.host) == (node, node)
+    assert config.database() == "postgresql://cep@database:5432/cep"
+    worker = environment_of(config, Path("/node"))["worker"]
+    assert worker["CEP_WORKER__SECURITY__KEYS"] == "/etc/cep/keys"
+
+
+def test_secrets_are_made_once_and_are_for_their_owner(tmp_path: Path) -> None:
+    secrets, database = tmp_path / "secrets", tmp_path / "database"
+    secrets.mkdir()
+    database.mkdir()
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    environment = {**os.environ, "SECRETS": str(secrets), "DATABASE_SECRETS": str(database), "PATH": path}
+
+    def prepare() -> dict[Path, bytes]:
+        subprocess.run(["sh", COMPOSE / "prepare.sh"], env=environment, check=True, capture_output=True)  # noqa: S603, S607
+        return {one: one.read_bytes() for one in secrets.rglob("*") if one.is_file()}
+
+    made = prepare()
+    assert {stat.S_IMODE(one.stat().st_mode) for one in made} == {0o600}
+    assert (database / "password").read_text() in (secrets / "pgpass").read_text()
+    assert prepare() == made
 
 
 if WHOLE:
