@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from query_plan.model import Grouping, GroupingKind
 from siddhi.column_names import column_name
-from siddhi.engine.arrow_c.record_shares import UInt32Array, share_by_owner, text_hashes
+from siddhi.engine.arrow_c.split_by_owner import UInt32Array, share_by_owner, text_hashes
 from topology.events.bundle import Bundle
 
 NULL_HASH: Final = zlib.crc32(b"null")

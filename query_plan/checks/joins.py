@@ -33,7 +33,7 @@ def filters_of_joins_are_looked_at(app: ast.App) -> Iterator[Finding]:
 def _ignored(side: ast.SingleInput, holders: dict[str, str]) -> Iterator[Finding]:
     kind = None if side.inner or side.fault else holders.get(side.source)
     for handler in side.handlers if kind is not None else ():
-        if isinstance(handler, ast.Filter):
+        if isinstance(handler, ast.FilterHandler):
             yield FILTER_IGNORED.broken(
                 f"the filter on the {kind} {side.source} in a join is not looked at, all its rows take part",
                 "write its condition behind 'on'",

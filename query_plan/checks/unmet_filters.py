@@ -50,7 +50,10 @@ class _Comparison:
 def unmet_filter(source: ast.SingleInput) -> Unmet | None:
     """Return why no event passes the filters of a pattern's element; None when one may."""
     parts = [
-        part for handler in source.handlers if isinstance(handler, ast.Filter) for part in _conjuncts(handler.condition)
+        part
+        for handler in source.handlers
+        if isinstance(handler, ast.FilterHandler)
+        for part in _conjuncts(handler.condition)
     ]
     for part in parts:
         if _is_false(part):

@@ -17,34 +17,34 @@ from siddhi.engine.columnar.java_order import hash_map_order
 from siddhi.engine.columnar.state_tree import Buffer
 from siddhi.engine.columnar.string_compaction import StringCompaction
 from siddhi.engine.columnar.strings import StringPool
-from siddhi.engine.emit.outlet import Outlet
-from siddhi.engine.fast_path.short_cut import ShortCut
-from siddhi.engine.ingest.inlet import Inlet, root_batch
+from siddhi.engine.emit.batch_writer import BatchWriter
+from siddhi.engine.fast_path.path import FastPath
+from siddhi.engine.ingest.batch_reader import BatchReader, root_batch
 from siddhi.engine.jit.arrays import Int64Array, filled
 from siddhi.engine.limits import MAX_PARTIAL_MATCHES
 from siddhi.engine.on_demand import run_on_demand
 from siddhi.engine.operators.base.operator import OperatorContext
 from siddhi.engine.operators.environment import Environment
 from siddhi.engine.operators.named_window import NamedWindow, window_inlet
-from siddhi.engine.operators.node import Node
+from siddhi.engine.operators.node import AppNode
 from siddhi.engine.operators.partitions.place import PartitionPlace
 from siddhi.engine.operators.tables.stored_table import StoredTable
 from siddhi.engine.operators.tables.table import Table
-from siddhi.engine.operators.trigger import Trigger
+from siddhi.engine.operators.trigger import TriggerNode
 from siddhi.engine.planner.aggregation_node import AggregationNode
-from siddhi.engine.planner.query import Query
+from siddhi.engine.planner.query import QueryNode
 from siddhi.engine.scheduling.failed_events import FailureListener
+from siddhi.engine.scheduling.maintenance import Maintenance
 from siddhi.engine.scheduling.steps import StepRunner
-from siddhi.engine.scheduling.upkeep import Upkeep
 from siddhi.engine.snapshots.app_state import AppState
 from siddhi.engine.snapshots.envelope import fingerprint, unusable
 from siddhi.engine.snapshots.matching import RestoreReport
 from siddhi.engine.snapshots.snapshot import SavedApp, making_sense, read_snapshot, write_snapshot
-from siddhi.engine.statistics import HeldState, Holds, Statistics
+from siddhi.engine.statistics import EngineStatistics, HasStateSize, PartStateSize
 from siddhi.engine.streams.clock import AppClock, root_orders
 from siddhi.engine.streams.junction import Junction, Listener
 from siddhi.engine.streams.query_watch import QueryWatch
-from siddhi.engine.streams.stage import Stage
+from siddhi.engine.streams.scheduled_node import ScheduledNode
 from siddhi.errors import Problem, SiddhiRuntimeError
 from siddhi.explanation import AppExplanation
 from siddhi.language.printer import print_app
@@ -80,23 +80,23 @@ class AppRuntime:
         self.windows = {key: NamedWindow(window, self._context) for key, window in app.windows.items()}
         self._environment = Environment(self.tables, self.windows)
         self._junctions = self._build_junctions()
-        self._inlets: dict[str, Inlet] = {}
-        self._short_cuts: dict[str, ShortCut] = {}
+        self._inlets: dict[str, BatchReader] = {}
+        self._fast_paths: dict[str, FastPath] = {}
         """By the stream from outside, of those that have one."""
         self._places: list[PartitionPlace] = []
         named = [self.windows[key] for key in hash_map_order(self.windows, len(self.windows) + 1)]
-        self._nodes: list[Node] = [*named, *self._build_aggregations()]
+        self._nodes: list[AppNode] = [*named, *self._build_aggregations()]
         for element in app.elements:
             if isinstance(element, model.AnalysedPartition):
                 self._nodes.extend(self._build_partition(element))
             else:
-                self._nodes.append(Query(element, self._context, self._environment))
-        self._nodes.extend(Trigger(trigger, self._context) for trigger in app.triggers.values())
-        self._queries = {node.name: node for node in self._nodes if isinstance(node, Query)}
-        self._steps = StepRunner([Stage(node) for node in self._nodes], self._junctions)
+                self._nodes.append(QueryNode(element, self._context, self._environment))
+        self._nodes.extend(TriggerNode(trigger, self._context) for trigger in app.triggers.values())
+        self._queries = {node.name: node for node in self._nodes if isinstance(node, QueryNode)}
+        self._steps = StepRunner([ScheduledNode(node) for node in self._nodes], self._junctions)
         parts = [part for node in self._nodes for part in node.parts]
         self._compaction = StringCompaction(self.pool, [*parts, *self.tables.values()], self._steps.shared_heads)
-        self._upkeep = Upkeep(self._steps, self._places, self._compaction)
+        self._upkeep = Maintenance(self._steps, self._places, self._compaction)
         self.state = AppState(app, self.pool, self.tables, self._places, self._nodes, self._context)
         self._fingerprint = fingerprint(print_app(app.syntax))
         self._clock = AppClock(playback=app.playback)
@@ -125,7 +125,7 @@ class AppRuntime:
             nodes.append(node)
         return nodes
 
-    def _build_partition(self, partition: model.AnalysedPartition) -> list[Node]:
+    def _build_partition(self, partition: model.AnalysedPartition) -> list[AppNode]:
         """The nodes of a partition: the streams that come in, then its queries."""
         place = PartitionPlace(partition)
         self._places.append(place)
@@ -133,7 +133,7 @@ class AppRuntime:
         for schema in partition.inner_streams:
             key = place.target(f"#{schema.id}")
             self._junctions[key] = Junction(key, schema, self.pool, partitioned=True)
-        queries = [Query(query, context, self._environment, place) for query in partition.queries]
+        queries = [QueryNode(query, context, self._environment, place) for query in partition.queries]
         nodes = place.entrances(queries, context, self._environment)
         for node in nodes:
             (stream,) = node.sources
@@ -174,7 +174,7 @@ class AppRuntime:
         Returns the schema of what the query selects; KeyError when there is no such query.
         """
         schema = self._queries[query].analysed.output.schema
-        self._steps.listen(query, listener, Outlet(dict(schema.attributes), self.pool), self._clock.last)
+        self._steps.listen(query, listener, BatchWriter(dict(schema.attributes), self.pool), self._clock.last)
         return schema
 
     # ---- events and time
@@ -191,8 +191,8 @@ class AppRuntime:
         if count == 0:
             return
         inlet = self._inlets.get(stream) or self._inlet(stream)
-        short_cut = self._short_cuts.get(stream)
-        if short_cut is not None and not as_chunk and self._went_short(short_cut, inlet, records):
+        fast_path = self._fast_paths.get(stream)
+        if fast_path is not None and not as_chunk and self._went_short(fast_path, inlet, records):
             return
         columns, stamps = inlet.read(records, now)
         if as_chunk:
@@ -237,21 +237,21 @@ class AppRuntime:
             roots.setdefault(key, []).append(root_batch(columns, stamps, 2 * places + 1, clocks[places]))
         self._upkeep.run(roots, clocks, floor, shown)
 
-    def _went_short(self, short_cut: ShortCut, inlet: Inlet, records: pa.RecordBatch) -> bool:
+    def _went_short(self, fast_path: FastPath, inlet: BatchReader, records: pa.RecordBatch) -> bool:
         """True when `records` has run through the app by the short cut; nothing has happened else."""
         rows = records.num_rows
         clock = self._clock
-        if not clock.is_set or clock.last != clock.events or self._awaits_clock or not short_cut.is_open(rows):
+        if not clock.is_set or clock.last != clock.events or self._awaits_clock or not fast_path.is_open(rows):
             return False
-        if short_cut.strings and not short_cut.strings <= inlet.coded:
+        if fast_path.strings and not fast_path.strings <= inlet.coded:
             return False  # on the long way strings that only pass by stay out of the pool
-        passed = short_cut.run(records, rows, inlet.layout_of(records.schema), clock, self._steps.watch)
+        passed = fast_path.run(records, rows, inlet.layout_of(records.schema), clock, self._steps.watch)
         if passed is None:
             return False
         clock.follow(max(clock.events, min(passed.latest, clock.limit)))
-        if short_cut.strings:
+        if fast_path.strings:
             inlet.came(rows)
-        short_cut.tell(passed)
+        fast_path.tell(passed)
         self._compaction.run_if_due()
         return True
 
@@ -284,7 +284,7 @@ class AppRuntime:
             self.advance_time(int(stamps[0]) - 1)
         return self._clock.at_rows(stamps[-1:])
 
-    def _inlet(self, stream: str) -> Inlet:
+    def _inlet(self, stream: str) -> BatchReader:
         """What reads events from outside for `stream` from now on; `SiddhiRuntimeError` when the app has no such
         stream."""
         key = window_inlet(stream) if stream in self.windows else stream
@@ -292,9 +292,9 @@ class AppRuntime:
         if junction is None:
             raise SiddhiRuntimeError(Problem("unknown-stream", f"the app has no stream '{stream}'"))
         always_read = None if stream in self.windows else attributes_always_read(self.app, stream)
-        inlet = self._inlets[stream] = Inlet(stream, key, junction.types, self.pool, always_read)
-        if (short_cut := self._upkeep.short_cut(key)) is not None:
-            self._short_cuts[stream] = short_cut
+        inlet = self._inlets[stream] = BatchReader(stream, key, junction.types, self.pool, always_read)
+        if (fast_path := self._upkeep.fast_path(key)) is not None:
+            self._fast_paths[stream] = fast_path
         return inlet
 
     def advance_time(self, now_ms: int) -> None:
@@ -330,7 +330,7 @@ class AppRuntime:
             if found is None:
                 return None
             attributes = query.schema.attributes if query.source is not None else ()
-            return Outlet(dict(attributes), self.pool).records(found)
+            return BatchWriter(dict(attributes), self.pool).records(found)
         finally:
             self._compaction.run_if_due()
 
@@ -383,12 +383,12 @@ class AppRuntime:
         """The string pool has only strings that are in use; otherwise this happens when the pool has grown enough."""
         self._compaction.run()
 
-    def statistics(self) -> Statistics:
+    def statistics(self) -> EngineStatistics:
         """Counts since the app was built, and what it holds; costs the same however much that is."""
-        return Statistics(
+        return EngineStatistics(
             {key: junction.events for key, junction in self._junctions.items()},
             {key: junction.failures for key, junction in self._junctions.items()},
-            tuple(HeldState(kind, name, part.state_size()) for kind, name, part in self._parts_that_hold()),
+            tuple(PartStateSize(kind, name, part.state_size()) for kind, name, part in self._parts_that_hold()),
             len(self.pool),
             self.pool.bytes_held,
         )
@@ -401,7 +401,7 @@ class AppRuntime:
         """From now on `watch` is told how long each query works; None: nobody is, and nothing is measured."""
         self._steps.watch = watch
 
-    def _parts_that_hold(self) -> Iterator[tuple[str, str, Holds]]:
+    def _parts_that_hold(self) -> Iterator[tuple[str, str, HasStateSize]]:
         yield from (("query", query.name, query) for query in self._queries.values())
         yield from (("window", name, window) for name, window in self.windows.items())
         yield from (("table", name, table) for name, table in self.tables.items())

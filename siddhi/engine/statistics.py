@@ -8,7 +8,7 @@ from typing import Protocol
 from siddhi.engine.columnar.state_size import StateSize
 
 
-class Holds(Protocol):
+class HasStateSize(Protocol):
     """A part of an app that may hold something."""
 
     def state_size(self) -> StateSize:
@@ -16,7 +16,7 @@ class Holds(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class HeldState:
+class PartStateSize:
     """What one part of an app holds; `kind` is `query`, `window`, `table`, `aggregation` or `partition`."""
 
     kind: str
@@ -25,12 +25,12 @@ class HeldState:
 
 
 @dataclass(frozen=True, slots=True)
-class Statistics:
+class EngineStatistics:
     """What an app has done since it started and what it holds now: events and failed events by stream, the state of
     its parts, and the strings in its pool."""
 
     events: dict[str, int]
     failures: dict[str, int]
-    state: tuple[HeldState, ...]
+    state: tuple[PartStateSize, ...]
     strings: int
     string_bytes: int

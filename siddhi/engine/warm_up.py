@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from siddhi.analysis.analyser import analyse
 from siddhi.engine.app_runtime import AppRuntime
-from siddhi.engine.arrow_c.record_shares import share_by_owner, text_hashes
+from siddhi.engine.arrow_c.split_by_owner import share_by_owner, text_hashes
 from siddhi.language.parser import parse
 
 STREAM = "define stream S (key string, whole int, part double, flag bool, ts long);"

@@ -148,11 +148,11 @@ def _handlers(handlers: Iterable[ast.Handler]) -> str:
     parts: list[str] = []
     for handler in handlers:
         match handler:
-            case ast.Filter():
+            case ast.FilterHandler():
                 parts.append(f"[{print_expression(handler.condition)}]")
             case ast.StreamFunction():
                 parts.append(f"#{print_call(handler.call)}")
-            case ast.Window():
+            case ast.WindowHandler():
                 parts.append(f"#window.{print_call(handler.call)}")
     return "".join(parts)
 

@@ -41,7 +41,7 @@ def check_query(query: ast.Query) -> Iterator[Problem]:
     elif isinstance(source, ast.JoinInput):
         for side in (source.left, source.right):
             for before, handler in zip(side.handlers, side.handlers[1:], strict=False):
-                if isinstance(before, ast.Window) and not isinstance(handler, ast.Window):
+                if isinstance(before, ast.WindowHandler) and not isinstance(handler, ast.WindowHandler):
                     yield Problem(
                         "handler-after-window",
                         "in a join nothing may follow the window",
@@ -120,7 +120,7 @@ def _check_logical(element: ast.LogicalElement) -> Iterator[Problem]:
 
 def _check_handlers(source: ast.SingleInput) -> Iterator[Problem]:
     for handler in source.handlers:
-        if isinstance(handler, ast.Window):
+        if isinstance(handler, ast.WindowHandler):
             yield Problem(
                 "window-in-pattern",
                 "a pattern's element cannot have a window",

@@ -126,19 +126,19 @@ def compile_javascript(body: str) -> Script:
         raise ScriptError(reason, min(max(line, 1), body.count("\n") + 1))
     if beside is not None:
         raise ScriptError("its braces do not match", 1)
-    return _Script(body)
+    return _JavaScriptSource(body)
 
 
-class _Script:
+class _JavaScriptSource:
     """Takes another engine after a call that met a limit, which may have left the memory of its own full."""
 
     def __init__(self, body: str) -> None:
         self._body = body
-        self._function: _Function | None = None
+        self._function: _JavaScriptFunction | None = None
 
     def __call__(self, arguments: list[object]) -> object:
         if self._function is None:
-            self._function = _Function(self._body)
+            self._function = _JavaScriptFunction(self._body)
         function, self._function = self._function, None
         answer = function.call(arguments)
         if answer == "!memory":
@@ -151,7 +151,7 @@ class _Script:
         return answer[1:] if answer[0] == "=" else _object_of(answer[1:])
 
 
-class _Function:
+class _JavaScriptFunction:
     """An engine that has read a script."""
 
     def __init__(self, body: str) -> None:

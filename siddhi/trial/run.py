@@ -18,7 +18,7 @@ from siddhi.analysis.query.on_demand import analyse_on_demand_query
 from siddhi.column_names import KIND, TIMESTAMP, column_name
 from siddhi.engine.app_runtime import AppRuntime
 from siddhi.engine.columnar.kinds import CURRENT
-from siddhi.engine.statistics import HeldState
+from siddhi.engine.statistics import PartStateSize
 from siddhi.errors import SiddhiError, did_you_mean
 from siddhi.float_values import written
 from siddhi.language.parser import parse, parse_on_demand_query
@@ -68,7 +68,7 @@ class _BadEventError(Exception):
         self.event = event
 
 
-class _Lines(logging.Handler):
+class _LogLines(logging.Handler):
     """Keeps the first lines that are logged."""
 
     def __init__(self) -> None:
@@ -80,7 +80,7 @@ class _Lines(logging.Handler):
             self.lines.append(f"{record.levelname.lower()}: {record.getMessage()[:MOST_TEXT]}")
 
 
-class _Output:
+class _CollectedOutput:
     """Collects what one stream or query gives, as long as the trial has room."""
 
     def __init__(self, trial: _Trial, kind: Literal["stream", "query"], name: str, schema: Schema) -> None:
@@ -113,7 +113,7 @@ class _Trial:
         self._has_pattern = any(isinstance(query.input, StateMachine) for query in _queries(app))
         self._waiting: dict[str, int] = {}
         self._changes: list[PartialMatches] = []
-        self._log = _Lines()
+        self._log = _LogLines()
 
     def play(self) -> None:
         """All events have gone through, and the time after them has gone by."""
@@ -194,16 +194,16 @@ class _Trial:
         hint = did_you_mean(stream, known) or f"it has {', '.join(known) or 'none'}"
         raise MisfitError(f"the plan has no stream '{stream}'; {hint}")
 
-    def _listen(self) -> Iterator[_Output]:
+    def _listen(self) -> Iterator[_CollectedOutput]:
         """Every stream that something flows into from within, then every query."""
         for name, stream in self._app.streams.items():
             schemas = {name: stream.schema} if stream.fault is None else {name: stream.schema, f"!{name}": stream.fault}
             for key, schema in schemas.items():
-                output = _Output(self, "stream", key, schema)
+                output = _CollectedOutput(self, "stream", key, schema)
                 self._runtime.add_stream_callback(key, output.take)
                 yield output
         for query in _queries(self._app):
-            output = _Output(self, "query", query.name, query.output.schema)
+            output = _CollectedOutput(self, "query", query.name, query.output.schema)
             self._runtime.add_query_callback(query.name, output.take)
             yield output
 
@@ -243,7 +243,7 @@ def _attributes(schema: Schema) -> tuple[tuple[str, str], ...]:
     return tuple((name, type_.value) for name, type_ in schema.attributes)
 
 
-def _state(held: HeldState) -> TrialState:
+def _state(held: PartStateSize) -> TrialState:
     size = held.size
     return TrialState(held.kind, held.name, size.rows, size.groups, size.partial_matches, size.instances, size.bytes)
 

@@ -13,7 +13,7 @@ from unittest.mock import patch
 import pytest
 
 from siddhi.analysis.analyser import analyse
-from siddhi.engine.fast_path.short_cut import ShortCut
+from siddhi.engine.fast_path.path import FastPath
 from siddhi.engine.operators.patterns.chain.operator import ChainOperator
 from siddhi.errors import SiddhiError
 from siddhi.language.parser import parse
@@ -87,7 +87,7 @@ def test_the_reference_uses_neither_compiled_patterns_nor_fast_paths() -> None:
     with patch.object(ChainOperator, "process", side_effect=AssertionError), slow_forms():
         answers = own_answers(document)
     assert answers == own_answers(document)
-    with patch.object(ShortCut, "run", side_effect=AssertionError), slow_forms():
+    with patch.object(FastPath, "run", side_effect=AssertionError), slow_forms():
         assert run_case(as_case(document, answers), 1).passed
 
 

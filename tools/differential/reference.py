@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from unittest.mock import patch
 
-from siddhi.engine.scheduling.upkeep import Upkeep
+from siddhi.engine.scheduling.maintenance import Maintenance
 
 
 @contextmanager
@@ -22,7 +22,7 @@ def slow_forms() -> Iterator[None]:
 @contextmanager
 def no_fast_paths() -> Iterator[None]:
     """Build apps in which few events go the same way as many."""
-    with patch.object(Upkeep, "short_cut", _nothing):
+    with patch.object(Maintenance, "fast_path", _nothing):
         yield
 
 

@@ -103,11 +103,11 @@ class _ChainBuilder:
         self._in_pattern = in_pattern
 
     def add(self, handler: ast.Handler) -> None:
-        if isinstance(handler, ast.Window):
+        if isinstance(handler, ast.WindowHandler):
             self._add_window(handler)
             return
         steps = self.after if self._window_came else self.before
-        if isinstance(handler, ast.Filter):
+        if isinstance(handler, ast.FilterHandler):
             condition = self._expressions("a filter").analyse_condition(handler.condition, "a filter")
             if condition is not None:
                 steps.append(FilterStep(condition))
@@ -134,7 +134,7 @@ class _ChainBuilder:
     def _own_slot(self) -> Slot:
         return replace(self.slot, reference=self._handled)
 
-    def _add_window(self, window: ast.Window) -> None:
+    def _add_window(self, window: ast.WindowHandler) -> None:
         problems = self._context.problems
         if self._window_came:
             problems.add("second-window", "an input has at most one window", window.span)

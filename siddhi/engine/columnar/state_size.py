@@ -77,11 +77,11 @@ def held_bytes(thing: object) -> int:
     Compiled expressions, descriptions of the app, tables, named windows and the string pool, to which many refer, are
     left out.
     """
-    walk = _Walk()
+    walk = _Measurement()
     return walk.measure(thing) if isinstance(thing, tuple) else walk.inside(thing)
 
 
-class _Walk:
+class _Measurement:
     def __init__(self) -> None:
         self._seen: set[int] = set()
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from siddhi.engine.fast_path.few_rows import MOST_ROWS
+from siddhi.engine.fast_path.small_batch import MOST_ROWS
 from siddhi.engine.jit.arrays import INT64, Int64Array
 from siddhi.engine.operators.expressions.leaves import ColumnNode
 from siddhi.engine.operators.partitions.key_index import KeyIndex
 from siddhi.engine.operators.partitions.keys import KeyedStream
-from siddhi.engine.operators.partitions.registry import Instances
+from siddhi.engine.operators.partitions.registry import PartitionInstances
 from siddhi.language.ast import AttributeType
 
 
 class InstanceKeys:
     """Finds the instances of rows by the code of their attribute `attribute`, for the query `listener`."""
 
-    def __init__(self, attribute: str, index: KeyIndex, instances: Instances, listener: str) -> None:
+    def __init__(self, attribute: str, index: KeyIndex, instances: PartitionInstances, listener: str) -> None:
         self.attribute = attribute
         self._index = index
         self._instances = instances

@@ -10,7 +10,7 @@ from siddhi.engine.snapshots.matching import PartName
 
 
 @dataclass(frozen=True, slots=True)
-class Fate:
+class PreviewedPart:
     """What becomes of the state of a part of the app as it is now: it is kept, kept with groups and aggregates computed
     from its rows, or reset for that `reason`."""
 
@@ -19,7 +19,7 @@ class Fate:
     reason: str = ""
 
 
-def preview_edit(now: model.AnalysedApp, edited: model.AnalysedApp) -> tuple[Fate, ...]:
+def preview_edit(now: model.AnalysedApp, edited: model.AnalysedApp) -> tuple[PreviewedPart, ...]:
     """Return the fate of each part of `now` that may hold something, in order of its text, if `edited` took its
     place."""
     before, after = AppRuntime(now), AppRuntime(edited)
@@ -33,8 +33,8 @@ def preview_edit(now: model.AnalysedApp, edited: model.AnalysedApp) -> tuple[Fat
         if part.definition.query is not None and not part.definition.query.held:
             continue  # a query that holds nothing
         if name in left:
-            fates.append(Fate(name, kept=False, reason=left[name].why()))
+            fates.append(PreviewedPart(name, kept=False, reason=left[name].why()))
         else:
             how = "its aggregates are computed from its rows" if name in recomputed else ""
-            fates.append(Fate(name, kept=True, reason=how))
+            fates.append(PreviewedPart(name, kept=True, reason=how))
     return tuple(fates)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from siddhi.analysis import model
 from siddhi.engine.operators.expressions.compiler import ExpressionCompiler
-from siddhi.engine.operators.expressions.evaluation import Node
+from siddhi.engine.operators.expressions.evaluation import ExpressionNode
 from siddhi.engine.operators.expressions.operators import decision
 from siddhi.engine.operators.incremental_aggregation.aggregation import Aggregation
 from siddhi.engine.operators.named_window import NamedWindow
@@ -33,7 +33,7 @@ class Environment:
         """Another query is being built, which has looked into nothing yet."""
         self.looked_into, self.looked_into_carefully = set(), set()
 
-    def in_table(self, expression: model.InTable, compiler: ExpressionCompiler) -> Node:
+    def in_table(self, expression: model.InTable, compiler: ExpressionCompiler) -> ExpressionNode:
         """The node of `condition in table`, for the query that is being built.
 
         Of a table with a key or an index Siddhi looks at no row where the condition asks for none.
@@ -44,7 +44,7 @@ class Environment:
         self.looked_into.add(expression.table)
         inner = compiler.afresh()
         careful = CarefulMatcher.if_needed(expression.condition, table, inner)
-        node: Node
+        node: ExpressionNode
         if careful is None:
             node = InTableNode(RowMatcher(expression.condition, table, inner))
         else:

@@ -9,7 +9,7 @@ from siddhi.engine.columnar.state_tree import State
 from siddhi.engine.jit.arrays import BoolArray, Int64Array
 from siddhi.engine.operators.base.operator import Operator, Step
 from siddhi.engine.operators.expressions.compiler import ExpressionCompiler
-from siddhi.engine.operators.expressions.evaluation import Evaluation, Node, Reasons, broadcast
+from siddhi.engine.operators.expressions.evaluation import Evaluation, ExpressionNode, Reasons, broadcast
 from siddhi.engine.operators.expressions.leaves import ColumnNode
 
 
@@ -19,7 +19,7 @@ class Filter(Operator):
     A reset is taken for the event that stands in for it, as in Siddhi, unless the condition holds aggregates.
     """
 
-    def __init__(self, condition: Node, compiler: ExpressionCompiler, kept: tuple[str, ...]) -> None:
+    def __init__(self, condition: ExpressionNode, compiler: ExpressionCompiler, kept: tuple[str, ...]) -> None:
         self.condition = condition
         self.kept = kept
         self.aggregates = compiler.aggregates
@@ -60,7 +60,7 @@ class Filter(Operator):
             node.aggregator.restore(part)
 
 
-def with_value(batch: EventBatch, node: Node, step: Step, name: str) -> EventBatch:
+def with_value(batch: EventBatch, node: ExpressionNode, step: Step, name: str) -> EventBatch:
     """The rows for which `node` is not null; the others are booked in `step` as failed."""
     if isinstance(node, ColumnNode) and batch.columns[node.column].valid is None:  # as of nearly all batches
         return batch

@@ -11,7 +11,7 @@ from siddhi.engine.columnar.batch import EventBatch
 from siddhi.engine.columnar.kinds import CURRENT, EXPIRED
 from siddhi.engine.operators.base.operator import OperatorContext, Step
 from siddhi.engine.operators.expressions.compiler import ExpressionCompiler
-from siddhi.engine.operators.node import Node
+from siddhi.engine.operators.node import AppNode
 from siddhi.engine.operators.selection.selector import ACCEPTED
 from siddhi.engine.operators.windows.base.emission import emitted, new_emission
 from siddhi.engine.operators.windows.base.sliding import SlidingWindow
@@ -23,7 +23,7 @@ def window_inlet(window: str) -> str:
     return f"+{window}"
 
 
-class NamedWindow(Node):
+class NamedWindow(AppNode):
     """Sends current and expired events, as its definition says, on the stream of its name."""
 
     inserts = False

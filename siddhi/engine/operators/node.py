@@ -14,7 +14,7 @@ from siddhi.engine.operators.base.operator import Stateful, Step
 from siddhi.engine.operators.selection.plain_query import PlainQuery
 
 
-class Node:
+class AppNode:
     """Takes the rows of its input streams and gives back what it sends.
 
     `sources` are the streams read; `arrival` gives each its place among rows of one cause, `timer_arrival` among those

@@ -11,14 +11,14 @@ from siddhi.engine.columnar.batch import EventBatch
 from siddhi.engine.columnar.column import Column
 from siddhi.engine.columnar.state_tree import State
 from siddhi.engine.operators.base.operator import OperatorContext, Stateful, Step
-from siddhi.engine.operators.node import Node
+from siddhi.engine.operators.node import AppNode
 from siddhi.language import ast
 from siddhi.language.ast import AttributeType
 
 TRIGGERED_TIME = "triggered_time"
 
 
-class Ticks(Stateful):
+class TriggerTimes(Stateful):
     """When a trigger fires next; None: never again. `times` is what a period in milliseconds or a cron text says, None
     means only at the start."""
 
@@ -52,7 +52,7 @@ class Ticks(Stateful):
         self.next = state
 
 
-class Trigger(Node):
+class TriggerNode(AppNode):
     """`at 'start'` fires once at the clock of the start, `at every T` at start + T, start + 2T, …, `at '<cron text>'`
     at the times of the text after the start."""
 
@@ -61,7 +61,7 @@ class Trigger(Node):
     def __init__(self, definition: ast.TriggerDefinition, context: OperatorContext) -> None:
         self.name = definition.id
         self.target = definition.id
-        self.ticks = Ticks(_times(definition))
+        self.ticks = TriggerTimes(_times(definition))
         self.pool = context.pool
         self.parts = (self.ticks,)
 

@@ -11,11 +11,11 @@ from siddhi.engine.operators.base.operator import OperatorContext, Step
 from siddhi.engine.operators.base.scope import source_key
 from siddhi.engine.operators.environment import Environment
 from siddhi.engine.operators.incremental_aggregation.aggregation import Aggregation
-from siddhi.engine.operators.node import Node
+from siddhi.engine.operators.node import AppNode
 from siddhi.engine.operators.source_chain import build_chain
 
 
-class AggregationNode(Node):
+class AggregationNode(AppNode):
     """Takes the events of the aggregation's source into its buckets and sends nothing."""
 
     def __init__(self, analysed: model.AnalysedAggregation, context: OperatorContext, environment: Environment) -> None:

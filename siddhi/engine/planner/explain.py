@@ -8,7 +8,7 @@ from siddhi.engine.operators.base.choices import Execution
 from siddhi.engine.operators.base.operator import Stateful
 from siddhi.engine.operators.tables.writer import TableWriter
 from siddhi.engine.planner.costs import COSTS
-from siddhi.engine.planner.query import Query
+from siddhi.engine.planner.query import QueryNode
 from siddhi.explanation import ExplainedOperator, ExplainedQuery, RuledOut
 
 BATCH = 4_096
@@ -16,7 +16,7 @@ BATCH = 4_096
 _SLOW = (Execution.EVENTS, Execution.KEYS, Execution.CHUNKS)
 
 
-def explain_query(query: Query, obstacles: Mapping[str, str], shared: str) -> ExplainedQuery:
+def explain_query(query: QueryNode, obstacles: Mapping[str, str], shared: str) -> ExplainedQuery:
     """Return how `query` runs. `obstacles` are the reasons for which events of a stream from outside that come to it
     go through the app one by one, `shared` says with whom it shares work."""
     operators = tuple(_operators(query))
@@ -37,7 +37,7 @@ def explain_query(query: Query, obstacles: Mapping[str, str], shared: str) -> Ex
     return ExplainedQuery(query.name, operators, shared, event_ns, single_us, tuple(warnings))
 
 
-def parts_of(query: Query) -> Iterator[tuple[str, Stateful | TableWriter]]:
+def parts_of(query: QueryNode) -> Iterator[tuple[str, Stateful | TableWriter]]:
     """Yield the operators of `query` in the order in which events pass them, each with the part that it is."""
     if query.head is not None:
         yield "input", query.head
@@ -56,7 +56,7 @@ def operator_name(operator: Stateful | TableWriter) -> str:
     return type(operator).__name__ if template is None else f"{type(template).__name__} per key"
 
 
-def _operators(query: Query) -> Iterator[ExplainedOperator]:
+def _operators(query: QueryNode) -> Iterator[ExplainedOperator]:
     ruled_out: dict[str, list[RuledOut]] = {}
     for (part, name), reason in query.choices.ruled_out.items():
         ruled_out.setdefault(part, []).append(RuledOut(name, reason))

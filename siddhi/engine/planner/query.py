@@ -25,7 +25,7 @@ from siddhi.engine.operators.fused_windows.sliding import SlidingSelection
 from siddhi.engine.operators.joins.build import build_join
 from siddhi.engine.operators.joins.join import JoinOperator
 from siddhi.engine.operators.named_window import window_inlet
-from siddhi.engine.operators.node import Node as GraphNode
+from siddhi.engine.operators.node import AppNode
 from siddhi.engine.operators.partitions.place import PartitionPlace
 from siddhi.engine.operators.patterns.base.references import selection_references
 from siddhi.engine.operators.patterns.build import build_state_machine
@@ -56,7 +56,7 @@ class SharedHead(Protocol):
         """What the query holds."""
 
 
-class Query(GraphNode):
+class QueryNode(AppNode):
     """Takes the rows of its input streams and gives back what it selects, current and expired rows as its output
     asks."""
 

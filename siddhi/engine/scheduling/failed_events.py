@@ -13,7 +13,7 @@ from siddhi.engine.columnar.batch import EventBatch
 from siddhi.engine.columnar.column import Column
 from siddhi.engine.jit.arrays import Int64Array
 from siddhi.engine.operators.base.operator import Failures
-from siddhi.engine.operators.node import Node
+from siddhi.engine.operators.node import AppNode
 from siddhi.engine.streams.junction import Junction
 from siddhi.language.ast import AttributeType
 
@@ -35,7 +35,7 @@ class FailedEvents:
 FailureListener = Callable[[FailedEvents], None]
 
 
-class FailureBook:
+class FailureTracker:
     """Books the events that fail in an app; `outside` has the stream that comes into a partition by the name that its
     key has within."""
 
@@ -48,7 +48,7 @@ class FailureBook:
     def take_out(
         self,
         failures: Failures,
-        node: Node,
+        node: AppNode,
         inputs: Sequence[EventBatch],
         told: Sequence[EventBatch],
         arrived: dict[str, EventBatch],
@@ -81,7 +81,7 @@ class FailureBook:
             self._tell_of_timers(node, [messages[place] for place in np.flatnonzero(~came).tolist()])
         return faults
 
-    def _tell_of_timers(self, node: Node, messages: Sequence[str]) -> None:
+    def _tell_of_timers(self, node: AppNode, messages: Sequence[str]) -> None:
         """What a timer of `node` let out and could not be worked on came in long ago: there is nothing to take it out
         of, and no event to send to a fault stream."""
         source = node.sources[0] if node.sources else ""

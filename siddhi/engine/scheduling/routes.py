@@ -9,33 +9,33 @@ from dataclasses import dataclass
 import numpy as np
 
 from siddhi.engine.columnar.batch import EventBatch
-from siddhi.engine.fast_path.plain_loop import FEW, PlainLoop
-from siddhi.engine.fast_path.short_cut import ShortCut
-from siddhi.engine.fast_path.ways import short_way
+from siddhi.engine.fast_path.choose import fast_route
+from siddhi.engine.fast_path.path import FastPath
+from siddhi.engine.fast_path.plain_route import FEW, PlainRoute
 from siddhi.engine.jit.arrays import Int64Array
 from siddhi.engine.operators.patterns.chain.operator import ChainOperator
 from siddhi.engine.operators.tables.session import WriteSession
-from siddhi.engine.planner.query import Query
+from siddhi.engine.planner.query import QueryNode
 from siddhi.engine.shared_queries.rule_set import RuleSet, rule_sets, rules_by_stream
 from siddhi.engine.streams.graph import Graph
 from siddhi.engine.streams.junction import Junction
-from siddhi.engine.streams.stage import Stage
+from siddhi.engine.streams.scheduled_node import ScheduledNode
 
 
 @dataclass(frozen=True, slots=True)
-class Alone:
+class SingleStageRoute:
     """A stage that is the only one to have something to do when events come from outside on the stream `source`, which
     nobody else feeds: it reads them between what its other sources have, `before` and `behind`, which is nothing."""
 
     number: int
-    stage: Stage
+    stage: ScheduledNode
     source: Junction
     target: Junction | None
     before: tuple[EventBatch, ...]
     behind: tuple[EventBatch, ...]
 
 
-Route = list[tuple[int, Stage | RuleSet]]
+Route = list[tuple[int, ScheduledNode | RuleSet]]
 """The stages that may have something to do in a step, with their numbers and in the order in which they run; a rule
 set stands in place of its members."""
 
@@ -44,14 +44,14 @@ class Routes:
     """The routes through `stages`, which stand in `graph` in the same order. `fed` are the streams that stages feed,
     `shared` those that several do."""
 
-    def __init__(self, stages: Sequence[Stage], junctions: Mapping[str, Junction], graph: Graph) -> None:
+    def __init__(self, stages: Sequence[ScheduledNode], junctions: Mapping[str, Junction], graph: Graph) -> None:
         self._stages = stages
         self._junctions = junctions
         self._graph = graph
         self.fed = frozenset(key for key in junctions if graph.producers.get(key))
         self.shared = frozenset(key for key in self.fed if len(graph.producers[key]) > 1)
         self._routes: dict[tuple[tuple[str, ...], bool], tuple[Route | None, list[WriteSession]]] = {}
-        self._alone: dict[str, Alone | None] = {}
+        self._alone: dict[str, SingleStageRoute | None] = {}
         self._rule_sets: dict[str, RuleSet] | None = None
         self._shares = True
 
@@ -97,7 +97,7 @@ class Routes:
                 route.append((number, rules))
         return route
 
-    def explain(self) -> Iterator[tuple[Query, dict[str, str], str]]:
+    def explain(self) -> Iterator[tuple[QueryNode, dict[str, str], str]]:
         """Tell of each query why events from outside come to it one by one, by stream, and with whom it shares work."""
         graph, everywhere = self._graph, set(range(len(self._stages)))
         inside = self.fed if graph.acyclic else frozenset[str]()
@@ -111,7 +111,7 @@ class Routes:
             for member in members
         }
         for number, stage in enumerate(self._stages):
-            if isinstance(stage.node, Query):
+            if isinstance(stage.node, QueryNode):
                 obstacles = {key: reason for key, reason in hindered.items() if number in reached[key]}
                 yield stage.node, obstacles, shared.get(number, "")
 
@@ -122,7 +122,7 @@ class Routes:
             return "a query writes a table by what another one finds in it, or several write it by different keys"
         return reason
 
-    def settle_rules(self, clock: int) -> None:
+    def flush_rules(self, clock: int) -> None:
         """All queries know of the events that they do not want, as before a snapshot."""
         for rules in (self._rule_sets or {}).values():
             rules.catch_up(clock)
@@ -131,7 +131,7 @@ class Routes:
         """The operators that patterns share now."""
         return [head for rules in (self._rule_sets or {}).values() for head in rules.heads]
 
-    def renew_rules(self, clock: int, *, share: bool = True) -> None:
+    def rebuild_rules(self, clock: int, *, share: bool = True) -> None:
         """Rule sets are made again, as somebody listens to more queries; none any more if not `share`."""
         if self._rule_sets == {} and not share:
             return
@@ -142,7 +142,7 @@ class Routes:
         self._routes.clear()
         self._alone.clear()
 
-    def alone(self, key: str) -> Alone | None:
+    def alone(self, key: str) -> SingleStageRoute | None:
         """The stage that alone has to do with what comes from outside on the stream `key`, None when others have."""
         try:
             return self._alone[key]
@@ -150,7 +150,7 @@ class Routes:
             alone = self._alone[key] = self._alone_behind(key)
             return alone
 
-    def _alone_behind(self, key: str) -> Alone | None:
+    def _alone_behind(self, key: str) -> SingleStageRoute | None:
         route = self.of((key,))
         if route is None or len(route) != 1 or key in self.fed:
             return None
@@ -162,9 +162,11 @@ class Routes:
             return None
         place, nothing = sources.index(key), [self._junctions[source].empty for source in sources]
         fed = None if target is None else self._junctions[target]
-        return Alone(number, stage, self._junctions[key], fed, tuple(nothing[:place]), tuple(nothing[place + 1 :]))
+        return SingleStageRoute(
+            number, stage, self._junctions[key], fed, tuple(nothing[:place]), tuple(nothing[place + 1 :])
+        )
 
-    def short_cut(self, stream: str) -> ShortCut | None:
+    def fast_path(self, stream: str) -> FastPath | None:
         """The short cut of events that come on `stream` from outside, None when there is none."""
         route = self.of((stream,))
         if route is None or stream in self.fed or self.sessions((stream,), alone=False):
@@ -172,9 +174,9 @@ class Routes:
         stages = [stage for _, stage in route if not isinstance(stage, RuleSet)]
         if not stages or len(stages) < len(route):
             return None
-        short_way = self._short_way(stream, stages)
-        if short_way is not None:
-            return short_way
+        fast_route = self._fast_route(stream, stages)
+        if fast_route is not None:
+            return fast_route
         plain = [stage.node for stage in stages if stage.node.plain is not None and stage.node.sources == (stream,)]
         targets = [node.target for node in plain if node.target is not None]
         if len(set(targets)) < len(stages) or not self.shared.isdisjoint(targets):
@@ -182,13 +184,13 @@ class Routes:
         positions: Int64Array = np.empty(FEW, dtype=np.int64)
         fed = [self._junctions[target] for target in targets]
         loops = [
-            PlainLoop(node.plain, target.types, positions)
+            PlainRoute(node.plain, target.types, positions)
             for node, target in zip(plain, fed, strict=True)
             if node.plain is not None
         ]
-        return ShortCut(self._junctions[stream], list(zip(stages, fed, loops, strict=True)))
+        return FastPath(self._junctions[stream], list(zip(stages, fed, loops, strict=True)))
 
-    def _short_way(self, stream: str, stages: Sequence[Stage]) -> ShortCut | None:
+    def _fast_route(self, stream: str, stages: Sequence[ScheduledNode]) -> FastPath | None:
         """The short way of events that come on `stream` and of which `stages` alone take notice, None when there is
         none: through one query, which may stand in a partition."""
         first, last = stages[0].node, stages[-1].node
@@ -199,7 +201,7 @@ class Routes:
             if not first.hands_in or first.target is None or last.sources != (first.target,):
                 return None
             entrance = stages[0], self._junctions[first.target]
-        if not isinstance(last, Query):
+        if not isinstance(last, QueryNode):
             return None
-        way = short_way(last, stream, source.types, target.types, None if entrance is None else first)
-        return None if way is None else ShortCut(source, [(stages[-1], target, way)], entrance)
+        way = fast_route(last, stream, source.types, target.types, None if entrance is None else first)
+        return None if way is None else FastPath(source, [(stages[-1], target, way)], entrance)

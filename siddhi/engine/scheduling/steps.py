@@ -9,28 +9,28 @@ from dataclasses import replace
 import numpy as np
 
 from siddhi.engine.columnar.batch import EventBatch, split_chunks
-from siddhi.engine.emit.outlet import Outlet
-from siddhi.engine.fast_path.short_cut import ShortCut
+from siddhi.engine.emit.batch_writer import BatchWriter
+from siddhi.engine.fast_path.path import FastPath
 from siddhi.engine.jit.arrays import NO_POSITIONS, Int64Array, filled
 from siddhi.engine.operators.base.operator import Failures, Step
-from siddhi.engine.operators.node import Node
+from siddhi.engine.operators.node import AppNode
 from siddhi.engine.operators.patterns.chain.operator import ChainOperator
 from siddhi.engine.operators.tables.session import WriteSession
 from siddhi.engine.planner.explain import explain_query
-from siddhi.engine.scheduling.apart import tell_apart, with_units
-from siddhi.engine.scheduling.failed_events import FailedEvents, FailureBook
+from siddhi.engine.scheduling.failed_events import FailedEvents, FailureTracker
+from siddhi.engine.scheduling.failure_units import tell_apart, with_units
 from siddhi.engine.scheduling.routes import Route, Routes
-from siddhi.engine.scheduling.turns import cut_at_timers
+from siddhi.engine.scheduling.timer_slices import cut_at_timers
 from siddhi.engine.shared_queries.rule_set import Projected, RuleSet
-from siddhi.engine.streams.graph import Graph, Place
+from siddhi.engine.streams.graph import Graph, GraphPlace
 from siddhi.engine.streams.junction import Junction, Listener, merge_producers
 from siddhi.engine.streams.query_watch import QueryWatch
-from siddhi.engine.streams.stage import Stage
+from siddhi.engine.streams.scheduled_node import ScheduledNode
 from siddhi.errors import Problem, SiddhiRuntimeError
 from siddhi.explanation import ExplainedQuery
 
 _Delivery = tuple[str, EventBatch]
-_Work = list[tuple[str, EventBatch, Iterator[Stage], int]]
+_Work = list[tuple[str, EventBatch, Iterator[ScheduledNode], int]]
 """Chunks on their way: the stream, the chunk, who is still to have it, and of how many others in a row it came."""
 
 _Sent = dict[str, list[tuple[int | Int64Array, EventBatch]]]
@@ -48,13 +48,13 @@ DEEPEST_CAUSE = 10_000
 class StepRunner:
     """Runs the steps of an app over its stages, which are in text order."""
 
-    def __init__(self, stages: Sequence[Stage], junctions: Mapping[str, Junction]) -> None:
+    def __init__(self, stages: Sequence[ScheduledNode], junctions: Mapping[str, Junction]) -> None:
         self._stages = list(stages)
         self._junctions = junctions
         entrances = [stage.node for stage in self._stages if stage.node.hands_in]
         self._outside = {str(node.target): node.sources[0] for node in entrances}
         """The stream that comes into a partition by the name of the key."""
-        self.failures = FailureBook(junctions, self._outside)
+        self.failures = FailureTracker(junctions, self._outside)
         self._graph = Graph([self._with_faults(stage.place()) for stage in self._stages])
         self._ranks = {key: self._graph.producer_ranks(key) for key in junctions}
         of_timers = {key: self._graph.producer_ranks(key, of_timers=True) for key in junctions}
@@ -82,17 +82,17 @@ class StepRunner:
             if of_timer != ranks:
                 stage.node.timer_arrival = tuple(of_timer[source] for source in stage.node.sources)
 
-    def _with_faults(self, place: Place) -> Place:
+    def _with_faults(self, place: GraphPlace) -> GraphPlace:
         """`place` that also feeds the fault streams of the streams it reads."""
         read = dict.fromkeys(self._outside.get(key, key) for key in place.inputs)
         faults = tuple(f"!{key}" for key in read if self._junctions[key].redirects)
         return replace(place, outputs=place.outputs + faults)
 
-    def listen(self, query: str, listener: Listener, outlet: Outlet, clock: int) -> None:
+    def listen(self, query: str, listener: Listener, outlet: BatchWriter, clock: int) -> None:
         """`listener` gets what the query of that name sends, as `outlet` makes it; KeyError when there is none."""
         for stage in self._stages:
             if stage.node.name == query:
-                self._routes.renew_rules(clock)
+                self._routes.rebuild_rules(clock)
                 stage.add_listener(listener, outlet)
                 return
         raise KeyError(query)
@@ -107,11 +107,11 @@ class StepRunner:
 
     def unshare(self, clock: int) -> None:
         """Each query has its own state, until the next step."""
-        self._routes.renew_rules(clock)
+        self._routes.rebuild_rules(clock)
 
     def settle(self, clock: int) -> None:
         """All queries have seen all events, as before a snapshot."""
-        self._routes.settle_rules(clock)
+        self._routes.flush_rules(clock)
 
     def next_deadline_ms(self) -> int | None:
         """The time at which the earliest timer is due, or None."""
@@ -154,12 +154,12 @@ class StepRunner:
                 for number, refused in session.close():
                     self._tell_refused(self._stages[number].node, refused)
 
-    def _tell_refused(self, node: Node, refused: int) -> None:
+    def _tell_refused(self, node: AppNode, refused: int) -> None:
         self.failures.tell(FailedEvents(node.name, "", refused, "its table has that primary key already"))
 
-    def short_cut(self, stream: str) -> ShortCut | None:
+    def fast_path(self, stream: str) -> FastPath | None:
         """The short cut of events that come on `stream` from outside, None when there is none."""
-        return self._routes.short_cut(stream)
+        return self._routes.fast_path(stream)
 
     # ---- column by column
 
@@ -197,7 +197,7 @@ class StepRunner:
 
     def _run_rules(self, rules: RuleSet, step: Step, sent: _Sent, arrived: dict[str, EventBatch]) -> None:
         """The members of `rules` have what concerns them of what their stream carries; what they send is on its way."""
-        key, concerned = rules.source.key, dict[int, tuple[Stage, EventBatch, EventBatch]]()
+        key, concerned = rules.source.key, dict[int, tuple[ScheduledNode, EventBatch, EventBatch]]()
         batch = arrived.get(key) or self._arrived(key, sent, arrived)
         if batch.size:
             began_ns = 0 if self.watch is None else self.watch.now_ns()
@@ -219,7 +219,7 @@ class StepRunner:
             out = self._run_stage(stage, [own], step)
             self._pass_on(number, [batch], [batch], out, step, sent, arrived)
         if rules.is_full:
-            self._routes.renew_rules(step.final_clock)
+            self._routes.rebuild_rules(step.final_clock)
 
     def _report(self, projected: Sequence[Projected], watch: QueryWatch, length_ns: int) -> None:
         """Tells how long rules that were answered together worked: each for its share of the results."""
@@ -311,7 +311,7 @@ class StepRunner:
             for producer, batch in parts
         ])  # fmt: skip
 
-    def _run_in_turns(self, stage: Stage, inputs: Sequence[EventBatch], step: Step) -> EventBatch:
+    def _run_in_turns(self, stage: ScheduledNode, inputs: Sequence[EventBatch], step: Step) -> EventBatch:
         """As `_run_stage`; the stage's own timers of one time fire before what other timers send to it."""
         outs = [
             self._run_stage(stage, piece, step if place is None else step.until(*place))
@@ -319,14 +319,14 @@ class StepRunner:
         ]
         return EventBatch.concat([out for out in outs if out.size] or outs[-1:])
 
-    def _run_stage(self, stage: Stage, inputs: Sequence[EventBatch], step: Step) -> EventBatch:
+    def _run_stage(self, stage: ScheduledNode, inputs: Sequence[EventBatch], step: Step) -> EventBatch:
         """What the stage sends; its listeners and its table have it."""
         if not stage.node.computes:
             return self._work(stage, inputs, step)
         with np.errstate(all="ignore"):  # Java's numbers overflow in silence
             return self._work(stage, inputs, step)
 
-    def _work(self, stage: Stage, inputs: Sequence[EventBatch], step: Step) -> EventBatch:
+    def _work(self, stage: ScheduledNode, inputs: Sequence[EventBatch], step: Step) -> EventBatch:
         node = stage.node
         if not node.hands_in:
             inputs = [batch if batch.units is None else batch.with_units(None) for batch in inputs]
@@ -344,7 +344,7 @@ class StepRunner:
     # ---- chunk by chunk
 
     def _run_chunks(self, roots: Mapping[str, list[EventBatch]], clocks: Int64Array, floor: int, shown: int) -> None:
-        self._routes.renew_rules(int(clocks[0]), share=False)
+        self._routes.rebuild_rules(int(clocks[0]), share=False)
         chunks: list[tuple[int, str, EventBatch]] = []
         for key, batches in roots.items():
             for batch in batches:
@@ -382,7 +382,7 @@ class StepRunner:
                     self.failures.take_out(failures, stage.node, inputs, inputs, {})
                 self._carry_on(stage, out, waiting)
 
-    def _carry_on(self, stage: Stage, out: EventBatch, step: Step) -> None:
+    def _carry_on(self, stage: ScheduledNode, out: EventBatch, step: Step) -> None:
         if stage.node.target is not None:
             for chunk in split_chunks(stage.deliver(out)):
                 self._carry(stage.node.target, chunk, step)
@@ -413,7 +413,7 @@ class StepRunner:
                 raise _endless_loop(key)
             work.extend((to, part, iter(self._readers(to)), depth + 1) for to, part in reversed(deliveries))
 
-    def _give_up(self, failures: Failures, node: Node, inputs: Sequence[EventBatch], work: _Work) -> list[_Delivery]:
+    def _give_up(self, failures: Failures, node: AppNode, inputs: Sequence[EventBatch], work: _Work) -> list[_Delivery]:
         """The chunk that failed in `node` goes to no later reader, and where it came into a partition, nor does what
         else came in with it; returns what goes to fault streams."""
         key = work[-1][0]
@@ -427,7 +427,7 @@ class StepRunner:
             del work[len(work) - 1 if above is None else above :]
         return faults
 
-    def _readers(self, key: str) -> list[Stage]:
+    def _readers(self, key: str) -> list[ScheduledNode]:
         return [self._stages[node] for node in self._graph.readers.get(key, ())]
 
 
@@ -451,7 +451,7 @@ def _not_before(out: EventBatch, shown: int) -> EventBatch:
     return out.with_timestamps(np.where(early, shown, out.timestamps)) if early.any() else out
 
 
-def _watched(watch: QueryWatch, node: Node, inputs: Sequence[EventBatch], step: Step) -> EventBatch:
+def _watched(watch: QueryWatch, node: AppNode, inputs: Sequence[EventBatch], step: Step) -> EventBatch:
     began_ns = watch.now_ns()
     out = node.process(inputs, step)
     watch.worked(node.name, sum(batch.size for batch in inputs), watch.now_ns() - began_ns)

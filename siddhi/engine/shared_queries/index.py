@@ -23,7 +23,7 @@ Conditions = Sequence[Sequence[PlainTest]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Key:
+class _IndexKey:
     """The tests by which a rule is found: of equality with `text`, or of an interval; `column` is what they look at."""
 
     column: tuple[str, bool]
@@ -155,25 +155,25 @@ class RuleIndex:
             nulls[number, :size] = False if valid is None else ~valid
 
 
-def _key_of(tests: Iterable[PlainTest]) -> _Key | None:
+def _key_of(tests: Iterable[PlainTest]) -> _IndexKey | None:
     """By what a rule is found: best a string, then the interval of a number that has both ends, then any interval."""
-    intervals: dict[tuple[str, bool], _Key] = {}
+    intervals: dict[tuple[str, bool], _IndexKey] = {}
     for test in tests:
         if isinstance(test.bound, str):
             if test.operator == "==":
-                return _Key((test.attribute, False), text=test.bound)
+                return _IndexKey((test.attribute, False), text=test.bound)
             continue
         if test.operator == "!=" or test.bound != test.bound:
             continue
         column = (test.attribute, test.as_real)
-        known = intervals.get(column, _Key(column))
+        known = intervals.get(column, _IndexKey(column))
         low = known.low if test.operator in _UPPER else max(known.low, float(test.bound))
         high = known.high if test.operator in _LOWER else min(known.high, float(test.bound))
-        intervals[column] = _Key(column, None, low, high)
+        intervals[column] = _IndexKey(column, None, low, high)
     return max(intervals.values(), key=_narrowness, default=None)
 
 
-def _narrowness(key: _Key) -> tuple[bool, bool]:
+def _narrowness(key: _IndexKey) -> tuple[bool, bool]:
     ends = np.isfinite(key.low) and np.isfinite(key.high)
     return key.low == key.high, bool(ends)
 

@@ -18,19 +18,25 @@ from siddhi.engine.columnar.strings import StringPool
 from siddhi.engine.jit.arrays import INT64, BoolArray, Int64Array, filled
 from siddhi.engine.operators.base.operator import Step
 from siddhi.engine.operators.patterns.chain.operator import ChainOperator
-from siddhi.engine.planner.query import Query
+from siddhi.engine.planner.query import QueryNode
 from siddhi.engine.shared_queries.index import RuleIndex
 from siddhi.engine.shared_queries.projection import Constants, Projection, Projections, projection_of
-from siddhi.engine.shared_queries.shared_pattern import NEVER_BEFORE, Found, PatternShape, SharedPattern, shape_of
+from siddhi.engine.shared_queries.shared_pattern import (
+    NEVER_BEFORE,
+    PatternMatches,
+    PatternShape,
+    SharedPattern,
+    shape_of,
+)
 from siddhi.engine.shared_queries.wanted import Wanted, wanted_events
 from siddhi.engine.streams.junction import Junction
-from siddhi.engine.streams.stage import Stage
+from siddhi.engine.streams.scheduled_node import ScheduledNode
 
 LEAST_RULES = 8
 """Fewer queries are asked one by one."""
 OWN, GONE = -1, -2
 """In place of a group: of a query that is asked by itself, of an event that has been answered."""
-Numbered = tuple[int, Stage]
+Numbered = tuple[int, ScheduledNode]
 
 
 class Projected(NamedTuple):
@@ -42,18 +48,18 @@ class Projected(NamedTuple):
 
 
 @dataclass(slots=True)
-class Sifted:
+class FilteredEvents:
     """What a batch concerns: the results of rules that let events pass, and the other queries, each with its events."""
 
     projected: list[Projected] = field(default_factory=list)
-    concerned: list[tuple[int, Stage, EventBatch]] = field(default_factory=list)
+    concerned: list[tuple[int, ScheduledNode, EventBatch]] = field(default_factory=list)
 
 
 @dataclass(slots=True)
-class _Member:
+class _RuleMember:
     number: int
-    stage: Stage
-    query: Query
+    stage: ScheduledNode
+    query: QueryNode
     wanted: Wanted
     group: Hashable | None
     """What members that are answered together have in common, None for one that is asked by itself."""
@@ -68,7 +74,7 @@ class _Member:
 class RuleSet:
     """The `members` that read the stream at `source`, in text order."""
 
-    def __init__(self, source: Junction, members: Sequence[_Member], pool: StringPool) -> None:
+    def __init__(self, source: Junction, members: Sequence[_RuleMember], pool: StringPool) -> None:
         self.source = source
         self.stages: list[Numbered] = [(member.number, member.stage) for member in members]
         self.wakeful = [(number, stage) for number, stage in self.stages if stage.node.wakeful]
@@ -135,9 +141,9 @@ class RuleSet:
         for shared in self._shared:
             shared.hand_back()
 
-    def sift(self, batch: EventBatch, step: Step) -> Sifted:
+    def sift(self, batch: EventBatch, step: Step) -> FilteredEvents:
         """What the rows of `batch`, at least one, concern."""
-        sifted = Sifted()
+        sifted = FilteredEvents()
         rows, rules = self._index.find(batch)
         members = self._member_of[rules] if self._alternatives else rules
         latest, late = self._latest, False
@@ -149,7 +155,7 @@ class RuleSet:
             if not mine.any():
                 shared.miss()
                 continue
-            found = Found(batch, rows[mine], self._place_in_group[members[mine]], self._slot_of[rules[mine]])
+            found = PatternMatches(batch, rows[mine], self._place_in_group[members[mine]], self._slot_of[rules[mine]])
             made = shared.take(found, step, latest, late=late)
             if made is not None:
                 sifted.projected.append(Projected(shared.target, *made))
@@ -167,7 +173,7 @@ class RuleSet:
         return sifted
 
     def _project(
-        self, sifted: Sifted, batch: EventBatch, rows: Int64Array, members: Int64Array, groups: Int64Array
+        self, sifted: FilteredEvents, batch: EventBatch, rows: Int64Array, members: Int64Array, groups: Int64Array
     ) -> None:
         for number, projections in enumerate(self._projections):
             mine = groups == number
@@ -177,7 +183,7 @@ class RuleSet:
                 out = projections.project(batch, own_rows, places)
                 sifted.projected.append(Projected(projections.target, projections.numbers[places], out))
 
-    def _share_out(self, sifted: Sifted, batch: EventBatch, rows: Int64Array, members: Int64Array) -> None:
+    def _share_out(self, sifted: FilteredEvents, batch: EventBatch, rows: Int64Array, members: Int64Array) -> None:
         if not len(rows):
             return
         order = np.argsort(members, kind="stable")
@@ -231,7 +237,7 @@ class RuleSet:
         one = filled(1, 1)
         return EventBatch(filled(1, self._latest), None, one, filled(1, self._latest), columns, only_current=True)
 
-    def _by_time(self) -> list[_Member]:
+    def _by_time(self) -> list[_RuleMember]:
         return [self._members[place] for place in self._patterns]
 
 
@@ -247,15 +253,15 @@ def _each_by_itself(batch: EventBatch) -> bool:
     return bool((orders[1:] > orders[:-1]).all()) and bool((orders & 1).all())
 
 
-def rule_sets(stages: Sequence[Stage], junctions: Mapping[str, Junction]) -> dict[str, RuleSet]:
+def rule_sets(stages: Sequence[ScheduledNode], junctions: Mapping[str, Junction]) -> dict[str, RuleSet]:
     """The rule sets among `stages`, by their streams."""
     found = rules_by_stream(stages)
     return {key: RuleSet(junctions[key], members, junctions[key].pool) for key, members in found.items()}
 
 
-def rules_by_stream(stages: Sequence[Stage]) -> dict[str, list[_Member]]:
+def rules_by_stream(stages: Sequence[ScheduledNode]) -> dict[str, list[_RuleMember]]:
     """The members of the rule sets among `stages`: of a stream that enough queries read that say what they want."""
-    found: dict[str, list[_Member]] = {}
+    found: dict[str, list[_RuleMember]] = {}
     for number, stage in enumerate(stages):
         member = _member(number, stage)
         if member is not None:
@@ -263,10 +269,10 @@ def rules_by_stream(stages: Sequence[Stage]) -> dict[str, list[_Member]]:
     return {key: members for key, members in found.items() if len(members) >= LEAST_RULES}
 
 
-def _member(number: int, stage: Stage) -> _Member | None:
+def _member(number: int, stage: ScheduledNode) -> _RuleMember | None:
     """The stage as a rule, None when it has to see every event."""
     node = stage.node
-    if not isinstance(node, Query) or node.partition is not None or len(node.sources) != 1:
+    if not isinstance(node, QueryNode) or node.partition is not None or len(node.sources) != 1:
         return None
     if node.may_fail or node.reads or stage.fires_first:
         return None
@@ -282,4 +288,4 @@ def _member(number: int, stage: Stage) -> _Member | None:
         group = None if how is None else how.outputs
     elif (shape := shape_of(node)) is not None:
         group, how = shape
-    return _Member(number, stage, node, wanted, group, how)
+    return _RuleMember(number, stage, node, wanted, group, how)

@@ -28,7 +28,7 @@ from siddhi.engine.operators.patterns.base.conditions import conjunction, conjun
 from siddhi.engine.operators.patterns.base.references import selection_references
 from siddhi.engine.operators.patterns.chain.operator import ChainOperator
 from siddhi.engine.operators.patterns.chain.plan import plan_chain
-from siddhi.engine.planner.query import Query
+from siddhi.engine.planner.query import QueryNode
 from siddhi.engine.shared_queries.projection import Constants, Outputs, outputs_of
 from siddhi.engine.shared_queries.wanted import is_plain_test
 from siddhi.language.ast import AttributeType
@@ -46,7 +46,7 @@ class PatternShape:
     outputs: Outputs
 
 
-def shape_of(query: Query) -> tuple[PatternShape, Constants] | None:
+def shape_of(query: QueryNode) -> tuple[PatternShape, Constants] | None:
     """The shape of the pattern `query` and the constants that it selects; None when it cannot share an operator."""
     analysed = query.analysed
     machine = analysed.input
@@ -87,7 +87,7 @@ def met_column(slot: int) -> str:
     return f"@met{slot}"
 
 
-class Found(NamedTuple):
+class PatternMatches(NamedTuple):
     """The rows of `batch` that patterns may want: row by row, pattern by pattern, and in which element."""
 
     batch: EventBatch
@@ -100,7 +100,7 @@ class SharedPattern:
     """The patterns `members` of one shape, each the instance of its place."""
 
     def __init__(
-        self, shape: PatternShape, members: Sequence[Query], constants: Sequence[Constants], numbers: Int64Array
+        self, shape: PatternShape, members: Sequence[QueryNode], constants: Sequence[Constants], numbers: Int64Array
     ) -> None:
         first = members[0]
         self.numbers = numbers
@@ -137,7 +137,9 @@ class SharedPattern:
 
     # ---- events
 
-    def take(self, found: Found, step: Step, latest: int, *, late: bool) -> tuple[Int64Array, EventBatch] | None:
+    def take(
+        self, found: PatternMatches, step: Step, latest: int, *, late: bool
+    ) -> tuple[Int64Array, EventBatch] | None:
         """What comes of the rows that were `found`: the number of the node that sends each result, and the results;
         None when there are none. The latest event before had the time `latest`; some are `late` or none."""
         self._pieces = self._sizes = None
@@ -287,7 +289,7 @@ class _Part:
         return self.shared.size(self.place)
 
 
-def _head(shape: PatternShape, first: Query, context: OperatorContext) -> ChainOperator:
+def _head(shape: PatternShape, first: QueryNode, context: OperatorContext) -> ChainOperator:
     plan = plan_chain(shape.machine, context)
     assert not isinstance(plan, NotApplicable)  # noqa: S101 - with fewer conditions it is a chain all the more
     return ChainOperator(plan, selection_references(first.analysed), context)

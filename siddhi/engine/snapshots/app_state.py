@@ -12,27 +12,27 @@ from siddhi.engine.columnar.state_tree import State
 from siddhi.engine.columnar.strings import StringPool
 from siddhi.engine.operators.base.operator import OperatorContext
 from siddhi.engine.operators.named_window import NamedWindow
-from siddhi.engine.operators.node import Node
+from siddhi.engine.operators.node import AppNode
 from siddhi.engine.operators.partitions.place import PartitionPlace
 from siddhi.engine.operators.tables.table import Table
-from siddhi.engine.operators.trigger import Trigger
+from siddhi.engine.operators.trigger import TriggerNode
 from siddhi.engine.planner.aggregation_node import AggregationNode
-from siddhi.engine.planner.query import Query
+from siddhi.engine.planner.query import QueryNode
 from siddhi.engine.snapshots.envelope import unusable
-from siddhi.engine.snapshots.matching import How, PartName, RestoreReport, match_parts, name_of, report_of
+from siddhi.engine.snapshots.matching import PartMatch, PartName, RestoreReport, match_parts, name_of, report_of
 from siddhi.engine.snapshots.part_definitions import (
     PartKind,
     aggregation_definition,
     partition_definition,
     query_definition,
-    state_surroundings,
+    state_context,
     table_definition,
     trigger_definition,
     window_definition,
 )
 from siddhi.engine.snapshots.query_state import query_state
 from siddhi.engine.snapshots.recomputing import missing_columns, recompute
-from siddhi.engine.snapshots.snapshot import Part, SavedApp, SavedPart, making_sense
+from siddhi.engine.snapshots.snapshot import AppPart, SavedApp, SavedPart, making_sense
 from siddhi.engine.streams.clock import ClockState
 
 
@@ -45,22 +45,22 @@ class AppState:
         pool: StringPool,
         tables: Mapping[str, Table],
         places: Sequence[PartitionPlace],
-        nodes: Sequence[Node],
+        nodes: Sequence[AppNode],
         context: OperatorContext,
     ) -> None:
         self.pool = pool
         self._context = context
         self.places = tuple(places)
-        self.queries = tuple(node for node in nodes if isinstance(node, Query))
+        self.queries = tuple(node for node in nodes if isinstance(node, QueryNode))
         self._app = app
         self._tables = tables
         self._nodes = tuple(nodes)
 
     @cached_property
-    def parts(self) -> tuple[Part, ...]:
+    def parts(self) -> tuple[AppPart, ...]:
         """What holds state, with its definition."""
         app = self._app
-        places = (Part(partition_definition(app, place.analysed), place.instances) for place in self.places)
+        places = (AppPart(partition_definition(app, place.analysed), place.instances) for place in self.places)
         return (*_tables(app, self._tables), *places, *_nodes(app, self._nodes))
 
     def saved(self, app: bytes, clock: ClockState | None, *, waits: bool) -> SavedApp:
@@ -90,13 +90,13 @@ class AppState:
         short: dict[PartName, tuple[str, ...]] = {}
         for name, (former, how) in matched.items():
             part, state = parts[name], before[former].state
-            if how is How.SAME:
+            if how is PartMatch.SAME:
                 self._restore_part(part, _told_of(names, state) if name.kind is PartKind.PARTITION else state)
-            elif how is How.BUT_RATE:
+            elif how is PartMatch.BUT_RATE:
                 with making_sense(f"the {name}"):
-                    cast("Query", part.holder).restore_but_rate(state)
+                    cast("QueryNode", part.holder).restore_but_rate(state)
             else:
-                lacking = self._recompute(cast("Query", part.holder), before[former], clock or 0, name)
+                lacking = self._recompute(cast("QueryNode", part.holder), before[former], clock or 0, name)
                 if lacking:
                     short[name] = tuple(lacking)
         report = report_of(matched, [*before], [*parts], short, [one.definition for one in saved.parts],
@@ -111,7 +111,7 @@ class AppState:
                 query.partition.instances.tell_again(query.name, clock)
         return report
 
-    def _recompute(self, query: Query, former: SavedPart, clock: int, name: PartName) -> list[str]:
+    def _recompute(self, query: QueryNode, former: SavedPart, clock: int, name: PartName) -> list[str]:
         """The attributes that are needed and were not held; then the query begins, with nothing."""
         assert former.definition.query is not None  # noqa: S101 - matched by it
         rows = former.definition.query.rows
@@ -121,13 +121,13 @@ class AppState:
                 recompute(query, rows, former.state, self._context, clock)
         return lacking
 
-    def _restore(self, strings: State, states: Iterable[tuple[Part, State]]) -> None:
+    def _restore(self, strings: State, states: Iterable[tuple[AppPart, State]]) -> None:
         with making_sense("the strings"):
             self.pool.restore(strings)
         for part, state in states:
             self._restore_part(part, state)
 
-    def _restore_part(self, part: Part, state: State) -> None:
+    def _restore_part(self, part: AppPart, state: State) -> None:
         with making_sense(f"the {name_of(part.definition)}"):
             part.holder.restore(state)
 
@@ -138,21 +138,21 @@ def _told_of(names: Mapping[str, str], state: State) -> State:
     return {**state, "untold": untold}
 
 
-def _tables(app: model.AnalysedApp, tables: Mapping[str, Table]) -> Iterator[Part]:
+def _tables(app: model.AnalysedApp, tables: Mapping[str, Table]) -> Iterator[AppPart]:
     for name, table in app.tables.items():
-        yield Part(table_definition(table), tables[name])
+        yield AppPart(table_definition(table), tables[name])
 
 
-def _nodes(app: model.AnalysedApp, nodes: Sequence[Node]) -> Iterator[Part]:
+def _nodes(app: model.AnalysedApp, nodes: Sequence[AppNode]) -> Iterator[AppPart]:
     for node in nodes:
         match node:
             case NamedWindow():
-                yield Part(window_definition(app, app.windows[node.name]), node)
+                yield AppPart(window_definition(app, app.windows[node.name]), node)
             case AggregationNode():
-                yield Part(aggregation_definition(app, app.aggregations[node.aggregation.id]), node)
-            case Query():
+                yield AppPart(aggregation_definition(app, app.aggregations[node.aggregation.id]), node)
+            case QueryNode():
                 partition = None if node.partition is None else node.partition.name
                 definition = query_definition(app, node.analysed, partition)
-                yield Part(replace(definition, query=query_state(node, state_surroundings(app, node.analysed))), node)
-            case Trigger():
-                yield Part(trigger_definition(app, app.triggers[node.name]), node)
+                yield AppPart(replace(definition, query=query_state(node, state_context(app, node.analysed))), node)
+            case TriggerNode():
+                yield AppPart(trigger_definition(app, app.triggers[node.name]), node)

@@ -80,7 +80,7 @@ class RestoreReport:
         return not self.left and not self.begun
 
 
-class How(Enum):
+class PartMatch(Enum):
     """How a part takes over the state of one of the snapshot."""
 
     SAME = "same"
@@ -90,7 +90,7 @@ class How(Enum):
     """The rows that it held; groups and aggregates are computed from them."""
 
 
-Matches = dict[PartName, tuple[PartName, How]]
+Matches = dict[PartName, tuple[PartName, PartMatch]]
 """For each part that takes something over: of which part of the snapshot, and how."""
 
 
@@ -102,16 +102,21 @@ def match_parts(saved: Sequence[PartDefinition], present: Sequence[PartDefinitio
     """
     matches: Matches = {}
     partitions = _by_likeness(_of_kind(saved, PartKind.PARTITION), _of_kind(present, PartKind.PARTITION), _as_defined)
-    matches |= {name: (former, How.SAME) for name, former in partitions.items()}
+    matches |= {name: (former, PartMatch.SAME) for name, former in partitions.items()}
     others = [part for part in present if part.kind not in (PartKind.PARTITION, PartKind.QUERY)]
     before = {name_of(part): part for part in saved}
     for part in others:
         former = before.get(name_of(part))
         if former is not None and _difference(former, part) is None:
-            matches[name_of(part)] = (name_of(part), How.SAME)
+            matches[name_of(part)] = (name_of(part), PartMatch.SAME)
     places = {name.name: former.name for name, former in partitions.items()}
     queries = _of_kind(saved, PartKind.QUERY), _of_kind(present, PartKind.QUERY)
-    for likeness, how in ((_as_defined, How.SAME), (_rate, How.SAME), (_whole, How.BUT_RATE), (_rows, How.ROWS)):
+    for likeness, how in (
+        (_as_defined, PartMatch.SAME),
+        (_rate, PartMatch.SAME),
+        (_whole, PartMatch.BUT_RATE),
+        (_rows, PartMatch.ROWS),
+    ):
         used = {former.name for former, _ in matches.values() if former.kind is PartKind.QUERY}
         left = [part for part in queries[0] if part.name not in used]
         begun = [part for part in queries[1] if name_of(part) not in matches]
@@ -143,7 +148,7 @@ def report_of(
             left.append(LeftPart(former, reason))
         elif name in lacking:
             left.append(LeftPart(former, LeftReason.NOT_HELD, lacking[name]))
-    recomputed = tuple(name for name in taken if matches[name][1] is How.ROWS)
+    recomputed = tuple(name for name in taken if matches[name][1] is PartMatch.ROWS)
     return RestoreReport(taken, tuple(left), tuple(name for name in now if name not in taken), recomputed,
                          tuple((name, matches[name][0]) for name in taken))  # fmt: skip
 

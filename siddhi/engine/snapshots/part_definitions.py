@@ -15,7 +15,7 @@ from siddhi.analysis import model
 from siddhi.analysis.parts import parts_of
 from siddhi.engine.columnar.state_tree import State, StateError
 from siddhi.engine.snapshots.envelope import fingerprint
-from siddhi.engine.snapshots.query_state import QueryState
+from siddhi.engine.snapshots.query_state import QueryStateDefinition
 from siddhi.language import ast
 from siddhi.language.print_expressions import print_expression
 from siddhi.language.printer import print_definition, print_element
@@ -44,7 +44,7 @@ class PartDefinition:
     surroundings: bytes
     partition: str | None = None
     ranges: bytes = b""
-    query: QueryState | None = field(default=None, compare=False)
+    query: QueryStateDefinition | None = field(default=None, compare=False)
 
     def saved(self) -> State:
         """The definition as a state."""
@@ -56,7 +56,7 @@ class PartDefinition:
         """The counterpart of `saved`; `StateError` when it is no definition."""
         try:
             kind, name, text, surroundings, partition, ranges, *query = saved
-            state = QueryState.of(*query) if query else None
+            state = QueryStateDefinition.of(*query) if query else None
             return cls(PartKind(kind), name, text, surroundings, partition, ranges, state)
         except (TypeError, ValueError) as error:
             raise StateError(f"this defines no part of an app: {error}") from error
@@ -69,7 +69,7 @@ def query_definition(app: model.AnalysedApp, query: model.AnalysedQuery, partiti
     return _definition(PartKind.QUERY, query.name, [text], surroundings, partition)
 
 
-def state_surroundings(app: model.AnalysedApp, query: model.AnalysedQuery) -> list[str]:
+def state_context(app: model.AnalysedApp, query: model.AnalysedQuery) -> list[str]:
     """What the state of `query` follows from outside of it: of a stream only its name, as attributes that nobody reads
     make no difference."""
     plain = isinstance(query.input, model.SourceInput) and query.input.kind not in (

@@ -21,19 +21,19 @@ from siddhi.engine.operators.fused_windows.sliding import SlidingSelection
 from siddhi.engine.operators.patterns.base.references import selection_references
 from siddhi.engine.operators.selection.selector import Selector
 from siddhi.engine.operators.windows.base.row_window import RowWindow
-from siddhi.engine.operators.windows.base.window import Window
+from siddhi.engine.operators.windows.base.window import WindowOperator
 from siddhi.engine.operators.windows.keyed.window import KeyedWindow
 from siddhi.engine.snapshots.envelope import fingerprint
 
 if TYPE_CHECKING:
-    from siddhi.engine.planner.query import Query
+    from siddhi.engine.planner.query import QueryNode
 
 ROW_BY_ROW = frozenset({"length", "time", "timeLength", "externalTime"})
 """Windows whose rows, run through them once more, leave them and what stands behind them as they were."""
 
 
 @dataclass(frozen=True, slots=True)
-class QueryState:
+class QueryStateDefinition:
     """Stands for what defines the `held` rows of a query, or its partial matches; with them the groups and aggregates
     behind them (`whole`); and with these its output `rate`. `rows` tells which columns are held of each row, by name
     and type, and how; None when rows cannot be read."""
@@ -48,23 +48,23 @@ class QueryState:
         return [self.held, self.whole, self.rate, self.rows]
 
     @classmethod
-    def of(cls, saved: State) -> QueryState:
+    def of(cls, saved: State) -> QueryStateDefinition:
         """The counterpart of `saved`."""
         held, whole, rate, rows = saved
         return cls(held, whole, rate, rows)
 
 
-def query_state(query: Query, surroundings: Iterable[str]) -> QueryState:
+def query_state(query: QueryNode, surroundings: Iterable[str]) -> QueryStateDefinition:
     """Return what the state of `query` follows from; `surroundings` stand for what it reads, calls and is driven by."""
     analysed = query.analysed
     source = analysed.input
     windowed = not isinstance(source, model.SourceInput) or source.window is not None
     if not (windowed or analysed.selection.aggregates or query.limiter is not None):
-        return QueryState()  # it holds nothing
+        return QueryStateDefinition()  # it holds nothing
     held = [*surroundings, _held_text(analysed.input)]
     whole = [*held, _after_text(analysed.input), *_behind(query), *map(_layout, _kept_parts(query))]
     rate = [*whole, repr(analysed.rate), str(analysed.output.events)]
-    return QueryState(_digest(held), _digest(whole), _digest(rate), _rows_of(query))
+    return QueryStateDefinition(_digest(held), _digest(whole), _digest(rate), _rows_of(query))
 
 
 def _held_text(source: model.QueryInput) -> str:
@@ -85,7 +85,7 @@ def _step(step: model.FilterStep | model.HandlerCall) -> str:
     return repr((step.namespace, step.name, step.arguments, step.condition))
 
 
-def _behind(query: Query) -> Iterator[str]:
+def _behind(query: QueryNode) -> Iterator[str]:
     """What groups and aggregates are made of, and how rows reach them."""
     analysed = query.analysed
     selection = analysed.selection
@@ -107,7 +107,7 @@ def _expressions(selection: model.AnalysedSelection) -> Iterator[model.TypedExpr
         yield selection.having
 
 
-def _kept_parts(query: Query) -> tuple[Stateful, ...]:
+def _kept_parts(query: QueryNode) -> tuple[Stateful, ...]:
     """The parts whose state stands for `whole`: all but the limiter."""
     return query.parts[:-1] if query.limiter is not None else query.parts
 
@@ -120,7 +120,7 @@ def _layout(part: Stateful) -> str:
     match part:
         case RowWindow() | KeyedWindow():
             columns = sorted((name, type_.value) for name, type_ in part.slots.types.items())
-        case Window():
+        case WindowOperator():
             columns = sorted((name, type_.value) for name, type_ in part.store.types.items())
         case SlidingSelection():
             columns = _lines(part)
@@ -140,7 +140,7 @@ def _lines(part: SlidingSelection) -> State:
     return lines
 
 
-def _rows_of(query: Query) -> State:
+def _rows_of(query: QueryNode) -> State:
     source = query.analysed.input
     if query.partition is not None or not isinstance(source, model.SourceInput) or source.window is None:
         return None
@@ -149,7 +149,7 @@ def _rows_of(query: Query) -> State:
     if isinstance(query.selector, SlidingSelection):
         keys = [[name, type_.value] for name, type_ in query.selector.shape.keys]
         return ["fused", _lines(query.selector), keys]
-    window = next((part for part in query.chain if isinstance(part, Window)), None)
+    window = next((part for part in query.chain if isinstance(part, WindowOperator)), None)
     if window is None:
         return None
     types = window.slots.types if isinstance(window, RowWindow | KeyedWindow) else window.store.types

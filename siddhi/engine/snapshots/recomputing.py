@@ -21,19 +21,19 @@ from siddhi.engine.operators.expressions.compiler import ExpressionCompiler
 from siddhi.engine.operators.fused_windows.fused import FusedSelection
 from siddhi.engine.operators.selection.groups import NULL_TEXT
 from siddhi.engine.operators.windows.base.row_window import RowWindow
-from siddhi.engine.operators.windows.base.window import WINDOWS, Window, WindowContext
+from siddhi.engine.operators.windows.base.window import WINDOWS, WindowContext, WindowOperator
 from siddhi.engine.operators.windows.keyed.window import KeyedWindow
 from siddhi.language import ast
 from siddhi.language.ast import AttributeType, EventType
 
 if TYPE_CHECKING:
-    from siddhi.engine.planner.query import Query
+    from siddhi.engine.planner.query import QueryNode
 
 Rows = tuple[Int64Array, dict[str, Column]]
 """The timestamps and columns of held rows, in order."""
 
 
-def missing_columns(query: Query, rows: State) -> list[str]:
+def missing_columns(query: QueryNode, rows: State) -> list[str]:
     """Return the attributes that `query` needs of rows that came before, and that were not held of each, by `rows`."""
     held = {(name, type_) for name, type_ in _held(rows) if name}
     read = _read_of_held(query)
@@ -41,7 +41,7 @@ def missing_columns(query: Query, rows: State) -> list[str]:
     return sorted({name for name, type_ in needed if (name, type_.value) not in held})
 
 
-def recompute(query: Query, rows: State, state: State, context: OperatorContext, clock: int) -> None:
+def recompute(query: QueryNode, rows: State, state: State, context: OperatorContext, clock: int) -> None:
     """Let `query`, which holds nothing, hold what was held in `state` (`rows` says how), and what follows from that."""
     stamps, columns = _read(query, rows, state, context, clock)
     count = len(stamps)
@@ -54,7 +54,7 @@ def recompute(query: Query, rows: State, state: State, context: OperatorContext,
     batch = EventBatch(stamps, np.zeros(count, dtype=np.int8), orders, clocks, columns)
     step = Step(clocks, int(clocks[0]))
     chain = query.chain
-    window = next((place for place, part in enumerate(chain) if isinstance(part, Window)), len(chain))
+    window = next((place for place, part in enumerate(chain) if isinstance(part, WindowOperator)), len(chain))
     for operator in chain[window:]:
         batch = operator.process(batch, step)
     if batch.size:
@@ -67,7 +67,7 @@ def _held(rows: State) -> list[tuple[str | None, str]]:
     return [(name, type_) for name, type_ in [*lines, *columns]]
 
 
-def _read_by_window(query: Query) -> set[tuple[str, AttributeType]]:
+def _read_by_window(query: QueryNode) -> set[tuple[str, AttributeType]]:
     """The attributes by which rows leave the window: it may keep them in a form of its own."""
     source = query.analysed.input
     window = source.window if isinstance(source, model.SourceInput) else None
@@ -75,7 +75,7 @@ def _read_by_window(query: Query) -> set[tuple[str, AttributeType]]:
     return {(part.name, part.type) for part in parts_of(arguments) if isinstance(part, model.AttributeValue)}
 
 
-def _read_of_held(query: Query) -> set[str]:
+def _read_of_held(query: QueryNode) -> set[str]:
     """The attributes that are looked at when a row is held already: all of those that are selected only where rows are
     shown again."""
     analysed = query.analysed
@@ -91,15 +91,15 @@ def _read_of_held(query: Query) -> set[str]:
     return {part.name for part in parts_of(read) if isinstance(part, model.AttributeValue)}
 
 
-def _kept(query: Query) -> Mapping[str, AttributeType]:
+def _kept(query: QueryNode) -> Mapping[str, AttributeType]:
     """The attributes that are kept of each row."""
     if isinstance(query.selector, FusedSelection):
         return query.selector.columns
-    window = next(part for part in query.chain if isinstance(part, Window))
+    window = next(part for part in query.chain if isinstance(part, WindowOperator))
     return window.slots.types if isinstance(window, RowWindow | KeyedWindow) else window.store.types
 
 
-def _read(query: Query, rows: State, state: State, context: OperatorContext, clock: int) -> Rows:
+def _read(query: QueryNode, rows: State, state: State, context: OperatorContext, clock: int) -> Rows:
     how, place, columns = rows
     if how == "fused":
         return _of_fused(state[-1], place, columns, context.pool, clock)

@@ -24,7 +24,7 @@ class HoldsState(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class AppPart:
     """A part of a running app and what holds its state."""
 
     definition: PartDefinition

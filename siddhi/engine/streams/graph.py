@@ -23,7 +23,7 @@ _Ranked: TypeAlias = tuple[dict[int, dict[str, int]], dict[str, dict[int, int]]]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class GraphPlace:
     """A node's place in the graph: the streams it reads, those it feeds, and what it shares.
 
     `splits` says that one chunk coming in may become several going out. `reads` and `writes` name tables and named
@@ -50,7 +50,7 @@ Ranks: TypeAlias = dict[str, dict[int, int]]
 
 
 @dataclass(slots=True)
-class _Walk:
+class _GraphWalk:
     """One event carried depth first through the graph: who was visited when, over which stream."""
 
     visits: dict[tuple[int, str], list[int]] = field(default_factory=lambda: defaultdict(list))
@@ -62,7 +62,7 @@ class _Walk:
 class Graph:
     """Nodes are numbered in text order, which is the order in which a stream's readers are served."""
 
-    def __init__(self, places: Sequence[Place]) -> None:
+    def __init__(self, places: Sequence[GraphPlace]) -> None:
         self.places = places
         self.readers: dict[str, list[int]] = defaultdict(list)
         self.producers: dict[str, list[int]] = defaultdict(list)
@@ -169,7 +169,7 @@ class Graph:
         return shared
 
     def _shared_by(
-        self, item: str, users: Sequence[int], walks: Sequence[_Walk], fired: Set[int], *, alone: bool
+        self, item: str, users: Sequence[int], walks: Sequence[_GraphWalk], fired: Set[int], *, alone: bool
     ) -> dict[int, int] | None:
         """The places of `users` of a table among those that have to do with it for one event; None when that is no
         order: one is two users, chunks of one event come to them in turn, or timers reach several."""
@@ -202,13 +202,13 @@ class Graph:
                 senders[node].append(sender)
         return frozenset(node for node, found in senders.items() if found and node < min(found))
 
-    def _walk(self, streams: Sequence[str]) -> _Walk:
-        walk = _Walk()
+    def _walk(self, streams: Sequence[str]) -> _GraphWalk:
+        walk = _GraphWalk()
         for stream in streams:
             self._deliver(walk, stream, producer=-1)
         return walk
 
-    def _deliver(self, walk: _Walk, stream: str, producer: int, stops: Set[int] = frozenset()) -> None:
+    def _deliver(self, walk: _GraphWalk, stream: str, producer: int, stops: Set[int] = frozenset()) -> None:
         """Carries the walk over `stream`; it goes into the nodes `stops` and no further."""
         walk.deliveries[stream].append(producer)
         for node in self.readers[stream]:
@@ -219,7 +219,7 @@ class Graph:
             for output in () if stream in self.places[node].silent else self.places[node].outputs:
                 self._deliver(walk, output, node, stops)
 
-    def _meets_badly(self, walk: _Walk, ranked: _Ranked) -> bool:
+    def _meets_badly(self, walk: _GraphWalk, ranked: _Ranked) -> bool:
         """True when branches of the walk meet and their rows cannot simply be merged by cause and place."""
         visited = {node for node, _ in walk.visits}
         for stream, producers in walk.deliveries.items():
@@ -237,7 +237,7 @@ class Graph:
                     return True
         return False
 
-    def _unordered(self, walk: _Walk, producer: int, *, alone: bool = False) -> bool:
+    def _unordered(self, walk: _GraphWalk, producer: int, *, alone: bool = False) -> bool:
         """True when one root chunk, which is one event if these come `alone`, may reach `producer` as several chunks or
         over several ways."""
         if producer < 0:
@@ -287,13 +287,13 @@ class Graph:
         timed = [node for node, place in enumerate(self.places) if place.timed]
         if len(timed) < 2:
             return self._ranked_by([self.places[node].outputs for node in timed])
-        together = _Walk()
+        together = _GraphWalk()
         for node in timed if self.acyclic else ():
             for stream in self.places[node].outputs:
                 self._deliver(together, stream, node, frozenset(timed))
         return self._ranked_by([self.places[node].outputs for node in timed], together)
 
-    def _ranked_by(self, roots: Sequence[Sequence[str]], otherwise: _Walk | None = None) -> _Ranked:
+    def _ranked_by(self, roots: Sequence[Sequence[str]], otherwise: _GraphWalk | None = None) -> _Ranked:
         """What walks from each of `roots` say of nodes with several inputs and of streams with several producers, and
         where these leave it open the walk `otherwise`; nothing in a graph with cycles."""
         meeting = {node: _once(place.inputs) for node, place in enumerate(self.places)}
@@ -305,7 +305,7 @@ class Graph:
                 ways.add(_by_visit(walk, node, meeting[node]))
             for stream, orders in fed.items():
                 orders.add(tuple(_once(walk.deliveries.get(stream, ()))))
-        last = otherwise or _Walk()
+        last = otherwise or _GraphWalk()
         inputs = {
             node: _ranks(meeting[node], ways, _by_visit(last, node, meeting[node])) for node, ways in visited.items()
         }
@@ -320,7 +320,7 @@ def _once(items: Iterable[T]) -> list[T]:
     return list(dict.fromkeys(items))
 
 
-def _by_visit(walk: _Walk, node: int, inputs: Iterable[str]) -> tuple[str, ...]:
+def _by_visit(walk: _GraphWalk, node: int, inputs: Iterable[str]) -> tuple[str, ...]:
     """Those of `inputs` over which the walk comes to `node`, in the order in which it does so."""
     visited = [stream for stream in inputs if (node, stream) in walk.visits]
     return tuple(sorted(visited, key=lambda stream: walk.visits[node, stream][0]))

@@ -11,7 +11,7 @@ from siddhi.analysis import model
 from siddhi.engine.columnar.batch import EventBatch, empty_batch, renumber_chunks
 from siddhi.engine.columnar.kinds import CURRENT, EXPIRED, RESET
 from siddhi.engine.columnar.strings import StringPool
-from siddhi.engine.emit.outlet import Outlet
+from siddhi.engine.emit.batch_writer import BatchWriter
 from siddhi.engine.jit.arrays import Int64Array
 
 Listener = Callable[[pa.RecordBatch], None]
@@ -32,7 +32,7 @@ class Junction:
         self.listeners: list[Listener] = []
         self.events = 0
         self.failures = 0
-        self._outlet = Outlet(self.types, pool)
+        self._outlet = BatchWriter(self.types, pool)
         self.empty = empty_batch(schema.attributes, pool)
         if partitioned:
             self.empty = self.empty.with_partitions(np.zeros(0, dtype=np.int64))

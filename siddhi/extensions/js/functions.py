@@ -5,7 +5,7 @@ from __future__ import annotations
 from siddhi.analysis import model
 from siddhi.engine.columnar.strings import StringPool
 from siddhi.engine.operators.expressions.compiler import FUNCTIONS
-from siddhi.engine.operators.expressions.evaluation import Node
+from siddhi.engine.operators.expressions.evaluation import ExpressionNode
 from siddhi.engine.operators.functions.rows import Nulls, RowError, RowFunction
 from siddhi.engine.operators.functions.script import returned
 from siddhi.scripts.javascript import JavaScriptError, compile_javascript
@@ -15,7 +15,7 @@ _EVALUATE = '"use strict"; return eval(data[0]);'
 
 
 @FUNCTIONS.register(name="eval", namespace="js")
-def eval_node(call: model.Call, arguments: tuple[Node, ...], pool: StringPool) -> Node:
+def eval_node(call: model.Call, arguments: tuple[ExpressionNode, ...], pool: StringPool) -> ExpressionNode:
     """The node that evaluates the text of each row; null gives null."""
     run = compile_javascript(_EVALUATE)
 

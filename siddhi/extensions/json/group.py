@@ -11,7 +11,7 @@ from siddhi.nesting import ObjectError, read_object, write_object
 
 
 @AGGREGATORS.register("groupAsObject", "json")
-class GroupAsObject(RowAggregator[list[object]]):
+class JsonGroupAsObject(RowAggregator[list[object]]):
     """The values held, equal ones side by side, in the order in which the first of each came, in an object around them
     if it has a name. A text that is no object stays a text."""
 
@@ -57,7 +57,7 @@ def _read(item: object) -> object:
 
 
 @AGGREGATORS.register("group", "json")
-class Group(GroupAsObject):
+class JsonGroup(JsonGroupAsObject):
     """The same as JSON text."""
 
     def result(self, group: list[object]) -> object:

@@ -44,7 +44,7 @@ class PathError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class _Filter:
+class _PathFilter:
     path: JsonPath
     compare: Callable[[Any, Any], bool] | None
     literal: object
@@ -74,7 +74,7 @@ class _Slice:
         return [items[place] for place in places]
 
 
-_Key = str | int | tuple[int, ...] | _Slice | _Filter | None
+_Key = str | int | tuple[int, ...] | _Slice | _PathFilter | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,5 +177,5 @@ def _key(match: re.Match[str], text: str) -> _Key:
                 literal = msgspec.json.decode(re.sub(r"^'(.*)'$", r'"\1"', match["literal"]))
             except msgspec.DecodeError as error:
                 raise PathError(f"'{text}' is no JSON path: {match['literal']} is no value") from error
-        return _Filter(json_path(f"${match['inner']}"), _SIGNS.get(match["sign"] or ""), literal)
+        return _PathFilter(json_path(f"${match['inner']}"), _SIGNS.get(match["sign"] or ""), literal)
     return match["quoted"] if match["quoted"] is not None else match["name"]

@@ -13,7 +13,7 @@ from siddhi.extensions.tokens import Tokens
 
 
 @STREAM_FUNCTIONS.register("tokenizeAsObject", "json")
-class TokenizeAsObject(Tokens):
+class JsonTokenizeAsObject(Tokens):
     """A list at the path gives an event for each of its elements, an object or a text one event, anything else none."""
 
     def width(self) -> int:
@@ -39,7 +39,7 @@ class TokenizeAsObject(Tokens):
 
 
 @STREAM_FUNCTIONS.register("tokenize", "json")
-class Tokenize(TokenizeAsObject):
+class JsonTokenize(JsonTokenizeAsObject):
     """The same as JSON texts."""
 
     def shown(self, element: object) -> object:

@@ -13,7 +13,7 @@ from siddhi.extensions.list.functions import holds, place_of
 
 
 @AGGREGATORS.register("collect", "list")
-class Collect(RowAggregator[list[object]]):
+class ListCollect(RowAggregator[list[object]]):
     """The values held, nulls too, in the order in which they came. A distinct one is gone with the first of its events
     that leaves."""
 
@@ -48,7 +48,7 @@ class Collect(RowAggregator[list[object]]):
 
 
 @AGGREGATORS.register("merge", "list")
-class Merge(Collect):
+class ListMerge(ListCollect):
     """The values of the lists held; what is no list fails. With a list all that equals one of its values goes."""
 
     def refused(self, item: object) -> str | None:

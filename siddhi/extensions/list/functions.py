@@ -134,7 +134,7 @@ row_function("list", "isList", lambda value: isinstance(value, list), Nulls.PASS
 
 
 @STREAM_FUNCTIONS.register("tokenize", "list")
-class Tokenize(Tokens):
+class ListTokenize(Tokens):
     """The values of a list, in order, with their indexes from 0; of several lists a list of their values at each index,
     null behind the end of one."""
 

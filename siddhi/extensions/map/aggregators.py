@@ -28,7 +28,7 @@ class _Entries(RowAggregator[Entries]):
 
 
 @AGGREGATORS.register("collect", "map")
-class Collect(_Entries):
+class MapCollect(_Entries):
     """Keys and values of single events."""
 
     whole_rows = True
@@ -42,7 +42,7 @@ class Collect(_Entries):
 
 
 @AGGREGATORS.register("merge", "map")
-class Merge(_Entries):
+class MapMerge(_Entries):
     """The entries of maps; what is no map fails."""
 
     def refused(self, item: object) -> str | None:

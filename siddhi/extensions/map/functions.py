@@ -81,7 +81,7 @@ row_function("map", "isMap", lambda value: isinstance(value, dict), Nulls.PASS)
 
 
 @STREAM_FUNCTIONS.register("tokenize", "map")
-class Tokenize(Tokens):
+class MapTokenize(Tokens):
     """The entries of a map, in order; of several maps a list of their values for each key, null where it is missing."""
 
     together = True

@@ -14,7 +14,7 @@ from siddhi.engine.columnar.java_text import parse_floating, parse_integer
 from siddhi.engine.columnar.strings import StringPool
 from siddhi.engine.jit.arrays import AnyArray
 from siddhi.engine.operators.expressions.compiler import FUNCTIONS
-from siddhi.engine.operators.expressions.evaluation import Evaluation, Node, Value, both_valid, broadcast
+from siddhi.engine.operators.expressions.evaluation import Evaluation, ExpressionNode, Value, both_valid, broadcast
 from siddhi.engine.operators.expressions.leaves import scalar_or_none
 from siddhi.engine.operators.functions.calls import CallNode
 from siddhi.engine.operators.functions.conversion import number_as
@@ -104,7 +104,7 @@ constant_function("math", "pi", math.pi)
 class Logarithm(CallNode):
     """The logarithm in a base; there is none in base 1, with which the row fails."""
 
-    def __init__(self, call: model.Call, arguments: tuple[Node, ...], pool: StringPool) -> None:
+    def __init__(self, call: model.Call, arguments: tuple[ExpressionNode, ...], pool: StringPool) -> None:
         super().__init__(call, arguments, pool)
         self.can_fail = True
 
@@ -128,7 +128,7 @@ def _in_base(number: int, base: int) -> str:
 def _unsigned(base: int) -> Any:
     """Writes ints as 32 bits and longs as 64."""
 
-    def make(call: model.Call, arguments: tuple[Node, ...], pool: StringPool) -> Node:
+    def make(call: model.Call, arguments: tuple[ExpressionNode, ...], pool: StringPool) -> ExpressionNode:
         bits = 32 if arguments[0].type is AttributeType.INT else 64
         mask = (1 << bits) - 1
         fractions = arguments[0].type in (AttributeType.FLOAT, AttributeType.DOUBLE)
@@ -197,7 +197,7 @@ class Rand(CallNode):
 
     stateful = True
 
-    def __init__(self, call: model.Call, arguments: tuple[Node, ...], pool: StringPool) -> None:
+    def __init__(self, call: model.Call, arguments: tuple[ExpressionNode, ...], pool: StringPool) -> None:
         super().__init__(call, arguments, pool)
         seed = scalar_or_none(arguments[0]) if arguments else secrets.randbits(48)
         self.state = (int(seed) ^ 0x5DEECE66D) & ((1 << 48) - 1)

@@ -10,7 +10,7 @@ from siddhi.analysis import model
 from siddhi.engine.columnar.java_text import parse_integer
 from siddhi.engine.columnar.strings import StringPool
 from siddhi.engine.operators.expressions.compiler import FUNCTIONS
-from siddhi.engine.operators.expressions.evaluation import Node
+from siddhi.engine.operators.expressions.evaluation import ExpressionNode
 from siddhi.engine.operators.functions.choice import Coalesce
 from siddhi.engine.operators.functions.conversion import java_text
 from siddhi.engine.operators.functions.rows import (
@@ -123,7 +123,7 @@ def _fill_template_by_key(template: str | None, values: object) -> str:
 
 
 @FUNCTIONS.register("fillTemplate", "str")
-def _template(call: model.Call, arguments: tuple[Node, ...], pool: StringPool) -> Node:
+def _template(call: model.Call, arguments: tuple[ExpressionNode, ...], pool: StringPool) -> ExpressionNode:
     if arguments[1].type is AttributeType.OBJECT:
         return RowFunction(call, arguments, pool, compute=_fill_template_by_key, nulls=Nulls.PASS)
     return RowFunction(call, arguments, pool, compute=_fill_template, nulls=Nulls.PASS, texts=True)

@@ -12,7 +12,7 @@ from siddhi.extensions.tokens import Tokens
 
 
 @STREAM_FUNCTIONS.register("tokenize", "str")
-class Tokenize(Tokens):
+class StrTokenize(Tokens):
     """The parts of a text between the matches, in order, each once if `distinct`; a null text fails."""
 
     def width(self) -> int:

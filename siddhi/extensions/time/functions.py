@@ -11,7 +11,7 @@ from typing import Any
 from siddhi.analysis import model
 from siddhi.engine.columnar.strings import StringPool
 from siddhi.engine.operators.expressions.compiler import FUNCTIONS
-from siddhi.engine.operators.expressions.evaluation import Node
+from siddhi.engine.operators.expressions.evaluation import ExpressionNode
 from siddhi.engine.operators.expressions.leaves import ClockNode
 from siddhi.engine.operators.functions.rows import Nulls, RowError, RowFunction, row_function
 from siddhi.extensions.time.date_format import (
@@ -130,13 +130,13 @@ def _utc_text(clock: int, pattern: str = "yyyy-MM-dd HH:mm:ss") -> str:
 def _with_clock(compute: Callable[..., object], nulls: Nulls = Nulls.FAIL) -> Any:
     """A function whose first value is the app's clock."""
 
-    def make(call: model.Call, arguments: tuple[Node, ...], pool: StringPool) -> Node:
+    def make(call: model.Call, arguments: tuple[ExpressionNode, ...], pool: StringPool) -> ExpressionNode:
         return RowFunction(call, (ClockNode(), *arguments), pool, compute=_row(compute), nulls=nulls)
 
     return make
 
 
-def _timestamp(call: model.Call, arguments: tuple[Node, ...], pool: StringPool) -> Node:
+def _timestamp(call: model.Call, arguments: tuple[ExpressionNode, ...], pool: StringPool) -> ExpressionNode:
     if not arguments:
         return ClockNode()
 

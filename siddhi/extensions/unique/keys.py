@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from siddhi.engine.columnar.batch import EventBatch
 from siddhi.engine.columnar.strings import StringPool
 from siddhi.engine.operators.base.operator import Step
-from siddhi.engine.operators.expressions.evaluation import Evaluation, Node, to_column
+from siddhi.engine.operators.expressions.evaluation import Evaluation, ExpressionNode, to_column
 from siddhi.engine.operators.filters import with_value
 from siddhi.engine.operators.windows.base.row_window import Arrival, RowWindow
 from siddhi.engine.operators.windows.base.window import WindowContext
@@ -15,7 +15,7 @@ from siddhi.engine.operators.windows.base.window import WindowContext
 Key = tuple[object, ...]
 
 
-def keys_of(batch: EventBatch, nodes: Sequence[Node], pool: StringPool) -> list[Key]:
+def keys_of(batch: EventBatch, nodes: Sequence[ExpressionNode], pool: StringPool) -> list[Key]:
     """The key of each row: the values of `nodes`, null as None."""
     columns = [to_column(node.evaluate(Evaluation(batch)), node.type, pool, batch.size).to_list() for node in nodes]
     return list(zip(*columns, strict=True))

@@ -20,7 +20,7 @@ from siddhi.engine.operators.expressions.evaluation import Evaluation, to_column
 from siddhi.engine.operators.filters import with_value
 from siddhi.engine.operators.windows.base.cutting import batch_end
 from siddhi.engine.operators.windows.base.row_window import Arrival, Emission
-from siddhi.engine.operators.windows.base.window import WINDOWS, Window, WindowContext
+from siddhi.engine.operators.windows.base.window import WINDOWS, WindowContext, WindowOperator
 from siddhi.extensions.unique.batches import Batches
 from siddhi.extensions.unique.keys import Key
 from siddhi.language.ast import AttributeType
@@ -148,7 +148,7 @@ class TimedUniqueExternalTimeBatchWindow(UniqueExternalTimeBatchWindow):
 
 
 @WINDOWS.register("externalTimeBatch", "unique")
-def unique_external_time_batch(context: WindowContext) -> Window:
+def unique_external_time_batch(context: WindowContext) -> WindowOperator:
     """The window with or without a timeout."""
     timed = any(int(str(timeout)) > 0 for timeout in context.constants()[4:5])
     return TimedUniqueExternalTimeBatchWindow(context) if timed else UniqueExternalTimeBatchWindow(context)

@@ -7,7 +7,7 @@ import numpy as np
 from siddhi.analysis import model
 from siddhi.engine.columnar.strings import StringPool
 from siddhi.engine.operators.expressions.compiler import FUNCTIONS
-from siddhi.engine.operators.expressions.evaluation import Evaluation, Node, Value
+from siddhi.engine.operators.expressions.evaluation import Evaluation, ExpressionNode, Value
 from siddhi.engine.operators.functions.calls import CallNode
 from siddhi.extensions.unitconversion.declarations import SIZES
 
@@ -15,7 +15,7 @@ from siddhi.extensions.unitconversion.declarations import SIZES
 class Conversion(CallNode):
     """The argument times the size of its unit by that of the other; a null fails."""
 
-    def __init__(self, call: model.Call, arguments: tuple[Node, ...], pool: StringPool) -> None:
+    def __init__(self, call: model.Call, arguments: tuple[ExpressionNode, ...], pool: StringPool) -> None:
         super().__init__(call, arguments, pool)
         self.source, self.target = SIZES[call.name]
         self.can_fail = True

@@ -51,7 +51,7 @@ from siddhi.language.ast.expressions import (
 from siddhi.language.ast.inputs import (
     AbsentElement,
     EveryElement,
-    Filter,
+    FilterHandler,
     Handler,
     JoinInput,
     JoinKind,
@@ -62,7 +62,7 @@ from siddhi.language.ast.inputs import (
     StateInput,
     StreamElement,
     StreamFunction,
-    Window,
+    WindowHandler,
 )
 from siddhi.language.ast.queries import (
     AnonymousInput,
@@ -106,7 +106,7 @@ __all__ = [
     "EveryElement",
     "ExecutionElement",
     "Expression",
-    "Filter",
+    "FilterHandler",
     "FunctionCall",
     "FunctionDefinition",
     "Handler",
@@ -145,6 +145,6 @@ __all__ = [
     "TriggerDefinition",
     "Update",
     "ValuePartition",
-    "Window",
     "WindowDefinition",
+    "WindowHandler",
 ]

@@ -10,7 +10,7 @@ from siddhi.spans import Span, span_field
 
 
 @dataclass(frozen=True, slots=True)
-class Filter:
+class FilterHandler:
     condition: Expression
     span: Span = span_field()
 
@@ -24,14 +24,14 @@ class StreamFunction:
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class WindowHandler:
     """`#window.name(arguments)`."""
 
     call: FunctionCall
     span: Span = span_field()
 
 
-Handler = Filter | StreamFunction | Window
+Handler = FilterHandler | StreamFunction | WindowHandler
 
 
 @dataclass(frozen=True, slots=True)

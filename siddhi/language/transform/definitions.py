@@ -103,15 +103,15 @@ class DefinitionTransformer(TransformerBase):
         return ast.TriggerDefinition(name, cron=cron, annotations=annotations, span=span_of(meta))
 
     def function_definition(
-        self, meta: Meta, annotations: _Annotations, name: str, language: str, return_type: Token, body: _Script
+        self, meta: Meta, annotations: _Annotations, name: str, language: str, return_type: Token, body: _ScriptBody
     ) -> ast.FunctionDefinition:
         result = AttributeType(return_type.casefold())
         return ast.FunctionDefinition(
             name, language, result, self._text[body.start + 1 : body.end - 1], annotations, span=span_of(meta)
         )
 
-    def script_body(self, meta: Meta) -> _Script:
-        return _Script(meta.start_pos, meta.end_pos)
+    def script_body(self, meta: Meta) -> _ScriptBody:
+        return _ScriptBody(meta.start_pos, meta.end_pos)
 
     def aggregation_definition(
         self,
@@ -159,7 +159,7 @@ class _Namespace:
         self.name = name
 
 
-class _Script:
+class _ScriptBody:
     def __init__(self, start: int, end: int) -> None:
         self.start, self.end = start, end
 

@@ -42,16 +42,16 @@ class InputTransformer(TransformerBase):
     def source_chain(self, meta: Meta, source: ast.SingleInput, *handlers: ast.Handler) -> ast.SingleInput:
         return replace(source, handlers=handlers, span=span_of(meta))
 
-    def filter(self, meta: Meta, *parts: Token | ast.Expression) -> ast.Filter:
+    def filter(self, meta: Meta, *parts: Token | ast.Expression) -> ast.FilterHandler:
         condition = parts[-1]
         assert not isinstance(condition, Token)  # noqa: S101 - the grammar puts the expression last
-        return ast.Filter(condition, span=span_of(meta))
+        return ast.FilterHandler(condition, span=span_of(meta))
 
     def stream_function(self, meta: Meta, _hash: Token, call: ast.FunctionCall) -> ast.StreamFunction:
         return ast.StreamFunction(call, span=span_of(meta))
 
-    def window(self, meta: Meta, _hash: Token, call: ast.FunctionCall) -> ast.Window:
-        return ast.Window(call, span=span_of(meta))
+    def window(self, meta: Meta, _hash: Token, call: ast.FunctionCall) -> ast.WindowHandler:
+        return ast.WindowHandler(call, span=span_of(meta))
 
     def anonymous_query(
         self,

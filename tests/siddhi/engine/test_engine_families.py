@@ -8,7 +8,7 @@ import siddhi.engine.builtins  # noqa: F401 - fills the families
 from siddhi.analysis.analyser import analyse
 from siddhi.analysis.catalogue import builtin_registry
 from siddhi.engine.app_runtime import AppRuntime
-from siddhi.engine.operators.base.implementations import Family
+from siddhi.engine.operators.base.implementations import Implementations
 from siddhi.engine.operators.expressions.aggregation import AGGREGATORS
 from siddhi.engine.operators.expressions.compiler import FUNCTIONS
 from siddhi.engine.operators.stream_functions.stream_function import STREAM_FUNCTIONS
@@ -18,7 +18,7 @@ from siddhi.language.parser import parse
 from siddhi.parameters import takes
 from siddhi.registry import Declaration, Kind
 
-FAMILIES: dict[Kind, Family[object]] = {
+FAMILIES: dict[Kind, Implementations[object]] = {
     Kind.WINDOW: WINDOWS,
     Kind.AGGREGATOR: AGGREGATORS,
     Kind.FUNCTION: FUNCTIONS,

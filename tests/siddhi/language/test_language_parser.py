@@ -50,7 +50,7 @@ def test_spans_point_at_the_text_of_each_node() -> None:
     query = parse_query(text)
     assert isinstance(query.input, ast.SingleInput)
     condition = query.input.handlers[0]
-    assert isinstance(condition, ast.Filter)
+    assert isinstance(condition, ast.FilterHandler)
     assert text[condition.condition.span.start : condition.condition.span.end] == "price >\n 5"
     assert (condition.condition.span.line, condition.condition.span.column) == (2, 8)
     assert (condition.condition.span.end_line, condition.condition.span.end_column) == (3, 3)

@@ -65,7 +65,7 @@ def test_any_name_can_stand_wherever_a_name_can(name: str) -> None:
     )
     handlers = (
         ast.StreamFunction(call),
-        ast.Filter(ast.IsNull(attribute)),
+        ast.FilterHandler(ast.IsNull(attribute)),
         ast.StreamFunction(ast.FunctionCall("", name)),
     )
     single = ast.SingleInput(name, handlers)

@@ -18,7 +18,7 @@ from query_plan.model import GroupingKind, ProcessingStage, QueryPlan, instance_
 from siddhi.analysis.analyser import analyse
 from siddhi.analysis.model import AnalysedApp
 from siddhi.engine.app_runtime import AppRuntime
-from siddhi.engine.migration.redistribute import redistribute
+from siddhi.engine.migration.rescale import redistribute
 from siddhi.language.parser import parse
 from siddhi.scripts.language import ScriptPolicy
 from topology.grouping import key_hashes

@@ -83,7 +83,7 @@ class ComputedKeys:
         selected = [ast.OutputAttribute(ast.Attribute(self._row), _ROW)]
         if key is not None:
             selected.append(ast.OutputAttribute(key, _KEY))
-        handlers = () if condition is None else (ast.Filter(condition),)
+        handlers = () if condition is None else (ast.FilterHandler(condition),)
         return ast.Query(
             ast.SingleInput(self._stream, handlers=handlers),
             ast.InsertInto(self._target(place)),

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from query_plan.model import GroupingKind, ProcessingStage
 from siddhi.engine.jit.arrays import Int64Array
-from siddhi.engine.migration.redistribute import KeyShare
+from siddhi.engine.migration.rescale import KeyShare
 from topology.grouping import key_hashes
 
 

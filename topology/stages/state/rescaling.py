@@ -13,7 +13,7 @@ from siddhi.analysis.analyser import analyse
 from siddhi.analysis.catalogue import builtin_registry
 from siddhi.analysis.model import AnalysedApp
 from siddhi.engine.app_runtime import AppRuntime
-from siddhi.engine.migration.redistribute import adopt, redistribute
+from siddhi.engine.migration.rescale import adopt, redistribute
 from siddhi.engine.snapshots.matching import match_parts
 from siddhi.engine.snapshots.snapshot import read_snapshot
 from siddhi.errors import SnapshotError

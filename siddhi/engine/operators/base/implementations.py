@@ -12,7 +12,7 @@ from siddhi.language import ast
 Member = TypeVar("Member")
 
 
-class Family(Generic[Member]):
+class Implementations(Generic[Member]):
     """The implementations of one kind, by namespace and name."""
 
     def __init__(self, kind: str) -> None:

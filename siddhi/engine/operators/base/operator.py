@@ -133,7 +133,7 @@ class Step:
 
     def apart(self, clocks: Int64Array, arrivals: Int64Array, bases: Int64Array, events: Int64Array) -> Step:
         """The same step with a root for each of its units. Root i of this one has become those from `bases[i]` on, of
-        which those from `events[i]` on stand for its events; see `siddhi.engine.scheduling.apart`."""
+        which those from `events[i]` on stand for its events; see `siddhi.engine.scheduling.failure_units`."""
         step = Step(clocks, self.floor, self.shown)
         step.arrivals, step._places, step._whole = arrivals, (bases, events), self.whole
         return step

@@ -13,9 +13,9 @@ from siddhi.analysis import model
 from siddhi.engine.columnar.kinds import RESET, TIMER
 from siddhi.engine.columnar.state_tree import State
 from siddhi.engine.jit.arrays import BoolArray, Int8Array, Int64Array
-from siddhi.engine.operators.base.implementations import Family
+from siddhi.engine.operators.base.implementations import Implementations
 from siddhi.engine.operators.base.operator import OperatorContext
-from siddhi.engine.operators.expressions.evaluation import Evaluation, Node, Value, broadcast
+from siddhi.engine.operators.expressions.evaluation import Evaluation, ExpressionNode, Value, broadcast
 
 
 class AggregateInput:
@@ -89,15 +89,15 @@ def numbered_on(states: Sequence[State], counts: Sequence[int]) -> State:
 
 
 AggregatorFactory = Callable[[model.Aggregate, OperatorContext], Aggregator]
-AGGREGATORS: Family[AggregatorFactory] = Family("aggregator")
+AGGREGATORS: Implementations[AggregatorFactory] = Implementations("aggregator")
 
 
-class AggregateNode(Node):
+class AggregateNode(ExpressionNode):
     """One occurrence of an aggregate in a query, with a state of its own."""
 
     stateful = True
 
-    def __init__(self, call: model.Aggregate, arguments: tuple[Node, ...], context: OperatorContext) -> None:
+    def __init__(self, call: model.Aggregate, arguments: tuple[ExpressionNode, ...], context: OperatorContext) -> None:
         self.type = call.type
         self.argument = arguments[0] if arguments else None
         self.others = arguments[1:]

@@ -8,11 +8,11 @@ from typing import Protocol
 
 from siddhi.analysis import model
 from siddhi.engine.columnar.strings import StringPool
-from siddhi.engine.operators.base.implementations import Family, not_supported
+from siddhi.engine.operators.base.implementations import Implementations, not_supported
 from siddhi.engine.operators.base.operator import OperatorContext
 from siddhi.engine.operators.base.scope import column_of
 from siddhi.engine.operators.expressions.aggregation import AggregateNode
-from siddhi.engine.operators.expressions.evaluation import Node
+from siddhi.engine.operators.expressions.evaluation import ExpressionNode
 from siddhi.engine.operators.expressions.leaves import (
     ColumnNode,
     ConstantNode,
@@ -34,11 +34,11 @@ from siddhi.language.ast import AttributeType
 class MembershipTest(Protocol):
     """Makes the node of `condition in table`; `compiler` is that of the expression around it."""
 
-    def __call__(self, expression: model.InTable, compiler: ExpressionCompiler) -> Node: ...
+    def __call__(self, expression: model.InTable, compiler: ExpressionCompiler) -> ExpressionNode: ...
 
 
-FunctionFactory = Callable[[model.Call, "tuple[Node, ...]", StringPool], Node]
-FUNCTIONS: Family[FunctionFactory] = Family("function")
+FunctionFactory = Callable[[model.Call, "tuple[ExpressionNode, ...]", StringPool], ExpressionNode]
+FUNCTIONS: Implementations[FunctionFactory] = Implementations("function")
 """Scalar functions: each makes the node of one call from the nodes of its arguments."""
 
 SCRIPT = ("define", "function")
@@ -67,7 +67,7 @@ class ExpressionCompiler:
         self.columns: dict[str, AttributeType] = {}
         self.aggregates: list[AggregateNode] = []
         self._in_table = in_table
-        self._makers: Mapping[type, Callable[..., Node]] = {
+        self._makers: Mapping[type, Callable[..., ExpressionNode]] = {
             model.ConstantValue: self._constant,
             model.AttributeValue: self._attribute,
             model.OutputValue: lambda e: OutputNode(e.name, e.type),
@@ -104,7 +104,7 @@ class ExpressionCompiler:
         other.columns, other.aggregates = self.columns, self.aggregates
         return other
 
-    def compile(self, expression: model.TypedExpression) -> Node:
+    def compile(self, expression: model.TypedExpression) -> ExpressionNode:
         """The node that evaluates `expression`; `SiddhiRuntimeError` for a function or aggregate the engine lacks."""
         node = self._makers[type(expression)](expression)
         if node.can_fail and self.context.failing is not None:
@@ -113,39 +113,41 @@ class ExpressionCompiler:
             self.context.choices.row_calls[expression.name] = None
         return node
 
-    def _sides(self, expression: model.Arithmetic | model.Comparison | model.Logical) -> tuple[str, Node, Node]:
+    def _sides(
+        self, expression: model.Arithmetic | model.Comparison | model.Logical
+    ) -> tuple[str, ExpressionNode, ExpressionNode]:
         return expression.operator, self.compile(expression.left), self.compile(expression.right)
 
-    def _comparison(self, expression: model.Comparison) -> Node:
+    def _comparison(self, expression: model.Comparison) -> ExpressionNode:
         sign, left, right = self._sides(expression)
         return ComparisonNode(sign, left, right, expression.operand_type)
 
-    def _constant(self, expression: model.ConstantValue) -> Node:
+    def _constant(self, expression: model.ConstantValue) -> ExpressionNode:
         if isinstance(expression.value, str):
             return StringConstantNode(expression.value, self.context.pool)
         return ConstantNode(expression.value, expression.type)
 
-    def _column(self, name: str, type_: AttributeType) -> Node:
+    def _column(self, name: str, type_: AttributeType) -> ExpressionNode:
         self.columns[name] = type_
         return ColumnNode(name, type_)
 
-    def _attribute(self, expression: model.AttributeValue) -> Node:
+    def _attribute(self, expression: model.AttributeValue) -> ExpressionNode:
         return self._column(column_of(expression, several=self.several), expression.type)
 
-    def _event(self, expression: model.EventReference) -> Node:
+    def _event(self, expression: model.EventReference) -> ExpressionNode:
         """The timestamp of an event of a pattern or join, or of the row itself where there is one input."""
         if not self.several:
             return TimestampNode()
         return self._column(column_of(expression, several=True), AttributeType.LONG)
 
-    def _empty_slot(self, expression: model.IsEmptySlot) -> Node:
+    def _empty_slot(self, expression: model.IsEmptySlot) -> ExpressionNode:
         if self._paired or not self.several:  # the only input is what the row is
             return ConstantNode(value=False, type_=AttributeType.BOOL)
         column = column_of(expression, several=True)
         self.columns[column] = AttributeType.BOOL
         return EmptySlotNode(column)
 
-    def _call(self, expression: model.Call) -> Node:
+    def _call(self, expression: model.Call) -> ExpressionNode:
         member = (expression.namespace, expression.name) if expression.script is None else SCRIPT
         make = FUNCTIONS.find(*member, expression.syntax)
         arguments = tuple(self.compile(argument) for argument in expression.arguments)
@@ -154,13 +156,13 @@ class ExpressionCompiler:
         node.stateful = node.stateful or any(argument.stateful for argument in arguments)
         return node
 
-    def _aggregate(self, expression: model.Aggregate) -> Node:
+    def _aggregate(self, expression: model.Aggregate) -> ExpressionNode:
         arguments = tuple(self.compile(argument) for argument in expression.arguments)
         node = AggregateNode(expression, arguments, self.context)
         self.aggregates.append(node)
         return node
 
-    def _membership(self, expression: model.InTable) -> Node:
+    def _membership(self, expression: model.InTable) -> ExpressionNode:
         if self._in_table is None:
             raise not_supported(f"'in {expression.table}' at this place", None)
         return self._in_table(expression, self)

@@ -143,7 +143,7 @@ def together(batch: EventBatch) -> Int64Array:
     return numbers
 
 
-class Node(ABC):
+class ExpressionNode(ABC):
     """An expression made ready to run: `evaluate` gives its value for every row at once.
 
     `can_fail` says that a row may make it fail, `stateful` that its value depends on earlier rows; what is neither may

@@ -8,11 +8,11 @@ import numpy as np
 
 from siddhi.engine.columnar.column import DTYPES
 from siddhi.engine.columnar.strings import StringPool
-from siddhi.engine.operators.expressions.evaluation import Evaluation, Node, Value
+from siddhi.engine.operators.expressions.evaluation import Evaluation, ExpressionNode, Value
 from siddhi.language.ast import AttributeType
 
 
-class ConstantNode(Node):
+class ConstantNode(ExpressionNode):
     """A number or bool of the plan's text; a float too large for its type is infinite."""
 
     def __init__(self, value: bool | float, type_: AttributeType) -> None:
@@ -31,7 +31,7 @@ class ConstantNode(Node):
         return self.value
 
 
-class StringConstantNode(Node):
+class StringConstantNode(ExpressionNode):
     """A string of the plan's text; its code is asked for anew, since codes change when the pool is compacted."""
 
     type = AttributeType.STRING
@@ -44,7 +44,7 @@ class StringConstantNode(Node):
         return Value(np.int64(self.pool.code(self.text)))
 
 
-class ColumnNode(Node):
+class ColumnNode(ExpressionNode):
     """A column of the batch."""
 
     def __init__(self, column: str, type_: AttributeType) -> None:
@@ -56,7 +56,7 @@ class ColumnNode(Node):
         return Value(column.values, column.valid)
 
 
-class OutputNode(Node):
+class OutputNode(ExpressionNode):
     """An output value of the query, evaluated before."""
 
     def __init__(self, name: str, type_: AttributeType) -> None:
@@ -67,7 +67,7 @@ class OutputNode(Node):
         return evaluation.outputs[self.name]
 
 
-class EmptySlotNode(Node):
+class EmptySlotNode(ExpressionNode):
     """True where no event stands in a slot, told by the slot's `@present` column."""
 
     type = AttributeType.BOOL
@@ -80,7 +80,7 @@ class EmptySlotNode(Node):
         return Value(~present.values if present.valid is None else ~(present.values & present.valid))
 
 
-class TimestampNode(Node):
+class TimestampNode(ExpressionNode):
     """The timestamp of each row."""
 
     type = AttributeType.LONG
@@ -89,7 +89,7 @@ class TimestampNode(Node):
         return Value(evaluation.batch.timestamps)
 
 
-class ClockNode(Node):
+class ClockNode(ExpressionNode):
     """The app's clock at each row."""
 
     type = AttributeType.LONG
@@ -98,7 +98,7 @@ class ClockNode(Node):
         return Value(evaluation.batch.clocks)
 
 
-def scalar_or_none(node: Node) -> Any:
+def scalar_or_none(node: ExpressionNode) -> Any:
     """The plain value of a constant node, None for any other."""
     if isinstance(node, ConstantNode):
         return node.value.values.item()

@@ -10,7 +10,14 @@ import numpy as np
 
 from siddhi.engine.columnar.column import DTYPES
 from siddhi.engine.jit.arrays import BoolArray, Int64Array
-from siddhi.engine.operators.expressions.evaluation import Evaluation, Node, Value, as_type, both_valid, broadcast
+from siddhi.engine.operators.expressions.evaluation import (
+    Evaluation,
+    ExpressionNode,
+    Value,
+    as_type,
+    both_valid,
+    broadcast,
+)
 from siddhi.engine.operators.expressions.leaves import ColumnNode, ConstantNode
 from siddhi.language.ast import AttributeType
 
@@ -26,10 +33,10 @@ _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-class ArithmeticNode(Node):
+class ArithmeticNode(ExpressionNode):
     """`left operator right`, both taken as `type_`; null when an operand is null or a divisor zero."""
 
-    def __init__(self, sign: str, left: Node, right: Node, type_: AttributeType) -> None:
+    def __init__(self, sign: str, left: ExpressionNode, right: ExpressionNode, type_: AttributeType) -> None:
         self.sign = sign
         self.left = left
         self.right = right
@@ -82,12 +89,12 @@ def _quotient(left: Any, right: Any) -> Any:
     return floor + inexact.astype(floor.dtype)
 
 
-class ComparisonNode(Node):
+class ComparisonNode(ExpressionNode):
     """False when an operand is null, but for `!=`, which then is true."""
 
     type = AttributeType.BOOL
 
-    def __init__(self, sign: str, left: Node, right: Node, operand_type: AttributeType) -> None:
+    def __init__(self, sign: str, left: ExpressionNode, right: ExpressionNode, operand_type: AttributeType) -> None:
         self.compare = _COMPARE[sign]
         self.null_result = sign == "!="
         dtype = self.dtype = DTYPES[operand_type] if operand_type in NUMERIC else None
@@ -137,12 +144,12 @@ class ComparisonNode(Node):
         return result
 
 
-class LogicalNode(Node):
+class LogicalNode(ExpressionNode):
     """`and` or `or` with null as false; the right side counts only for rows that the left side leaves open."""
 
     type = AttributeType.BOOL
 
-    def __init__(self, sign: str, left: Node, right: Node) -> None:
+    def __init__(self, sign: str, left: ExpressionNode, right: ExpressionNode) -> None:
         self.conjunction = sign == "and"
         self.left = left
         self.right = right
@@ -158,7 +165,7 @@ class LogicalNode(Node):
         return Value(left & right if self.conjunction else left | right)
 
 
-def evaluate_where(node: Node, evaluation: Evaluation, rows: BoolArray) -> Value:
+def evaluate_where(node: ExpressionNode, evaluation: Evaluation, rows: BoolArray) -> Value:
     """The value of `node` for the active ones of `rows`; the others may hold anything (a bool: false)."""
     before = evaluation.active
     evaluation.active = rows if before is None else before & rows
@@ -171,18 +178,18 @@ def evaluate_where(node: Node, evaluation: Evaluation, rows: BoolArray) -> Value
     return value
 
 
-def decision(condition: Node) -> Node:
+def decision(condition: ExpressionNode) -> ExpressionNode:
     """`condition` as what decides about a pair of rows, which, as in Siddhi, fails where it is no bool."""
     return condition if condition.type is AttributeType.BOOL else NoDecisionNode(condition)
 
 
-class NoDecisionNode(Node):
+class NoDecisionNode(ExpressionNode):
     """What stands for a condition and is none: every row fails."""
 
     type = AttributeType.BOOL
     can_fail = True
 
-    def __init__(self, condition: Node) -> None:
+    def __init__(self, condition: ExpressionNode) -> None:
         self.condition = condition
         self.stateful = condition.stateful
 
@@ -193,12 +200,12 @@ class NoDecisionNode(Node):
         return Value(np.zeros(evaluation.size, dtype=np.bool_))
 
 
-class NotNode(Node):
+class NotNode(ExpressionNode):
     """True where the operand is false or null."""
 
     type = AttributeType.BOOL
 
-    def __init__(self, operand: Node) -> None:
+    def __init__(self, operand: ExpressionNode) -> None:
         self.operand = operand
         self.can_fail = operand.can_fail
         self.stateful = operand.stateful
@@ -207,12 +214,12 @@ class NotNode(Node):
         return Value(~self.operand.truth(evaluation))
 
 
-class IsNullNode(Node):
+class IsNullNode(ExpressionNode):
     """True where the operand is null."""
 
     type = AttributeType.BOOL
 
-    def __init__(self, operand: Node) -> None:
+    def __init__(self, operand: ExpressionNode) -> None:
         self.operand = operand
         self.can_fail = operand.can_fail
         self.stateful = operand.stateful

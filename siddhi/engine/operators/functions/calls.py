@@ -7,21 +7,21 @@ import numpy as np
 from siddhi.analysis import model
 from siddhi.engine.columnar.column import Column
 from siddhi.engine.columnar.strings import StringPool
-from siddhi.engine.operators.expressions.evaluation import Evaluation, Node, Value, broadcast, to_column
+from siddhi.engine.operators.expressions.evaluation import Evaluation, ExpressionNode, Value, broadcast, to_column
 from siddhi.language.ast import AttributeType
 
 
-class CallNode(Node):
+class CallNode(ExpressionNode):
     """The call of a function: its arguments' nodes and the type that analysis found for it."""
 
-    def __init__(self, call: model.Call, arguments: tuple[Node, ...], pool: StringPool) -> None:
+    def __init__(self, call: model.Call, arguments: tuple[ExpressionNode, ...], pool: StringPool) -> None:
         self.name = call.name
         self.type = call.type
         self.arguments = arguments
         self.pool = pool
 
 
-def as_lists(evaluation: Evaluation, node: Node, value: Value, pool: StringPool) -> list[object]:
+def as_lists(evaluation: Evaluation, node: ExpressionNode, value: Value, pool: StringPool) -> list[object]:
     """The values of `node` as Python objects, null as None."""
     return to_column(value, node.type, pool, evaluation.size).to_list()
 

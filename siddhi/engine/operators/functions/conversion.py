@@ -12,7 +12,7 @@ from siddhi.engine.columnar.java_text import floating_text, parse_floating, pars
 from siddhi.engine.columnar.strings import StringPool
 from siddhi.engine.jit.arrays import AnyArray
 from siddhi.engine.operators.expressions.compiler import FUNCTIONS
-from siddhi.engine.operators.expressions.evaluation import Evaluation, Node, Value, broadcast
+from siddhi.engine.operators.expressions.evaluation import Evaluation, ExpressionNode, Value, broadcast
 from siddhi.engine.operators.expressions.operators import NUMERIC
 from siddhi.engine.operators.functions.calls import CallNode, as_lists, from_list, never_null, valid_mask
 from siddhi.language.ast import AttributeType
@@ -36,7 +36,7 @@ def type_of_object(item: object) -> AttributeType | None:
 class Convert(CallNode):
     """The value as another type; null where it cannot be read as that."""
 
-    def __init__(self, call: model.Call, arguments: tuple[Node, ...], pool: StringPool) -> None:
+    def __init__(self, call: model.Call, arguments: tuple[ExpressionNode, ...], pool: StringPool) -> None:
         super().__init__(call, arguments, pool)
         types = {self.type, arguments[0].type}
         self.by_row = AttributeType.STRING in types and len(types) > 1
@@ -48,7 +48,9 @@ class Convert(CallNode):
         return never_null(converted, evaluation.size) if self.type is AttributeType.BOOL else converted
 
 
-def convert(evaluation: Evaluation, source: Node, value: Value, target: AttributeType, pool: StringPool) -> Value:
+def convert(
+    evaluation: Evaluation, source: ExpressionNode, value: Value, target: AttributeType, pool: StringPool
+) -> Value:
     """`value` of node `source` as type `target`, by Java's rules for each pair of types."""
     if source.type is target:
         return value
@@ -116,7 +118,7 @@ class Cast(CallNode):
     A row whose value is not fails; null stays null.
     """
 
-    def __init__(self, call: model.Call, arguments: tuple[Node, ...], pool: StringPool) -> None:
+    def __init__(self, call: model.Call, arguments: tuple[ExpressionNode, ...], pool: StringPool) -> None:
         super().__init__(call, arguments, pool)
         self.can_fail = arguments[0].type is not call.type
 
@@ -134,7 +136,7 @@ class Cast(CallNode):
             value = from_list([None] * evaluation.size, self.type, self.pool)
         return never_null(value, evaluation.size) if self.type is AttributeType.BOOL else value
 
-    def _unwrap(self, evaluation: Evaluation, source: Node, value: Value) -> Value:
+    def _unwrap(self, evaluation: Evaluation, source: ExpressionNode, value: Value) -> Value:
         items = as_lists(evaluation, source, value, self.pool)
         fits = [type_of_object(item) is self.type for item in items]
         wrong = np.array([item is not None and not fit for item, fit in zip(items, fits, strict=True)], dtype=np.bool_)

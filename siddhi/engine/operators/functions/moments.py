@@ -7,31 +7,31 @@ import uuid
 from siddhi.analysis import model
 from siddhi.engine.columnar.strings import StringPool
 from siddhi.engine.operators.expressions.compiler import FUNCTIONS
-from siddhi.engine.operators.expressions.evaluation import Evaluation, Node, Value
+from siddhi.engine.operators.expressions.evaluation import Evaluation, ExpressionNode, Value
 from siddhi.engine.operators.expressions.leaves import ClockNode, TimestampNode
 from siddhi.engine.operators.functions.calls import CallNode, from_list
 from siddhi.language.ast import AttributeType
 
 
 @FUNCTIONS.register("currentTimeMillis")
-def current_time(_: model.Call, __: tuple[Node, ...], ___: StringPool) -> Node:
+def current_time(_: model.Call, __: tuple[ExpressionNode, ...], ___: StringPool) -> ExpressionNode:
     """The app's clock: event time under playback."""
     return ClockNode()
 
 
 @FUNCTIONS.register("eventTimestamp")
-def event_timestamp(_: model.Call, arguments: tuple[Node, ...], __: StringPool) -> Node:
+def event_timestamp(_: model.Call, arguments: tuple[ExpressionNode, ...], __: StringPool) -> ExpressionNode:
     """The timestamp of the event, or of the event that the argument names."""
     return TimeOfEvent(arguments[0]) if arguments else TimestampNode()
 
 
-class TimeOfEvent(Node):
+class TimeOfEvent(ExpressionNode):
     """The timestamp of an event that a pattern or a join names; the row fails where none stands there."""
 
     type = AttributeType.LONG
     can_fail = True
 
-    def __init__(self, timestamp: Node) -> None:
+    def __init__(self, timestamp: ExpressionNode) -> None:
         self.timestamp = timestamp
 
     def evaluate(self, evaluation: Evaluation) -> Value:

@@ -15,7 +15,14 @@ from siddhi.engine.columnar.strings import StringPool
 from siddhi.engine.jit.arrays import AnyArray, BoolArray, Int64Array
 from siddhi.engine.jit.kernels import grown
 from siddhi.engine.operators.expressions.compiler import FUNCTIONS
-from siddhi.engine.operators.expressions.evaluation import Evaluation, Node, Value, both_valid, broadcast, to_column
+from siddhi.engine.operators.expressions.evaluation import (
+    Evaluation,
+    ExpressionNode,
+    Value,
+    both_valid,
+    broadcast,
+    to_column,
+)
 from siddhi.engine.operators.functions.calls import CallNode, from_list, never_null
 from siddhi.engine.operators.functions.conversion import java_text
 from siddhi.engine.time_limits import CallLimit, TookTooLongError, call_limit
@@ -69,7 +76,7 @@ class ColumnFunction(CallNode):
     def __init__(
         self,
         call: model.Call,
-        arguments: tuple[Node, ...],
+        arguments: tuple[ExpressionNode, ...],
         pool: StringPool,
         *,
         compute: Callable[..., Any],
@@ -131,7 +138,7 @@ class RowFunction(CallNode):
     def __init__(
         self,
         call: model.Call,
-        arguments: tuple[Node, ...],
+        arguments: tuple[ExpressionNode, ...],
         pool: StringPool,
         *,
         compute: Callable[..., object],
@@ -247,7 +254,7 @@ class RowFunction(CallNode):
         _, rows = np.unique(places, return_index=True)
         return rows, places
 
-    def _list(self, argument: Node, value: Value, rows: Int64Array, size: int) -> list[object]:
+    def _list(self, argument: ExpressionNode, value: Value, rows: Int64Array, size: int) -> list[object]:
         items = to_column(value, argument.type, self.pool, size).take(rows).to_list()
         if self.shows_floats and argument.type is AttributeType.FLOAT:
             items = written_list(items)

@@ -10,7 +10,7 @@ import numpy as np
 from siddhi.analysis import model
 from siddhi.engine.columnar.strings import StringPool
 from siddhi.engine.operators.expressions.compiler import FUNCTIONS, SCRIPT
-from siddhi.engine.operators.expressions.evaluation import Node
+from siddhi.engine.operators.expressions.evaluation import ExpressionNode
 from siddhi.engine.operators.expressions.operators import NUMERIC
 from siddhi.engine.operators.functions.conversion import java_text
 from siddhi.engine.operators.functions.rows import Nulls, RowError, RowFunction
@@ -20,7 +20,7 @@ _WHOLE = frozenset({AttributeType.INT, AttributeType.LONG})
 
 
 @FUNCTIONS.register(name=SCRIPT[1], namespace=SCRIPT[0])
-def script_node(call: model.Call, arguments: tuple[Node, ...], pool: StringPool) -> Node:
+def script_node(call: model.Call, arguments: tuple[ExpressionNode, ...], pool: StringPool) -> ExpressionNode:
     """The node that calls the script of `call`, once for each distinct combination of arguments in a batch."""
     function = call.script
     if function is None:

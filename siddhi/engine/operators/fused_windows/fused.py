@@ -11,10 +11,10 @@ from siddhi.engine.jit.kernels import kernel_array
 from siddhi.engine.operators.aggregates.accumulators import Accumulators
 from siddhi.engine.operators.base.choices import Execution
 from siddhi.engine.operators.base.operator import Operator, OperatorContext
-from siddhi.engine.operators.expressions.evaluation import Evaluation, Node, broadcast
+from siddhi.engine.operators.expressions.evaluation import Evaluation, ExpressionNode, broadcast
 from siddhi.engine.operators.expressions.leaves import ColumnNode, TimestampNode
 from siddhi.engine.operators.fused_windows.group_table import BY_CODE, HOW, NO_NULL_CODE, NULL_CODE, GroupTable
-from siddhi.engine.operators.fused_windows.held_rows import Line
+from siddhi.engine.operators.fused_windows.row_rings import Line
 from siddhi.engine.operators.fused_windows.shape import Shape
 from siddhi.engine.operators.selection.groups import NULL_TEXT
 from siddhi.language.ast import AttributeType
@@ -38,11 +38,11 @@ class NodeLines:
 
     def __init__(self, reserved: int = 0) -> None:
         self.reserved = reserved
-        self.nodes: list[Node] = []
+        self.nodes: list[ExpressionNode] = []
         self._columns: list[tuple[int, str, bool]] = []
-        self._others: list[tuple[int, Node]] = []
+        self._others: list[tuple[int, ExpressionNode]] = []
 
-    def line(self, node: Node) -> int:
+    def line(self, node: ExpressionNode) -> int:
         """The line of the values of `node`, an old one if they have one already."""
         for number, other in enumerate(self.nodes):
             if isinstance(node, ColumnNode) and isinstance(other, ColumnNode) and node.column == other.column:

@@ -27,7 +27,6 @@ from siddhi.engine.operators.aggregates.moves import ADD, CLEAR, GROUP_SHIFT, RE
 from siddhi.engine.operators.base.operator import NEVER, OperatorContext, Step
 from siddhi.engine.operators.fused_windows.fused import NO_NUMBERS, room_for_moves
 from siddhi.engine.operators.fused_windows.group_table import HOW, NO_ROOM, ONE_GROUP, UNUSED, give_back, group_of
-from siddhi.engine.operators.fused_windows.held_rows import LEAST_ROWS, Line, joined_rows
 from siddhi.engine.operators.fused_windows.queues import (
     HOLDS,
     MIXED,
@@ -39,6 +38,7 @@ from siddhi.engine.operators.fused_windows.queues import (
     join_queue,
     leave_queue,
 )
+from siddhi.engine.operators.fused_windows.row_rings import LEAST_ROWS, Line, joined_rows
 from siddhi.engine.operators.fused_windows.shape import Shape
 from siddhi.engine.operators.fused_windows.sliding import Leaving, SlidingSelection
 from siddhi.engine.operators.fused_windows.sliding_kernel import (

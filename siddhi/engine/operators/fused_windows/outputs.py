@@ -11,7 +11,7 @@ from siddhi.engine.columnar.strings import StringPool
 from siddhi.engine.jit.arrays import Int64Array
 from siddhi.engine.operators.aggregates.accumulators import AnyValues
 from siddhi.engine.operators.expressions.compiler import ExpressionCompiler
-from siddhi.engine.operators.expressions.evaluation import Evaluation, Node, Value, to_column
+from siddhi.engine.operators.expressions.evaluation import Evaluation, ExpressionNode, Value, to_column
 from siddhi.engine.operators.expressions.leaves import ColumnNode, OutputNode
 
 
@@ -20,7 +20,7 @@ class OutputCompiler(ExpressionCompiler):
 
     calls: dict[str, model.Aggregate]
 
-    def _aggregate(self, expression: model.Aggregate) -> Node:
+    def _aggregate(self, expression: model.Aggregate) -> ExpressionNode:
         name = f"@{len(self.calls)}"
         self.calls[name] = expression
         return OutputNode(name, expression.type)
@@ -46,7 +46,7 @@ class Outputs:
         """Whether there is more than that: outputs of another kind, or a condition."""
 
     @property
-    def nodes(self) -> list[Node]:
+    def nodes(self) -> list[ExpressionNode]:
         """Every expression there is."""
         return [node for _, _, node in self.outputs] + ([] if self.having is None else [self.having])
 

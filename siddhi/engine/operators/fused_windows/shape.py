@@ -11,7 +11,7 @@ from siddhi.engine.operators.aggregates.moves import RECORD
 from siddhi.engine.operators.base.choices import NotApplicable
 from siddhi.engine.operators.base.operator import OperatorContext
 from siddhi.engine.operators.expressions.compiler import ExpressionCompiler
-from siddhi.engine.operators.expressions.evaluation import Node
+from siddhi.engine.operators.expressions.evaluation import ExpressionNode
 from siddhi.engine.operators.fused_windows.outputs import OutputCompiler, Outputs
 from siddhi.engine.operators.selection.group_properties import is_settled
 from siddhi.language.ast import AttributeType, EventType
@@ -30,7 +30,7 @@ class Shape:
     outputs: Outputs
     keys: tuple[tuple[str, AttributeType], ...]
     accumulations: tuple[Accumulation, ...]
-    arguments: tuple[Node | None, ...]
+    arguments: tuple[ExpressionNode | None, ...]
     columns: dict[str, AttributeType]
 
     @property

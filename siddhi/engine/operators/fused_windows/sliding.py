@@ -40,7 +40,7 @@ from siddhi.engine.operators.aggregates.accumulators import SOURCES
 from siddhi.engine.operators.aggregates.moves import NARROW
 from siddhi.engine.operators.base.operator import NEVER, OperatorContext, Step
 from siddhi.engine.operators.expressions.compiler import ExpressionCompiler
-from siddhi.engine.operators.expressions.evaluation import Node
+from siddhi.engine.operators.expressions.evaluation import ExpressionNode
 from siddhi.engine.operators.expressions.leaves import ColumnNode, TimestampNode, scalar_or_none
 from siddhi.engine.operators.filters import with_value
 from siddhi.engine.operators.fused_windows.fused import (
@@ -51,7 +51,7 @@ from siddhi.engine.operators.fused_windows.fused import (
     room_for_moves,
 )
 from siddhi.engine.operators.fused_windows.group_table import BY_HASH, HOW, NO_ROOM, UNUSED
-from siddhi.engine.operators.fused_windows.held_rows import HeldRows, Line
+from siddhi.engine.operators.fused_windows.row_rings import Line, RowRings
 from siddhi.engine.operators.fused_windows.shape import Shape
 from siddhi.engine.operators.fused_windows.sliding_kernel import (
     BY_ATTRIBUTE,
@@ -87,7 +87,7 @@ class Leaving:
     length: int = NEVER
     duration: int = 0
     timing: int = UNTIMED
-    time: Node | None = None
+    time: ExpressionNode | None = None
 
 
 def leaving_of(window: model.HandlerCall | None, context: OperatorContext) -> Leaving | None:
@@ -129,7 +129,7 @@ class SlidingSelection(FusedSelection):
         if isinstance(leaving.time, ColumnNode):
             self.columns[leaving.time.column] = leaving.time.type
         groups = [NARROW] if shape.keys else []
-        self.rows = HeldRows([*groups, *(SOURCES[node.type] for node in nodes.nodes)])
+        self.rows = RowRings([*groups, *(SOURCES[node.type] for node in nodes.nodes)])
         self.coded = [*(False for _ in groups), *(node.type is AttributeType.STRING for node in nodes.nodes)]
         self.holds = leaving.length < NEVER or leaving.timing != UNTIMED
         self.end = 0

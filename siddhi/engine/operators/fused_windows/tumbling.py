@@ -47,7 +47,7 @@ from siddhi.engine.operators.expressions.compiler import ExpressionCompiler
 from siddhi.engine.operators.expressions.leaves import ColumnNode, TimestampNode
 from siddhi.engine.operators.fused_windows.fused import LEAST_MOVES, FusedSelection, NodeLines, room_for_moves
 from siddhi.engine.operators.fused_windows.group_table import BY_CODE, HOW, give_back, group_of
-from siddhi.engine.operators.fused_windows.held_rows import Line
+from siddhi.engine.operators.fused_windows.row_rings import Line
 from siddhi.engine.operators.fused_windows.shape import Shape
 from siddhi.engine.operators.windows.base.cutting import CLOCK, NO_CUTS, ORDER, ROWS, Cutter
 from siddhi.engine.operators.windows.base.window import WindowContext

@@ -10,7 +10,7 @@ from siddhi.analysis.expression.walk import has_aggregate
 from siddhi.engine.operators.base.implementations import not_supported
 from siddhi.engine.operators.base.operator import OperatorContext
 from siddhi.engine.operators.expressions.compiler import ExpressionCompiler
-from siddhi.engine.operators.expressions.evaluation import Node
+from siddhi.engine.operators.expressions.evaluation import ExpressionNode
 from siddhi.engine.operators.incremental_aggregation.accumulators import (
     Accumulator,
     Averages,
@@ -34,17 +34,17 @@ class Measures:
     the values that each slot has, and `outputs` the attributes of a row, worked out over these columns.
     """
 
-    taken: Mapping[str, Node]
+    taken: Mapping[str, ExpressionNode]
     accumulators: Mapping[str, Accumulator]
     columns: Mapping[str, Measure]
-    outputs: tuple[tuple[str, AttributeType, Node], ...]
+    outputs: tuple[tuple[str, AttributeType, ExpressionNode], ...]
 
 
 def build_measures(
     selection: model.AnalysedSelection, compiler: ExpressionCompiler, context: OperatorContext
 ) -> Measures:
     """The measures of `selection`; `compiler` compiles what reads the events."""
-    builder = _Builder(compiler, context)
+    builder = _MeasuresBuilder(compiler, context)
     outside = ExpressionCompiler(context)
     outputs = []
     for output in () if selection.star else selection.attributes:
@@ -56,18 +56,18 @@ def build_measures(
     return builder.build(tuple(outputs))
 
 
-class _Builder:
+class _MeasuresBuilder:
     """Equal aggregates, and aggregates of equal parts, share what is kept."""
 
     def __init__(self, compiler: ExpressionCompiler, context: OperatorContext) -> None:
         self.compiler = compiler
         self.pool = context.pool
-        self.taken: dict[str, Node] = {}
+        self.taken: dict[str, ExpressionNode] = {}
         self.accumulators: dict[str, Accumulator] = {}
         self.columns: dict[str, Measure] = {}
         self.latest_types: dict[str, AttributeType] = {}
 
-    def build(self, outputs: tuple[tuple[str, AttributeType, Node], ...]) -> Measures:
+    def build(self, outputs: tuple[tuple[str, AttributeType, ExpressionNode], ...]) -> Measures:
         if self.latest_types:
             values = LatestValues(self.latest_types, self.pool)
             self.accumulators["latest"] = values

@@ -9,7 +9,7 @@ from siddhi.engine.columnar.batch import EventBatch
 from siddhi.engine.columnar.column import Column
 from siddhi.engine.operators.base.operator import OperatorContext
 from siddhi.engine.operators.expressions.compiler import ExpressionCompiler
-from siddhi.engine.operators.expressions.evaluation import Evaluation, Node, to_column
+from siddhi.engine.operators.expressions.evaluation import Evaluation, ExpressionNode, to_column
 from siddhi.engine.operators.incremental_aggregation.aggregation import Aggregation
 from siddhi.engine.operators.incremental_aggregation.period import parse_duration, within_bounds
 from siddhi.errors import Problem, SiddhiRuntimeError
@@ -54,6 +54,6 @@ class AggregationReader:
         within = within_bounds([bound if isinstance(bound, str | int) else None for bound in bounds])
         return self.aggregation.find(within.start_ms, within.end_ms, parse_duration(per), joined=self._joined)
 
-    def _value(self, node: Node, event: EventBatch) -> object:
+    def _value(self, node: ExpressionNode, event: EventBatch) -> object:
         value = node.evaluate(Evaluation(event))
         return to_column(value, node.type, self.aggregation.pool, 1).to_list()[0]

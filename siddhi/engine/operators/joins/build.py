@@ -29,7 +29,7 @@ from siddhi.engine.operators.joins.whole_events import (
 from siddhi.engine.operators.source_chain import build_chain
 from siddhi.engine.operators.tables.careful import CarefulMatcher
 from siddhi.engine.operators.tables.matching import RowMatcher
-from siddhi.engine.operators.windows.base.window import Window
+from siddhi.engine.operators.windows.base.window import WindowOperator
 from siddhi.language.ast import AttributeType, JoinKind
 
 _UNMATCHED = {
@@ -110,7 +110,7 @@ def _side(slot: int, source: model.SourceInput, held: Held | None, parts: _Parts
     chain = build_chain(
         source, types, context, expired=True, selected=(), in_table=in_table, shows_expired=shows_expired
     )
-    window = next((operator for operator in chain if isinstance(operator, Window)), None)
+    window = next((operator for operator in chain if isinstance(operator, WindowOperator)), None)
     before = [operator for operator in chain if operator is not window]
     if asked:
         before.insert(0, WholeEvents(asked, context.pool))

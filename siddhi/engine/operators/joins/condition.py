@@ -18,7 +18,7 @@ from siddhi.engine.columnar.strings import NULL_CODE
 from siddhi.engine.jit.arrays import BoolArray, Int64Array
 from siddhi.engine.jit.kernels import NO_MASK, kernel, kernel_array
 from siddhi.engine.operators.expressions.compiler import ExpressionCompiler
-from siddhi.engine.operators.expressions.evaluation import Evaluation, Node, Value, as_type
+from siddhi.engine.operators.expressions.evaluation import Evaluation, ExpressionNode, Value, as_type
 from siddhi.engine.operators.expressions.leaves import ColumnNode
 from siddhi.engine.operators.expressions.operators import NUMERIC, decision
 from siddhi.engine.operators.joins.side import Side
@@ -52,7 +52,7 @@ class JoinCondition:
         self._pool = compiler.context.pool
         inner = compiler.afresh()
         self.aggregates = inner.aggregates
-        self._keys: tuple[list[Node], list[Node]] = ([], [])
+        self._keys: tuple[list[ExpressionNode], list[ExpressionNode]] = ([], [])
         self._types: list[AttributeType] = []
         self.whole = self._compiled(on, inner)
         self.keeps_state = self.whole is not None and self.whole.stateful
@@ -75,11 +75,11 @@ class JoinCondition:
         compiler.columns.update(inner.columns)
 
     @staticmethod
-    def _compiled(expression: model.TypedExpression | None, compiler: ExpressionCompiler) -> Node | None:
+    def _compiled(expression: model.TypedExpression | None, compiler: ExpressionCompiler) -> ExpressionNode | None:
         return None if expression is None else decision(compiler.compile(expression))
 
     @property
-    def after_keys(self) -> Node | None:
+    def after_keys(self) -> ExpressionNode | None:
         """What is left to ask of pairs with equal `key_numbers`; hashes of several keys may be equal by chance."""
         return self.rest if len(self._types) < 2 else self.whole
 

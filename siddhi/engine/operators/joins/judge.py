@@ -9,7 +9,7 @@ import numpy as np
 from siddhi.engine.columnar.batch import EventBatch
 from siddhi.engine.columnar.column import Column
 from siddhi.engine.jit.arrays import BoolArray, Int64Array
-from siddhi.engine.operators.expressions.evaluation import Evaluation, Node, Reasons
+from siddhi.engine.operators.expressions.evaluation import Evaluation, ExpressionNode, Reasons
 from siddhi.engine.operators.joins.side import Unanswered
 from siddhi.engine.operators.tables.careful import as_current
 from siddhi.engine.operators.tables.matching import Pairs
@@ -18,7 +18,7 @@ from siddhi.engine.operators.tables.matching import Pairs
 class Judge:
     """Asks pairs of `events` and rows of the other side for a condition, and remembers of which events it failed."""
 
-    def __init__(self, events: EventBatch, condition: Node | None) -> None:
+    def __init__(self, events: EventBatch, condition: ExpressionNode | None) -> None:
         self._events = events
         self._condition = condition
         self._failed: BoolArray | None = None

@@ -19,7 +19,7 @@ from siddhi.engine.operators.base.scope import slot_column
 from siddhi.engine.operators.expressions.aggregation import AggregateNode
 from siddhi.engine.operators.expressions.evaluation import Reasons
 from siddhi.engine.operators.tables.matching import Pairs
-from siddhi.engine.operators.windows.base.window import Window
+from siddhi.engine.operators.windows.base.window import WindowOperator
 from siddhi.language.ast import AttributeType
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class Side:
     slot: int
     source: str | None
     chain: list[Operator]
-    window: Window | None
+    window: WindowOperator | None
     held: Held
     types: Mapping[str, AttributeType]
     selected: tuple[tuple[str, str], ...]

@@ -14,7 +14,7 @@ from siddhi.engine.jit.arrays import INT64, NO_POSITIONS, AnyArray, Int64Array
 from siddhi.engine.jit.kernels import kernel_array
 from siddhi.engine.operators.base.operator import Step
 from siddhi.engine.operators.base.scope import slot_column
-from siddhi.engine.operators.expressions.evaluation import Evaluation, Node
+from siddhi.engine.operators.expressions.evaluation import Evaluation, ExpressionNode
 from siddhi.engine.operators.joins.condition import JoinCondition
 from siddhi.engine.operators.joins.queues import (
     BARE,
@@ -303,7 +303,7 @@ class SlidingJoin:
         some, fetch = np.where(missing, some_row, positions), flow.fetch
         columns.update((column, with_nulls(fetch(name, some), missing)) for column, name in names)
 
-    def _standing(self, rest: Node, pairs: Int64Array, failed: list[Int64Array], step: Step) -> Int64Array:
+    def _standing(self, rest: ExpressionNode, pairs: Int64Array, failed: list[Int64Array], step: Step) -> Int64Array:
         """The pairs that make `rest`, what is left of the condition, true; a row of nulls stands when none of its chunk
         does, a reset always. `failed` gets the deliveries of which `rest` failed; they are booked."""
         columns: dict[str, Column] = {}

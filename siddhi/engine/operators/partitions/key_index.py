@@ -21,7 +21,7 @@ from siddhi.engine.jit.kernels import grown, state_kernel
 from siddhi.engine.jit.memory import fetch
 from siddhi.engine.operators.base.operator import Stateful, Step
 from siddhi.engine.operators.functions.conversion import java_text
-from siddhi.engine.operators.partitions.registry import Instances
+from siddhi.engine.operators.partitions.registry import PartitionInstances
 from siddhi.language.ast import AttributeType
 
 NO_INSTANCE = -1
@@ -68,7 +68,7 @@ class KeyIndex(Stateful):
     """What one key expression of type `type_` has given so far. It is no state of its own: what is forgotten is looked
     up by its text again."""
 
-    def __init__(self, type_: AttributeType, instances: Instances) -> None:
+    def __init__(self, type_: AttributeType, instances: PartitionInstances) -> None:
         self._type = type_
         self._instances = instances
         self._forget()

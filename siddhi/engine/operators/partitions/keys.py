@@ -14,12 +14,12 @@ from siddhi.engine.columnar.column import Column
 from siddhi.engine.jit.arrays import Int64Array
 from siddhi.engine.operators.base.operator import Step
 from siddhi.engine.operators.expressions.compiler import ExpressionCompiler
-from siddhi.engine.operators.expressions.evaluation import Evaluation, Node, to_column
+from siddhi.engine.operators.expressions.evaluation import Evaluation, ExpressionNode, to_column
 from siddhi.engine.operators.expressions.leaves import ColumnNode
 from siddhi.engine.operators.filters import drop_failed
-from siddhi.engine.operators.node import Node as GraphNode
+from siddhi.engine.operators.node import AppNode
 from siddhi.engine.operators.partitions.key_index import KeyIndex
-from siddhi.engine.operators.partitions.registry import Instances
+from siddhi.engine.operators.partitions.registry import PartitionInstances
 from siddhi.language.ast import AttributeType
 
 
@@ -28,14 +28,19 @@ def keyed_stream(partition: str, stream: str) -> str:
     return f"{partition}@{stream}"
 
 
-class KeyedStream(GraphNode):
+class KeyedStream(AppNode):
     """Gives the events of a stream their instance; events without a key stay behind, runs of one key are chunks."""
 
     inserts = False
     hands_in = True
 
     def __init__(
-        self, partition: str, stream: str, key: model.PartitionKey, instances: Instances, compiler: ExpressionCompiler
+        self,
+        partition: str,
+        stream: str,
+        key: model.PartitionKey,
+        instances: PartitionInstances,
+        compiler: ExpressionCompiler,
     ) -> None:
         self.name = keyed_stream(partition, stream)
         self.target = self.name
@@ -59,7 +64,7 @@ class KeyedStream(GraphNode):
         self.instances.note_events(picked, step, brings_forward=others)
         return picked
 
-    def _by_value(self, batch: EventBatch, node: Node, step: Step) -> EventBatch:
+    def _by_value(self, batch: EventBatch, node: ExpressionNode, step: Step) -> EventBatch:
         if isinstance(node, ColumnNode):
             column = batch.columns[node.column]
         else:
@@ -86,14 +91,14 @@ class KeyedStream(GraphNode):
         return with_instances(picked, ids)
 
 
-class SharedStream(GraphNode):
+class SharedStream(AppNode):
     """Gives every event of a stream without key to each instance known so far."""
 
     inserts = False
     hands_in = True
     splits = True
 
-    def __init__(self, partition: str, stream: str, instances: Instances) -> None:
+    def __init__(self, partition: str, stream: str, instances: PartitionInstances) -> None:
         self.name = keyed_stream(partition, stream)
         self.target = self.name
         self.sources = (stream,)

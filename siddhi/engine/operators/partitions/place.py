@@ -9,9 +9,9 @@ from siddhi.engine.jit.arrays import Int64Array
 from siddhi.engine.operators.base.operator import OperatorContext
 from siddhi.engine.operators.environment import Environment
 from siddhi.engine.operators.expressions.compiler import ExpressionCompiler
-from siddhi.engine.operators.node import Node
+from siddhi.engine.operators.node import AppNode
 from siddhi.engine.operators.partitions.keys import KeyedStream, SharedStream, keyed_stream
-from siddhi.engine.operators.partitions.registry import Instances, PurgeRule
+from siddhi.engine.operators.partitions.registry import PartitionInstances, PurgeRule
 
 
 class PartitionPlace:
@@ -21,8 +21,8 @@ class PartitionPlace:
     def __init__(self, analysed: model.AnalysedPartition) -> None:
         self.analysed = analysed
         self.name = analysed.name
-        self.instances = Instances(_purge_rule(analysed))
-        self._nodes: Sequence[Node] = ()
+        self.instances = PartitionInstances(_purge_rule(analysed))
+        self._nodes: Sequence[AppNode] = ()
         self._inner = {f"#{schema.id}" for schema in analysed.inner_streams}
 
     def stream(self, key: str) -> str:
@@ -33,7 +33,9 @@ class PartitionPlace:
         """What the stream `key` that a query inside inserts into is called."""
         return f"{self.name}{key}" if key in self._inner else key
 
-    def entrances(self, queries: Sequence[Node], context: OperatorContext, environment: Environment) -> list[Node]:
+    def entrances(
+        self, queries: Sequence[AppNode], context: OperatorContext, environment: Environment
+    ) -> list[AppNode]:
         """Return the nodes through which outer streams come in.
 
         A stream of `partition with` that no query inside reads has none, so its events make no instances, as in Siddhi.
@@ -44,12 +46,12 @@ class PartitionPlace:
         keys = {key.stream: key for key in self.analysed.keys}
         streams = dict.fromkeys([*(stream for stream in keys if stream in read), *read])
         shared = any(stream not in keys for stream in streams)
-        nodes: list[Node] = []
+        nodes: list[AppNode] = []
         for stream in streams:
             if stream in keys:
                 environment.looked_into = set()
                 compiler = ExpressionCompiler(context, in_table=environment.in_table)
-                node: Node = KeyedStream(self.name, stream, keys[stream], self.instances, compiler)
+                node: AppNode = KeyedStream(self.name, stream, keys[stream], self.instances, compiler)
                 node.reads = frozenset(environment.looked_into)
                 node.writes = frozenset({prefix}) if shared else frozenset()
             else:
@@ -61,7 +63,7 @@ class PartitionPlace:
         return nodes
 
     def next_purge_ms(self, opening_clock: int | None = None) -> int:
-        """As `Instances.next_purge_ms`."""
+        """As `PartitionInstances.next_purge_ms`."""
         return self.instances.next_purge_ms(opening_clock)
 
     def purge(self, clock: int) -> None:

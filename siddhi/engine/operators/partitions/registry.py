@@ -43,7 +43,7 @@ class PurgeRule:
     idle_ms: int
 
 
-class Instances(Stateful):
+class PartitionInstances(Stateful):
     """The instances of one partition: each key text that is alive has an id, dense from 0. Ids of instances that were
     given up are given out again.
 

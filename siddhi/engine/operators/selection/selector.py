@@ -27,7 +27,7 @@ from siddhi.engine.jit.arrays import BoolArray, Int64Array
 from siddhi.engine.jit.kernels import grown, kernel_array, state_kernel
 from siddhi.engine.operators.base.operator import Operator, OperatorContext, Step
 from siddhi.engine.operators.expressions.compiler import ExpressionCompiler
-from siddhi.engine.operators.expressions.evaluation import Evaluation, Node, Value, to_column, together
+from siddhi.engine.operators.expressions.evaluation import Evaluation, ExpressionNode, Value, to_column, together
 from siddhi.engine.operators.expressions.leaves import ColumnNode
 from siddhi.engine.operators.filters import drop_failed
 from siddhi.engine.operators.selection.groups import Groups
@@ -269,7 +269,7 @@ class Selector(Operator):
             passed = passed & drop_failed(evaluation, step)
         return np.flatnonzero(passed)
 
-    def _condition(self, having: Node, evaluation: Evaluation, wanted: BoolArray) -> BoolArray:
+    def _condition(self, having: ExpressionNode, evaluation: Evaluation, wanted: BoolArray) -> BoolArray:
         """Where `having` is true. Aggregates of its own know no resets, and groups only inside a partition; for
         snapshots they see the `wanted` rows alone. All as in Siddhi."""
         if self._asks_aggregates:

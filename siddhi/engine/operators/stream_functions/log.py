@@ -10,7 +10,7 @@ from siddhi.engine.columnar.column import Column
 from siddhi.engine.columnar.state_tree import State
 from siddhi.engine.operators.base.operator import Operator, Step
 from siddhi.engine.operators.expressions.compiler import ExpressionCompiler
-from siddhi.engine.operators.expressions.evaluation import Evaluation, Node, to_column
+from siddhi.engine.operators.expressions.evaluation import Evaluation, ExpressionNode, to_column
 from siddhi.engine.operators.expressions.leaves import scalar_or_none
 from siddhi.engine.operators.stream_functions.stream_function import STREAM_FUNCTIONS
 from siddhi.float_values import written_list
@@ -33,7 +33,7 @@ class Log(Operator):
         texts = [node for node in nodes if node.type is AttributeType.STRING]
         flags = [scalar_or_none(node) for node in nodes if node.type is AttributeType.BOOL]
         self.level = LOG_LEVELS[str(scalar_or_none(texts[0])).upper()] if len(texts) > 1 else logging.INFO
-        self.message: Node | None = texts[-1] if texts else None
+        self.message: ExpressionNode | None = texts[-1] if texts else None
         self.with_event = flags != [False]
 
     def process(self, batch: EventBatch, step: Step) -> EventBatch:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from siddhi.analysis import model
-from siddhi.engine.operators.base.implementations import Family
+from siddhi.engine.operators.base.implementations import Implementations
 from siddhi.engine.operators.base.operator import Operator
 from siddhi.engine.operators.expressions.compiler import ExpressionCompiler
 
 StreamFunctionFactory = Callable[[model.HandlerCall, ExpressionCompiler], Operator]
-STREAM_FUNCTIONS: Family[StreamFunctionFactory] = Family("stream function")
+STREAM_FUNCTIONS: Implementations[StreamFunctionFactory] = Implementations("stream function")

@@ -18,7 +18,7 @@ from siddhi.engine.jit.arrays import NO_POSITIONS, BoolArray, Int64Array
 from siddhi.engine.jit.kernels import NO_MASK
 from siddhi.engine.operators.expressions.aggregation import AggregateNode
 from siddhi.engine.operators.expressions.compiler import ExpressionCompiler, table_column
-from siddhi.engine.operators.expressions.evaluation import Evaluation, Node, Reasons, Value
+from siddhi.engine.operators.expressions.evaluation import Evaluation, ExpressionNode, Reasons, Value
 from siddhi.engine.operators.expressions.operators import decision
 from siddhi.engine.operators.patterns.base.conditions import conjunction, conjuncts
 from siddhi.engine.operators.patterns.base.references import walk
@@ -60,7 +60,7 @@ class Verdicts(NamedTuple):
         return found, lost
 
 
-class _Key(NamedTuple):
+class _LookupKey(NamedTuple):
     """The equalities that an index answers: attributes and what an event tells of them. `declared` says that the table
     was defined with it, so that events ask it even when there are no rows; `early` are the parts of the condition that
     then come before it, each looked at once for an event."""
@@ -127,7 +127,7 @@ class CarefulMatcher:
 
     # ---- the key
 
-    def _declared_key(self, parts: Sequence[model.TypedExpression]) -> _Key | None:
+    def _declared_key(self, parts: Sequence[model.TypedExpression]) -> _LookupKey | None:
         """The first equality on the primary key, or on an attribute with an index; of a key of several attributes
         their equalities must stand side by side."""
         equal = [self._equality(part) for part in parts]
@@ -143,10 +143,10 @@ class CarefulMatcher:
             behind = [one for one in parts[place + size :] if self._of_event(one)]
             before = parts[:place] if all(self._of_event(one) for one in parts[:place]) else []
             probes = dict(one for one in equal[place : place + size] if one is not None)
-            return _Key(probes, parts[place : place + size], declared=True, early=[*reversed(behind), *before])
+            return _LookupKey(probes, parts[place : place + size], declared=True, early=[*reversed(behind), *before])
         return None
 
-    def _leading_key(self, parts: Sequence[model.TypedExpression], compiler: ExpressionCompiler) -> _Key:
+    def _leading_key(self, parts: Sequence[model.TypedExpression], compiler: ExpressionCompiler) -> _LookupKey:
         """The equalities in front of all that needs care. What the first of all parts asks an event for may fail: it
         does so at the first row, whichever that is."""
         probes: dict[str, model.TypedExpression] = {}
@@ -159,7 +159,7 @@ class CarefulMatcher:
             if equality is not None and equality[0] not in probes:
                 probes[equality[0]] = equality[1]
                 answered.append(part)
-        return _Key(probes, answered)
+        return _LookupKey(probes, answered)
 
     def _equality(self, part: model.TypedExpression) -> tuple[str, model.TypedExpression] | None:
         """The attribute of the row and what it has to be equal to, when `part` asks that of an event."""
@@ -242,7 +242,7 @@ class CarefulMatcher:
         return Verdicts(pairs.probes[kept], pairs.places[kept], failed[kept], NO_MASK, reasons)
 
 
-class CarefulMembership(Node):
+class CarefulMembership(ExpressionNode):
     """`condition in table` where the condition may fail: rows behind the first one that matches are not looked at."""
 
     type = AttributeType.BOOL

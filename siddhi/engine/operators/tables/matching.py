@@ -18,7 +18,7 @@ from siddhi.engine.columnar.batch import EventBatch
 from siddhi.engine.jit.arrays import NO_POSITIONS, BoolArray, Int64Array
 from siddhi.engine.jit.kernels import NO_MASK, kernel_array
 from siddhi.engine.operators.expressions.compiler import ExpressionCompiler, table_column
-from siddhi.engine.operators.expressions.evaluation import Evaluation, Node, Value
+from siddhi.engine.operators.expressions.evaluation import Evaluation, ExpressionNode, Value
 from siddhi.engine.operators.expressions.leaves import ColumnNode
 from siddhi.engine.operators.patterns.base.conditions import conjunction, conjuncts
 from siddhi.engine.operators.patterns.base.references import walk
@@ -84,7 +84,7 @@ class RowMatcher:
         if not makes_index:
             equal = {name: equal[name] for name in (self.index.names if self.index is not None else ())}
         self.probes = {name: probe for name, (_, probe) in equal.items()}
-        self._nodes: list[Node] = []
+        self._nodes: list[ExpressionNode] = []
         if self.index is not None:
             self._nodes = [compiler.compile(self.probes[name]) for name in self.index.names]
         self._types = [node.type for node in self._nodes]
@@ -219,7 +219,7 @@ def taken(value: Value, rows: Int64Array) -> Value:
     return Value(value.values[rows], None if value.valid is None else value.valid[rows])
 
 
-class InTableNode(Node):
+class InTableNode(ExpressionNode):
     """`condition in table`: true where some row matches."""
 
     type = AttributeType.BOOL

@@ -22,7 +22,7 @@ from siddhi.engine.columnar.strings import NULL_CODE
 from siddhi.engine.jit.arrays import AnyArray, BoolArray, Int64Array
 from siddhi.engine.operators.base.scope import EVENT_TIMESTAMP
 from siddhi.engine.operators.expressions.compiler import ExpressionCompiler
-from siddhi.engine.operators.expressions.evaluation import Evaluation, Node, Value, broadcast
+from siddhi.engine.operators.expressions.evaluation import Evaluation, ExpressionNode, Value, broadcast
 from siddhi.engine.operators.expressions.leaves import TimestampNode
 from siddhi.engine.operators.expressions.operators import NUMERIC
 from siddhi.engine.operators.patterns.base.references import walk
@@ -76,7 +76,7 @@ class RowProgram:
         self._table = table
         self._compiler = compiler
         self._lines: list[tuple[int, int, int]] = []
-        self.inputs: list[tuple[Node, AttributeType]] = []
+        self.inputs: list[tuple[ExpressionNode, AttributeType]] = []
 
     @property
     def lines(self) -> Int64Array:

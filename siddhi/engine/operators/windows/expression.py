@@ -28,7 +28,7 @@ from siddhi.engine.operators.base.operator import OperatorContext, Stateful, Ste
 from siddhi.engine.operators.base.scope import EVENT_TIMESTAMP
 from siddhi.engine.operators.expressions.aggregation import AggregateNode
 from siddhi.engine.operators.expressions.compiler import ExpressionCompiler
-from siddhi.engine.operators.expressions.evaluation import Evaluation, Node, to_column
+from siddhi.engine.operators.expressions.evaluation import Evaluation, ExpressionNode, to_column
 from siddhi.engine.operators.expressions.leaves import scalar_or_none
 from siddhi.engine.operators.filters import drop_failed
 from siddhi.engine.operators.patterns.base.references import references
@@ -163,7 +163,7 @@ class ExpressionWindowBase(RowWindow):
             batch = self._readable(self.text_node, batch, step)
         return super().process(batch, step)
 
-    def _readable(self, text_node: Node, batch: EventBatch, step: Step) -> EventBatch:
+    def _readable(self, text_node: ExpressionNode, batch: EventBatch, step: Step) -> EventBatch:
         """The events whose text is an expression, which are read; the others have failed."""
         evaluation = Evaluation(batch, batch.event_rows())
         column = to_column(text_node.evaluate(evaluation), AttributeType.STRING, self.slots.pool, batch.size)

@@ -20,7 +20,7 @@ from siddhi.engine.operators.expressions.leaves import ColumnNode
 from siddhi.engine.operators.filters import with_value
 from siddhi.engine.operators.windows.base.by_time import NEWEST, ByTimeWindow, come, leave, next_to_leave
 from siddhi.engine.operators.windows.base.emission import emit
-from siddhi.engine.operators.windows.base.window import WINDOWS, Window, WindowContext, with_time
+from siddhi.engine.operators.windows.base.window import WINDOWS, WindowContext, WindowOperator, with_time
 from siddhi.engine.operators.windows.keyed.layout import EXTERNAL_TIME_KIND
 from siddhi.engine.operators.windows.keyed.window import KeyedWindow, Plan
 from siddhi.language.ast import AttributeType
@@ -89,7 +89,7 @@ class ExternalTimeWindow(ByTimeWindow):
 
 
 @WINDOWS.register("externalTime")
-def external_time(context: WindowContext) -> Window:
+def external_time(context: WindowContext) -> WindowOperator:
     """The window, of all instances where there is a partition."""
     if not context.operator.partitioned:
         return ExternalTimeWindow(context)

@@ -23,7 +23,7 @@ from siddhi.engine.jit.bits import address_of
 from siddhi.engine.jit.kernels import kernel_part, state_kernel
 from siddhi.engine.jit.memory import word_at
 from siddhi.engine.operators.base.operator import Step
-from siddhi.engine.operators.expressions.evaluation import Evaluation, Node, broadcast
+from siddhi.engine.operators.expressions.evaluation import Evaluation, ExpressionNode, broadcast
 from siddhi.engine.operators.expressions.leaves import ColumnNode, scalar_or_none
 from siddhi.engine.operators.filters import with_value
 from siddhi.engine.operators.windows.base.cutting import (
@@ -37,7 +37,7 @@ from siddhi.engine.operators.windows.base.cutting import (
     batch_end,
 )
 from siddhi.engine.operators.windows.base.row_window import Arrival, Emission, RowWindow
-from siddhi.engine.operators.windows.base.window import WINDOWS, Window, WindowContext
+from siddhi.engine.operators.windows.base.window import WINDOWS, WindowContext, WindowOperator
 from siddhi.engine.operators.windows.keyed.layout import EXTERNAL_BATCH_KIND
 from siddhi.engine.operators.windows.keyed.window import KeyedWindow, Plan
 
@@ -91,7 +91,7 @@ def _cut(duration, aligned, state, rows, times_at, starts_at, cuts):  # type: ig
     return count
 
 
-def _numbers(node: Node, batch: EventBatch) -> Int64Array:
+def _numbers(node: ExpressionNode, batch: EventBatch) -> Int64Array:
     """The values of `node`, a long, for every row, one after the other."""
     if isinstance(node, ColumnNode):
         return np.ascontiguousarray(batch.columns[node.column].values)
@@ -266,7 +266,7 @@ class TimedExternalTimeBatchWindow(RowWindow):
 
 
 @WINDOWS.register("externalTimeBatch")
-def external_time_batch(context: WindowContext) -> Window:
+def external_time_batch(context: WindowContext) -> WindowOperator:
     """The window with or without a timeout."""
     if len(context.call.arguments) > 3:
         return TimedExternalTimeBatchWindow(context)

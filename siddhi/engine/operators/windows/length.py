@@ -14,7 +14,7 @@ from siddhi.engine.jit.kernels import kernel_array, state_kernel
 from siddhi.engine.operators.base.operator import Step
 from siddhi.engine.operators.windows.base.emission import emit, new_emission
 from siddhi.engine.operators.windows.base.sliding import SlidingWindow
-from siddhi.engine.operators.windows.base.window import WINDOWS, Window, WindowContext
+from siddhi.engine.operators.windows.base.window import WINDOWS, WindowContext, WindowOperator
 from siddhi.engine.operators.windows.keyed.layout import LENGTH_KIND
 from siddhi.engine.operators.windows.keyed.window import KeyedWindow, Plan
 
@@ -74,7 +74,7 @@ class LengthWindow(SlidingWindow):
 
 
 @WINDOWS.register("length")
-def length(context: WindowContext) -> Window:
+def length(context: WindowContext) -> WindowOperator:
     """The window, of all instances where there is a partition."""
     if context.operator.partitioned:
         return KeyedWindow(context, Plan(LENGTH_KIND, length=int(str(context.constants()[0]))))

@@ -20,7 +20,7 @@ from siddhi.engine.jit.kernels import kernel_array, state_kernel
 from siddhi.engine.operators.base.operator import Step
 from siddhi.engine.operators.windows.base.cutting import NO_CUTS, Cutter, CuttingWindow
 from siddhi.engine.operators.windows.base.emission import emit, emitted, new_emission
-from siddhi.engine.operators.windows.base.window import WINDOWS, Window, WindowContext
+from siddhi.engine.operators.windows.base.window import WINDOWS, WindowContext, WindowOperator
 from siddhi.engine.operators.windows.keyed.layout import LENGTH_BATCH_KIND, LENGTH_STREAM_KIND
 from siddhi.engine.operators.windows.keyed.window import KeyedWindow, Plan
 
@@ -77,7 +77,7 @@ class LengthCutter(Cutter):
         return opened + rows < self.length
 
 
-class UncutLengthBatchWindow(Window):
+class UncutLengthBatchWindow(WindowOperator):
     """The forms that let every event out as it comes: streaming ones, and those of length 0. One of a negative length
     lets nothing out."""
 
@@ -121,7 +121,7 @@ def length_and_streaming(constants: Sequence[object]) -> tuple[int, bool]:
 
 
 @WINDOWS.register("lengthBatch")
-def length_batch(context: WindowContext) -> Window:
+def length_batch(context: WindowContext) -> WindowOperator:
     """The window in the form that its arguments ask for."""
     length, streaming = length_and_streaming(context.constants())
     if context.operator.partitioned:

@@ -18,7 +18,7 @@ from siddhi.engine.jit.kernels import kernel_array, state_kernel
 from siddhi.engine.operators.base.operator import NEVER, Step
 from siddhi.engine.operators.windows.base.by_time import ByTimeWindow, come, leave, next_to_leave
 from siddhi.engine.operators.windows.base.emission import emit, timer_clock, timer_order
-from siddhi.engine.operators.windows.base.window import WINDOWS, Window, WindowContext
+from siddhi.engine.operators.windows.base.window import WINDOWS, WindowContext, WindowOperator
 from siddhi.engine.operators.windows.keyed.layout import TIME_KIND
 from siddhi.engine.operators.windows.keyed.window import KeyedWindow, Plan
 
@@ -112,7 +112,7 @@ class TimeWindow(ByTimeWindow):
 
 
 @WINDOWS.register("time")
-def time(context: WindowContext) -> Window:
+def time(context: WindowContext) -> WindowOperator:
     """The window, of all instances where there is a partition."""
     if context.operator.partitioned:
         return KeyedWindow(context, Plan(TIME_KIND, span=int(str(context.constants()[0]))))

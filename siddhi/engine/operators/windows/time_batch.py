@@ -32,7 +32,7 @@ from siddhi.engine.operators.windows.base.cutting import (
     batch_end,
 )
 from siddhi.engine.operators.windows.base.emission import emit, emitted, new_emission, timer_clock, timer_order
-from siddhi.engine.operators.windows.base.window import WINDOWS, Window, WindowContext
+from siddhi.engine.operators.windows.base.window import WINDOWS, WindowContext, WindowOperator
 from siddhi.engine.operators.windows.keyed.layout import TIME_BATCH_KIND, TIME_STREAM_KIND
 from siddhi.engine.operators.windows.keyed.window import KeyedWindow, Plan
 
@@ -184,7 +184,7 @@ class StreamingTimeBatchWindow(TimedCuttingWindow):
 
 
 @WINDOWS.register("timeBatch")
-def time_batch(context: WindowContext) -> Window:
+def time_batch(context: WindowContext) -> WindowOperator:
     """The window in the form that its arguments ask for."""
     cutter = TimeCutter(context.constants(), expired=context.expired)
     if context.operator.partitioned:

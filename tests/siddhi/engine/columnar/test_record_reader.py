@@ -10,7 +10,7 @@ import pytest
 from siddhi.analysis.analyser import analyse
 from siddhi.engine.app_runtime import AppRuntime
 from siddhi.engine.columnar.strings import StringPool
-from siddhi.engine.ingest.inlet import Inlet
+from siddhi.engine.ingest.batch_reader import BatchReader
 from siddhi.engine.ingest.record_reader import FEW
 from siddhi.engine.ingest.string_demand import SETTLED_ROWS, TRIED_ROWS
 from siddhi.errors import SiddhiRuntimeError
@@ -47,7 +47,7 @@ def _records(rows: int, nulls: bool) -> pa.RecordBatch:
     return pa.record_batch(values)
 
 
-def _read(inlet: Inlet, records: pa.RecordBatch) -> dict[str, list[object]]:
+def _read(inlet: BatchReader, records: pa.RecordBatch) -> dict[str, list[object]]:
     columns, stamps = inlet.read(records, 0)
     return {"_timestamp": stamps.tolist(), **{name: columns[name].to_list() for name in TYPES}}
 
@@ -55,7 +55,7 @@ def _read(inlet: Inlet, records: pa.RecordBatch) -> dict[str, list[object]]:
 @pytest.mark.parametrize("nulls", [False, True])
 def test_few_rows_anywhere_in_a_batch_are_read_as_they_are(nulls: bool) -> None:
     pool = StringPool()
-    inlet = Inlet("S", "S", TYPES, pool)
+    inlet = BatchReader("S", "S", TYPES, pool)
     whole = _records(FEW + 80, nulls)
     expected = {name: whole.column(name).to_pylist() for name in ("_timestamp", *TYPES)}
     assert _read(inlet, whole) == expected  # as views; from now on the inlet knows what is wanted
@@ -66,7 +66,7 @@ def test_few_rows_anywhere_in_a_batch_are_read_as_they_are(nulls: bool) -> None:
 
 
 def test_what_lies_under_a_null_is_never_read() -> None:
-    inlet = Inlet("S", "S", TYPES, StringPool())
+    inlet = BatchReader("S", "S", TYPES, StringPool())
     records = _records(9, nulls=False)
     mask = np.array([False, True, True, False, False, True, False, False, True])
     junk = {"whole": np.int32, "count": np.int64, "part": np.float32, "price": np.float64}
@@ -140,7 +140,7 @@ def test_strings_of_which_a_filter_lets_many_pass_are_read_with_the_rest_and_are
 
 
 def test_whoever_goes_through_the_columns_finds_those_that_nobody_has_asked_for() -> None:
-    inlet = Inlet("S", "S", TYPES, StringPool())
+    inlet = BatchReader("S", "S", TYPES, StringPool())
     records = _records(5, nulls=False)
     for _ in range(2):  # the second time two columns are read at once
         columns, _ = inlet.read(records, 0)
@@ -157,7 +157,7 @@ def test_whoever_goes_through_the_columns_finds_those_that_nobody_has_asked_for(
 
 
 def test_numbers_that_only_pass_by_are_read_with_what_is_looked_at() -> None:
-    inlet = Inlet("S", "S", TYPES, StringPool())
+    inlet = BatchReader("S", "S", TYPES, StringPool())
     records = _records(5, nulls=False)
     columns, _ = inlet.read(records, 0)
     passing = columns["price"].take(np.array([3, 1]))
@@ -181,7 +181,7 @@ def test_strings_that_only_pass_by_are_not_kept() -> None:
 
 
 def test_a_batch_of_another_schema_is_read_by_its_own() -> None:
-    inlet = Inlet("S", "S", TYPES, StringPool())
+    inlet = BatchReader("S", "S", TYPES, StringPool())
     records = _records(5, nulls=False)
     turned = records.select(records.schema.names[::-1])
     for part in (records, turned, records, turned):
@@ -190,7 +190,7 @@ def test_a_batch_of_another_schema_is_read_by_its_own() -> None:
 
 @pytest.mark.parametrize("known", [False, True])
 def test_an_event_without_a_time_is_refused(known: bool) -> None:
-    inlet = Inlet("S", "S", TYPES, StringPool())
+    inlet = BatchReader("S", "S", TYPES, StringPool())
     records = _records(5, nulls=False)
     if known:
         _read(inlet, records)
@@ -204,10 +204,10 @@ def test_an_event_without_a_time_is_refused(known: bool) -> None:
 def test_a_dictionary_of_something_else_is_refused_by_its_type() -> None:
     records = _records(5, nulls=False)
     for name, values in (("name", [1, 2, 1, 1, 2]), ("whole", ["a", "b", "a", "a", "b"])):
-        inlet = Inlet("S", "S", TYPES, StringPool())
+        inlet = BatchReader("S", "S", TYPES, StringPool())
         place = records.schema.get_field_index(name)
         with pytest.raises(SiddhiRuntimeError, match=f"attribute '{name}' of a batch for stream 'S' is dictionary"):
             _read(inlet, records.set_column(place, name, pa.array(values).dictionary_encode()))
     place = records.schema.get_field_index("name")
     coded = records.set_column(place, "name", records.column("name").dictionary_encode())
-    assert _read(Inlet("S", "S", TYPES, StringPool()), coded)["name"] == records.column("name").to_pylist()
+    assert _read(BatchReader("S", "S", TYPES, StringPool()), coded)["name"] == records.column("name").to_pylist()

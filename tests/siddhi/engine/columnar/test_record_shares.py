@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from siddhi.engine.arrow_c import record_shares
-from siddhi.engine.arrow_c.record_shares import MOST_ROWS, share_by_owner, text_hashes
+from siddhi.engine.arrow_c import split_by_owner
+from siddhi.engine.arrow_c.split_by_owner import MOST_ROWS, share_by_owner, text_hashes
 
 TYPES = {
     pa.utf8(): st.text(max_size=12),
@@ -63,7 +63,7 @@ def test_each_owner_gets_its_rows_in_order(batch: pa.RecordBatch, shares: int, c
 def test_other_forms_and_many_rows_are_shared_out_by_arrow(
     batch: pa.RecordBatch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(record_shares, "_write_shares", None)
+    monkeypatch.setattr(split_by_owner, "_write_shares", None)
     owners = np.arange(batch.num_rows) % 2
     expected = [(share, batch.take(pa.array(np.flatnonzero(owners == share)))) for share in (0, 1)]
     assert share_by_owner(batch, owners, 2) == expected

@@ -9,12 +9,12 @@ from siddhi.engine.columnar.column import Column
 from siddhi.engine.columnar.strings import StringPool
 from siddhi.engine.operators.base.operator import Step
 from siddhi.engine.operators.expressions.compiler import ExpressionCompiler
-from siddhi.engine.operators.expressions.evaluation import Evaluation, Node, Value
+from siddhi.engine.operators.expressions.evaluation import Evaluation, ExpressionNode, Value
 from siddhi.engine.operators.filters import Filter
 from siddhi.language.ast import AttributeType
 
 
-class Careless(Node):
+class Careless(ExpressionNode):
     """True for odd numbers; fails for 3 and does not say so."""
 
     type = AttributeType.BOOL

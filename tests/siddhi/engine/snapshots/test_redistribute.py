@@ -9,7 +9,7 @@ import pytest
 
 from siddhi.analysis.analyser import analyse
 from siddhi.engine.app_runtime import AppRuntime
-from siddhi.engine.migration.redistribute import KeyShare, adopt, redistribute
+from siddhi.engine.migration.rescale import KeyShare, adopt, redistribute
 from siddhi.errors import SnapshotError
 from siddhi.language.parser import parse
 

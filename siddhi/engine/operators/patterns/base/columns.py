@@ -20,7 +20,7 @@ SlotChains = Sequence[EventChain | tuple[PatternEvent, ...] | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class SlotLayout:
     """The attributes that events of one slot carry, in the order of `PatternEvent.values`."""
 
     names: tuple[str, ...]
@@ -38,14 +38,14 @@ class Layout:
         ]
 
 
-def layouts(machine: model.StateMachine, read: Mapping[str, Reference]) -> tuple[Layout, ...]:
+def layouts(machine: model.StateMachine, read: Mapping[str, Reference]) -> tuple[SlotLayout, ...]:
     """Per slot the attributes of it that `read` names."""
     names: list[dict[str, AttributeType]] = [{} for _ in machine.slots]
     for reference in read.values():
         if isinstance(reference, model.AttributeValue):
             schema = machine.slots[reference.slot].input.output
             names[reference.slot][reference.name] = schema.type_of(reference.name)
-    return tuple(Layout(tuple(slot), tuple(slot.values())) for slot in names)
+    return tuple(SlotLayout(tuple(slot), tuple(slot.values())) for slot in names)
 
 
 def _items(column: Column) -> list[Any]:
@@ -76,7 +76,7 @@ class SlotReader:
     element's own filter).
     """
 
-    def __init__(self, reference: Reference, place: int, layout: Layout, pool: StringPool, *, tested: bool) -> None:
+    def __init__(self, reference: Reference, place: int, layout: SlotLayout, pool: StringPool, *, tested: bool) -> None:
         self._reference = reference
         self._place = place
         self._layout = layout

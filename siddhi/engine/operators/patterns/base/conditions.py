@@ -15,8 +15,8 @@ from siddhi.engine.jit.arrays import BoolArray, Int64Array
 from siddhi.engine.jit.kernels import grown
 from siddhi.engine.operators.base.operator import OperatorContext
 from siddhi.engine.operators.expressions.compiler import ExpressionCompiler
-from siddhi.engine.operators.expressions.evaluation import Evaluation, Node
-from siddhi.engine.operators.patterns.base.columns import Layout, SlotReader
+from siddhi.engine.operators.expressions.evaluation import Evaluation, ExpressionNode
+from siddhi.engine.operators.patterns.base.columns import SlotLayout, SlotReader
 from siddhi.engine.operators.patterns.base.partial import Partial, PatternEvent
 from siddhi.engine.operators.patterns.base.references import references, walk
 
@@ -85,7 +85,7 @@ class EventFilter:
 
     def __init__(self, parts: Sequence[model.TypedExpression], context: OperatorContext) -> None:
         whole = conjunction(parts)
-        self._node: Node | None = None if whole is None else ExpressionCompiler(context).compile(whole)
+        self._node: ExpressionNode | None = None if whole is None else ExpressionCompiler(context).compile(whole)
 
     @property
     def always(self) -> bool:
@@ -112,12 +112,12 @@ class SlotCondition:
         slot: int,
         parts: Sequence[model.TypedExpression],
         places: Sequence[int],
-        layouts: Sequence[Layout],
+        layouts: Sequence[SlotLayout],
         context: OperatorContext,
     ) -> None:
         compiler = ExpressionCompiler(context, several=True)
         whole = conjunction(parts)
-        self._node: Node | None = None if whole is None else compiler.compile(whole)
+        self._node: ExpressionNode | None = None if whole is None else compiler.compile(whole)
         self._aggregates = compiler.aggregates
         self._readers = {
             name: SlotReader(

@@ -21,7 +21,7 @@ from siddhi.engine.columnar.kinds import EXPIRED
 from siddhi.engine.jit.arrays import NO_POSITIONS, AnyArray, BoolArray, Int64Array
 from siddhi.engine.operators.base.operator import MergedRows, OperatorContext
 from siddhi.engine.operators.expressions.compiler import ExpressionCompiler
-from siddhi.engine.operators.expressions.evaluation import Evaluation, Node, as_type, broadcast
+from siddhi.engine.operators.expressions.evaluation import Evaluation, ExpressionNode, as_type, broadcast
 from siddhi.engine.operators.expressions.operators import NUMERIC
 from siddhi.engine.operators.patterns.chain.memory import (
     EVENT_COLUMNS,
@@ -43,7 +43,7 @@ class EventColumn:
 
     source: int
     type: AttributeType
-    node: Node
+    node: ExpressionNode
     name: str | None
 
     def fill(self, target: AnyArray, batch: EventBatch, evaluation: Evaluation | None) -> BoolArray | None:

@@ -21,7 +21,7 @@ from siddhi.engine.columnar.strings import NULL_CODE
 from siddhi.engine.jit.arrays import AnyArray, Int64Array
 from siddhi.engine.operators.base.operator import OperatorContext
 from siddhi.engine.operators.expressions.compiler import ExpressionCompiler
-from siddhi.engine.operators.expressions.evaluation import Evaluation, Node, as_type, broadcast
+from siddhi.engine.operators.expressions.evaluation import Evaluation, ExpressionNode, as_type, broadcast
 from siddhi.engine.operators.expressions.operators import NUMERIC
 from siddhi.engine.operators.patterns.base.conditions import conjuncts
 from siddhi.engine.operators.patterns.base.references import walk
@@ -56,7 +56,7 @@ class FeedColumn:
     number: int
     type: AttributeType
     name: str
-    node: Node | None
+    node: ExpressionNode | None
 
     def fill(self, target: AnyArray, nulls: Int64Array, bit: int, batch: EventBatch, evaluation: Evaluation) -> None:
         """Write the values of `batch` into `target`, and into `nulls` a bit for each that is null."""
@@ -99,7 +99,7 @@ class Feed:
         self.types.update(compiler.columns)
         return self._column((expression, type_), type_, "", node)
 
-    def _column(self, key: object, type_: AttributeType, name: str, node: Node | None) -> FeedColumn:
+    def _column(self, key: object, type_: AttributeType, name: str, node: ExpressionNode | None) -> FeedColumn:
         if type_ is AttributeType.OBJECT:
             raise NotCompilableError("it reads an attribute of type object")
         known = self._known.get(key)
@@ -151,7 +151,7 @@ class Programs:
         """
         first = len(self._code)
         for part in () if condition is None else conjuncts(condition):
-            _Writer(self, slot, first).require(part)
+            _ProgramWriter(self, slot, first).require(part)
         self.bounds[self.places[slot]] = (first, len(self._code))
 
     def emit(self, operation: int, *operands: int) -> int:
@@ -178,7 +178,7 @@ Event = tuple[int, ast.EventIndex | None]
 """A slot, and which of its events is meant."""
 
 
-class _Writer:
+class _ProgramWriter:
     """Writes the program of one condition of the element with slot `own`; registers are numbered from `first` on."""
 
     def __init__(self, programs: Programs, own: int, first: int) -> None:

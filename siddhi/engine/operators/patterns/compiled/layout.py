@@ -12,9 +12,9 @@ from siddhi.engine.operators.patterns.base.partial import Partial, PatternEvent
 from siddhi.engine.operators.patterns.base.references import Reference
 from siddhi.engine.operators.patterns.compiled.expressions import Programs
 from siddhi.engine.operators.patterns.compiled.kernels import memory as at
-from siddhi.engine.operators.patterns.machine.absent import AbsentElement, AbsentLogicalElement, Progress
-from siddhi.engine.operators.patterns.machine.elements import CountedElement, Element
-from siddhi.engine.operators.patterns.machine.logical import LogicalElement
+from siddhi.engine.operators.patterns.machine.absent import AbsentLogicalStep, AbsentStep, Progress
+from siddhi.engine.operators.patterns.machine.elements import CountedStep, PatternStep
+from siddhi.engine.operators.patterns.machine.logical import LogicalStep
 from siddhi.engine.operators.patterns.machine.machine import Machine, MachinePlan
 from siddhi.language import ast
 
@@ -43,7 +43,7 @@ def element_table(machine: Machine, feeds: Mapping[int, int], programs: Programs
     counted_before = {
         element.following.slot
         for element in by_place.values()
-        if isinstance(element, CountedElement) and element.following is not None
+        if isinstance(element, CountedStep) and element.following is not None
     }
     for place, element in by_place.items():
         row = table[place]
@@ -60,14 +60,14 @@ def element_table(machine: Machine, feeds: Mapping[int, int], programs: Programs
         row[at.BEGIN_LATER] = settings.begin_later
         row[[at.MINIMUM, at.MAXIMUM]] = 1
         row[[at.SIDE_BY_SIDE, at.NEIGHBOURS, at.CONJUNCTION]] = 0
-        if isinstance(element, CountedElement):
+        if isinstance(element, CountedStep):
             row[[at.MINIMUM, at.MAXIMUM]] = element.minimum, element.maximum
             row[at.SIDE_BY_SIDE] = settings.sequence and element.minimum > 1
-        if isinstance(element, LogicalElement):
+        if isinstance(element, LogicalStep):
             row[at.PARTNER] = element.partner.slot
             row[at.NEIGHBOURS] = element.neighbours
             row[at.CONJUNCTION] = element.conjunction
-        if isinstance(element, AbsentElement | AbsentLogicalElement):
+        if isinstance(element, AbsentStep | AbsentLogicalStep):
             row[at.WAITING] = at.NONE if element.waiting_ms is None else element.waiting_ms
             row[at.TIMED_PLACE] = machine.timed_elements.index(element)
         row[at.FIRST_LIMIT] = len(limits)
@@ -82,17 +82,17 @@ def element_table(machine: Machine, feeds: Mapping[int, int], programs: Programs
     return table, np.array(limits, dtype=np.int64).reshape(-1, 2)
 
 
-def _kind(element: Element) -> int:
-    if isinstance(element, AbsentLogicalElement):
+def _kind(element: PatternStep) -> int:
+    if isinstance(element, AbsentLogicalStep):
         return at.ABSENT_LOGICAL
-    if isinstance(element, LogicalElement):
+    if isinstance(element, LogicalStep):
         return at.LOGICAL
-    if isinstance(element, AbsentElement):
+    if isinstance(element, AbsentStep):
         return at.ABSENT
-    return at.COUNTED if isinstance(element, CountedElement) else at.PLAIN
+    return at.COUNTED if isinstance(element, CountedStep) else at.PLAIN
 
 
-def _place(element: Element | None) -> int:
+def _place(element: PatternStep | None) -> int:
     return at.NONE if element is None else element.slot
 
 

@@ -15,7 +15,7 @@ from siddhi.engine.columnar.state_tree import Codes, State
 from siddhi.engine.columnar.strings import StringPool
 from siddhi.engine.jit.arrays import AnyArray
 from siddhi.engine.jit.kernels import state_kernel
-from siddhi.engine.operators.patterns.base.columns import Layout, column_of_items
+from siddhi.engine.operators.patterns.base.columns import SlotLayout, column_of_items
 from siddhi.engine.operators.patterns.compiled.expressions import FRACTIONS, Feed
 from siddhi.engine.operators.patterns.compiled.kernels import memory as at
 from siddhi.engine.operators.patterns.compiled.kernels.lists import add_last, clear_horizon, welcome
@@ -33,7 +33,7 @@ class MachineWriter:
         self,
         memory: at.Memory,
         rules: at.Rules,
-        layouts: Sequence[Layout],
+        layouts: Sequence[SlotLayout],
         feeds: Sequence[Feed],
         feed_of_slot: Sequence[int],
     ) -> None:
@@ -174,7 +174,7 @@ class MachineReader:
     def __init__(
         self,
         rules: at.Rules,
-        layouts: Sequence[Layout],
+        layouts: Sequence[SlotLayout],
         rows: RowReader,
         feeds: Sequence[Feed],
         feed_of_slot: Sequence[int],

@@ -14,8 +14,8 @@ from siddhi.engine.operators.patterns.base.partial import (
     PatternEvent,
     matches_of,
 )
-from siddhi.engine.operators.patterns.machine.elements import Element, ElementSettings
-from siddhi.engine.operators.patterns.machine.logical import LogicalElement
+from siddhi.engine.operators.patterns.machine.elements import PatternStep, StepSettings
+from siddhi.engine.operators.patterns.machine.logical import LogicalStep
 
 
 @dataclass(slots=True)
@@ -70,13 +70,13 @@ class Alarms:
         self._number += 1
 
 
-class AbsentElement(Element):
+class AbsentStep(PatternStep):
     """`not A for t`: passes partials on whose waiting time went by without an A that met the filter."""
 
     waits_for_silence = True
     survives_mismatch = True
 
-    def __init__(self, settings: ElementSettings, waiting_ms: int, progress: Progress) -> None:
+    def __init__(self, settings: StepSettings, waiting_ms: int, progress: Progress) -> None:
         super().__init__(settings)
         self.waiting_ms = waiting_ms
         self.alarms = Alarms(progress)
@@ -186,13 +186,13 @@ class AbsentElement(Element):
         return matches
 
 
-class AbsentLogicalElement(LogicalElement):
+class AbsentLogicalStep(LogicalStep):
     """The `not A` or `not A for t` side of a logical pair. `waiting_ms` is None without `for`."""
 
     waits_for_silence = True
 
     def __init__(
-        self, settings: ElementSettings, operator: str, waiting_ms: int | None, attributes: int, progress: Progress
+        self, settings: StepSettings, operator: str, waiting_ms: int | None, attributes: int, progress: Progress
     ) -> None:
         super().__init__(settings, operator)
         self.waiting_ms = waiting_ms
@@ -217,7 +217,7 @@ class AbsentLogicalElement(LogicalElement):
         if self.settings.starts:
             return
         self._wait_from(partial.timestamp)
-        if isinstance(self.partner, AbsentLogicalElement):
+        if isinstance(self.partner, AbsentLogicalStep):
             self.partner._wait_from(partial.timestamp)
 
     def rearm(self, partial: Partial) -> None:
@@ -334,7 +334,7 @@ class AbsentLogicalElement(LogicalElement):
             self.rearms.rearm(partial)
         elif self.settings.starts:
             self.active = False
-            if not self.conjunction and isinstance(self.partner, AbsentLogicalElement):
+            if not self.conjunction and isinstance(self.partner, AbsentLogicalStep):
                 self.partner.active = False
         if self.restarts is not None:
             self.restarts.restart_due = True

@@ -15,7 +15,7 @@ from siddhi.engine.columnar.state_tree import State
 from siddhi.engine.jit.arrays import Int64Array
 from siddhi.engine.operators.base.operator import Operator, OperatorContext, Step
 from siddhi.engine.operators.expressions.compiler import ExpressionCompiler
-from siddhi.engine.operators.patterns.base.columns import Layout
+from siddhi.engine.operators.patterns.base.columns import SlotLayout
 from siddhi.engine.operators.patterns.base.conditions import EventFilter, filters_of, split_filter
 from siddhi.engine.operators.patterns.base.partial import PatternEvent
 from siddhi.engine.operators.stream_functions.stream_function import STREAM_FUNCTIONS
@@ -26,7 +26,7 @@ _ROW = "@row"
 
 
 @dataclass(frozen=True, slots=True)
-class _Function:
+class _FunctionStep:
     """A stream function and the filters in front of it that look at the event alone."""
 
     name: str
@@ -38,7 +38,7 @@ class ElementReader:
     """Reads the events of one element. A stream function is called for each event of the stream that passes the filters
     in front of it; one that drops or fails an event keeps it out."""
 
-    def __init__(self, element: model.PatternElement, layout: Layout, context: OperatorContext) -> None:
+    def __init__(self, element: model.PatternElement, layout: SlotLayout, context: OperatorContext) -> None:
         self._layout = layout
         self._pool = context.pool
         self._filter = EventFilter(split_filter(filters_of(element), element.slot, context).alone, context)
@@ -88,7 +88,7 @@ class ElementReader:
             function.operator.restore(kept)
 
 
-def _functions(element: model.PatternElement, context: OperatorContext) -> Iterator[_Function]:
+def _functions(element: model.PatternElement, context: OperatorContext) -> Iterator[_FunctionStep]:
     filters: list[model.FilterStep] = []
     for step in (*element.input.before, *element.input.after):
         if isinstance(step, model.FilterStep):
@@ -96,5 +96,5 @@ def _functions(element: model.PatternElement, context: OperatorContext) -> Itera
             continue
         make = STREAM_FUNCTIONS.find(step.namespace, step.name, step.syntax)
         alone = split_filter(filters, element.slot, context).alone
-        yield _Function(step.name, EventFilter(alone, context), make(step, ExpressionCompiler(context)))
+        yield _FunctionStep(step.name, EventFilter(alone, context), make(step, ExpressionCompiler(context)))
         filters = []

@@ -24,7 +24,7 @@ filters."""
 
 
 @dataclass(frozen=True, slots=True)
-class ElementSettings:
+class StepSettings:
     """What is fixed for an element.
 
     `slot`: its place in the machine's order. `starts`: the machine starts here. `begin_later`: a slot of `limits` may
@@ -40,7 +40,7 @@ class ElementSettings:
     slot_count: int
 
 
-class Element:
+class PatternStep:
     """A plain element.
 
     `following`: where a partial goes when its event has come. `rearms`: the first element of the `every` scope that
@@ -51,15 +51,15 @@ class Element:
     is tried there.
     """
 
-    def __init__(self, settings: ElementSettings) -> None:
+    def __init__(self, settings: StepSettings) -> None:
         self.settings = settings
         self.slot = settings.slot
-        self.following: Element | None = None
-        self.rearms: Element | None = None
-        self.scope_head: Element | None = None
-        self.restarts: CountedElement | None = None
+        self.following: PatternStep | None = None
+        self.rearms: PatternStep | None = None
+        self.scope_head: PatternStep | None = None
+        self.restarts: CountedStep | None = None
         self.delivers = False
-        self.emitter: Element = self
+        self.emitter: PatternStep = self
         self.holds_former_events = False
         self.pending: list[Partial] = []
         self.fresh: list[Partial] = []
@@ -235,7 +235,7 @@ class Element:
             self.restarts.restart_due = True
 
 
-class CountedElement(Element):
+class CountedStep(PatternStep):
     """An element that collects from `minimum` to `maximum` events (`maximum` -1: any number).
 
     From the minimum on a partial waits here and at the next element at once: it is one object in two lists, and is
@@ -249,7 +249,7 @@ class CountedElement(Element):
                                  [a2]      [a2 a3]         match (a2 a3, b)
     """
 
-    def __init__(self, settings: ElementSettings, minimum: int, maximum: int) -> None:
+    def __init__(self, settings: StepSettings, minimum: int, maximum: int) -> None:
         super().__init__(settings)
         self.minimum = minimum
         self.maximum = maximum

@@ -34,7 +34,7 @@ WHOLE_APP = 0
 
 
 @dataclass(slots=True)
-class _Output:
+class _MatchOutput:
     """The matches of a step, with the order, clock and partition instance of each, and the number of the chunk in which
     it leaves."""
 
@@ -172,7 +172,7 @@ class EventMachineOperator(MergingOperator):
     # ---- a step
 
     def process(self, inputs: MergedRows, step: Step) -> EventBatch:
-        output = _Output([], [], [], [], [])
+        output = _MatchOutput([], [], [], [], [])
         self._progress.step += 1
         for key, order, clock in zip(
             step.opened.tolist(), step.opened_orders.tolist(), step.opened_clocks.tolist(), strict=True
@@ -205,7 +205,7 @@ class EventMachineOperator(MergingOperator):
                 machine.drop_partials(dropped)
             self._counted -= excess
 
-    def _offer_rows(self, inputs: MergedRows, step: Step, output: _Output) -> None:
+    def _offer_rows(self, inputs: MergedRows, step: Step, output: _MatchOutput) -> None:
         events, passing = self._prepare(inputs, step)
         keys = [None if batch.partitions is None else batch.partitions.tolist() for batch in inputs.batches]
         kinds = [batch.kinds.tolist() for batch in inputs.batches]
@@ -248,7 +248,7 @@ class EventMachineOperator(MergingOperator):
             step.failures.add(np.array([order], dtype=np.int64), condition.failure)
             condition.failure = None
 
-    def _fire_alarms(self, step: Step, order: int, clock: int, output: _Output) -> None:
+    def _fire_alarms(self, step: Step, order: int, clock: int, output: _MatchOutput) -> None:
         """Fires, earliest first, every alarm that comes before a row of (order, clock).
 
         An alarm that has fired moves no other: their places are never before its own. The clock never goes back, also
@@ -295,7 +295,7 @@ class EventMachineOperator(MergingOperator):
         done = self._progress.order
         return max(step.timer_order(alarm.due, set_at), done + (done & 1)), alarm.due
 
-    def _batch(self, output: _Output) -> EventBatch:
+    def _batch(self, output: _MatchOutput) -> EventBatch:
         matches = output.matches
         rows = [match.slots for match in matches]
         return EventBatch(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from siddhi.engine.operators.patterns.base.partial import Match, Partial, PatternEvent, matches_of
-from siddhi.engine.operators.patterns.machine.elements import Element, ElementSettings
+from siddhi.engine.operators.patterns.machine.elements import PatternStep, StepSettings
 
 
-class LogicalElement(Element):
+class LogicalStep(PatternStep):
     """One side of a logical pair. A partial waits at both; `and` needs both slots filled, `or` is done with the
     first.
 
@@ -15,10 +15,10 @@ class LogicalElement(Element):
     side arrives at the other for the next event, which has to fill it.
     """
 
-    partner: LogicalElement
+    partner: LogicalStep
     neighbours = False
 
-    def __init__(self, settings: ElementSettings, operator: str) -> None:
+    def __init__(self, settings: StepSettings, operator: str) -> None:
         super().__init__(settings)
         self.conjunction = operator == "and"
 
@@ -52,7 +52,7 @@ class LogicalElement(Element):
 
     def update(self) -> None:
         super().update()
-        Element.update(self.partner)
+        PatternStep.update(self.partner)
 
     def offer(self, event: PatternEvent, *, passes: bool) -> list[Match]:
         candidates = self._candidates()

@@ -9,13 +9,13 @@ from typing import TypeVar
 from siddhi.analysis import model
 from siddhi.engine.operators.base.scope import source_key
 from siddhi.engine.operators.patterns.base.partial import LONG_AGO, Match, Partial, PatternEvent
-from siddhi.engine.operators.patterns.machine.absent import AbsentElement, AbsentLogicalElement, Alarm, Progress
-from siddhi.engine.operators.patterns.machine.elements import Condition, CountedElement, Element, ElementSettings
+from siddhi.engine.operators.patterns.machine.absent import AbsentLogicalStep, AbsentStep, Alarm, Progress
+from siddhi.engine.operators.patterns.machine.elements import Condition, CountedStep, PatternStep, StepSettings
 from siddhi.engine.operators.patterns.machine.horizon import Limits
-from siddhi.engine.operators.patterns.machine.logical import LogicalElement
+from siddhi.engine.operators.patterns.machine.logical import LogicalStep
 
-Made = TypeVar("Made", bound=Element)
-TimedElement = AbsentElement | AbsentLogicalElement
+Made = TypeVar("Made", bound=PatternStep)
+TimedElement = AbsentStep | AbsentLogicalStep
 
 
 def machine_slots(machine: model.StateMachine) -> tuple[int, ...]:
@@ -55,14 +55,14 @@ class Machine:
     event that came."""
 
     def __init__(self, plan: MachinePlan, progress: Progress) -> None:
-        self.elements: dict[int, Element] = {}
+        self.elements: dict[int, PatternStep] = {}
         self.progress = progress
         self.latest = LONG_AGO
-        self._parsed: list[Element] = []
-        self._resettable: list[Element] = []
+        self._parsed: list[PatternStep] = []
+        self._resettable: list[PatternStep] = []
         self._timed: list[TimedElement] = []
         self._sequence = plan.machine.sequence
-        _Builder(plan, self).build()
+        _StepBuilder(plan, self).build()
 
     def start(self, now: int) -> None:
         """The machine waits for its first event; silences count from `now`."""
@@ -93,12 +93,12 @@ class Machine:
         return self.elements[slot].offer(event, passes=passes)
 
     @property
-    def parsed(self) -> Sequence[Element]:
+    def parsed(self) -> Sequence[PatternStep]:
         """The elements in the order of their places."""
         return self._parsed
 
     @property
-    def resettable(self) -> Sequence[Element]:
+    def resettable(self) -> Sequence[PatternStep]:
         """The elements that a sequence resets before each event."""
         return self._resettable
 
@@ -151,7 +151,7 @@ class Machine:
         return [] if element is None else element.wake(element.alarms.pop().due, now)
 
 
-class _Builder:
+class _StepBuilder:
     """Makes and links the elements of a machine."""
 
     def __init__(self, plan: MachinePlan, machine: Machine) -> None:
@@ -170,13 +170,13 @@ class _Builder:
             first.emitter = last
         parsed = self._machine._parsed
         # A round that begins at a `not` beside an event keeps what stood behind the pair, as in Siddhi.
-        kept = any(isinstance(element.scope_head, AbsentLogicalElement) for element in parsed)
+        kept = any(isinstance(element.scope_head, AbsentLogicalStep) for element in parsed)
         for element in parsed:
             element.holds_former_events = kept
 
     def _bound(
         self, steps: Sequence[model.PatternStep], within_ms: int | None, *, starts: bool
-    ) -> tuple[Element, Element]:
+    ) -> tuple[PatternStep, PatternStep]:
         """The chain of `steps`, with `within_ms` counted from its first event."""
         outer = self._limits, self._begin_later
         if within_ms is not None:
@@ -187,7 +187,7 @@ class _Builder:
         self._limits, self._begin_later = outer
         return ends
 
-    def _chain(self, steps: Sequence[model.PatternStep], *, starts: bool) -> tuple[Element, Element]:
+    def _chain(self, steps: Sequence[model.PatternStep], *, starts: bool) -> tuple[PatternStep, PatternStep]:
         first, last = self._step(steps[0], starts=starts)
         for step in steps[1:]:
             head, tail = self._step(step, starts=False)
@@ -195,7 +195,7 @@ class _Builder:
             last = tail
         return first, last
 
-    def _step(self, step: model.PatternStep, *, starts: bool) -> tuple[Element, Element]:
+    def _step(self, step: model.PatternStep, *, starts: bool) -> tuple[PatternStep, PatternStep]:
         if isinstance(step, model.EveryScope):
             return self._every(step, starts=starts)
         if isinstance(step, model.BoundScope):
@@ -206,7 +206,7 @@ class _Builder:
         self._machine._resettable.append(element)
         return element, element
 
-    def _every(self, scope: model.EveryScope, *, starts: bool) -> tuple[Element, Element]:
+    def _every(self, scope: model.EveryScope, *, starts: bool) -> tuple[PatternStep, PatternStep]:
         parsed_before = len(self._machine._parsed)
         units_before = len(self._machine._resettable)
         first, last = self._bound(scope.steps, scope.within_ms, starts=starts)
@@ -217,7 +217,7 @@ class _Builder:
         self._machine._resettable[units_before:] = [first]
         return first, last
 
-    def _pair(self, pair: model.LogicalPair, *, starts: bool) -> tuple[Element, Element]:
+    def _pair(self, pair: model.LogicalPair, *, starts: bool) -> tuple[PatternStep, PatternStep]:
         timed_before = len(self._machine._timed)
         right = self._side(pair.right, pair.operator, starts=starts)
         left = self._side(pair.left, pair.operator, starts=starts)
@@ -231,8 +231,8 @@ class _Builder:
         self._machine._resettable.append(right)
         return left, right
 
-    def _settings(self, element: model.PatternElement, *, starts: bool) -> ElementSettings:
-        return ElementSettings(
+    def _settings(self, element: model.PatternElement, *, starts: bool) -> StepSettings:
+        return StepSettings(
             slot=self._places[element.slot],
             sequence=self._plan.machine.sequence,
             starts=starts,
@@ -242,22 +242,22 @@ class _Builder:
             slot_count=len(self._places),
         )
 
-    def _single(self, element: model.PatternElement, *, starts: bool) -> Element:
+    def _single(self, element: model.PatternElement, *, starts: bool) -> PatternStep:
         settings = self._settings(element, starts=starts)
         if element.absent:
-            absent = AbsentElement(settings, element.waiting_ms or 0, self._machine.progress)
+            absent = AbsentStep(settings, element.waiting_ms or 0, self._machine.progress)
             self._machine._timed.append(absent)
             return self._register(element, absent)
         if element.counted:
-            return self._register(element, CountedElement(settings, element.minimum, element.maximum))
-        return self._register(element, Element(settings))
+            return self._register(element, CountedStep(settings, element.minimum, element.maximum))
+        return self._register(element, PatternStep(settings))
 
-    def _side(self, element: model.PatternElement, operator: str, *, starts: bool) -> LogicalElement:
+    def _side(self, element: model.PatternElement, operator: str, *, starts: bool) -> LogicalStep:
         settings = self._settings(element, starts=starts)
         if not element.absent:
-            return self._register(element, LogicalElement(settings, operator))
+            return self._register(element, LogicalStep(settings, operator))
         attributes = self._plan.attribute_counts[element.slot]
-        made = AbsentLogicalElement(settings, operator, element.waiting_ms, attributes, self._machine.progress)
+        made = AbsentLogicalStep(settings, operator, element.waiting_ms, attributes, self._machine.progress)
         self._machine._timed.append(made)
         return self._register(element, made)
 
@@ -273,12 +273,12 @@ def _first_elements(step: model.PatternStep) -> tuple[model.PatternElement, ...]
     return (step.right, step.left) if isinstance(step, model.LogicalPair) else (step,)
 
 
-def _both_sides(last: Element) -> tuple[Element, ...]:
-    return (last, last.partner) if isinstance(last, LogicalElement) else (last,)
+def _both_sides(last: PatternStep) -> tuple[PatternStep, ...]:
+    return (last, last.partner) if isinstance(last, LogicalStep) else (last,)
 
 
-def _link(last: Element, head: Element) -> None:
+def _link(last: PatternStep, head: PatternStep) -> None:
     for element in _both_sides(last):
         element.following = head
-    if isinstance(last, CountedElement) and last.settings.starts and last.settings.sequence and last.minimum == 0:
+    if isinstance(last, CountedStep) and last.settings.starts and last.settings.sequence and last.minimum == 0:
         head.restarts = last

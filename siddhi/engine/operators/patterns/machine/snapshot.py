@@ -8,20 +8,20 @@ from typing import Any
 import numpy as np
 
 from siddhi.engine.columnar.state_tree import Codes, State
-from siddhi.engine.operators.patterns.base.columns import Layout
+from siddhi.engine.operators.patterns.base.columns import SlotLayout
 from siddhi.engine.operators.patterns.base.partial import EventChain, Partial, PatternEvent
-from siddhi.engine.operators.patterns.machine.absent import AbsentElement, AbsentLogicalElement, Progress
-from siddhi.engine.operators.patterns.machine.elements import CountedElement, Element
+from siddhi.engine.operators.patterns.machine.absent import AbsentLogicalStep, AbsentStep, Progress
+from siddhi.engine.operators.patterns.machine.elements import CountedStep, PatternStep
 from siddhi.engine.operators.patterns.machine.machine import Machine, MachinePlan
 from siddhi.language.ast import AttributeType
 
 NO_CHAIN = -1
 
 
-class _Writer:
+class _SnapshotWriter:
     """Numbers events, chains and partials as they are met; what is shared is written once."""
 
-    def __init__(self, layouts: Sequence[Layout], places: Sequence[int]) -> None:
+    def __init__(self, layouts: Sequence[SlotLayout], places: Sequence[int]) -> None:
         self._layouts = layouts
         self._slot_of_place = {place: slot for slot, place in enumerate(places)}
         self._events: list[list[PatternEvent]] = [[] for _ in layouts]
@@ -70,7 +70,7 @@ class _Writer:
         }
 
 
-def _event_table(layout: Layout, events: Sequence[PatternEvent]) -> State:
+def _event_table(layout: SlotLayout, events: Sequence[PatternEvent]) -> State:
     columns: list[State] = []
     for position, type_ in enumerate(layout.types):
         items = [event.values[position] for event in events]
@@ -98,9 +98,9 @@ def _events_of(table: State) -> list[PatternEvent]:
     return [PatternEvent(*event) for event in zip(timestamps, rows, late, strict=True)]
 
 
-def snapshot_machines(machines: Mapping[int, Machine], layouts: Sequence[Layout], places: Sequence[int]) -> State:
+def snapshot_machines(machines: Mapping[int, Machine], layouts: Sequence[SlotLayout], places: Sequence[int]) -> State:
     """The state of `machines` by key; `layouts` and `places` are per slot in text order."""
-    writer = _Writer(layouts, places)
+    writer = _SnapshotWriter(layouts, places)
     instances = [
         [key, [_element_state(machine.elements[slot], writer) for slot in range(len(places))], machine.latest]
         for key, machine in machines.items()
@@ -108,19 +108,19 @@ def snapshot_machines(machines: Mapping[int, Machine], layouts: Sequence[Layout]
     return {"instances": instances, **writer.tables()}
 
 
-def _element_state(element: Element, writer: _Writer) -> State:
+def _element_state(element: PatternStep, writer: _SnapshotWriter) -> State:
     state = {
         "pending": writer.partials(element.pending),
         "fresh": writer.partials(element.fresh),
         "initialised": element.initialised,
         "emitted": element.emitted,
     }
-    if isinstance(element, CountedElement):
+    if isinstance(element, CountedStep):
         state["restart_due"] = element.restart_due
-    if isinstance(element, AbsentElement | AbsentLogicalElement):
+    if isinstance(element, AbsentStep | AbsentLogicalStep):
         state["active"] = element.active
         state["alarms"] = element.alarms.dues()
-        state["since"] = element.last_alarm if isinstance(element, AbsentElement) else element.last_arrival
+        state["since"] = element.last_alarm if isinstance(element, AbsentStep) else element.last_arrival
     return state
 
 
@@ -147,18 +147,18 @@ def restore_machines(state: State, plan: MachinePlan, progress: Progress) -> dic
     return machines
 
 
-def _restore_element(element: Element, state: State, partials: Sequence[Partial]) -> None:
+def _restore_element(element: PatternStep, state: State, partials: Sequence[Partial]) -> None:
     element.pending = [partials[number] for number in state["pending"]]
     for number in state["fresh"]:
         element.welcome(partials[number])
     element.initialised = state["initialised"]
     element.emitted = state["emitted"]
-    if isinstance(element, CountedElement):
+    if isinstance(element, CountedStep):
         element.restart_due = state["restart_due"]
-    if isinstance(element, AbsentElement | AbsentLogicalElement):
+    if isinstance(element, AbsentStep | AbsentLogicalStep):
         element.active = state["active"]
         element.alarms.restore(state["alarms"])
-        if isinstance(element, AbsentElement):
+        if isinstance(element, AbsentStep):
             element.last_alarm = state["since"]
         else:
             element.last_arrival = state["since"]

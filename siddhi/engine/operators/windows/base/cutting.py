@@ -23,7 +23,7 @@ from siddhi.engine.jit.arrays import AnyArray, Int64Array
 from siddhi.engine.jit.kernels import kernel_part, state_kernel
 from siddhi.engine.operators.base.operator import Step
 from siddhi.engine.operators.windows.base.emission import emit, emitted, new_emission
-from siddhi.engine.operators.windows.base.window import Window, WindowContext
+from siddhi.engine.operators.windows.base.window import WindowContext, WindowOperator
 
 ROWS, ORDER, CLOCK, STAMP = 0, 1, 2, 3
 """The lines of cuts, an int64 array (4, n): how many rows of the events at hand stand before the cut, order and clock
@@ -104,7 +104,7 @@ def _emit_batches(cuts, expired, state, begin, stamps, offset, out):  # type: ig
     return count
 
 
-class CuttingWindow(Window):
+class CuttingWindow(WindowOperator):
     """Lets each batch out whole at its end; the batch before expires with it."""
 
     expires_if_wanted = True

@@ -18,7 +18,7 @@ from siddhi.engine.columnar.state_tree import State
 from siddhi.engine.jit.arrays import Int64Array
 from siddhi.engine.operators.base.choices import Execution
 from siddhi.engine.operators.base.operator import Step
-from siddhi.engine.operators.windows.base.window import Window, WindowContext
+from siddhi.engine.operators.windows.base.window import WindowContext, WindowOperator
 
 _BEFORE = np.iinfo(np.int64).min
 """The clock of a row before this step, which no timer goes by."""
@@ -73,7 +73,7 @@ class Emission:
         self.chunks.append(self.chunk)
 
 
-class RowWindow(Window):
+class RowWindow(WindowOperator):
     """Calls `arrive` for each event and `fire` for each timer, in order.
 
     Rows lie in `slots`; `release` gives a slot back when what was let out of it has left the window. Timers are set

@@ -8,10 +8,10 @@ from siddhi.engine.columnar.batch import EventBatch
 from siddhi.engine.jit.arrays import Int64Array
 from siddhi.engine.operators.base.operator import Step
 from siddhi.engine.operators.windows.base.emission import emitted
-from siddhi.engine.operators.windows.base.window import Window
+from siddhi.engine.operators.windows.base.window import WindowOperator
 
 
-class SlidingWindow(Window):
+class SlidingWindow(WindowOperator):
     """Every event is let out as current when it comes and as expired when it leaves, the oldest first as long as the
     window keeps the order (`keeps_order`); a look shows what lies between. What lies in its store has sequence
     numbers, so that joins need no copy of it."""

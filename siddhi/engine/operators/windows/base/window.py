@@ -16,10 +16,10 @@ from siddhi.engine.columnar.state_size import StateSize, held_bytes
 from siddhi.engine.columnar.state_tree import State
 from siddhi.engine.columnar.strings import StringPool
 from siddhi.engine.jit.arrays import Int64Array
-from siddhi.engine.operators.base.implementations import Family
+from siddhi.engine.operators.base.implementations import Implementations
 from siddhi.engine.operators.base.operator import Operator, OperatorContext, Step
 from siddhi.engine.operators.expressions.compiler import ExpressionCompiler
-from siddhi.engine.operators.expressions.evaluation import Evaluation, Node, Value, to_column
+from siddhi.engine.operators.expressions.evaluation import Evaluation, ExpressionNode, Value, to_column
 from siddhi.engine.operators.expressions.leaves import scalar_or_none
 from siddhi.language.ast import AttributeType
 
@@ -45,7 +45,7 @@ class WindowContext:
     selected: tuple[str, ...]
     shows_expired: bool = True
 
-    def arguments(self) -> tuple[Node, ...]:
+    def arguments(self) -> tuple[ExpressionNode, ...]:
         """The nodes of the arguments."""
         return tuple(self.compiler.compile(argument) for argument in self.call.arguments)
 
@@ -60,7 +60,7 @@ def saturated(value: object) -> object:
     return min(value, BEYOND_REACH) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
-class Window(Operator):
+class WindowOperator(Operator):
     """Takes current rows and gives back current, expired and reset rows in chunks; timestamps of expired rows are the
     time of expiry (see `note_look`).
 
@@ -116,7 +116,7 @@ class Window(Operator):
         """The counterpart of `own_state`."""
 
 
-def with_time(batch: EventBatch, time: Node, name: str, pool: StringPool) -> EventBatch:
+def with_time(batch: EventBatch, time: ExpressionNode, name: str, pool: StringPool) -> EventBatch:
     """`batch` with the values of `time` (a long for every row) as column `name`. Times so far away that a duration
     could not be added to them come as near as that is possible."""
     values, valid = time.evaluate(Evaluation(batch))
@@ -124,5 +124,5 @@ def with_time(batch: EventBatch, time: Node, name: str, pool: StringPool) -> Eve
     return batch.with_columns({**batch.columns, name: column})
 
 
-WindowFactory = Callable[[WindowContext], Window]
-WINDOWS: Family[WindowFactory] = Family("window")
+WindowFactory = Callable[[WindowContext], WindowOperator]
+WINDOWS: Implementations[WindowFactory] = Implementations("window")

@@ -30,7 +30,7 @@ import numpy as np
 from siddhi.analysis import model
 from siddhi.cron import CronSchedule, parse_cron
 from siddhi.engine.jit.arrays import Int64Array
-from siddhi.engine.operators.expressions.evaluation import Node
+from siddhi.engine.operators.expressions.evaluation import ExpressionNode
 from siddhi.engine.operators.expressions.leaves import scalar_or_none
 from siddhi.engine.operators.functions.conversion import java_text
 from siddhi.engine.operators.windows.base.window import WINDOWS, WindowContext
@@ -119,7 +119,7 @@ def sort(context: WindowContext) -> KeyedWindow:
     """The n first events in the order of attributes. Sorts stably, nulls last; the newcomer itself may be the one that
     leaves."""
     length, *rest = context.arguments()
-    keys: list[tuple[Node, bool]] = []
+    keys: list[tuple[ExpressionNode, bool]] = []
     for node in rest:
         order = scalar_or_none(node)
         if order is None:
@@ -155,7 +155,7 @@ def session(context: WindowContext) -> KeyedWindow:
     return KeyedWindow(context, plan)
 
 
-def _texts_of(nodes: Sequence[Node]) -> Text:
+def _texts_of(nodes: Sequence[ExpressionNode]) -> Text:
     """A key is the text of its attributes."""
 
     def text(values: Sequence[tuple[object, ...]]) -> list[str]:

@@ -13,7 +13,7 @@ from siddhi.engine.columnar.java_order import string_hash
 from siddhi.engine.columnar.state_tree import Codes, State
 from siddhi.engine.columnar.strings import NULL_CODE, StringPool
 from siddhi.engine.jit.arrays import Int64Array
-from siddhi.engine.operators.expressions.evaluation import Evaluation, Node, to_column
+from siddhi.engine.operators.expressions.evaluation import Evaluation, ExpressionNode, to_column
 from siddhi.language.ast import AttributeType
 
 Text = Callable[[Sequence[tuple[object, ...]]], list[str]]
@@ -26,7 +26,7 @@ class Owners:
     Where keys are texts a Java hash map of them may tell an order: `hashes` has their hash codes.
     """
 
-    def __init__(self, nodes: Sequence[Node], pool: StringPool, text: Text | None = None) -> None:
+    def __init__(self, nodes: Sequence[ExpressionNode], pool: StringPool, text: Text | None = None) -> None:
         self._nodes = tuple(nodes)
         self._pool = pool
         self._text = text

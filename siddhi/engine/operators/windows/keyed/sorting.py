@@ -11,7 +11,7 @@ from siddhi.engine.columnar.batch import EventBatch
 from siddhi.engine.columnar.column import Column
 from siddhi.engine.columnar.strings import NULL_CODE, StringPool
 from siddhi.engine.jit.arrays import NO_POSITIONS, AnyArray, BoolArray, Int64Array
-from siddhi.engine.operators.expressions.evaluation import Evaluation, Node, to_column
+from siddhi.engine.operators.expressions.evaluation import Evaluation, ExpressionNode, to_column
 from siddhi.language.ast import AttributeType
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class SortLines:
     Those of strings are their ranks among all strings that rows have, which change with every new one.
     """
 
-    def __init__(self, keys: Sequence[tuple[Node, bool]], pool: StringPool) -> None:
+    def __init__(self, keys: Sequence[tuple[ExpressionNode, bool]], pool: StringPool) -> None:
         self._keys = tuple(keys)
         self._pool = pool
         self._ranks: dict[int, Int64Array] = {}

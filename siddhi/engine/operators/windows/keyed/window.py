@@ -20,7 +20,7 @@ from siddhi.engine.jit.kernels import grown, kernel_array
 from siddhi.engine.operators.base.choices import Execution
 from siddhi.engine.operators.base.operator import NEVER, Step
 from siddhi.engine.operators.windows.base.emission import CHUNK, CLOCK, KIND, ORDER, SEQUENCE, TIMESTAMP
-from siddhi.engine.operators.windows.base.window import Window, WindowContext
+from siddhi.engine.operators.windows.base.window import WindowContext, WindowOperator
 from siddhi.engine.operators.windows.keyed.layout import (
     ALIGNED,
     ALIVE,
@@ -160,7 +160,7 @@ def _wider(lines: Int64Array, count: int) -> Int64Array:
     return larger
 
 
-class KeyedWindow(Window):
+class KeyedWindow(WindowOperator):
     """Takes rows of all instances in one loop (`siddhi.engine.operators.windows.keyed.walk`)."""
 
     execution = Execution.COMPILED

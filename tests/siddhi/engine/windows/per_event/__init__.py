@@ -18,7 +18,7 @@ from per_event.unique_batches import (
 )
 from per_event.unique_sliding import UniqueEverWindow, UniqueFirstWindow, UniqueLengthWindow, UniqueTimeWindow
 from siddhi.engine.operators.windows.base.cutting import CuttingWindow, TimedCuttingWindow
-from siddhi.engine.operators.windows.base.window import Window, WindowContext, WindowFactory
+from siddhi.engine.operators.windows.base.window import WindowContext, WindowFactory, WindowOperator
 from siddhi.engine.operators.windows.external_time import ExternalTimeWindow
 from siddhi.engine.operators.windows.external_time_batch import ExternalTimeCutter
 from siddhi.engine.operators.windows.length import LengthWindow
@@ -27,19 +27,19 @@ from siddhi.engine.operators.windows.time import TimeWindow
 from siddhi.engine.operators.windows.time_batch import StreamingTimeBatchWindow, TimeCutter
 
 
-def _length_batch(context: WindowContext) -> Window:
+def _length_batch(context: WindowContext) -> WindowOperator:
     length, streaming = length_and_streaming(context.constants())
     if streaming or length <= 0:
         return UncutLengthBatchWindow(context, length)
     return CuttingWindow(context, LengthCutter(length, expired=context.expired))
 
 
-def _time_batch(context: WindowContext) -> Window:
+def _time_batch(context: WindowContext) -> WindowOperator:
     cutter = TimeCutter(context.constants(), expired=context.expired)
     return (StreamingTimeBatchWindow if cutter.streaming else TimedCuttingWindow)(context, cutter)
 
 
-def _external_time_batch(context: WindowContext) -> Window:
+def _external_time_batch(context: WindowContext) -> WindowOperator:
     return CuttingWindow(context, ExternalTimeCutter(context))
 
 

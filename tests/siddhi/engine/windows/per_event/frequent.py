@@ -8,7 +8,7 @@ from siddhi.analysis import model
 from siddhi.engine.columnar.batch import EventBatch
 from siddhi.engine.columnar.java_order import hash_map_order
 from siddhi.engine.columnar.state_tree import State
-from siddhi.engine.operators.expressions.evaluation import Evaluation, Node, to_column
+from siddhi.engine.operators.expressions.evaluation import Evaluation, ExpressionNode, to_column
 from siddhi.engine.operators.expressions.leaves import scalar_or_none
 from siddhi.engine.operators.functions.conversion import java_text
 from siddhi.engine.operators.windows.base.row_window import Arrival, Emission, RowWindow
@@ -27,7 +27,7 @@ class _KeyedWindow(RowWindow):
         nodes = context.arguments()
         self.numbers = [scalar_or_none(node) for node in nodes if scalar_or_none(node) is not None]
         keys = [node for node in nodes if scalar_or_none(node) is None]
-        self.key_nodes: list[Node] = keys or [
+        self.key_nodes: list[ExpressionNode] = keys or [
             context.compiler.compile(model.AttributeValue(0, name, type_))
             for name, type_ in context.call.output.attributes
             if name in context.selected

@@ -17,7 +17,7 @@ from heapq import heapify, heappop, heappush
 from siddhi.engine.columnar.batch import EventBatch
 from siddhi.engine.columnar.java_order import hash_map_order
 from siddhi.engine.columnar.state_tree import State
-from siddhi.engine.operators.expressions.evaluation import Evaluation, Node, to_column
+from siddhi.engine.operators.expressions.evaluation import Evaluation, ExpressionNode, to_column
 from siddhi.engine.operators.expressions.leaves import scalar_or_none
 from siddhi.engine.operators.windows.base.row_window import Arrival, Emission, RowWindow
 from siddhi.engine.operators.windows.base.window import WindowContext
@@ -65,7 +65,7 @@ class SessionWindow(RowWindow):
         super().__init__(context)
         gap, *rest = context.arguments()
         self.gap = int(str(scalar_or_none(gap)))
-        self.key: Node | None = None
+        self.key: ExpressionNode | None = None
         self.latency = 0
         for node in rest:
             if node.type is AttributeType.STRING:

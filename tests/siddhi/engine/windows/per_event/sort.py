@@ -12,7 +12,7 @@ from typing import Any
 
 from siddhi.engine.columnar.batch import EventBatch
 from siddhi.engine.columnar.state_tree import State
-from siddhi.engine.operators.expressions.evaluation import Evaluation, Node, to_column
+from siddhi.engine.operators.expressions.evaluation import Evaluation, ExpressionNode, to_column
 from siddhi.engine.operators.expressions.leaves import scalar_or_none
 from siddhi.engine.operators.windows.base.row_window import Arrival, Emission, RowWindow
 from siddhi.engine.operators.windows.base.window import WindowContext
@@ -25,7 +25,7 @@ class SortWindow(RowWindow):
         super().__init__(context)
         length, *rest = context.arguments()
         self.length = int(str(scalar_or_none(length)))
-        self.keys: list[tuple[Node, bool]] = []
+        self.keys: list[tuple[ExpressionNode, bool]] = []
         for node in rest:
             order = scalar_or_none(node)
             if order is None:

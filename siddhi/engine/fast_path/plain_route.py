@@ -18,9 +18,9 @@ from siddhi.engine.arrow_c.write_kernels import (
     ZEROS,
 )
 from siddhi.engine.columnar.column import DTYPES
-from siddhi.engine.emit.outlet import record_schema
-from siddhi.engine.fast_path.way import Outcome
-from siddhi.engine.ingest.inlet import Layout
+from siddhi.engine.emit.batch_writer import record_schema
+from siddhi.engine.fast_path.route import Outcome
+from siddhi.engine.ingest.batch_reader import RecordLayout
 from siddhi.engine.jit.arrays import INT64, Int64Array
 from siddhi.engine.jit.bits import address_of
 from siddhi.engine.operators.selection.plain_query import PlainQuery, lines_of
@@ -36,7 +36,7 @@ _MOST_VALUES = 32_768
 _FORMS = {AttributeType.STRING: STRINGS, AttributeType.BOOL: BITS}
 
 
-class PlainLoop:
+class PlainRoute:
     """The loop of one plain query, which feeds a stream with the attributes `types`; `positions` is scratch for `FEW`
     numbers."""
 
@@ -62,7 +62,7 @@ class PlainLoop:
         self._schema = record_schema(types)
         self.most_rows = min(FEW if query.tests else _FEW_UNTESTED, _MOST_VALUES // len(self._plan))
 
-    def lay_out(self, layout: Layout) -> None:
+    def lay_out(self, layout: RecordLayout) -> None:
         """Batches have their columns as `layout` says."""
         places = layout.attributes
         self._tests[:, COLUMN] = [places[name][1] for name in self._tested]

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-from siddhi.engine.fast_path.few_rows import FewResults, FewRows
-from siddhi.engine.fast_path.few_way import FewWay
+from siddhi.engine.fast_path.small_batch import SmallBatch, SmallBatchResults
+from siddhi.engine.fast_path.small_batch_route import SmallBatchRoute
 from siddhi.engine.jit.bits import address_of
 from siddhi.engine.operators.joins.held import HeldTable
 from siddhi.engine.operators.joins.join import JoinOperator
@@ -18,7 +18,7 @@ from siddhi.engine.streams.clock import AppClock
 from siddhi.language.ast import AttributeType
 
 
-class LookupWay(FewWay):
+class LookupRoute(SmallBatchRoute):
     """Takes rows of `side` that pass `tests` to the table of `matcher`, which finds its rows by the codes of the
     attribute `key`; `other` is the side of the table. The pairs leave as they are for a stream with the attributes
     `types`."""
@@ -32,12 +32,12 @@ class LookupWay(FewWay):
         types: Mapping[str, AttributeType],
         tests: Sequence[PlainTest],
     ) -> None:
-        super().__init__(FewRows(side.types, side.pool, tests))
+        super().__init__(SmallBatch(side.types, side.pool, tests))
         self._matcher = matcher
         self._side, self._other = side, other
         self._whole = self._keys = self.few.values[key]
         self._pairs: Pairs | None = None
-        self._results = FewResults(types, side.pool)
+        self._results = SmallBatchResults(types, side.pool)
 
     def cut(self, rows: int) -> None:
         self._keys = self._whole[:rows]
@@ -63,9 +63,9 @@ class LookupWay(FewWay):
         self._pairs = None
 
 
-def lookup_way(
+def lookup_route(
     operator: JoinOperator, types: Mapping[str, AttributeType], tests: Sequence[PlainTest]
-) -> LookupWay | None:
+) -> LookupRoute | None:
     """The short way of events that pass `tests` through the join `operator`, whose pairs are all that leaves; None when
     they meet other things than the rows of a table, find these by more than the code of a string, or leave without a
     pair, or when objects are read."""
@@ -80,4 +80,4 @@ def lookup_way(
         return None
     if AttributeType.OBJECT in side.types.values() or AttributeType.OBJECT in types.values():
         return None
-    return LookupWay(held.matcher, held.key, side, other, types, tests)
+    return LookupRoute(held.matcher, held.key, side, other, types, tests)

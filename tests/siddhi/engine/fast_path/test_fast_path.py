@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from siddhi.analysis.analyser import analyse
 from siddhi.engine.app_runtime import AppRuntime
 from siddhi.engine.arrow_c.copy_kernel import LESS
-from siddhi.engine.fast_path.plain_loop import FEW, PlainLoop
+from siddhi.engine.fast_path.plain_route import FEW, PlainRoute
 from siddhi.engine.operators.selection.plain_query import lines_of, plain_query
 from siddhi.errors import SiddhiRuntimeError
 from siddhi.language.parser import parse
@@ -108,7 +108,9 @@ def written(records: pa.RecordBatch) -> tuple[object, ...]:
 
 @settings(deadline=None, max_examples=300)
 @given(plain_queries("A"), plain_queries("B"), st.lists(batches(), min_size=1, max_size=4), st.booleans())
-def test_the_short_cut_answers_as_the_long_way(first: str, second: str, sent: list[pa.RecordBatch], own: bool) -> None:
+def test_the_fast_path_answers_as_the_general_path(
+    first: str, second: str, sent: list[pa.RecordBatch], own: bool
+) -> None:
     text = f"{'@app:playback ' if own else ''}{STREAM} {first} {second}"
     short = answers(text, sent, "AB", the_long_way=False)
     assert short == answers(text, sent, "AB", the_long_way=True)
@@ -117,13 +119,13 @@ def test_the_short_cut_answers_as_the_long_way(first: str, second: str, sent: li
 def shortcut_calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The sizes of the batches that go the short cut from now on."""
     calls: list[int] = []
-    run = PlainLoop.run
+    run = PlainRoute.run
 
-    def counted(loop: PlainLoop, records: pa.RecordBatch, rows: int, *given: Any, **named: Any) -> Any:
+    def counted(loop: PlainRoute, records: pa.RecordBatch, rows: int, *given: Any, **named: Any) -> Any:
         calls.append(rows)
         return run(loop, records, rows, *given, **named)
 
-    monkeypatch.setattr(PlainLoop, "run", counted)
+    monkeypatch.setattr(PlainRoute, "run", counted)
     return calls
 
 
@@ -164,7 +166,7 @@ PLAIN = "from S[i > 2] select s, i insert into A;"
         ("define stream T (i int); from S select i insert into A; from T select i insert into A;", False),
     ],
 )
-def test_only_plain_queries_alone_make_a_short_cut(text: str, goes: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_plain_queries_alone_make_a_fast_path(text: str, goes: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = shortcut_calls(monkeypatch)
     runtime = AppRuntime(analyse(parse(f"@app:playback {STREAM} {text}")))
     runtime.start()

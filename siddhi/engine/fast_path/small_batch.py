@@ -40,8 +40,8 @@ from siddhi.engine.arrow_c.write_kernels import (
 )
 from siddhi.engine.columnar.column import DTYPES
 from siddhi.engine.columnar.strings import StringPool
-from siddhi.engine.emit.outlet import record_schema
-from siddhi.engine.ingest.inlet import Layout
+from siddhi.engine.emit.batch_writer import record_schema
+from siddhi.engine.ingest.batch_reader import RecordLayout
 from siddhi.engine.jit.arrays import INT64, AnyArray, Int64Array
 from siddhi.engine.jit.bits import address_of
 from siddhi.engine.operators.selection.plain_query import PlainTest, lines_of
@@ -53,7 +53,7 @@ _READ_FORMS = {AttributeType.STRING: CODES, AttributeType.BOOL: BITS}
 _WRITTEN_FORMS = {AttributeType.STRING: CODES, AttributeType.BOOL: FLAGS}
 
 
-class FewRows:
+class SmallBatch:
     """The timestamps of up to `MOST_ROWS` rows that pass `tests`, and their `attributes`, none of which is an object:
     `values` has each of them as `Column` does, and `addresses` where these lie; only the first rows are those of the
     batch that was read."""
@@ -62,7 +62,7 @@ class FewRows:
         self, attributes: Mapping[str, AttributeType], pool: StringPool, tests: Sequence[PlainTest] = ()
     ) -> None:
         self._pool = pool
-        self._filter = _Filter(tests) if tests else None
+        self._filter = _RowFilter(tests) if tests else None
         self._latest: int | None = None
         self._names = tuple(attributes)
         self.strings = frozenset(name for name, type_ in attributes.items() if type_ is AttributeType.STRING)
@@ -82,7 +82,7 @@ class FewRows:
         self._array: Int64Array = np.zeros(ARROW_ARRAY_FIELDS, INT64)
         self._array_at = address_of(self._array)
 
-    def lay_out(self, layout: Layout) -> None:
+    def lay_out(self, layout: RecordLayout) -> None:
         """Batches have their columns as `layout` says, which has timestamps and nothing to be cast."""
         self._plan[0, PLACE] = layout.timestamp
         self._plan[1:, PLACE] = [layout.attributes[name][1] for name in self._names]
@@ -107,7 +107,7 @@ class FewRows:
         return self.stamps.item(0) if rows == 1 else int(self.stamps[:rows].max())
 
 
-class _Filter:
+class _RowFilter:
     """Looks which rows pass `tests` before any of them is read."""
 
     def __init__(self, tests: Sequence[PlainTest]) -> None:
@@ -118,7 +118,7 @@ class _Filter:
         self._stamps = 0
         self._positions: Int64Array = np.empty(MOST_ROWS, INT64)
 
-    def lay_out(self, layout: Layout) -> None:
+    def lay_out(self, layout: RecordLayout) -> None:
         self._tests[:, COLUMN] = [layout.attributes[name][1] for name in self._attributes]
         self._stamps = layout.timestamp
 
@@ -130,7 +130,7 @@ class _Filter:
         return told
 
 
-class FewResults:
+class SmallBatchResults:
     """Writes rows with the attributes `types`, none of which is an object, whose columns are told once for all batches:
     where the values lie and, if not all of them leave, where it is told at which positions these do. All rows are
     current."""

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from siddhi.engine.arrow_c.copy_kernel import REFUSED
-from siddhi.engine.fast_path.few_rows import MOST_ROWS, FewResults, FewRows
-from siddhi.engine.fast_path.few_way import FewWay
+from siddhi.engine.fast_path.small_batch import MOST_ROWS, SmallBatch, SmallBatchResults
+from siddhi.engine.fast_path.small_batch_route import SmallBatchRoute
 from siddhi.engine.jit.arrays import INT64, AnyArray, Int64Array
 from siddhi.engine.jit.bits import address_of
 from siddhi.engine.operators.joins.join import JoinOperator
@@ -27,7 +27,7 @@ _BOTH_FIRST = True, True
 """Nothing comes to the other side, so that it does not matter which goes first."""
 
 
-class JoinWay(FewWay):
+class JoinRoute(SmallBatchRoute):
     """Takes rows to the side `slot` of `join`, whose pairs leave as they are for a stream with the attributes `types`;
     the codes of the attribute `key` are the keys of the rows, and only those that pass `tests` come to it."""
 
@@ -40,14 +40,14 @@ class JoinWay(FewWay):
         tests: Sequence[PlainTest],
     ) -> None:
         side = join.flows[slot].side
-        super().__init__(FewRows(side.types, side.pool, tests))
+        super().__init__(SmallBatch(side.types, side.pool, tests))
         self._join = join
         self._slot = slot
         self._keys: Int64Array = self.few.values[key]
         self._stamps = self.few.stamps
         self._values: list[tuple[str, AnyArray]] = []
         self._emission = new_emission(3 * MOST_ROWS)
-        self._results = FewResults(types, side.pool)
+        self._results = SmallBatchResults(types, side.pool)
         self._room: Int64Array = np.zeros((PAIR_LINES, 4 * MOST_ROWS), INT64)
         self._pairs = self._room
         self._found: tuple[object, ...] | None = None
@@ -103,9 +103,9 @@ class JoinWay(FewWay):
         self._pairs = self._room
 
 
-def join_way(
+def join_route(
     operator: JoinOperator, slot: int, types: Mapping[str, AttributeType], tests: Sequence[PlainTest]
-) -> JoinWay | None:
+) -> JoinRoute | None:
     """The short way of events that come to the side `slot` of the join `operator` when they pass `tests`; its pairs are
     all that leaves. None when sides are no windows of `length` or streams that nothing holds, when equal codes of
     strings do not make a pair, when one event comes to both sides, or when objects are read."""
@@ -119,7 +119,7 @@ def join_way(
     given = {column for side in sides for column, _ in side.selected}
     if AttributeType.OBJECT in types.values() or given != types.keys():
         return None
-    return JoinWay(join, slot, key, types, tests)
+    return JoinRoute(join, slot, key, types, tests)
 
 
 def _is_queue(side: Side) -> bool:

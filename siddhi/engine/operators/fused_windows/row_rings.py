@@ -17,7 +17,7 @@ LEAST_ROWS = 64
 """So many rows there is always room for."""
 
 
-class HeldRows:
+class RowRings:
     """A queue of rows; the row of sequence number s lies in column `s & (capacity - 1)` of every line.
 
     `sources` gives the form of each line: narrow (int32) or wide (int64 or float64, in one array). `lines` tells where

@@ -7,25 +7,25 @@ from abc import ABC, abstractmethod
 import pyarrow as pa
 
 from siddhi.engine.arrow_c.copy_kernel import REFUSED
-from siddhi.engine.fast_path.few_rows import MOST_ROWS, FewRows
-from siddhi.engine.fast_path.way import Outcome
-from siddhi.engine.ingest.inlet import Layout
+from siddhi.engine.fast_path.route import Outcome
+from siddhi.engine.fast_path.small_batch import MOST_ROWS, SmallBatch
+from siddhi.engine.ingest.batch_reader import RecordLayout
 from siddhi.engine.streams.clock import AppClock
 
 
-class FewWay(ABC):
+class SmallBatchRoute(ABC):
     """A `Way` of rows that are read into `few`. Batches with nulls that are no strings go the long way, and so do those
     of which a filter lets only some rows pass."""
 
     most_rows = MOST_ROWS
 
-    def __init__(self, few: FewRows) -> None:
+    def __init__(self, few: SmallBatch) -> None:
         self.few = few
         self.strings = few.strings
         self._cut_at = 0
         self._count = 0
 
-    def lay_out(self, layout: Layout) -> None:
+    def lay_out(self, layout: RecordLayout) -> None:
         """As `Way.lay_out`."""
         self.few.lay_out(layout)
 

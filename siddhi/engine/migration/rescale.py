@@ -34,13 +34,13 @@ from siddhi.engine.columnar.strings import NULL_CODE, StringPool
 from siddhi.engine.jit.arrays import NO_POSITIONS, Int64Array
 from siddhi.engine.operators.fused_windows.sliding import SlidingSelection
 from siddhi.engine.operators.partitions.place import PartitionPlace
-from siddhi.engine.operators.partitions.registry import Instances
+from siddhi.engine.operators.partitions.registry import PartitionInstances
 from siddhi.engine.operators.selection.selector import Selector
-from siddhi.engine.planner.query import Query
+from siddhi.engine.planner.query import QueryNode
 from siddhi.engine.snapshots.app_state import AppState
 from siddhi.engine.snapshots.envelope import unusable
 from siddhi.engine.snapshots.matching import LeftPart, PartName, name_of
-from siddhi.engine.snapshots.snapshot import Part, SavedApp, SavedPart, read_snapshot, write_snapshot
+from siddhi.engine.snapshots.snapshot import AppPart, SavedApp, SavedPart, read_snapshot, write_snapshot
 from siddhi.engine.streams.clock import ClockState, latest
 from siddhi.errors import SnapshotError
 from siddhi.language.ast import AttributeType
@@ -60,7 +60,7 @@ class KeyShare:
 
 
 @dataclass(frozen=True, slots=True)
-class Adopted:
+class AdoptedState:
     """The `snapshots` of instances of an app that was edited, as snapshots of what it is now: what they held and is not
     in it any more is `left`, what is new in it, or defined otherwise, has `begun`."""
 
@@ -69,7 +69,7 @@ class Adopted:
     begun: frozenset[PartName]
 
 
-def adopt(snapshots: Sequence[Buffer], apps: Sequence[model.AnalysedApp]) -> Adopted:
+def adopt(snapshots: Sequence[Buffer], apps: Sequence[model.AnalysedApp]) -> AdoptedState:
     """What each of `apps`, the old instances in their new form, takes over of the one of `snapshots` that is its own;
     see `AppRuntime.restore_matching`. `SnapshotError` for bytes that are no snapshot."""
     taken: list[bytes] = []
@@ -81,7 +81,7 @@ def adopt(snapshots: Sequence[Buffer], apps: Sequence[model.AnalysedApp]) -> Ado
         taken.append(runtime.snapshot())
         left.update(dict.fromkeys(report.left))
         begun.update(report.begun)
-    return Adopted(tuple(taken), tuple(left), frozenset(begun))
+    return AdoptedState(tuple(taken), tuple(left), frozenset(begun))
 
 
 def redistribute(
@@ -225,7 +225,7 @@ def _keys(texts: list[str], key: model.PartitionKey) -> pa.Array:
 _REALS = {AttributeType.FLOAT: pa.float32(), AttributeType.DOUBLE: pa.float64()}
 
 
-def _group_key(query: Query, shares: Mapping[str, KeyShare]) -> str | None:
+def _group_key(query: QueryNode, shares: Mapping[str, KeyShare]) -> str | None:
     """The attribute that `query` groups by and its stream is shared by; None when there is none, or when the query
     stands in a partition."""
     source = query.analysed.input
@@ -238,11 +238,11 @@ def _group_key(query: Query, shares: Mapping[str, KeyShare]) -> str | None:
     return attribute if attribute in keys and isinstance(query.selector, Selector | SlidingSelection) else None
 
 
-def _share(query: Query, shares: Mapping[str, KeyShare]) -> KeyShare:
+def _share(query: QueryNode, shares: Mapping[str, KeyShare]) -> KeyShare:
     return shares[query.sources[0]]
 
 
-def _grouped(query: Query) -> Selector | SlidingSelection:
+def _grouped(query: QueryNode) -> Selector | SlidingSelection:
     assert isinstance(query.selector, Selector | SlidingSelection)  # noqa: S101 - it has a key by which it groups
     return query.selector
 
@@ -251,7 +251,7 @@ def _grouped(query: Query) -> Selector | SlidingSelection:
 
 
 def _joined(
-    part: Part,
+    part: AppPart,
     states: Sequence[State],
     owned: Sequence[_Owned],
     shares: Mapping[str, KeyShare],
@@ -261,11 +261,11 @@ def _joined(
     `beginnings`."""
     holder, definition = part.holder, part.definition
     try:
-        if isinstance(holder, Instances):
+        if isinstance(holder, PartitionInstances):
             return holder.joined(states, [one.ids[definition.name] for one in owned])
-        if isinstance(holder, Query) and holder.partition is not None:
+        if isinstance(holder, QueryNode) and holder.partition is not None:
             return holder.joined(states, [one.ids[holder.partition.name] for one in owned])
-        if isinstance(holder, Query) and _group_key(holder, shares) is not None:
+        if isinstance(holder, QueryNode) and _group_key(holder, shares) is not None:
             return holder.joined(states, [NO_POSITIONS for _ in owned])
         if name_of(definition) in beginnings:
             return beginnings[name_of(definition)]

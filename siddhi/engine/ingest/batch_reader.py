@@ -29,7 +29,7 @@ _Place = tuple[AttributeType, int, bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class RecordLayout:
     """Where a schema has what a stream needs: its attributes, which of them must be cast, and the timestamps' place, -1
     when there are none."""
 
@@ -45,7 +45,7 @@ class _WatchedColumn(Column):
     __slots__ = ("_inlet", "_name")
 
     def __init__(
-        self, inlet: Inlet, name: str, type_: AttributeType, array: pa.Array, positions: Int64Array | None = None
+        self, inlet: BatchReader, name: str, type_: AttributeType, array: pa.Array, positions: Int64Array | None = None
     ) -> None:
         self.type = type_  # all here, as a call of another constructor takes as long
         self.pool = inlet.pool
@@ -75,7 +75,7 @@ class _RecordColumns(dict[str, Column]):
 
     __slots__ = ("_fetch", "_inlet", "_places")
 
-    def __init__(self, fetch: Callable[[int], pa.Array], places: Mapping[str, _Place], inlet: Inlet) -> None:
+    def __init__(self, fetch: Callable[[int], pa.Array], places: Mapping[str, _Place], inlet: BatchReader) -> None:
         self._fetch = fetch
         self._places = places
         self._inlet = inlet
@@ -122,7 +122,7 @@ class _RecordColumns(dict[str, Column]):
         self.update(made)
 
 
-class Inlet:
+class BatchReader:
     """Reads the batches that come from outside for `stream`, whose events enter the app at the junction `key`.
 
     A schema is looked into once: batch after batch has the same. And so are the columns of which values are asked for,
@@ -146,7 +146,7 @@ class Inlet:
         self._lazy = frozenset(name for name in behind if types[name] is AttributeType.STRING)
         self._demand = StringDemand(self._lazy) if self._lazy else None
         self._types = types
-        self._layout: Layout | None = None
+        self._layout: RecordLayout | None = None
         self._wanted: dict[str, AttributeType] = {}
         self.coded: frozenset[str] = frozenset()
         """The strings that are read of every row."""
@@ -181,7 +181,7 @@ class Inlet:
         if demand is not None and demand.came(rows):
             self._follow_demand(demand.in_demand)
 
-    def layout_of(self, schema: pa.Schema) -> Layout:
+    def layout_of(self, schema: pa.Schema) -> RecordLayout:
         """Where batches of `schema` have what the stream needs; the same object as long as the schema is the same.
         Errors as those of `read`."""
         layout = self._layout
@@ -230,13 +230,13 @@ class Inlet:
         if len(layout.schema) <= _COLUMNS_A_WANTED * (len(wanted) - 1):
             self._reader = RecordReader(layout.timestamp, wanted, self.pool)
 
-    def _look_into(self, schema: pa.Schema) -> Layout:
+    def _look_into(self, schema: pa.Schema) -> RecordLayout:
         attributes = {name: self._found(schema, name, type_) for name, type_ in self._types.items()}
         casts = tuple(name for name, (_, _, cast) in attributes.items() if cast)
         timestamp = schema.get_field_index(TIMESTAMP)
         if timestamp >= 0 and schema.field(timestamp).type != pa.int64():
             raise SiddhiRuntimeError(self._wrong_type(TIMESTAMP, schema.field(timestamp).type, pa.int64()))
-        self._layout = Layout(schema, attributes, casts, timestamp)
+        self._layout = RecordLayout(schema, attributes, casts, timestamp)
         self._choose_reader()
         return self._layout
 

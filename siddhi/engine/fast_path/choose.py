@@ -5,33 +5,33 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from siddhi.analysis import model
-from siddhi.engine.fast_path.chain_way import chain_way
+from siddhi.engine.fast_path.chain_route import chain_route
 from siddhi.engine.fast_path.instance_keys import instance_keys
-from siddhi.engine.fast_path.join_way import join_way
-from siddhi.engine.fast_path.lookup_way import lookup_way
-from siddhi.engine.fast_path.sliding_way import sliding_way
-from siddhi.engine.fast_path.tumbling_way import tumbling_way
-from siddhi.engine.fast_path.way import Way
+from siddhi.engine.fast_path.join_route import join_route
+from siddhi.engine.fast_path.lookup_route import lookup_route
+from siddhi.engine.fast_path.route import FastRoute
+from siddhi.engine.fast_path.sliding_route import sliding_route
+from siddhi.engine.fast_path.tumbling_route import tumbling_route
 from siddhi.engine.operators.filters import Filter
 from siddhi.engine.operators.fused_windows.sliding import SlidingSelection
 from siddhi.engine.operators.fused_windows.tumbling import TumblingSelection
 from siddhi.engine.operators.joins.join import JoinOperator
-from siddhi.engine.operators.node import Node
+from siddhi.engine.operators.node import AppNode
 from siddhi.engine.operators.partitions.keys import KeyedStream
 from siddhi.engine.operators.patterns.chain.operator import ChainOperator
 from siddhi.engine.operators.selection.plain_query import plain_tests
 from siddhi.engine.operators.selection.selector import Selector
-from siddhi.engine.planner.query import Query
+from siddhi.engine.planner.query import QueryNode
 from siddhi.language.ast import AttributeType
 
 
-def short_way(
-    query: Query,
+def fast_route(
+    query: QueryNode,
     stream: str,
     source: Mapping[str, AttributeType],
     types: Mapping[str, AttributeType],
-    entrance: Node | None,
-) -> Way | None:
+    entrance: AppNode | None,
+) -> FastRoute | None:
     """The short way of events of `stream`, which have the attributes `source`, through `query`, which feeds a stream
     with the attributes `types`; `entrance` is how they come into its partition. None when there is none."""
     if query.limiter is not None or query.timed:
@@ -42,21 +42,21 @@ def short_way(
         if keys is None:
             return None
     if isinstance(head, ChainOperator) and isinstance(selector, Selector) and selector.hands_out:
-        return chain_way(head, selector.hands_out, stream, source, types, keys)
+        return chain_route(head, selector.hands_out, stream, source, types, keys)
     if isinstance(head, JoinOperator):
         return None if query.by_key else _joining(query, head, stream, types)
     tests = plain_tests(query.analysed.input) if isinstance(query.analysed.input, model.SourceInput) else None
     if tests is None:
         return None
     if isinstance(query.fused, SlidingSelection):
-        return sliding_way(query.fused, source, types, tests, keys)
+        return sliding_route(query.fused, source, types, tests, keys)
     if isinstance(query.fused, TumblingSelection) and not query.by_key:
-        return tumbling_way(query.fused, tests)
+        return tumbling_route(query.fused, tests)
     return None
 
 
-def _joining(query: Query, head: JoinOperator, stream: str, types: Mapping[str, AttributeType]) -> Way | None:
-    """As `short_way`, for a query that joins."""
+def _joining(query: QueryNode, head: JoinOperator, stream: str, types: Mapping[str, AttributeType]) -> FastRoute | None:
+    """As `fast_route`, for a query that joins."""
     join = query.analysed.input
     if not query.hands_on or not isinstance(join, model.Join):
         return None
@@ -64,4 +64,4 @@ def _joining(query: Query, head: JoinOperator, stream: str, types: Mapping[str, 
     tests = plain_tests((join.left, join.right)[slot])
     if tests is None or not all(isinstance(operator, Filter) for operator in head.sides[slot].chain):
         return None
-    return join_way(head, slot, types, tests) or lookup_way(head, types, tests)
+    return join_route(head, slot, types, tests) or lookup_route(head, types, tests)

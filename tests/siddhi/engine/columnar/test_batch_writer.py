@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from siddhi.engine.columnar.batch import EventBatch
 from siddhi.engine.columnar.column import ARROW_TYPES, Column
 from siddhi.engine.columnar.strings import StringPool
-from siddhi.engine.emit.outlet import Outlet
+from siddhi.engine.emit.batch_writer import BatchWriter
 from siddhi.language.ast import AttributeType
 
 VALUES = {
@@ -72,7 +72,7 @@ def test_a_batch_leaves_with_the_values_that_it_has_in_whatever_form(
     kinds = np.arange(size, dtype=np.int8) % 2
     batch = EventBatch(stamps, None if current else kinds, stamps, stamps, parts, only_current=current)
 
-    records = Outlet(attributes, pool).records(batch)
+    records = BatchWriter(attributes, pool).records(batch)
 
     records.validate(full=True)
     assert records["_timestamp"].to_pylist() == stamps.tolist()
@@ -85,7 +85,7 @@ def test_a_batch_leaves_with_the_values_that_it_has_in_whatever_form(
 @pytest.mark.parametrize("size", [3, 5_000])
 def test_what_has_left_stays_as_it_is_when_the_engine_goes_on(size: int) -> None:
     pool = StringPool()
-    outlet = Outlet({"text": AttributeType.STRING, "number": AttributeType.LONG}, pool)
+    outlet = BatchWriter({"text": AttributeType.STRING, "number": AttributeType.LONG}, pool)
 
     def batch(first: int) -> EventBatch:
         stamps = np.arange(first, first + size)
@@ -110,4 +110,4 @@ def test_a_column_of_another_type_than_the_schema_says_is_refused_not_misread() 
     whole = Column(AttributeType.INT, pool, values=np.array([1, 2], dtype=np.int32))
     batch = EventBatch(stamps, None, stamps, stamps, {"a": whole}, only_current=True)
     with pytest.raises(AssertionError, match="column 'a' is int, not string"):
-        Outlet({"a": AttributeType.STRING}, pool).records(batch)
+        BatchWriter({"a": AttributeType.STRING}, pool).records(batch)

@@ -37,7 +37,7 @@ def record_schema(attributes: Mapping[str, AttributeType]) -> pa.Schema:
     return pa.schema(fields + [pa.field(column_name(name), ARROW_TYPES[type_]) for name, type_ in attributes.items()])
 
 
-class Outlet:
+class BatchWriter:
     """Makes record batches of one schema, that of `record_schema`."""
 
     def __init__(self, attributes: Mapping[str, AttributeType], pool: StringPool) -> None:

@@ -6,21 +6,21 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from siddhi.engine.ingest.inlet import Layout
+from siddhi.engine.ingest.batch_reader import RecordLayout
 from siddhi.engine.streams.clock import AppClock
 
 Outcome = tuple[int, int]
 """How many results there are, and the latest timestamp of the rows that came."""
 
 
-class Way(Protocol):
+class FastRoute(Protocol):
     """Takes the rows of a batch through one query, from the record batch that comes to the one that leaves, where there
     are no more than `most_rows`. It puts the `strings` of all rows, attributes of these names, into the app's pool."""
 
     most_rows: int
     strings: frozenset[str]
 
-    def lay_out(self, layout: Layout) -> None:
+    def lay_out(self, layout: RecordLayout) -> None:
         """Batches have their columns as `layout` says, which has timestamps and nothing to be cast."""
 
     def run(self, records: pa.RecordBatch, rows: int, clock: AppClock, *, written: bool) -> Outcome | None:

@@ -9,22 +9,22 @@ import numpy as np
 import pyarrow as pa
 
 from siddhi.engine.arrow_c.copy_kernel import REFUSED
-from siddhi.engine.fast_path.few_rows import MOST_ROWS, FewResults, FewRows
-from siddhi.engine.fast_path.few_way import FewWay
 from siddhi.engine.fast_path.instance_keys import InstanceKeys
+from siddhi.engine.fast_path.small_batch import MOST_ROWS, SmallBatch, SmallBatchResults
+from siddhi.engine.fast_path.small_batch_route import SmallBatchRoute
 from siddhi.engine.jit.arrays import BOOL, INT64, BoolArray, Int64Array
 from siddhi.engine.jit.bits import address_of
 from siddhi.engine.operators.fused_windows.fused import NO_NUMBERS
 from siddhi.engine.operators.fused_windows.group_table import BY_HASH, HOW
-from siddhi.engine.operators.fused_windows.held_rows import Line
 from siddhi.engine.operators.fused_windows.keyed import KeyedSlidingSelection
+from siddhi.engine.operators.fused_windows.row_rings import Line
 from siddhi.engine.operators.fused_windows.sliding import SlidingSelection
 from siddhi.engine.operators.selection.plain_query import PlainTest
 from siddhi.engine.streams.clock import AppClock
 from siddhi.language.ast import AttributeType
 
 
-class SlidingWay(FewWay):
+class SlidingRoute(SmallBatchRoute):
     """Takes rows that pass `tests` through `selection`, whose outputs are attributes of the row and aggregates, to a
     stream with the attributes `types`. `read` are the attributes that it reads, `lines` from which of them each line of
     the rows held comes (None: from the timestamp)."""
@@ -37,7 +37,7 @@ class SlidingWay(FewWay):
         types: Mapping[str, AttributeType],
         tests: Sequence[PlainTest],
     ) -> None:
-        super().__init__(FewRows(read, selection.pool, tests))
+        super().__init__(SmallBatch(read, selection.pool, tests))
         self._selection = selection
         few, key = self.few, selection.code_attribute
         self._held = [(line, few.stamps if name is None else few.values[name]) for line, name in lines]
@@ -47,7 +47,7 @@ class SlidingWay(FewWay):
         count = len(selection.shape.accumulations)
         self._out: Int64Array = np.zeros((count, MOST_ROWS), INT64)
         self._out_valid: BoolArray = np.zeros((count, MOST_ROWS), BOOL)
-        self._results = FewResults(types, selection.pool)
+        self._results = SmallBatchResults(types, selection.pool)
         self._results.stamps_lie(few.stamps_at)
         self._aggregates: list[tuple[str, int]] = []
         for name, attribute, number, _ in selection.shape.outputs.direct:
@@ -90,8 +90,8 @@ class SlidingWay(FewWay):
         self._nulls = nulls
 
 
-class KeyedSlidingWay(SlidingWay):
-    """A `SlidingWay` inside a partition whose instances `instances` finds; these are the groups. Rows that open an
+class KeyedSlidingRoute(SlidingRoute):
+    """A `SlidingRoute` inside a partition whose instances `instances` finds; these are the groups. Rows that open an
     instance, or for which there is no place, go the long way."""
 
     def __init__(
@@ -117,13 +117,13 @@ class KeyedSlidingWay(SlidingWay):
         return rows
 
 
-def sliding_way(
+def sliding_route(
     selection: SlidingSelection,
     source: Mapping[str, AttributeType],
     types: Mapping[str, AttributeType],
     tests: Sequence[PlainTest],
     instances: InstanceKeys | None,
-) -> SlidingWay | None:
+) -> SlidingRoute | None:
     """The short way of events with the attributes `source` that pass `tests` through `selection`, in a partition by
     `instances`; None when it computes more than aggregates, when groups are found by more than the code of a string, in
     a partition by more than the instance, or when objects are read."""
@@ -142,5 +142,5 @@ def sliding_way(
     if isinstance(selection, KeyedSlidingSelection):
         if instances is None or selection.shape.keys or tests:
             return None
-        return KeyedSlidingWay(selection, instances, read, lines, types)
-    return SlidingWay(selection, read, lines, types, tests)
+        return KeyedSlidingRoute(selection, instances, read, lines, types)
+    return SlidingRoute(selection, read, lines, types, tests)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from siddhi.engine.columnar.batch import EventBatch
-from siddhi.engine.emit.outlet import Outlet
-from siddhi.engine.operators.node import Node
-from siddhi.engine.streams.graph import Place
+from siddhi.engine.emit.batch_writer import BatchWriter
+from siddhi.engine.operators.node import AppNode
+from siddhi.engine.streams.graph import GraphPlace
 from siddhi.engine.streams.junction import Listener, as_inserted
 
 
-class Stage:
+class ScheduledNode:
     """A node in its place, and who listens to what it sends."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: AppNode) -> None:
         self.node = node
         self.is_heard = node.writes != frozenset()
         """True when someone besides the stream has to be told what the node sends: a listener or a table."""
@@ -24,13 +24,13 @@ class Stage:
         """Of each source of the node, whether events come into a partition on it."""
         self._inside = node.target is not None and "#" in node.target
         self._listeners: list[Listener] = []
-        self._outlet: Outlet | None = None
+        self._outlet: BatchWriter | None = None
 
-    def place(self) -> Place:
+    def place(self) -> GraphPlace:
         """Where the stage stands in the graph."""
         node = self.node
         outputs = () if node.target is None else (node.target,)
-        return Place(
+        return GraphPlace(
             node.sources,
             outputs,
             node.splits,
@@ -50,7 +50,7 @@ class Stage:
             for listener in self._listeners:
                 listener(records)
 
-    def add_listener(self, listener: Listener, outlet: Outlet) -> None:
+    def add_listener(self, listener: Listener, outlet: BatchWriter) -> None:
         """`listener` gets what the node sends, as `outlet` makes it."""
         self._listeners.append(listener)
         self._outlet = outlet

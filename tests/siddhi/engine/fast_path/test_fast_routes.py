@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from siddhi.analysis.analyser import analyse
 from siddhi.engine.app_runtime import AppRuntime
-from siddhi.engine.fast_path.few_rows import MOST_ROWS
-from siddhi.engine.fast_path.short_cut import ShortCut
+from siddhi.engine.fast_path.path import FastPath
+from siddhi.engine.fast_path.small_batch import MOST_ROWS
 from siddhi.engine.ingest.string_demand import SETTLED_ROWS, TRIED_ROWS
 from siddhi.errors import SiddhiRuntimeError
 from siddhi.language.parser import parse
@@ -191,7 +191,7 @@ def answers(text: str, sent: Sequence[tuple[str, pa.RecordBatch]], saved_at: int
     st.integers(0, 9),
     st.booleans(),
 )
-def test_a_short_way_answers_as_the_long_way(
+def test_a_fast_route_answers_as_the_general_path(
     query: str, sent: list[tuple[str, pa.RecordBatch]], saved_at: int, own: bool
 ) -> None:
     text = f"{'@app:playback ' if own else ''}{STREAMS} {query}"
@@ -201,15 +201,15 @@ def test_a_short_way_answers_as_the_long_way(
 def gone_short(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The sizes of the batches that go a short way from now on."""
     gone: list[int] = []
-    run = ShortCut.run
+    run = FastPath.run
 
-    def counted(cut: ShortCut, records: pa.RecordBatch, rows: int, *given: Any) -> Any:
+    def counted(cut: FastPath, records: pa.RecordBatch, rows: int, *given: Any) -> Any:
         passed = run(cut, records, rows, *given)
         if passed is not None:
             gone.append(rows)
         return passed
 
-    monkeypatch.setattr(ShortCut, "run", counted)
+    monkeypatch.setattr(FastPath, "run", counted)
     return gone
 
 
@@ -304,7 +304,7 @@ JOINED = "S#window.length(9) as x join T#window.length(9) as y on x.s == y.s"
         (f"{BY_S} from S#window.lengthBatch(500) select sum(l) as a insert into Out; end;", False),
     ],
 )
-def test_only_few_forms_of_queries_have_a_short_way(query: str, goes: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_few_forms_of_queries_have_a_fast_route(query: str, goes: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     gone = gone_short(monkeypatch)
     runtime, _ = running(query)
     runtime.send("T", events(2))
@@ -344,7 +344,7 @@ def test_what_a_window_held_null_stays_null_where_it_leaves() -> None:
     assert records.column("b").to_pylist() == [True, None, True]
 
 
-def test_many_strings_that_come_a_short_way_are_forgotten_in_time() -> None:
+def test_many_strings_that_come_by_a_fast_route_are_forgotten_in_time() -> None:
     runtime, told = running("from S#window.length(2) select s, count() as n group by s insert into Out;")
     names = np.arange(70_000)
     for start in range(0, len(names), MOST_ROWS):

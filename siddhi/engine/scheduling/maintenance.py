@@ -9,7 +9,7 @@ import numpy as np
 
 from siddhi.engine.columnar.batch import EventBatch
 from siddhi.engine.columnar.string_compaction import StringCompaction
-from siddhi.engine.fast_path.short_cut import ShortCut
+from siddhi.engine.fast_path.path import FastPath
 from siddhi.engine.jit.arrays import Int64Array, filled
 from siddhi.engine.operators.base.operator import NEVER
 from siddhi.engine.operators.partitions.place import PartitionPlace
@@ -19,7 +19,7 @@ Roots = Mapping[str, list[EventBatch]]
 """The events of a step by stream."""
 
 
-class Upkeep:
+class Maintenance:
     """Runs the steps of an app, and cuts them where a partition has to forget keys: what is forgotten does not depend
     on how events were cut into batches.
 
@@ -39,9 +39,9 @@ class Upkeep:
         first = min(NEVER if due is None else due, self._next_purge_ms(None))
         return None if first == NEVER else first
 
-    def short_cut(self, stream: str) -> ShortCut | None:
-        """As `StepRunner.short_cut`; there is none where time makes a partition forget keys."""
-        return None if self._purging else self._steps.short_cut(stream)
+    def fast_path(self, stream: str) -> FastPath | None:
+        """As `StepRunner.fast_path`; there is none where time makes a partition forget keys."""
+        return None if self._purging else self._steps.fast_path(stream)
 
     def run_batch(self, key: str, batch: EventBatch, clocks: Int64Array, floor: int, shown: int) -> None:
         """As `StepRunner.run_batch`."""

@@ -8,25 +8,25 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from siddhi.engine.arrow_c.copy_kernel import REFUSED
-from siddhi.engine.fast_path.few_rows import FewRows
-from siddhi.engine.fast_path.few_way import FewWay
+from siddhi.engine.fast_path.small_batch import SmallBatch
+from siddhi.engine.fast_path.small_batch_route import SmallBatchRoute
 from siddhi.engine.operators.fused_windows.fused import NO_NUMBERS
 from siddhi.engine.operators.fused_windows.group_table import BY_HASH, HOW
-from siddhi.engine.operators.fused_windows.held_rows import Line
+from siddhi.engine.operators.fused_windows.row_rings import Line
 from siddhi.engine.operators.fused_windows.tumbling import TumblingSelection
 from siddhi.engine.operators.selection.plain_query import PlainTest
 from siddhi.engine.streams.clock import AppClock
 from siddhi.language.ast import AttributeType
 
 
-class TumblingWay(FewWay):
+class TumblingRoute(SmallBatchRoute):
     """Takes rows that pass `tests` into the batch that is in progress in `selection`; `lines` tells from which
     attribute each line that is read comes (None: from the timestamp). Rows that end a batch go the long way."""
 
     def __init__(
         self, selection: TumblingSelection, lines: Sequence[tuple[int, str | None]], tests: Sequence[PlainTest]
     ) -> None:
-        super().__init__(FewRows(selection.columns, selection.pool, tests))
+        super().__init__(SmallBatch(selection.columns, selection.pool, tests))
         self._selection = selection
         few, key = self.few, selection.code_attribute
         self._read = [(line, few.stamps if name is None else few.values[name]) for line, name in lines]
@@ -43,10 +43,10 @@ class TumblingWay(FewWay):
         raise AssertionError(f"{count} results of rows that end no batch")
 
 
-def tumbling_way(selection: TumblingSelection, tests: Sequence[PlainTest]) -> TumblingWay | None:
+def tumbling_route(selection: TumblingSelection, tests: Sequence[PlainTest]) -> TumblingRoute | None:
     """The short way of events that pass `tests` into `selection`; None when what is read is computed, when groups are
     found by more than the code of a string, or when objects are read."""
     lines = selection.nodes.attributes()
     if lines is None or selection.groups.state[HOW] == BY_HASH or AttributeType.OBJECT in selection.columns.values():
         return None
-    return TumblingWay(selection, lines, tests)
+    return TumblingRoute(selection, lines, tests)

@@ -14,12 +14,12 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from siddhi.engine.fast_path.way import Way
-from siddhi.engine.ingest.inlet import Layout
+from siddhi.engine.fast_path.route import FastRoute
+from siddhi.engine.ingest.batch_reader import RecordLayout
 from siddhi.engine.streams.clock import AppClock
 from siddhi.engine.streams.junction import Junction
 from siddhi.engine.streams.query_watch import QueryWatch
-from siddhi.engine.streams.stage import Stage
+from siddhi.engine.streams.scheduled_node import ScheduledNode
 
 _MOST_EXPORTS = 256
 """Every query has all columns of a batch exported; with more than so many in all, the long way is shorter."""
@@ -31,10 +31,10 @@ class Passed(NamedTuple):
 
     rows: int
     latest: int
-    results: Sequence[tuple[Junction, int, Way | None]]
+    results: Sequence[tuple[Junction, int, FastRoute | None]]
 
 
-class ShortCut:
+class FastPath:
     """Takes batches of the stream at `source` by `ways`, each that of a stage which feeds another stream than the
     others, of which nobody but listeners takes events. A way that may refuse a batch once the one in front has taken it
     is none of several. `entrance` is the stage through which all rows come into a partition, and the stream that it
@@ -43,14 +43,14 @@ class ShortCut:
     def __init__(
         self,
         source: Junction,
-        ways: Sequence[tuple[Stage, Junction, Way]],
-        entrance: tuple[Stage, Junction] | None = None,
+        ways: Sequence[tuple[ScheduledNode, Junction, FastRoute]],
+        entrance: tuple[ScheduledNode, Junction] | None = None,
     ) -> None:
         self._sources = [source] if entrance is None else [source, entrance[1]]
         self._ways = list(ways)
         self._stages = [stage for stage, _, _ in ways] if entrance is None else [entrance[0], ways[0][0]]
         self._most_rows = min(way.most_rows for _, _, way in ways)
-        self._layout: Layout | None = None
+        self._layout: RecordLayout | None = None
         self.strings = frozenset(name for _, _, way in ways for name in way.strings)
         """The attributes whose strings it puts into the app's pool."""
 
@@ -67,7 +67,7 @@ class ShortCut:
         return True
 
     def run(
-        self, records: pa.RecordBatch, rows: int, layout: Layout, clock: AppClock, watch: QueryWatch | None
+        self, records: pa.RecordBatch, rows: int, layout: RecordLayout, clock: AppClock, watch: QueryWatch | None
     ) -> Passed | None:
         """What comes of `records`, which has `rows` rows, at least one; `clock` is the app's clock. Nobody has
         been told yet. None when it has to go the long way."""
@@ -79,7 +79,7 @@ class ShortCut:
                 way.lay_out(layout)
             self._layout = layout
         latest, worked_ns = 0, []
-        results: list[tuple[Junction, int, Way | None]] = []
+        results: list[tuple[Junction, int, FastRoute | None]] = []
         for _, target, way in self._ways:
             began_ns = 0 if watch is None else watch.now_ns()
             written = bool(target.listeners)
@@ -113,7 +113,7 @@ class ShortCut:
             target.tell_written(records)
 
 
-def _drop(results: Sequence[tuple[Junction, int, Way | None]]) -> None:
+def _drop(results: Sequence[tuple[Junction, int, FastRoute | None]]) -> None:
     """Nobody gets these results, whose memory is free again."""
     for _, _, way in results:
         if way is not None:

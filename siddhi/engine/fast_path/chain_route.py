@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 from siddhi.engine.arrow_c.copy_kernel import REFUSED
-from siddhi.engine.fast_path.few_rows import MOST_ROWS, FewResults, FewRows
-from siddhi.engine.fast_path.few_way import FewWay
 from siddhi.engine.fast_path.instance_keys import InstanceKeys
+from siddhi.engine.fast_path.small_batch import MOST_ROWS, SmallBatch, SmallBatchResults
+from siddhi.engine.fast_path.small_batch_route import SmallBatchRoute
 from siddhi.engine.jit.arrays import AnyArray, BoolArray, Int64Array
 from siddhi.engine.jit.bits import address_of
 from siddhi.engine.operators.base.scope import EVENT_TIMESTAMP
@@ -23,7 +23,7 @@ from siddhi.engine.streams.clock import AppClock
 from siddhi.language.ast import AttributeType
 
 
-class ChainWay(FewWay):
+class ChainRoute(SmallBatchRoute):
     """Takes events of the source `source` through `chain`. `read` are the attributes that it reads of them, `outputs`
     says of each attribute of the stream that is fed, which has the attributes `types`, from which slot and attribute it
     comes; in a partition `keys` tells the instances of rows, and those that open one go the long way."""
@@ -39,12 +39,12 @@ class ChainWay(FewWay):
         types: Mapping[str, AttributeType],
         keys: InstanceKeys | None,
     ) -> None:
-        super().__init__(FewRows(read, chain.pool))
+        super().__init__(SmallBatch(read, chain.pool))
         self._chain = chain
         self._source = source
         self._keys = keys
         self._outputs = list(outputs)
-        self._results = FewResults(types, chain.pool)
+        self._results = SmallBatchResults(types, chain.pool)
         self._stamps = self.few.stamps
         self._values: dict[str, AnyArray] = {}
         self._addresses = {**self.few.addresses, EVENT_TIMESTAMP: self.few.stamps_at}
@@ -98,14 +98,14 @@ def _gathered(
     return values, None if valid is None else ~before | valid[places]
 
 
-def chain_way(
+def chain_route(
     chain: ChainOperator,
     projection: Sequence[tuple[str, str]],
     stream: str,
     source: Mapping[str, AttributeType],
     types: Mapping[str, AttributeType],
     keys: InstanceKeys | None,
-) -> ChainWay | None:
+) -> ChainRoute | None:
     """The short way of events of `stream`, which have the attributes `source`, through `chain`, of whose matches those
     columns leave that `projection` names, each as (attribute of the stream that is fed, column); in a partition by
     `keys`. None when conditions compute, when something else than attributes leaves, or when objects are read."""
@@ -124,4 +124,4 @@ def chain_way(
     read = {name: source[name] for name in dict.fromkeys(names)}
     if AttributeType.OBJECT in read.values() or AttributeType.OBJECT in types.values():
         return None
-    return ChainWay(chain, number, read, outputs, types, keys)
+    return ChainRoute(chain, number, read, outputs, types, keys)
