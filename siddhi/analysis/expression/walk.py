@@ -1,8 +1,8 @@
-"""Walking through typed expressions."""
+"""Walk through typed expressions, and split conditions at `and`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from siddhi.analysis.model import (
     Aggregate,
@@ -18,7 +18,7 @@ from siddhi.analysis.model import (
 
 
 def children(expression: TypedExpression) -> tuple[TypedExpression, ...]:
-    """The expressions right inside `expression`."""
+    """Return the expressions right inside `expression`."""
     match expression:
         case Call() | Aggregate():
             return expression.arguments
@@ -33,12 +33,29 @@ def children(expression: TypedExpression) -> tuple[TypedExpression, ...]:
 
 
 def walk(expression: TypedExpression) -> Iterator[TypedExpression]:
-    """`expression` and all that lies inside it, outside first."""
+    """Yield `expression` and all expressions inside it, outer ones first."""
     yield expression
     for child in children(expression):
         yield from walk(child)
 
 
 def has_aggregate(expression: TypedExpression) -> bool:
-    """True when an aggregate stands anywhere in `expression`."""
+    """Return whether there is an aggregate anywhere in `expression`."""
     return any(isinstance(part, Aggregate) for part in walk(expression))
+
+
+def conjuncts(condition: TypedExpression) -> Iterator[TypedExpression]:
+    """Yield the expressions that must all be true for `condition` to be true."""
+    if isinstance(condition, Logical) and condition.operator == "and":
+        yield from conjuncts(condition.left)
+        yield from conjuncts(condition.right)
+    else:
+        yield condition
+
+
+def conjunction(parts: Sequence[TypedExpression]) -> TypedExpression | None:
+    """Return the one expression that is true where all `parts` are; None for no parts."""
+    whole: TypedExpression | None = None
+    for part in parts:
+        whole = part if whole is None else Logical("and", whole, part)
+    return whole

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from siddhi.analysis import model
+from siddhi.analysis.expression.walk import walk
 from siddhi.engine.operators.expressions.compiler import ExpressionCompiler
 from siddhi.engine.operators.expressions.evaluation import ExpressionNode
 from siddhi.engine.operators.expressions.operators import decision
 from siddhi.engine.operators.incremental_aggregation.aggregation import Aggregation
 from siddhi.engine.operators.named_window import NamedWindow
-from siddhi.engine.operators.patterns.base.references import walk
 from siddhi.engine.operators.tables.careful import CarefulMatcher, CarefulMembership
 from siddhi.engine.operators.tables.matching import InTableNode, RowMatcher
 from siddhi.engine.operators.tables.table import Table

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from siddhi.analysis import model
+from siddhi.analysis.expression.walk import conjunction, conjuncts
 from siddhi.analysis.parts import parts_of
 from siddhi.engine.columnar.batch import EventBatch, renumber_chunks
 from siddhi.engine.columnar.column import Column
@@ -24,7 +25,7 @@ from siddhi.engine.jit.arrays import BoolArray, Int64Array, filled
 from siddhi.engine.operators.base.choices import NotApplicable
 from siddhi.engine.operators.base.operator import MergedRows, OperatorContext, Step
 from siddhi.engine.operators.base.scope import column_of
-from siddhi.engine.operators.patterns.base.conditions import conjunction, conjuncts, filters_of
+from siddhi.engine.operators.patterns.base.conditions import filters_of
 from siddhi.engine.operators.patterns.base.references import selection_references
 from siddhi.engine.operators.patterns.chain.operator import ChainOperator
 from siddhi.engine.operators.patterns.chain.plan import plan_chain

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import TypeGuard
 
 from siddhi.analysis import model
+from siddhi.analysis.expression.walk import conjuncts
 from siddhi.analysis.parts import parts_of
-from siddhi.engine.operators.patterns.base.conditions import conjuncts
 from siddhi.engine.operators.selection.plain_query import PlainTest, plain_test
 
 Wanted = tuple[tuple[PlainTest, ...], ...]

@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from siddhi.analysis import model
+from siddhi.analysis.expression.walk import conjunction, conjuncts, walk
 from siddhi.engine.columnar.batch import EventBatch
 from siddhi.engine.columnar.hashing import mix
 from siddhi.engine.columnar.strings import NULL_CODE
@@ -22,8 +23,6 @@ from siddhi.engine.operators.expressions.evaluation import Evaluation, Expressio
 from siddhi.engine.operators.expressions.leaves import ColumnNode
 from siddhi.engine.operators.expressions.operators import NUMERIC, decision
 from siddhi.engine.operators.joins.side import Side
-from siddhi.engine.operators.patterns.base.conditions import conjunction, conjuncts
-from siddhi.engine.operators.patterns.base.references import walk
 from siddhi.engine.operators.tables.key_bits import NULL_BITS, key_rows
 from siddhi.language.ast import AttributeType
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from siddhi.analysis import model
+from siddhi.analysis.expression.walk import conjuncts
 from siddhi.engine.arrow_c import copy_kernel
 from siddhi.engine.arrow_c.copy_kernel import EQUAL, GREATER, LESS, UNORDERED
 from siddhi.engine.columnar.column import DTYPES
 from siddhi.engine.jit.arrays import FLOAT64, INT64, Int64Array
-from siddhi.engine.operators.patterns.base.conditions import conjuncts
 from siddhi.language.ast import AttributeType, EventType
 
 ACCEPTED = {

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from siddhi.analysis import model
+from siddhi.analysis.expression.walk import conjunction, conjuncts, walk
 from siddhi.engine.columnar.batch import EventBatch
 from siddhi.engine.jit.arrays import NO_POSITIONS, BoolArray, Int64Array
 from siddhi.engine.jit.kernels import NO_MASK
@@ -20,8 +21,6 @@ from siddhi.engine.operators.expressions.aggregation import AggregateNode
 from siddhi.engine.operators.expressions.compiler import ExpressionCompiler, table_column
 from siddhi.engine.operators.expressions.evaluation import Evaluation, ExpressionNode, Reasons, Value
 from siddhi.engine.operators.expressions.operators import decision
-from siddhi.engine.operators.patterns.base.conditions import conjunction, conjuncts
-from siddhi.engine.operators.patterns.base.references import walk
 from siddhi.engine.operators.tables.key_bits import comparable, key_rows
 from siddhi.engine.operators.tables.matching import PAIRS_AT_ONCE, NameOfRow, Pairs, names_of, taken
 from siddhi.engine.operators.tables.table import Table

@@ -14,14 +14,13 @@ from typing import NamedTuple
 import numpy as np
 
 from siddhi.analysis import model
+from siddhi.analysis.expression.walk import conjunction, conjuncts, walk
 from siddhi.engine.columnar.batch import EventBatch
 from siddhi.engine.jit.arrays import NO_POSITIONS, BoolArray, Int64Array
 from siddhi.engine.jit.kernels import NO_MASK, kernel_array
 from siddhi.engine.operators.expressions.compiler import ExpressionCompiler, table_column
 from siddhi.engine.operators.expressions.evaluation import Evaluation, ExpressionNode, Value
 from siddhi.engine.operators.expressions.leaves import ColumnNode
-from siddhi.engine.operators.patterns.base.conditions import conjunction, conjuncts
-from siddhi.engine.operators.patterns.base.references import walk
 from siddhi.engine.operators.tables.key_bits import comparable, key_rows
 from siddhi.engine.operators.tables.table import Table
 from siddhi.language.ast import AttributeType

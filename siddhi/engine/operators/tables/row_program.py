@@ -17,6 +17,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from siddhi.analysis import model
+from siddhi.analysis.expression.walk import walk
 from siddhi.engine.columnar.batch import EventBatch
 from siddhi.engine.columnar.strings import NULL_CODE
 from siddhi.engine.jit.arrays import AnyArray, BoolArray, Int64Array
@@ -25,7 +26,6 @@ from siddhi.engine.operators.expressions.compiler import ExpressionCompiler
 from siddhi.engine.operators.expressions.evaluation import Evaluation, ExpressionNode, Value, broadcast
 from siddhi.engine.operators.expressions.leaves import TimestampNode
 from siddhi.engine.operators.expressions.operators import NUMERIC
-from siddhi.engine.operators.patterns.base.references import walk
 from siddhi.engine.operators.tables import write_kernels as code
 from siddhi.engine.operators.tables.table import Table
 from siddhi.language.ast import AttributeType

@@ -15,6 +15,7 @@ from functools import cached_property
 import numpy as np
 
 from siddhi.analysis import model
+from siddhi.analysis.expression.walk import walk
 from siddhi.engine.columnar.batch import EventBatch, split_chunks
 from siddhi.engine.columnar.column import Column
 from siddhi.engine.columnar.java_order import hash_order
@@ -27,7 +28,6 @@ from siddhi.engine.operators.base.scope import EVENT_TIMESTAMP
 from siddhi.engine.operators.expressions.compiler import ExpressionCompiler, table_column
 from siddhi.engine.operators.expressions.evaluation import Evaluation, Value, as_type, to_column
 from siddhi.engine.operators.expressions.operators import NUMERIC
-from siddhi.engine.operators.patterns.base.references import walk
 from siddhi.engine.operators.tables.careful import CarefulMatcher, needs_care
 from siddhi.engine.operators.tables.matching import Pairs, RowMatcher
 from siddhi.engine.operators.tables.row_program import compile_program

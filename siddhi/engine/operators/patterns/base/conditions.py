@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from siddhi.analysis import model
+from siddhi.analysis.expression.walk import conjunction, conjuncts, walk
 from siddhi.engine.columnar.batch import EventBatch
 from siddhi.engine.columnar.kinds import CURRENT
 from siddhi.engine.columnar.state_tree import State
@@ -18,7 +19,7 @@ from siddhi.engine.operators.expressions.compiler import ExpressionCompiler
 from siddhi.engine.operators.expressions.evaluation import Evaluation, ExpressionNode
 from siddhi.engine.operators.patterns.base.columns import SlotLayout, SlotReader
 from siddhi.engine.operators.patterns.base.partial import Partial, PatternEvent
-from siddhi.engine.operators.patterns.base.references import references, walk
+from siddhi.engine.operators.patterns.base.references import references
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,23 +52,6 @@ def split_filter(filters: Sequence[model.FilterStep], slot: int, context: Operat
         for part in conjuncts(step.condition):
             (alone if _looks_at_event_alone(part, slot) else across).append(part)
     return SplitFilter(tuple(alone), tuple(across))
-
-
-def conjuncts(condition: model.TypedExpression) -> Iterator[model.TypedExpression]:
-    """The expressions that must all be true for `condition` to be true."""
-    if isinstance(condition, model.Logical) and condition.operator == "and":
-        yield from conjuncts(condition.left)
-        yield from conjuncts(condition.right)
-    else:
-        yield condition
-
-
-def conjunction(parts: Sequence[model.TypedExpression]) -> model.TypedExpression | None:
-    """The one expression that is true where all `parts` are; None for no parts."""
-    whole: model.TypedExpression | None = None
-    for part in parts:
-        whole = part if whole is None else model.Logical("and", whole, part)
-    return whole
 
 
 def _looks_at_event_alone(expression: model.TypedExpression, slot: int) -> bool:

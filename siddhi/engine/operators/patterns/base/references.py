@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 from siddhi.analysis import model
+from siddhi.analysis.expression.walk import walk
 from siddhi.engine.operators.base.scope import column_of
 from siddhi.engine.operators.patterns.base.partial import PatternEvent
 from siddhi.language import ast
 from siddhi.language.ast import AttributeType
-from siddhi.structure import field_names
 
 Reference: TypeAlias = model.AttributeValue | model.EventReference | model.IsEmptySlot
-
-
-def walk(expression: model.TypedExpression) -> Iterator[model.TypedExpression]:
-    """`expression` and everything inside it."""
-    yield expression
-    for name in field_names(type(expression)):
-        value = getattr(expression, name)
-        for part in value if isinstance(value, tuple) else (value,):
-            if isinstance(part, model.TypedExpression):
-                yield from walk(part)
 
 
 def references(expressions: Iterable[model.TypedExpression]) -> dict[str, Reference]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TypeGuard
 
 from siddhi.analysis import model
-from siddhi.engine.operators.patterns.base.references import walk
+from siddhi.analysis.expression.walk import walk
 from siddhi.language.ast import AttributeType
 
 _SWAPPED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}

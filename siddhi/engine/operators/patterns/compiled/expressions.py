@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from siddhi.analysis import model
+from siddhi.analysis.expression.walk import conjuncts, walk
 from siddhi.engine.columnar.batch import EventBatch
 from siddhi.engine.columnar.column import DTYPES
 from siddhi.engine.columnar.strings import NULL_CODE
@@ -23,8 +24,6 @@ from siddhi.engine.operators.base.operator import OperatorContext
 from siddhi.engine.operators.expressions.compiler import ExpressionCompiler
 from siddhi.engine.operators.expressions.evaluation import Evaluation, ExpressionNode, as_type, broadcast
 from siddhi.engine.operators.expressions.operators import NUMERIC
-from siddhi.engine.operators.patterns.base.conditions import conjuncts
-from siddhi.engine.operators.patterns.base.references import walk
 from siddhi.engine.operators.patterns.compiled.kernels import memory as at
 from siddhi.language import ast
 from siddhi.language.ast import AttributeType

@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from siddhi.analysis import model
+from siddhi.analysis.expression.walk import conjunction
 from siddhi.engine.columnar.batch import EventBatch
 from siddhi.engine.columnar.state_size import StateSize, held_bytes
 from siddhi.engine.columnar.state_tree import State
@@ -26,13 +27,7 @@ from siddhi.engine.operators.base.operator import MergedRows, MergingOperator, O
 from siddhi.engine.operators.base.scope import source_key
 from siddhi.engine.operators.expressions.compiler import ExpressionCompiler
 from siddhi.engine.operators.patterns.base.columns import layouts
-from siddhi.engine.operators.patterns.base.conditions import (
-    EventFilter,
-    conjunction,
-    filter_expressions,
-    filters_of,
-    split_filter,
-)
+from siddhi.engine.operators.patterns.base.conditions import EventFilter, filter_expressions, filters_of, split_filter
 from siddhi.engine.operators.patterns.base.limit import PartialLimit
 from siddhi.engine.operators.patterns.base.references import Reference, references
 from siddhi.engine.operators.patterns.compiled.expressions import MOST_COLUMNS, Feed, NotCompilableError, Programs
