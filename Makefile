@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 # processes keep two cores busy: many tests wait for what others start.
 SPREAD := -n 3 --dist loadfile --no-loadscope-reorder
 # Tests whose full length takes minutes; CEP_ACCEPTANCE=1 asks for it.
-ACCEPTANCE := $(addprefix tests/system/,test_time_live.py test_busy_host.py test_edit_live.py test_undeploy_live.py test_dead_web_hook.py)
+ACCEPTANCE := $(addprefix tests/system/,test_time_live.py test_busy_host.py test_edit_live.py test_undeploy_live.py test_dead_web_hook.py test_two_nodes.py)
 # pytest rewrites the asserts of every test file; kept as bytecode, that is done once and not by each process again.
 unexport PYTHONDONTWRITEBYTECODE
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -20,6 +20,9 @@ class Backlog(Protocol):
 
     False when nothing is to be sent.
     """
+
+    wake: Callable[[], None]
+    """Called when more may be sent than before; set by the link."""
 
     @property
     def log(self) -> str:
@@ -99,6 +102,7 @@ class MemoryBacklog:
 
     log = ""
     problem = ""
+    wake: Callable[[], None] = staticmethod(lambda: None)
 
     def __init__(self, most_rows: int, schema: pa.Schema) -> None:
         self._most_rows = most_rows

@@ -62,6 +62,11 @@ class BatchingQueue:
     def __bool__(self) -> bool:
         return bool(self._batches)
 
+    @property
+    def first_position(self) -> int:
+        """Return the position of the first batch in the log. The queue must not be empty."""
+        return self._batches[0].position
+
     def append(self, waiting: QueuedBatch) -> None:
         self._batches.append(waiting)
         self.rows += waiting.batch.num_rows

@@ -11,7 +11,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import groupby
 from typing import Any
 
@@ -55,6 +55,10 @@ class LoggedBacklog:
         self._failed_to = log.failed_to()
         self._again: deque[ReadyFrame] = deque()
         self._waiting = BatchingQueue()
+        self._mirrored = log.last_position
+        """Up to here the passive node has what waits; what follows is not sent. Only of use when the log mirrors."""
+        self.wake: Callable[[], None] = lambda: None
+        """Called when more may be sent."""
         self._before = log.secured
         """What is at hand (`_again`, then `_waiting`) follows this position …"""
         self._at_hand = log.secured
@@ -103,6 +107,8 @@ class LoggedBacklog:
         rows = waiting.batch.num_rows
         length = memoryview(waiting.body).nbytes
         position = self._log.append(waiting.body, length, rows, waiting.watermark_ms, waiting.origin)
+        if self._log.mirrors:
+            self._log.when_safe(partial(self._note_mirrored, position))
         if stays_on_disk:
             self._disk_rows += rows
             self._credit -= rows
@@ -120,7 +126,12 @@ class LoggedBacklog:
             self._read(most_rows)
             if not self._waiting:
                 return None
-            frame = self._waiting.take(1 if self.is_isolated else most_rows, self._watch.next_zone(self._before))
+            last = self._watch.next_zone(self._before)
+            if self._log.mirrors:
+                if self._waiting.first_position > self._mirrored:
+                    return None
+                last = min(last or self._mirrored, self._mirrored)
+            frame = self._waiting.take(1 if self.is_isolated else most_rows, last)
         self._before = frame.position
         if self._behind():
             self._credit = min(self._credit + frame.rows // ACCEPTED_SHARE, self._most_rows)
@@ -128,6 +139,10 @@ class LoggedBacklog:
             return replace(frame, again=True)
         self._furthest = frame.position
         return frame
+
+    def _note_mirrored(self, position: int) -> None:
+        self._mirrored = max(self._mirrored, position)
+        self.wake()
 
     @property
     def is_isolated(self) -> bool:

@@ -78,6 +78,7 @@ class ReceiverLink:
         self.opening = msgspec.structs.replace(opening, log=backlog.log)
         self._stream = opening.streams[0]
         self._backlog = backlog
+        backlog.wake = lambda: event_loop.defer(self.pump)
         self._limits = limits
         self._changed = changed
         self._room = room

@@ -12,6 +12,8 @@ from cep_worker.storage.group_commit import DiskSync, Syncable
 class MirroredDiskSync(DiskSync):
     """The disk's upkeep, but that nobody is told that something is safe before the passive node has it."""
 
+    mirrors = True
+
     def __init__(self, disk: DiskSync, mirror: MirrorSender) -> None:
         self._disk = disk
         self._mirror = mirror

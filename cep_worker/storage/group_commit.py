@@ -30,6 +30,9 @@ class Syncable(Protocol):
 class DiskSync:
     """The simplest way: the system writes when it likes, and everything else is done at once."""
 
+    mirrors = False
+    """What is appended must not be processed before it is safe: another host may take over without it."""
+
     def start(self) -> None:
         """Before anything else."""
 

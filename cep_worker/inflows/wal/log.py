@@ -249,6 +249,15 @@ class StreamLog:
             self._disk_sync.appended(self)
         return position
 
+    @property
+    def mirrors(self) -> bool:
+        """Return whether what is appended must not be processed before `when_safe` has called."""
+        return self._disk_sync.mirrors
+
+    def when_safe(self, call: Callable[[], None]) -> None:
+        """Call as soon as what was appended is as safe as the worker's policy asks for."""
+        self._disk_sync.when_safe(call)
+
     def secure(self, position: int, unneeded: int | None = None) -> None:
         """Mark the log as secured up to `position` and free files up to `unneeded`.
 

@@ -6,17 +6,26 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 import zmq
 from free_ports import free_port
 
-from cep_common.ids import Endpoint
+from cep_common.ids import Endpoint, PlanKey
 from cep_common.nodes.config import WorkerNode
 from cep_common.nodes.files import MIRROR_FILE, ROLE_FILE, FileView, MirrorReport, NodeRole, write_file
 from cep_common.nodes.role_watch import RoleWatch, monotonic_ms
+from cep_common.protocol.links import StreamSchema
+from cep_common.protocol.registry import StreamBinding
+from cep_worker.inflows.batching import QueuedBatch
+from cep_worker.inflows.logged_backlog import LoggedBacklog
+from cep_worker.inflows.wal.identity import new_identity
+from cep_worker.inflows.wal.log import LogLimits, StreamLog
 from cep_worker.mirror.receiver import Copy, MirrorReceiver
 from cep_worker.mirror.sender import MirrorSender
 from cep_worker.storage.file_changes import FileChanges
+from cep_worker.storage.group_commit import DiskSync
+from topology.events.frames import arrow_schema
 
 PATIENCE_S = 10.0
 
@@ -223,3 +232,37 @@ def test_a_path_outside_of_the_folder_is_refused(tmp_path: Path, name: str) -> N
 
     with pytest.raises(ValueError, match="not a path below"):
         below(tmp_path, name)
+
+
+def test_events_are_not_processed_before_the_passive_node_has_them(tmp_path: Path) -> None:
+    class Slow(DiskSync):
+        mirrors = True
+
+        def __init__(self) -> None:
+            self.calls: list[Callable[[], None]] = []
+
+        def when_safe(self, call: Callable[[], None]) -> None:
+            self.calls.append(call)
+
+    slow = Slow()
+    attributes = (("number", "long"),)
+    identity = new_identity(PlanKey(-1234, "P"), StreamBinding("S", "S:1.0.0", attributes))
+    backlog = LoggedBacklog(StreamLog(tmp_path, identity, LogLimits(1 << 20, 1 << 18), slow), 100, lambda *_: 0)
+    woken: list[int] = []
+    backlog.wake = lambda: woken.append(1)
+    backlog.resume(0, secures=True)
+    schema = arrow_schema(StreamSchema("S", attributes))
+    for number in (1, 2):
+        columns = {"_timestamp": number, "_kind": 0, "number": number}
+        batch = pa.RecordBatch.from_pylist([{name: columns.get(name, 0) for name in schema.names}], schema=schema)
+        backlog.append(QueuedBatch(batch, backlog.prepare(batch, None)))
+    assert backlog.take(100) is None
+    slow.calls[0]()
+    frame = backlog.take(100)
+    assert frame is not None
+    assert frame.rows == 1
+    assert backlog.take(100) is None
+    slow.calls[1]()
+    assert woken == [1, 1]
+    assert backlog.take(100) is not None
+    backlog.close()
