@@ -186,7 +186,7 @@ class ArtefactConfig(msgspec.Struct, frozen=True):
 
 
 class WorkerConfig(msgspec.Struct, frozen=True):
-    """Everything that a worker process is told.
+    """The configuration of a worker process.
 
     `protected` are files and folders, beside its own, that no plan may open; `secrets` is the folder of what plans mean
     by `${secret:NAME}`.

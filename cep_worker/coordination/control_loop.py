@@ -51,7 +51,7 @@ LEVELS = {
     "stale-epoch": logging.INFO,
     "unknown-plan": logging.INFO,
 }
-"""How loud refusals are told that are no warnings; the last three come while a topology starts, takes over or ends."""
+"""The log levels of refusals that are no warnings; the last three occur while a topology starts, takes over or ends."""
 
 LONGEST_WAIT_MS = 1_000
 NO_REVISION = -1
@@ -251,7 +251,7 @@ class ControlLoop:
                 self._ownership.adopt(system)
             followed = self._ownership.serves(system)
         except OSError as error:
-            paced_logger.problem("system", "not noted which system is served: reason=%s", error, level=logging.ERROR)
+            paced_logger.problem("system", "cannot save which system is served: reason=%s", error, level=logging.ERROR)
             return False
         if followed:
             paced_logger.over("system", "the managers' system is served: system=%s", system)

@@ -50,7 +50,7 @@ class EntrySelection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Raises InputError when both are asked for, or nothing is.
         """
         if self.all == bool(self.ids):
-            raise InputError("bad-request", "name ids, or say that all are meant: true")
+            raise InputError("bad-request", "give ids, or all: true")
         return None if self.all else self.ids
 
 

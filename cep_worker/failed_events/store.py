@@ -158,7 +158,7 @@ class FailedEventStore:
 
     def _keep(self, origin: FailureOrigin, events: pa.RecordBatch, reason: str) -> int:
         kept = self.keep(origin, (FailedEvents(events, reason),))
-        logger.error("events cannot go on: plan=%s stream=%s sink=%s reason=%s kept_as_failed=%d lost=%d %s",
+        logger.error("events cannot be processed: plan=%s stream=%s sink=%s reason=%s kept_as_failed=%d lost=%d %s",
                      origin.key.topology(), origin.stream, origin.sink, reason, kept.events, kept.lost,
                      kept.problem)  # fmt: skip
         return kept.lost
@@ -255,7 +255,7 @@ class FailedEventStore:
                 elif not missing_ms:
                     since = (key, before_ms, self._now_ms())
                     self._run(lambda connection, note=since: _own(connection, *note), None)  # type: ignore[misc]
-                    logger.error("a plan with failed events is missing, nobody has undeployed it: plan=%s entries=%d",
+                    logger.error("plan with failed events is missing and was not undeployed: plan=%s entries=%d",
                                  key.topology(), self._counts[key])  # fmt: skip
         except InputError as error:  # tried again when plans change
             self._owners = None
@@ -264,7 +264,7 @@ class FailedEventStore:
     def _forget(self, key: PlanKey, reason: str) -> None:
         count = self.discard(key, None)
         self._run(lambda connection: connection.execute(_OWNERS.delete().where(_owned(key))), None)
-        logger.warning("entries of the error store went with their plan: plan=%s entries=%d reason=%s",
+        logger.warning("failed events deleted with their plan: plan=%s entries=%d reason=%s",
                        key.topology(), count, reason)  # fmt: skip
 
     def _parts(self, failed: Iterable[FailedEvents]) -> list[FailedEvents]:

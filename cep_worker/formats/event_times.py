@@ -1,4 +1,4 @@
-"""Where the time of an event stands in JSON and in files, when nobody says it, and which times events may have."""
+"""Where JSON and files have the time of an event by default, and which times are valid."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mapper `keyvalue` of sources and sinks `inMemory`: a value stands under a key, which may be called as it likes.
+"""Mapper `keyvalue` of `inMemory` sources and sinks: values under keys with any names.
 
 sink @payload(s='symbol', p='price') symbol, price ──▶ s, p source @attributes(code='s', cost='p') s, p ──▶ code, cost
 

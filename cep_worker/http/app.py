@@ -343,7 +343,7 @@ def _nothing_at(imported: StreamDirectory, path: str) -> str:
 def _refuse_cross_site() -> None:
     _known_parameters("tenant")
     if "Origin" in request.headers or request.headers.get("Sec-Fetch-Site", "none") != "none":
-        raise InputError("cross-site", "pages in browsers do not replay or discard here; the manager's console does")
+        raise InputError("cross-site", "browser pages cannot replay or discard events here; use the manager's console")
 
 
 def _choice() -> EntrySelection:
@@ -364,7 +364,7 @@ def _refuse_pages() -> None:
     if request.method in SAFE_METHODS or (shown is not None and shown.type == "bearer"):
         return
     if "Origin" in request.headers or request.headers.get("Sec-Fetch-Site", "none") != "none":
-        raise InputError("cross-site", "pages in browsers send nothing here; use a program, or show a token as bearer")
+        raise InputError("cross-site", "browser pages cannot send events here; use a program, or send a bearer token")
 
 
 def _limit() -> int:

@@ -39,7 +39,7 @@ class Backlog(Protocol):
     def __bool__(self) -> bool: ...
 
     def has_room(self, linked: bool) -> bool:
-        """Return whether a batch may be accepted; `linked` while a link stands."""
+        """Return whether a batch may be accepted; `linked` while there is a link."""
 
     def prepare(self, batch: pa.RecordBatch, body: Any, origin: BatchOrigin | None = None) -> Any:
         """Reserve room for `batch` and its `origin`, and return its Arrow IPC form if that is needed.

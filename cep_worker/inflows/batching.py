@@ -14,7 +14,7 @@ from cep_worker.storage.records import BatchOrigin
 from topology.events.frames import concatenate, encode_batch
 
 JOINED_BYTES = 16 * 1024 * 1024
-"""Batches are joined up to so many bytes: a frame that is too large for the transport would break each link anew."""
+"""Batches are joined up to so many bytes: a frame that is too large for the transport would break every new link."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -238,7 +238,7 @@ class Inflow:
             self._promise()
 
     def report(self) -> InflowReport:
-        """Return how it stands."""
+        """Return its status."""
         connected = self._out.connected
         return InflowReport(
             stream=self.binding.stream,
@@ -251,7 +251,7 @@ class Inflow:
         )
 
     def wal(self) -> WalMetrics | None:
-        """Return how its log stands, if it has one."""
+        """Return the status of its log, if it has one."""
         log = self._log
         if log is None:
             return None

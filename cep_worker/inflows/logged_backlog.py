@@ -43,7 +43,7 @@ sources are slowed rather than stopped."""
 class LoggedBacklog:
     """A `Backlog` that outlives the process.
 
-    At most `most_rows` rows wait in memory; as many as the log can hold wait on disk while no link stands. Belongs to
+    At most `most_rows` rows wait in memory; as many as the log can hold wait on disk while there is no link. Belongs to
     the log's thread.
     """
 
@@ -299,7 +299,7 @@ class LoggedBacklog:
         try:
             events = [decode_batch(record.body, _schema(had), record.rows) for record in found]
         except DecodeError:
-            events = []  # who reads the log tells of it
+            events = []  # the reader of the log reports it
         for batch in events:
             alone = 0
             if batch.num_rows > 1 and not conversion_problem(had, log.identity.attributes):

@@ -4,7 +4,7 @@
                  each begins at the same position of the log                a record that is under way when the topology
                                                                             ends again is given up the second time
 
-A record is given up alone: what stands before and behind it goes on. Events that were accepted together are appended
+A record is given up alone: everything before and behind it continues. Events that were accepted together are appended
 again one by one first, so that those beside the culprit go on as well.
 """
 
@@ -78,7 +78,7 @@ class PoisonPillDetector:
         return 0
 
     def given_up(self, again: Zone | None = None) -> None:
-        """Note that a record was given up; if it held several events, each stands alone in the zone `again`."""
+        """Note that a record was given up; if it held several events, each is alone in the zone `again`."""
         if again is not None:
             self.zones.append(again)
 

@@ -107,7 +107,7 @@ class ReceiverLink:
 
     @property
     def connected(self) -> bool:
-        """The link stands."""
+        """Whether the link is established."""
         return self._link is not None and self._link.state is LinkState.OPEN
 
     @property
@@ -345,7 +345,7 @@ class ReceiverLink:
             self._backlog.resume(link.position, link.secures, link.goes_back, self.opening.attempt)
             self._ahead_ms = clock_ahead_ms(self._asked_ms, self._wall_ms(), link.server_ms)
             self.last_error = ""
-            logger.info("link stands: stream=%s peer=%s", self._stream.stream, self.peer)
+            logger.info("link established: stream=%s peer=%s", self._stream.stream, self.peer)
             self._changed()
         self._note_progress(link)
         self._look(link)
@@ -376,7 +376,7 @@ class ReceiverLink:
     def _look(self, link: LinkSender) -> None:
         """Note refusals and leaves a link that does not stand any more."""
         for refusal in link.refusals:
-            if refusal.code == "stale-epoch":  # the topology was started anew: the manager knows where
+            if refusal.code == "stale-epoch":  # the topology was restarted: the manager knows where
                 logger.info("link refused: stream=%s peer=%s code=%s", self._stream.stream, self.peer, refusal.code)
                 continue
             self.last_error = f"{self.peer} refused {self._stream.stream}: {refusal.code}: {refusal.reason}"

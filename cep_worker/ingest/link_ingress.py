@@ -167,7 +167,7 @@ class LinkIngress:
                 self._event_loop.call_at(again_ms, self._flush)
 
     def _arrived(self, link: Link, now_ms: int) -> None:
-        self._forget(link.peer)  # the same peer may open anew
+        self._forget(link.peer)  # the same peer may open another link
         client = _IngressClient(link, self._routes(link))
         self._clients[link.peer] = client
         for route in client.routes.values():

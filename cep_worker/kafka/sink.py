@@ -171,7 +171,7 @@ class _KafkaWriter:
             self.problem = reason = failed[rows[0]][1]
             self._log.problem("brokers", "messages are not delivered: sink=%s reason=%s", self._where, reason)
             if self._is_over(began) or stopping.wait(RETRIES.wait_s(tries)):
-                given_up = "the sink ended before it was delivered" if stopping.is_set() else "given up"
+                given_up = "the sink ended before delivery" if stopping.is_set() else "given up"
                 unwanted |= {row: f"{given_up}: {failed[row][1]}" for row in rows}
                 break
             tries += 1
@@ -197,7 +197,7 @@ class _KafkaWriter:
         try:
             numbers = self._numbers.take(len(payloads))
         except OSError as error:
-            raise WriteError(f"numbers of sequence.id cannot be kept: {error.strerror}") from error
+            raise WriteError(f"numbers of sequence.id cannot be saved: {error.strerror}") from error
         sequence = self._options.sequence_id
         return [
             with_header(one, sequence, number, binary=binary) for one, number in zip(payloads, numbers, strict=True)

@@ -41,7 +41,7 @@ class FrameId:
 
 
 class ResultConsumer(Protocol):
-    """Whoever takes the events of an exported stream.
+    """A consumer of the events of an exported stream.
 
     All methods are called on the data thread; a receipt is settled on it too.
     """

@@ -214,7 +214,7 @@ class Egress:
                 self._send(listener.peer, encode(BeatLink()))
 
     def reports(self, now_ms: int) -> tuple[ListenerReport, ...]:
-        """Return how far listeners have got, at most so many as are told of."""
+        """Return how far listeners have got, at most as many as are reported."""
         return tuple(
             ListenerReport(
                 tenant=listener.asked.tenant,

@@ -211,7 +211,7 @@ class Outflow:
         prepared_to = self._prepared.prepared_to(opening) if self._prepared is not None else opening.position
         if prepared_to < opening.position:
             what = f"{opening.position} results of attempt {opening.attempt} were acknowledged"
-            logger.error("results are missing, their topology must give them again: plan=%s publisher=%s held=%d of=%d",
+            logger.error("results are missing, their topology must send them again: plan=%s publisher=%s held=%d of=%d",
                          self._plan.key.topology(), opening.sender, prepared_to, opening.position)  # fmt: skip
             return Rejected(
                 RESULTS_MISSING, f"{what}, of which those behind {prepared_to} are not all on this disk any more"
@@ -297,7 +297,7 @@ class Outflow:
             return False
         self._note(message.stream, message.rows, batch, now_ms)
         if message.stream in self._nowhere:
-            logger.error("results have nowhere to go, the plan has changed: plan=%s stream=%s events=%d",
+            logger.error("results have no consumer, the plan has changed: plan=%s stream=%s events=%d",
                          self._plan.key.topology(), message.stream, message.rows)  # fmt: skip
         publisher: InFlightFrames = frame.link.attachment
         publisher.taken.took(frame.sequence)

@@ -1,4 +1,4 @@
-"""What sinks and sources of type `inMemory` are told: the topic over which they meet within a worker."""
+"""The topic over which `inMemory` sinks and sources of a worker meet."""
 
 from __future__ import annotations
 

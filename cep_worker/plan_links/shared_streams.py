@@ -58,11 +58,11 @@ class _SharedStreamTap:
             if not fit.problem(batch):
                 publisher.offer(fit.fitted(batch), None, receipt, frame)
                 return
-        logger.error("results have nowhere to go, the plan has changed: of=%s events=%d", self._name, batch.num_rows)
+        logger.error("results have no consumer, the plan has changed: of=%s events=%d", self._name, batch.num_rows)
         receipt.settle()
 
     def commit(self, group: GroupId, receipt: DeliveryReceipt) -> None:
-        """Each frame stands by itself."""
+        """Settle at once: each frame is independent."""
         receipt.settle()
 
 

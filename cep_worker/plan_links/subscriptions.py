@@ -218,7 +218,7 @@ class SubscriptionFeed:
         if self._renamed is not None:
             batch = pa.RecordBatch.from_arrays(batch.columns, schema=self._renamed)
         elif self._picking is not None:
-            batch, body = self._picking.batch(batch), None  # it is written anew
+            batch, body = self._picking.batch(batch), None  # it is encoded again
         try:
             route.offer(batch, body, NO_WATERMARK, now_ms, offered.origin)
         except WalFullError:  # the inflow tells why

@@ -1,4 +1,4 @@
-"""Events that plans give each other within a worker: what is published under a topic goes to whoever subscribes to it.
+"""Topics: events that plans of a worker publish and subscribe to.
 
     plan A ── Alerts ──▶ Publisher ──┬─ Feed ──▶ route ──▶ inflow of plan B
                                      └─ Feed ──▶ route ──▶ inflow of plan C
@@ -79,7 +79,7 @@ class TopicPublisher:
             feed.offer(batch, body, shared, frame, now_ms)
 
     def commit(self, group: GroupId, receipt: DeliveryReceipt) -> None:
-        """Each frame stands by itself."""
+        """Settle at once: each frame is independent."""
         receipt.settle()
 
     def waiting_events(self) -> int:
@@ -97,7 +97,7 @@ class TopicPublisher:
     ) -> None:
         """Exactly these take the events from now on.
 
-        What waits for a stream that was defined anew goes to the new one. `twin` numbers the publishers of one topic
+        What waits for a redefined stream goes to the new one. `twin` numbers the publishers of one topic
         that give it the same.
         """
         before, self.feeds = self.feeds, []

@@ -99,7 +99,7 @@ def read_artefacts(directory: str) -> tuple[Artefact, ...]:
         return ()
     path = Path(directory)
     if not path.is_dir():
-        raise ConfigError(f"artefacts: {path} is no directory")
+        raise ConfigError(f"artefacts: {path} is not a directory")
     return tuple(_read_artefact(file) for file in sorted(path.iterdir()) if file.suffix in (".yaml", ".yml"))
 
 

@@ -132,7 +132,7 @@ class StreamDirectory:
 
     def _require_told(self) -> None:
         if not self._told:
-            raise InputError("starting", "this worker has not heard yet which plans are deployed; try again")
+            raise InputError("starting", "the worker does not know the deployed plans yet; try again")
 
     def _of(self, tenant: int) -> list[PlanStream]:
         return [member for member in self._streams if member.key.tenant == tenant]

@@ -1,4 +1,4 @@
-"""A worker's metrics, told from its figures at the moment of each scrape.
+"""A worker's metrics in Prometheus's format, made for each scrape.
 
 Pure.
 
@@ -179,7 +179,7 @@ _PARTITIONS: tuple[Figure[PartitionReport], ...] = (
 
 
 def _partitions(connectors: tuple[ConnectorMetrics, ...]) -> Iterator[Metric]:
-    """Return what the worker reads; of several sources that read one partition for one stream the last is told."""
+    """Yield the metrics of partitions; of several sources of one partition and stream, those of the last."""
     found = {
         (one.tenant, one.plan, one.stream, each.topic, each.partition): each
         for one in connectors

@@ -1,4 +1,4 @@
-"""What a worker tells of itself at one moment.
+"""The metrics of a worker at one moment.
 
 Data alone.
 """

@@ -43,7 +43,7 @@ class PlanSnapshot:
 
 
 class PlanFlow:
-    """Inflows and outflows of a plan, replaced as far as needed when it is deployed anew.
+    """Inflows and outflows of a plan, replaced as far as needed when it is deployed again.
 
     Belongs to the reactor's thread.
     """

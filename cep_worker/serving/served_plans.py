@@ -52,11 +52,11 @@ class ServedPlans:
         undeployed = {(one.key, one.deployed_ms) for one in removed}
         wanted = {plan.key: plan for plan in plans}
         for key in [key for key in self.flows if key in self._kept]:
-            logger.info("plan cannot run, what it has is kept: plan=%s", key.topology())
+            logger.info("plan cannot run, its files are kept: plan=%s", key.topology())
             self._close(self.flows.pop(key))
         for key, flow in [(key, flow) for key, flow in self.flows.items() if key not in wanted]:
             if (key, flow.plan.deployed_ms) not in undeployed:
-                logger.error("plan is missing, and nobody has undeployed it: plan=%s", key.topology())
+                logger.error("plan is missing and was not undeployed: plan=%s", key.topology())
                 self._close(self.flows.pop(key))
         for key in [key for key, flow in self.flows.items() if not _goes_on(flow.plan, wanted.get(key))]:
             logger.info("plan ended: plan=%s", key.topology())

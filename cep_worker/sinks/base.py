@@ -54,7 +54,7 @@ class EventSink(ResultConsumer, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SinkContext:
-    """What every sink gets: the connector that declares it, the plan, the stream's schema, and its surroundings.
+    """What every sink is given: the connector that declares it, the plan, and the stream's schema.
 
     `label` tells sinks of one type and stream apart.
 

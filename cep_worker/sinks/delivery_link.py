@@ -1,4 +1,4 @@
-"""Batches on their way over a link until its server has taken them over; a link that breaks is made anew."""
+"""Delivers batches over a link until its server has taken them, and reconnects when the link breaks."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class _WaitingDelivery:
 
 
 class DeliveryLink:
-    """Sends batches of one stream to `endpoint`, in order, for ever connected anew.
+    """Sends batches of one stream to `endpoint`, in order, and reconnects for ever.
 
     Those that a server did not take over are sent again. With a log (`opening.log`) batches have positions, and a
     server tells which of them it has. Belongs to the data thread. `room` is called when batches were delivered.

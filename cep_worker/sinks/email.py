@@ -100,12 +100,12 @@ class _MailTemplates:
             letter.set_content(body, subtype=subtype, charset="utf-8")
             addresses = _recipients(letter)
         except UNREADABLE as error:
-            raise WriteError(f"no mail can be made of the event: {error}") from error
+            raise WriteError(f"the event makes no valid mail: {error}") from error
         letter["Message-ID"] = _message_id(letter, body, identity)
         if not addresses:
-            raise WriteError("the event names nobody whom a mail could be sent to")
+            raise WriteError("the event has no mail recipient")
         if not all(map(ADDRESS.fullmatch, addresses)):
-            raise WriteError("the event names somebody by what is no mail address")
+            raise WriteError("the event has an invalid mail address")
         return letter
 
 
@@ -168,7 +168,7 @@ class _MailServer:
             where = f"{self._options.host}:{self._options.port}"
             raise WriteError(f"{where} takes no addresses with other letters than ASCII ones (SMTPUTF8)") from error
         except UNREADABLE as error:
-            raise WriteError(f"no mail can be made of the event: {error}") from error
+            raise WriteError(f"the event makes no valid mail: {error}") from error
 
     def hang_up(self) -> None:
         """Close the connection; the next mail opens another one."""
@@ -256,7 +256,7 @@ class _EmailWriter:
                 self.problem = ""
             if stopping.is_set():
                 if number + 1 < batch.num_rows:
-                    unwanted.append(FailedEvents(batch.slice(number + 1), "the sink ended before it was delivered"))
+                    unwanted.append(FailedEvents(batch.slice(number + 1), "the sink ended before delivery"))
                 break
         if not stopping.is_set():
             self._server.hang_up()  # nobody knows when the next event comes, and servers end links that are idle
@@ -264,7 +264,7 @@ class _EmailWriter:
             raise WriteError(unwanted[-1].reason, unwanted)
 
     def commit(self, group: GroupId, stopping: threading.Event) -> None:
-        """Each mail stands by itself; its Message-ID tells whether it came before."""
+        """Do nothing: each mail is independent; its Message-ID shows whether it was sent before."""
 
     def close(self) -> None:
         self._server.hang_up()

@@ -44,7 +44,7 @@ class _FailedEventWriter:
             raise WriteError(kept.problem, (FailedEvents(batch.slice(kept.events), kept.problem),))
 
     def commit(self, group: GroupId, stopping: threading.Event) -> None:
-        """Each entry stands by itself."""
+        """Do nothing: each entry is independent."""
 
     def close(self) -> None:
         """Do nothing: the worker owns the store."""

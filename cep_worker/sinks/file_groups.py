@@ -2,7 +2,7 @@
 
     write    frames go to a file without a name: one for each log, whose groups may come at the same time
     commit   1  the group's frames are <file>.pending, which gets to the disk
-             2  <file>.commits says: this group is there, and stands in <file>.pending for <file> from its length on
+             2  <file>.commits says: this group is there, and is in <file>.pending for <file> from its length on
              3  <file>.pending is appended to <file>
              4  <file>.commits says: this group is there
 

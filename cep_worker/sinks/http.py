@@ -126,14 +126,14 @@ class _HttpWriter:
             raise WriteError(unwanted[-1].reason, unwanted)
 
     def commit(self, group: GroupId, stopping: threading.Event) -> None:
-        """Each request stands by itself; its key tells whether it came before."""
+        """Do nothing: each request is independent; its key shows whether it was sent before."""
 
     def close(self) -> None:
         self._client.close()
 
     def _deliver(self, target: _HttpTarget, payload: bytes, headers: dict[str, str], stopping: threading.Event) -> None:
         if not is_web_url(target.url):
-            raise WriteError("publisher.url: what the event makes of it is no http://… or https://…")
+            raise WriteError("publisher.url: the event's value is not an http:// or https:// URL")
         if self._guard is not None and (reason := refuse_web_url(target.url, self._guard)):
             raise WriteError(f"publisher.url: {reason}")
         if target.method not in METHODS:
@@ -168,7 +168,7 @@ class _HttpWriter:
         except ReachError as error:  # what the host's name means now; it may mean something else next time
             raise RetryableError(error.message) from error
         except (requests.exceptions.InvalidHeader, requests.exceptions.InvalidURL, UnicodeError) as error:
-            raise WriteError(f"no request can be made of the event: {error}") from error
+            raise WriteError(f"the event makes no valid request: {error}") from error
         except requests.RequestException as error:
             raise RetryableError(f"{type(error).__name__} at {target.shown()}") from error
         if 200 <= status < 300:

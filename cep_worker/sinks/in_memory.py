@@ -77,7 +77,7 @@ class InMemorySink:
             self._publishers[topic].offer(picked, body if whole else None, shared, frame)
 
     def commit(self, group: GroupId, receipt: DeliveryReceipt) -> None:
-        """Each frame stands by itself."""
+        """Settle at once: each frame is independent."""
         receipt.settle()
 
     def tick(self, now_ms: int) -> None:

@@ -38,7 +38,7 @@ class _LogWriter:
         self._header = b""
 
     def commit(self, group: GroupId, stopping: threading.Event) -> None:
-        """Lines of a log cannot be taken back: each stands when it is written."""
+        """Do nothing: lines of a log are final when written."""
 
     def close(self) -> None:
         """Do nothing: a log needs no closing."""

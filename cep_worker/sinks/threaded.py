@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 BLOCKED_MS = 10_000
 """A sink that has events and delivers none of them for so long is blocked."""
 FAILED_MS = 60_000
-"""Events that were dropped or kept in the error store are told as what is wrong now for so long."""
+"""How long dropped or stored events are reported as the current error."""
 KEPT_AT_ONCE = 10_000
 """Events, about, that go into the error store in one go."""
 
@@ -76,7 +76,7 @@ class SinkWriter(Protocol):
 
 
 class DeliveryAttempt(Protocol):
-    """Whoever waits for events that are tried once more.
+    """Receives the outcome of a replay.
 
     Called on the sink's thread, where the first may be left out.
     """

@@ -60,7 +60,7 @@ class ZeromqSink:
         return sum(link.delivered_rows for link in self._links.values())
 
     def commit(self, group: GroupId, receipt: DeliveryReceipt) -> None:
-        """Each frame stands by itself; its position tells whether it came before."""
+        """Settle at once: each frame is independent; its position shows whether it was sent before."""
         receipt.settle()
 
     def tick(self, now_ms: int) -> None:

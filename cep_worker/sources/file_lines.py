@@ -25,7 +25,7 @@ _HEAD_BYTES = 256
 class FilePosition(msgspec.Struct, frozen=True):
     """What of which file is read: bytes, and the lines that end in them.
 
-    `head` is the digest of its first bytes, as many as are read, up to 256. `overlong` says that it stands within a
+    `head` is the digest of its first bytes, as many as are read, up to 256. `overlong` says that it is within a
     line that is too long to be taken.
     """
 
@@ -56,7 +56,7 @@ class Splitter(Protocol):
     """
 
     def whole(self, data: bytes) -> int:
-        """Return how many bytes at the beginning of `data` hold whole pieces, and what stands between them."""
+        """Return how many bytes at the beginning of `data` hold whole pieces, and the separator between them."""
 
     def pieces(self, data: bytes) -> list[bytes]:
         """Return the pieces of `data`, of which the last one may lack its end where a file ends."""
@@ -159,7 +159,7 @@ class FileLines:
         return Lines(data.partition(b"\n")[2], position.lines + 2, behind)  # the first is the end of the one before
 
     def _last(self, data: bytes, file: BinaryIO, position: FilePosition) -> Lines | None:
-        """Return what stands at the end without a line end counts as a line if nobody will end it."""
+        """Return the unterminated last line, if nobody will end it."""
         if self._tailing:
             self._in_vain = self._in_vain + 1 if self._is_replaced(position) else 0
             if self._in_vain < self._patience or not self._in_vain:

@@ -28,7 +28,7 @@ class DamagedFiles:
         for path in self._folder.glob(self._pattern):
             try:
                 sizes += path.stat().st_size
-            except OSError:  # removed in this moment; or the disk fails, as whoever writes to it will tell
+            except OSError:  # removed in this moment; or the disk fails, as the writer will report
                 continue
         self.size_bytes = sizes
 

@@ -19,7 +19,7 @@ MOST_PLACES = 1_024
 """So many of the places at which something was lost are remembered, the newest; and so many of the files in which
 records are damaged."""
 MOST_POSITIONS = 256
-"""So many of a file's damaged records are told apart. Of one that has more, all between the first and the last count
+"""How many damaged records of a file are told apart. Of one that has more, all between the first and the last count
 as known."""
 
 
@@ -99,7 +99,7 @@ class Losses:
             self._lost, self._kept = LossRecord(0, self._lost.places, self._lost.records), False
 
     def close(self) -> None:
-        """All is told that was noted."""
+        """Report everything that was noted."""
         if self._owes:
             self._write()
 
@@ -116,7 +116,7 @@ class Losses:
             write_lost(self._folder, self._lost)
             self._kept = True
         except OSError as error:
-            logger.warning("not noted how many events are lost: folder=%s events=%d reason=%s",
+            logger.warning("cannot save the count of lost events: folder=%s events=%d reason=%s",
                            self._folder, self._lost.rows, error.strerror)  # fmt: skip
 
 

@@ -95,7 +95,7 @@ class OrphanedFolders:
         return self._folder / one.id
 
     def reports(self) -> tuple[OrphanReport, ...]:
-        """Return what managers are told."""
+        """Return the report for managers."""
         return tuple(
             OrphanReport(
                 one.id, one.kind, one.tenant, one.plan, one.events, one.since_ms, one.since_ms + self._keep_ms,

@@ -96,5 +96,5 @@ class Ownership:
         with self._lock:
             write_checked(self._folder / SYSTEM_FILE, ServedSystem(system))
             if self._system and self._system != system:
-                logger.warning("another system is served from now on: system=%s before=%s", system, self._system)
+                logger.warning("now serving another system: system=%s before=%s", system, self._system)
             self._system, self._refused = system, ""

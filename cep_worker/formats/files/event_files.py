@@ -129,7 +129,7 @@ def _usual_timestamp(first_event: bytes, schema: StreamSchema) -> str | None:
     try:
         event = msgspec.json.decode(first_event)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None  # whoever reads the events says what is wrong
+        return None  # the reader of the events reports the problem
     if isinstance(event, list) and event:
         event = event[0]
     if isinstance(event, dict) and isinstance(event.get("event"), dict):

@@ -37,7 +37,7 @@ def csv_mapper(given: Mapping[str, str], schema: StreamSchema, where: str) -> Si
 
 
 def _order(payload: Mapping[str, str], names: list[str], where: str) -> list[int]:
-    """Which attribute stands in each column, by its number."""
+    """Return the attribute of each column, by index."""
     if not payload:
         return list(range(len(names)))
     if "" in payload:

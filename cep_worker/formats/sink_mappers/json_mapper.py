@@ -61,7 +61,7 @@ def ndjson_mapper(given: Mapping[str, str], _schema: StreamSchema, where: str) -
 
 
 def _around(path: str, where: str) -> tuple[bytes, bytes]:
-    """Return what stands in front of the events at `path`, such as `$.a.b`, and behind them."""
+    """Return the text before and after the events at `path`, such as `$.a.b`."""
     names = path.strip().removeprefix("$").removeprefix(".").split(".")
     if names == [""]:
         return b"", b""
@@ -78,7 +78,7 @@ def _check(text: bytes, where: str) -> None:
     try:
         msgspec.json.decode(text)
     except msgspec.DecodeError as error:
-        raise ConfigError(f"{where}: payload: what the template makes is not JSON: {error}") from error
+        raise ConfigError(f"{where}: payload: the template does not produce JSON: {error}") from error
 
 
 def _enveloped(row: Row) -> bytes:
@@ -90,6 +90,6 @@ def _join(events: list[bytes]) -> bytes:
 
 
 def _escaped(_: str, value: Any) -> str:
-    """Return a value as it stands in JSON, text without its quotes: the template has them."""
+    """Return a value as JSON, text without its quotes, which the template has."""
     text = msgspec.json.encode(value).decode()
     return text[1:-1] if isinstance(value, str | bytes) else text

@@ -60,7 +60,7 @@ _JSON_NAMES = {
 class JsonEvents:
     """Reads JSON events of `schema`.
 
-    The time of an event stands under `timestamp_key` (an attribute of type long or int, or a key of its own) or,
+    The time of an event is under `timestamp_key` (an attribute of type long or int, or a key of its own) or,
     without one, under `_timestamp`, which may also be an attribute of type long; an event without a `_timestamp` is of
     now. `lenient` takes a missing attribute for null.
     """

@@ -37,7 +37,7 @@ class BodyReader(Protocol):
 
 @runtime_checkable
 class LineReader(BodyReader, Protocol):
-    """Reads also bodies of which each line stands for itself, in pieces."""
+    """Also reads bodies with one text per line, in pieces."""
 
     def read_lines(self, body: bytes, now_ms: int, first_index: int = 0) -> pa.RecordBatch:
         """Return the events of whole lines; problems are numbered from `first_index`.

@@ -9,7 +9,7 @@ from collections import deque
 
 MOST_MARKS = 2_048
 SPACING_MS = 500
-"""Ages are told to about this, at first; the longer events wait, the coarser."""
+"""The precision of ages at first; it is coarser the longer events wait."""
 
 
 class OldestAge:

@@ -88,7 +88,7 @@ class StreamLog:
         self.last_position = 0
         """The last position that was given out."""
         self.secured = 0
-        """What stands up to here has been taken over for good, and is not waited for."""
+        """Everything up to here has been taken over for good."""
         self.unneeded = 0
         """Nothing up to here is kept any more: what lies between may be asked for again, when a checkpoint is
         damaged."""
@@ -96,7 +96,7 @@ class StreamLog:
         self.problem = ""
         """Why nothing can be stored now, or nothing."""
         self.unsynced = False
-        """Something was written that may not be on the disk yet; whoever sees to that takes it back first."""
+        """Whether something was written that may not be on disk yet; who syncs it resets this first."""
         self._losses = Losses(folder)
         self._origins = SeenOrigins()
         self._limits = limits
@@ -186,7 +186,9 @@ class StreamLog:
         try:
             write_failed(self.folder, position)
         except OSError as error:  # a full disk: they may come there twice
-            logger.warning("not noted which events have failed: folder=%s reason=%s", self.folder, error.strerror)
+            logger.warning(
+                "cannot save the position of failed events: folder=%s reason=%s", self.folder, error.strerror
+            )
 
     def given_up(self) -> frozenset[int]:
         """Return the positions of records that are no longer sent."""
@@ -197,7 +199,9 @@ class StreamLog:
         try:
             write_given_up(self.folder, [one for one in positions if one > self.unneeded])
         except OSError as error:  # a full disk: the next process of the worker finds out again
-            logger.warning("not noted which events are given up: folder=%s reason=%s", self.folder, error.strerror)
+            logger.warning(
+                "cannot save the positions of skipped events: folder=%s reason=%s", self.folder, error.strerror
+            )
 
     def reserve(self, length: int, origin: BatchOrigin | None = None) -> None:
         """Reserve room for a body of `length` bytes and its `origin`.
@@ -293,7 +297,7 @@ class StreamLog:
             self.problem = ""
 
     def reader(self, after: int, lost: Callable[[int], None] | None = None) -> LogReader:
-        """Read what stands behind `after` and is kept; `lost` learns of rows that are missing."""
+        """Read what is kept behind `after`; `lost` learns of rows that are missing."""
 
         def note(rows: int, place: str, position: int) -> None:
             self.note_lost(rows, place, position)
@@ -437,7 +441,7 @@ class StreamLog:
             try:
                 self._begin_segment()
             except WalFullError as error:
-                logger.warning("not noted which results have come already: reason=%s", error.message)
+                logger.warning("cannot save the numbers of received results: reason=%s", error.message)
         if len(self._segments) == 1:
             self._seal()
         freed = self._segments.pop(0)
@@ -497,7 +501,7 @@ class StreamLog:
         last = found.last_position if found is not None else self.secured
         for rows, place in ((missing.before, f"before {first}"), (missing.behind, f"behind {last}")):
             if rows:
-                logger.error("accepted events lost, they are in no file of the log: folder=%s events=%d place=%s",
+                logger.error("accepted events lost, no file of the log has them: folder=%s events=%d place=%s",
                              self.folder, rows, place)  # fmt: skip
                 self.note_lost(rows, place)
 

@@ -22,7 +22,7 @@ CHUNK_BYTES = 262_144
 
 
 class LogReader:
-    """Gives what stands behind the position `after`, in order, each record once.
+    """Reads the records behind the position `after`, in order, each once.
 
     Belongs to the log's thread.
 

@@ -45,7 +45,7 @@ def log_of_segments(folder: Path) -> str:
 
 
 def _take(path: Path, log: str) -> Segment | Path | None:
-    """Return the segment in the file; or where the file stands now, if its header is damaged."""
+    """Return the segment in the file, or the new path of a file with a damaged header."""
     try:
         with path.open("rb") as file:
             beginning = file.read(SEGMENT_HEADER_BYTES)

@@ -83,7 +83,7 @@ class CountFile:
     def note(self, counts: StoredCounts) -> None:
         """Note them.
 
-        A disk that fails is told of: later processes know less then.
+        A failing disk is logged; later processes know less then.
         """
         checked = _CHECKED.pack(*counts.accepted, *counts.secured, counts.unneeded)
         one = checked + crc32(checked).to_bytes(4, "little")
@@ -92,7 +92,7 @@ class CountFile:
                 self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             os.pwrite(self._descriptor, one + one, 0)
         except OSError as error:
-            paced_logger.problem(str(self._path), "not noted how much of a log is taken or secured: file=%s reason=%s",
+            paced_logger.problem(str(self._path), "cannot save the row counts of a log: file=%s reason=%s",
                                  self._path, error.strerror)  # fmt: skip
 
     def close(self) -> None:

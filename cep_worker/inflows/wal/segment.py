@@ -24,7 +24,7 @@ from cep_worker.storage.records import (
 SUFFIX = ".segment"
 RESERVED_BYTES = 1_048_576
 """Space is taken from the disk in pieces of this size, ahead of what is written: so the disk is found to be full before
-anybody is told that events were accepted."""
+any source learns that events were accepted."""
 
 
 @dataclass(slots=True)

@@ -179,7 +179,7 @@ class WalStore:
         if identity is None:
             log = log_of_segments(folder)
             if log:
-                logger.error("nothing but its segments tells of a log, its events are taken to have the attributes "
+                logger.error("the description of a log is lost, its events are assumed to have the attributes "
                              "that the stream has now: folder=%s", folder)  # fmt: skip
             identity = new_identity(key, binding, deployed_ms, log)
             if log:
@@ -215,7 +215,7 @@ class WalStore:
                              folder, waiting)  # fmt: skip
             self._delete(folder, disk_sync)
         else:
-            self._orphan_list(folder, identity, waiting, "its plan is missing, and nobody has undeployed it")
+            self._orphan_list(folder, identity, waiting, "its plan is missing and was not undeployed")
 
     def _orphan_list(self, folder: Path, identity: LogIdentity | None, waiting: int, reason: str) -> None:
         if identity is None:

@@ -1,6 +1,6 @@
 """Which prepared results stand, which were undone, and which must wait to learn it. Pure.
 
-A publisher of attempt 0 has marked checkpoints 1 and 2, then its topology was started anew from checkpoint 1:
+A publisher of attempt 0 has marked checkpoints 1 and 2, then its topology was restarted from checkpoint 1:
 
     attempt 0   ──frames──1──frames──2──frames──     spans (0, last 1), (1, last 3)
     attempt 1                ──frames──3──frames──

@@ -98,7 +98,7 @@ class ConsumerDeliveries:
     def pump(
         self, now_ms: int, exported: Mapping[str, Attributes], verdict: Callable[[ResultGroup], CommitDecision]
     ) -> Iterator[OSError]:
-        """Offer each consumer what stands and what it has room for, and delete what all have.
+        """Offer each consumer committed results as it has room, and delete what all have.
 
         Gives what goes wrong: it is to be tried again.
         """
@@ -182,10 +182,10 @@ class ConsumerDeliveries:
             write_progress(where, now)
             self._kept = now
         except OSError as error:
-            paced_logger.problem(str(where), "it is not noted which results were delivered: folder=%s reason=%s",
+            paced_logger.problem(str(where), "delivery positions cannot be saved: folder=%s reason=%s",
                                  where, error)  # fmt: skip
         else:
-            paced_logger.over(str(where), "it is noted again which results were delivered: folder=%s", where)
+            paced_logger.over(str(where), "delivery positions are saved again: folder=%s", where)
 
     def close(self) -> None:
         """Nothing more is offered."""
@@ -375,7 +375,7 @@ class ConsumerDeliveries:
         for stream in group.stream_rows.keys() - {one.stream for one in self._deliveries.values()} - self._nowhere:
             if stream not in self._exported:
                 self._nowhere.add(stream)
-                logger.error("prepared results have nowhere to go, the plan has changed: file=%s stream=%s",
+                logger.error("prepared results have no consumer, the plan has changed: file=%s stream=%s",
                              group.path, stream)  # fmt: skip
 
     def _note_lost(self, group: ResultGroup) -> None:

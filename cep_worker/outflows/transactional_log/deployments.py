@@ -15,7 +15,7 @@ from operator import itemgetter
 class DeploymentEpochs:
     """The deployments of one name, oldest first, each known by the time at which its plan was deployed first.
 
-    Epochs are counted on from one to the next: one that a database gives out which counts anew must wait, see
+    Epochs are counted on from one to the next: one from a database that counts from the start again must wait, see
     `least_epoch`.
     """
 

@@ -365,7 +365,7 @@ def _lost_rows(group: ResultGroup, found: _ScannedGroup) -> int:
 
 def _note(group: ResultGroup, found: _ScannedGroup) -> None:
     group.size_bytes = found.end
-    between = found.number - group.next_number  # frames that are lost, but where the header stands again
+    between = found.number - group.next_number  # frames that are lost, but where the header is repeated
     if isinstance(found.entry, GroupHeader):
         group.passed_over += between
         return
@@ -376,7 +376,7 @@ def _note(group: ResultGroup, found: _ScannedGroup) -> None:
         group.stream_rows[found.entry.stream] += found.rows
         group.position = max(group.position, found.entry.position)
     elif isinstance(found.entry, CheckpointMark):
-        # Damaged rows are counted: the next file's position tells of the others only.
+        # Damaged rows are counted: the next file's position covers only the others.
         group.position = max(group.position + found.damaged_rows, found.entry.position)
         group.checkpoint = found.entry.checkpoint
 

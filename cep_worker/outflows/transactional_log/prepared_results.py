@@ -83,7 +83,7 @@ class PreparedResults:
         self._exported: dict[str, tuple[tuple[str, str], ...]] = {}
         self._spans: tuple[CheckpointSpan, ...] = ()
         self._last_runs: tuple[CheckpointSpan, ...] = ()
-        """Of the deployments that are gone for good: their last run, all of which stands."""
+        """The last runs of deployments that are gone for good; all of their results are committed."""
         self._status: tuple[tuple[CheckpointSpan, ...], ...] = ()
         """What both say, by deployment."""
         self._judged = False
@@ -396,7 +396,7 @@ class PreparedResults:
             if self._is_released(log, group)
         )  # fmt: skip
         if was_full and not self.is_full():
-            paced_logger.over("full", "results are worked out again: plan=%s", self._key.topology())
+            paced_logger.over("full", "results are computed again: plan=%s", self._key.topology())
         elif self.is_full() and not was_full:
             text = "log of undelivered results is full, sources wait: plan=%s bytes=%d results.max_undelivered_bytes=%d"
             paced_logger.problem("full", text, self._key.topology(), self._standing_bytes, self._most_bytes)

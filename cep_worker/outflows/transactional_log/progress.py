@@ -53,7 +53,7 @@ def read_progress(folder: Path) -> DeliveryProgress | None:
     except FileNotFoundError:
         return None
     except msgspec.MsgspecError as error:
-        logger.error("it is not known any more which consumers have which results, they may come to them again: "  # noqa: TRY400 - the text says it all
+        logger.error("delivery positions lost, consumers may get results again: "  # noqa: TRY400 - the text says it all
                      "file=%s reason=%s", path, error)  # fmt: skip
         return None
 

@@ -343,7 +343,7 @@ class PublisherLog:
                 writer.mark(told.checkpoint, told.position)
             finally:
                 os.close(writer.descriptor)
-            logger.warning("prepared results had lost their mark, it is restored: file=%s checkpoint=%d",
+            logger.warning("lost mark of prepared results restored: file=%s checkpoint=%d",
                            before.path, told.checkpoint)  # fmt: skip
         elif before.header.run() == group.header.run() and group.header.after != 0:
             self.groups.pop()

@@ -147,7 +147,7 @@ class TransactionalLogStore:
         return self._orphans
 
     def orphan_reports(self) -> tuple[OrphanReport, ...]:
-        """Return what managers are told of what is set aside."""
+        """Return the report of orphaned results for managers."""
         return self._orphans.reports() if self._orphans is not None else ()
 
     def close(self) -> None:
@@ -178,7 +178,7 @@ class TransactionalLogStore:
         else:
             key = owner.key() if owner is not None else PlanKey(_tenant_of(folder), unquote(folder.name))
             deployed_ms = owner.deployed_ms if owner is not None else 0
-            self.orphans().put(folder, key, deployed_ms, rows, "its plan is missing, and nobody has undeployed it")
+            self.orphans().put(folder, key, deployed_ms, rows, "its plan is missing and was not undeployed")
 
     def _come_back(self, plan: DeployedPlan) -> None:
         """Restore the plan's orphaned results, unless there are results of its name."""

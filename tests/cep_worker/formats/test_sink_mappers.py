@@ -150,7 +150,7 @@ def test_an_attribute_called_as_the_events_time_is_written_in_its_place(
         ("avro", {}, "unknown type of mapper; known for sinks: csv, json, ndjson, text, xml"),
         ("json", {"payload": "{{late}} {{nothing}}"}, "no such attribute: nothing"),
         ("json", {"enclosing.element": "$.a..b"}, "enclosing.element: must be a path such as $.all.events"),
-        ("json", {"payload": '{"a": {{carrier}}}', "validate.json": "true"}, "what the template makes is not JSON: "),
+        ("json", {"payload": '{"a": {{carrier}}}', "validate.json": "true"}, "the template does not produce JSON: "),
         ("ndjson", {"payload": "{{late}}"}, "payload: does not go with ndjson"),
         ("ndjson", {"enclosing.element": "$.a"}, "unknown option enclosing.element"),
         ("csv", {"payload": "{{late}}"}, "payload: csv takes no template; give columns their numbers: carrier='0', …"),

@@ -200,7 +200,7 @@ def test_the_way_of_a_former_definition_ends_when_nothing_can_come_of_it_any_mor
     feeds.tick(1_000 + FINISHING_MS - 1)
     assert give() == ""
     feeds.tick(1_000 + FINISHING_MS)
-    assert "results have nowhere to go, the plan has changed: of=KnockOnDelays[-1234]/Alerts events=1" in give()
+    assert "results have no consumer, the plan has changed: of=KnockOnDelays[-1234]/Alerts events=1" in give()
     assert settled == [1, 1]
 
 

@@ -48,7 +48,7 @@ def test_a_wrong_file_is_named_with_its_mistake(tmp_path: Path, text: str, messa
 
 
 def test_a_missing_directory_is_a_mistake() -> None:
-    with pytest.raises(ConfigError, match="no directory"):
+    with pytest.raises(ConfigError, match="not a directory"):
         read_artefacts("/nowhere/at/all")
 
 

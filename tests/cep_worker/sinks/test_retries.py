@@ -41,7 +41,7 @@ def test_it_gives_up_after_the_retries_of_its_policy() -> None:
 def test_a_sink_that_ends_stops_waiting() -> None:
     stopping = threading.Event()
     stopping.set()
-    with pytest.raises(WriteError, match="the sink ended before it was delivered: busy 1"):
+    with pytest.raises(WriteError, match="the sink ended before delivery: busy 1"):
         deliver_with_retries(failing(9), RetryPolicy((60.0,)), stopping, lambda _: None)
 
 

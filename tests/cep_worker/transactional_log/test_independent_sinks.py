@@ -454,7 +454,7 @@ def test_a_progress_file_that_is_damaged_loses_nothing(make: Make, caplog: pytes
     desk.turn()
     assert dead.got == [0, 1, 2]
     assert sound.got == [0, 1, 2, 0, 1, 2], "at least once"
-    assert "may come to them again" in caplog.text
+    assert "consumers may get results again" in caplog.text
     assert desk.lost() == 0
 
 

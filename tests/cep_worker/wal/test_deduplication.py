@@ -143,7 +143,7 @@ def test_on_a_full_disk_files_are_freed_though_origins_are_forgotten_and_that_is
     monkeypatch.setattr(os, "posix_fallocate", full)
     with caplog.at_level(logging.WARNING):
         log.secure(log.last_position)
-    assert "not noted which results have come already" in caplog.text
+    assert "cannot save the numbers of received results" in caplog.text
     assert log.segments == 0
 
 

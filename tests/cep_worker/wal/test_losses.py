@@ -79,7 +79,7 @@ def test_on_a_disk_that_takes_nothing_what_is_lost_is_counted_and_warned_of(
     losses.note(4, "a")
     losses.tick(0)
     assert losses.rows == 4
-    assert "not noted how many events are lost" in caplog.text
+    assert "cannot save the count of lost events" in caplog.text
 
 
 def test_counting_begins_anew_when_the_file_is_removed(tmp_path: Path) -> None:
