@@ -20,8 +20,14 @@ from cep_manager.authoring.language import describe_language
 from cep_manager.authoring.model import EditPreview, Language, PlanTrial, Preview, Validation
 from cep_manager.authoring.processes import BoundedProcesses
 from cep_manager.authoring.trials import Trials
+from cep_manager.commands.checkpoint_commands import CheckpointCommands
+from cep_manager.commands.file_plan_commands import FilePlanCommands
 from cep_manager.commands.folder_watch import PlanFolderWatch
+from cep_manager.commands.plan_changes import PlanChanges
+from cep_manager.commands.plan_commands import PlanCommands
+from cep_manager.commands.plan_settings import PlanSettings
 from cep_manager.commands.reaches import known_reaches
+from cep_manager.commands.rule_set_commands import RuleSetCommands
 from cep_manager.commands.sample_commands import SampleCommands
 from cep_manager.config import ManagerConfig
 from cep_manager.control.loop import ManagerControlLoop
@@ -67,8 +73,8 @@ from siddhi.trial.messages import TrialResult
 logger = logging.getLogger(__name__)
 
 
-class ManagerFacade(SampleCommands):
-    """Implements `ManagerView`: what is to be read here, the commands by inheritance. Any thread may call."""
+class ManagerFacade:
+    """Implements `ManagerView`: reads here, commands by the parts that it is composed of. Any thread may call."""
 
     def __init__(
         self,
@@ -79,7 +85,27 @@ class ManagerFacade(SampleCommands):
         insight: Insight | None = None,
     ) -> None:
         """`database` is its address, without a password; `insight` is what this process tells of itself."""
-        super().__init__(service.store, service, clock, config)
+        self._service = service
+        self._clock = clock
+        self._changes = changes = PlanChanges(service.store, service, clock, config)
+        self.compilers = changes.compilers
+        plans, settings = PlanCommands(changes), PlanSettings(changes)
+        rule_sets, checkpoints, samples = RuleSetCommands(changes), CheckpointCommands(changes), SampleCommands(changes)
+        self.deploy, self.plan_key, self.rename, self.undeploy = (
+            plans.deploy,
+            plans.plan_key,
+            plans.rename,
+            plans.undeploy,
+        )
+        self.restart, self.rebalance = plans.restart, plans.rebalance
+        self.set_intake, self.set_trace = settings.set_intake, settings.set_trace
+        self.set_statistics, self.release = settings.set_statistics, settings.release
+        self.deploy_rules, self.remove_rules = rule_sets.deploy_rules, rule_sets.remove_rules
+        self.rule_set, self.rule_sets = rule_sets.rule_set, rule_sets.rule_sets
+        self.checkpoints, self.clear_checkpoints = checkpoints.checkpoints, checkpoints.clear_checkpoints
+        self.savepoints, self.take_savepoint = checkpoints.savepoints, checkpoints.take_savepoint
+        self.delete_savepoint = checkpoints.delete_savepoint
+        self.sample, self.samples = samples.sample, samples.samples
         self._database = database
         self._config = config
         self._tails = Tails(config.tail, clock, listen_with(config.security))
@@ -91,17 +117,18 @@ class ManagerFacade(SampleCommands):
         own = manager_id(config.control_endpoint())
         self._insights = Insights(self._known_processes, asking(service.context), own, insight)
         self._state_queries = StateQueries(asking(service.context), config.scripts)
-        self.folder = PlanFolderWatch(config.plan_folder, self)
+        self.file_plans = FilePlanCommands(changes)
+        self.folder = PlanFolderWatch(config.plan_folder, self.file_plans)
         self.recorder = MetricRecorder(config.metrics.tables, service.led, clock)
 
     def plans(self, tenant: int, only: Collection[PlanKey] | None = None) -> tuple[PlanSummary, ...]:
-        snapshot = self._live_snapshot()
+        snapshot = self._changes.snapshot()
         chosen = snapshot.plans if only is None else [key for key in only if key in snapshot.plans]
         keys = sorted(key for key in chosen if key.tenant == tenant)
         return tuple(_summary(snapshot, snapshot.plans[key]) for key in keys)
 
     def plan(self, key: PlanKey) -> PlanDetails:
-        snapshot = self._live_snapshot()
+        snapshot = self._changes.snapshot()
         record = _record(snapshot, key)
         summary = _summary(snapshot, record)
         return PlanDetails(
@@ -112,23 +139,23 @@ class ManagerFacade(SampleCommands):
         )
 
     def query_plan(self, key: PlanKey) -> str:
-        record = _record(self._live_snapshot(), key)
+        record = _record(self._changes.snapshot(), key)
         compiled = record.compiled or self.compilers.compile(record.text, looking=True)
         return compiled.query_plan
 
     def graph(self, key: PlanKey) -> TopologyGraph:
-        snapshot = self._live_snapshot()
+        snapshot = self._changes.snapshot()
         _record(snapshot, key)
         return topology_graph(snapshot, key)
 
     def event_flow(self, tenant: int) -> EventFlow:
-        return event_flow(self._live_snapshot(), tenant)
+        return event_flow(self._changes.snapshot(), tenant)
 
     def event_streams(self, tenant: int) -> tuple[EventStreamView, ...]:
-        return event_streams(self._live_snapshot(), tenant)
+        return event_streams(self._changes.snapshot(), tenant)
 
     def open_tail(self, tenant: int, name: str, wanted: TailFilter | None) -> StreamTail:
-        snapshot = self._live_snapshot()
+        snapshot = self._changes.snapshot()
         stream = find_stream(snapshot, tenant, "exported", name)
         endpoints = tuple(one.egress for one in workers_of(snapshot, tenant, stream) if one.egress is not None)
         if not endpoints:
@@ -143,7 +170,7 @@ class ManagerFacade(SampleCommands):
         self._broadcaster.close()
 
     def send_events(self, tenant: int, name: str, body: bytes, kind: str, authorization: str) -> SentEvents:
-        snapshot = self._live_snapshot()
+        snapshot = self._changes.snapshot()
         stream = find_stream(snapshot, tenant, "imported", name)
         shown = authorization or own_authorization(self._config.accounts.worker_token)
         return send_events(workers_of(snapshot, tenant, stream), name, tenant, body, kind, shown)
@@ -167,7 +194,7 @@ class ManagerFacade(SampleCommands):
         return self._aside_stores(tenant, authorization).discard(id_)
 
     def adopt_worker(self, worker: str) -> AdoptedWorker:
-        snapshot = self._live_snapshot()
+        snapshot = self._changes.snapshot()
         strangers = {one.report.worker: one.report for one in snapshot.strangers if one.kind == "other-system"}
         if worker not in strangers:
             raise UnknownWorkerError(
@@ -178,10 +205,10 @@ class ManagerFacade(SampleCommands):
 
     def _aside_stores(self, tenant: int, authorization: str) -> AsideStores:
         shown = authorization or own_authorization(self._config.accounts.worker_token)
-        return AsideStores(live_workers(self._live_snapshot(), "what it has set aside"), tenant, shown)
+        return AsideStores(live_workers(self._changes.snapshot(), "what it has set aside"), tenant, shown)
 
     def _error_stores(self, key: PlanKey, authorization: str) -> FailedEventStores:
-        snapshot = self._live_snapshot()
+        snapshot = self._changes.snapshot()
         _record(snapshot, key)
         shown = authorization or own_authorization(self._config.accounts.worker_token)
         return FailedEventStores(live_workers(snapshot, "its error store"), key, shown)
@@ -193,7 +220,7 @@ class ManagerFacade(SampleCommands):
         return self.compilers.preview(tenant, text)
 
     def preview_edit(self, key: PlanKey, text: str) -> EditPreview:
-        snapshot = self._live_snapshot()
+        snapshot = self._changes.snapshot()
         return self._edits.preview(snapshot, _record(snapshot, key), text)
 
     def explain(self, text: str) -> PlanExplanation:
@@ -212,7 +239,7 @@ class ManagerFacade(SampleCommands):
         return describe_language(self._config.scripts)
 
     def cluster(self) -> Cluster:
-        snapshot = self._live_snapshot()
+        snapshot = self._changes.snapshot()
         return Cluster(
             manager=self._info(),
             driver=driver_view(snapshot),
@@ -230,15 +257,15 @@ class ManagerFacade(SampleCommands):
         return self._insights
 
     def state_list(self, key: PlanKey) -> StateList:
-        return state_list(_record(self._live_snapshot(), key))
+        return state_list(_record(self._changes.snapshot(), key))
 
     def query_state(self, key: PlanKey, question: StateQuestion) -> StateRows:
-        snapshot = self._live_snapshot()
+        snapshot = self._changes.snapshot()
         return self._state_queries.put(snapshot, _record(snapshot, key), question)
 
     def _known_processes(self) -> tuple[KnownProcess, ...]:
         own = own_process(self._config.control_endpoint(), os.getpid(), process_up_ms())
-        return (own, *other_managers(self._service.election_status()), *known_processes(self._live_snapshot()))
+        return (own, *other_managers(self._service.election_status()), *known_processes(self._changes.snapshot()))
 
     def history(self, key: PlanKey, wanted: Wanted) -> PlanHistory:
         return self.recorder.history(key, wanted)
@@ -268,7 +295,7 @@ class ManagerFacade(SampleCommands):
         return other
 
     def overview(self) -> Overview:
-        return Overview(now_ms=self._clock.now_ms(), manager=self._info(), snapshot=self._live_snapshot())
+        return Overview(now_ms=self._clock.now_ms(), manager=self._info(), snapshot=self._changes.snapshot())
 
     def health(self) -> Health:
         age_ms = self._clock.monotonic_ms() - self._service.snapshot().now_ms

@@ -18,7 +18,7 @@ from cep_manager.checkpoints.view import (
     savepoint_list,
     savepoint_view,
 )
-from cep_manager.commands.rule_set_commands import RuleSetCommands
+from cep_manager.commands.plan_changes import PlanChanges
 from cep_manager.errors import BadRequestError
 from cep_manager.plans.outcomes import Outcome, outcome_of
 
@@ -26,41 +26,44 @@ _RESERVED = (FORMER_SAVEPOINT, UNREADABLE_SAVEPOINT)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 
 
-class CheckpointCommands(RuleSetCommands):
+class CheckpointCommands:
     """Commands on checkpoints and savepoints. Every one raises NoDriverError when there is nobody to do it."""
+
+    def __init__(self, changes: PlanChanges) -> None:
+        self._changes = changes
 
     def checkpoints(self, key: PlanKey) -> CheckpointList:
         """See `ManagerView.checkpoints`."""
-        return checkpoint_list(self._live_snapshot(), key, self._record(key).epoch)
+        return checkpoint_list(self._changes.snapshot(), key, self._changes.record(key).epoch)
 
     def clear_checkpoints(self, key: PlanKey) -> Outcome:
         """See `ManagerView.clear_checkpoints`."""
-        record = self._record(key)
-        self._service.order(ClearCheckpoints(key))
+        record = self._changes.record(key)
+        self._changes.service.order(ClearCheckpoints(key))
         message = f"the checkpoints of {key.plan} are removed; its topology works on and takes others"
         return outcome_of(key, record.epoch, message, changed=True)
 
     def savepoints(self, key: PlanKey) -> SavepointList:
         """See `ManagerView.savepoints`."""
-        return savepoint_list(self._live_snapshot(), key)
+        return savepoint_list(self._changes.snapshot(), key)
 
     def take_savepoint(self, key: PlanKey, name: str) -> SavepointView:
         """See `ManagerView.take_savepoint`."""
-        record = self._record(key)
+        record = self._changes.record(key)
         name = name or self._new_name()
         require_free_name(name)
-        self._service.order(TakeSavepoint(key, record.epoch, name))
+        self._changes.service.order(TakeSavepoint(key, record.epoch, name))
         return savepoint_view(SavepointReport(key, name, "taking"))
 
     def delete_savepoint(self, key: PlanKey, name: str) -> None:
         """See `ManagerView.delete_savepoint`."""
-        snapshot = self._live_snapshot()
+        snapshot = self._changes.snapshot()
         if name not in [one.name for one in savepoint_list(snapshot, key).savepoints]:
             require_savepoint(snapshot, key, name)
-        self._service.order(DeleteSavepoint(key, name))
+        self._changes.service.order(DeleteSavepoint(key, name))
 
     def _new_name(self) -> str:
-        return datetime.fromtimestamp(self._clock.now_ms() / 1_000, UTC).strftime("%Y%m%d-%H%M%S")
+        return datetime.fromtimestamp(self._changes.clock.now_ms() / 1_000, UTC).strftime("%Y%m%d-%H%M%S")
 
 
 def require_free_name(name: str) -> None:

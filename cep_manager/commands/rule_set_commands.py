@@ -10,9 +10,8 @@ from pathlib import PurePath
 import msgspec
 
 from cep_common.errors import CepError
-from cep_common.ids import PlanKey
 from cep_manager.commands.http_paths import TakenPaths
-from cep_manager.commands.plan_commands import PlanCommands
+from cep_manager.commands.plan_changes import PlanChanges
 from cep_manager.commands.reaches import known_reaches
 from cep_manager.errors import ChangeUnderWayError, PlanInvalidError, PlanTooCostlyError
 from cep_manager.plans.compiled_plan import CompiledPlan
@@ -47,8 +46,11 @@ class _GivenUpError(Exception):
     """Ends a transaction of which nothing is to stay."""
 
 
-class RuleSetCommands(PlanCommands):
+class RuleSetCommands:
     """Deploys and removes rule sets."""
+
+    def __init__(self, changes: PlanChanges) -> None:
+        self._changes = changes
 
     def deploy_rules(
         self,
@@ -65,18 +67,18 @@ class RuleSetCommands(PlanCommands):
         require_files(rule_set, files)
         compiled: dict[str, CompiledPlan] = {}
         wanted, problems = self._compile(tenant, rule_set, files, compiled)
-        with self._one_at_a_time:
+        with self._changes.one_at_a_time:
             return self._change_rules(tenant, rule_set, revision, wanted, problems, compiled, removes, dry_run)
 
     def remove_rules(self, tenant: int, rule_set: str, *, dry_run: bool = False) -> RuleSetReport:
         """See `ManagerView.remove_rules`."""
         self.rule_set(tenant, rule_set)
-        with self._one_at_a_time:
+        with self._changes.one_at_a_time:
             return self._change_rules(tenant, rule_set, "", [], [], {}, removes=True, dry_run=dry_run)
 
     def rule_set(self, tenant: int, rule_set: str) -> RuleSetDetails:
         """See `ManagerView.rule_set`."""
-        own = rules_of(rule_set, tenant, self._live_snapshot().plans.values())
+        own = rules_of(rule_set, tenant, self._changes.snapshot().plans.values())
         if not own:
             raise UnknownRuleSetError(f"no plan of a rule set named {rule_set[:80]} is deployed for tenant {tenant}")
         plans = (
@@ -88,7 +90,7 @@ class RuleSetCommands(PlanCommands):
     def rule_sets(self, tenant: int) -> tuple[RuleSetSummary, ...]:
         """See `ManagerView.rule_sets`."""
         counts: dict[str, int] = {}
-        for record in self._live_snapshot().plans.values():
+        for record in self._changes.snapshot().plans.values():
             origin = parse_rule_origin(record.origin)
             if record.key.tenant == tenant and origin is not None:
                 counts[origin.rule_set] = counts.get(origin.rule_set, 0) + 1
@@ -99,16 +101,16 @@ class RuleSetCommands(PlanCommands):
     ) -> tuple[list[WantedRule], list[RuleProblem]]:
         """Return the plans of the files, each of which is compiled unless it is what runs; those that cannot be are
         problems."""
-        own = rules_of(rule_set, tenant, self._live_snapshot().plans.values())
+        own = rules_of(rule_set, tenant, self._changes.snapshot().plans.values())
         runs = {record.target()[0]: record.key.plan for record, _ in own.values() if record.compiled is not None}
-        reaches = known_reaches(self._service.led())
+        reaches = known_reaches(self._changes.service.led())
         wanted, problems = [], []
         for one in files:
             text = one.text if one.text in runs else named_after(one.text, PurePath(one.file).stem)
             name = runs.get(text)
             if name is None:
                 try:
-                    compiled[text] = self.compilers.compile(text, reaches)
+                    compiled[text] = self._changes.compilers.compile(text, reaches)
                 except (PlanInvalidError, PlanTooCostlyError) as error:
                     problems.append(problem_of(error, "", one.file))
                     continue
@@ -152,11 +154,11 @@ class RuleSetCommands(PlanCommands):
     ) -> RuleSetReport:
         """Make the change, unless there are problems. Raises ChangeUnderWayError when somebody else has changed one of
         the plans meanwhile."""
-        found = compare(rule_set, tenant, wanted, self._live_snapshot().plans.values(), removes=removes)
+        found = compare(rule_set, tenant, wanted, self._changes.snapshot().plans.values(), removes=removes)
         problems = [*problems, *found.problems]
         self._compile_missing(found, compiled)
         changes: list[RuleChange] = []
-        with contextlib.suppress(_GivenUpError), self._as_one_change():
+        with contextlib.suppress(_GivenUpError), self._changes.as_one_change():
             for step in found.steps:
                 try:
                     changes.append(self._do(tenant, step, RuleOrigin(rule_set, step.file, revision), compiled))
@@ -173,47 +175,47 @@ class RuleSetCommands(PlanCommands):
         """Compile what somebody else changed since the files were looked at."""
         for step in found.steps:
             if step.text and step.action != "keep" and step.text not in compiled:
-                compiled[step.text] = self.compilers.compile(step.text, known_reaches(self._service.led()))
+                compiled[step.text] = self._changes.compilers.compile(
+                    step.text, known_reaches(self._changes.service.led())
+                )
 
     def _do(self, tenant: int, step: RuleStep, origin: RuleOrigin, compiled: dict[str, CompiledPlan]) -> RuleChange:
         if step.key is None:
-            key = self._store.key_of(tenant, step.plan)
-            outcome = self._add(key, step.text, compiled[step.text])
-            self._set_origin(key, origin)
+            key = self._changes.store.key_of(tenant, step.plan)
+            outcome = self._changes.add(key, step.text, compiled[step.text])
+            self._changes.set_origin(key, origin.text())
             return _changed(step, outcome)
         if step.action == "remove":
-            return _removed(self._undeploy(step.key))
-        record = self._record(step.key)
+            return _removed(self._changes.undeploy(step.key))
+        record = self._changes.record(step.key)
         if step.action == "keep":
             was = parse_rule_origin(record.origin)
             if was is not None and was.file != step.file:  # the file was moved; what changed the plan last stays
-                self._set_origin(step.key, RuleOrigin(origin.rule_set, step.file, was.revision))
+                self._changes.set_origin(step.key, RuleOrigin(origin.rule_set, step.file, was.revision).text())
             return RuleChange(step.plan, step.file, "keep", f"{step.plan} is unchanged", epoch=record.epoch)
-        self._set_origin(step.key, origin)
+        self._changes.set_origin(step.key, origin.text())
         if step.action == "rename":
-            return _changed(step, self._rename(step.key, step.text, compiled[step.text]), former=record.key.plan)
+            return _changed(
+                step, self._changes.rename(step.key, step.text, compiled[step.text]), former=record.key.plan
+            )
         if step.action == "activate":
             return self._keep_after_all(step, record, compiled)
-        return _changed(step, self._deploy_over(record, step.text, compiled[step.text]))
+        return _changed(step, self._changes.deploy_over(record, step.text, compiled[step.text]))
 
     def _keep_after_all(self, step: RuleStep, record: PlanRecord, compiled: dict[str, CompiledPlan]) -> RuleChange:
         """Keep a plan that is being undeployed, as the text says."""
         if record.goes:
             raise ChangeUnderWayError(f"{step.plan} is being undeployed and about to go; try again in a second")
-        self._end_draining(record)
-        outcome = self._deploy_over(self._record(record.key), step.text, compiled[step.text])
+        self._changes.end_draining(record)
+        outcome = self._changes.deploy_over(self._changes.record(record.key), step.text, compiled[step.text])
         kept = f"{step.plan} is not undeployed after all"
         return _changed(step, msgspec.structs.replace(outcome, message=f"{kept}; {outcome.message}"))
-
-    def _set_origin(self, key: PlanKey, origin: RuleOrigin) -> None:
-        self._store.set_origin(key, origin.text())
-        self._service.set_origin(key, origin.text())
 
     def _taken_paths(
         self, tenant: int, found: RuleSteps, compiled: dict[str, CompiledPlan], refused: set[str]
     ) -> list[RuleProblem]:
         """Return the paths of sources that two plans would have when the change is made."""
-        snapshot, problems = self._live_snapshot(), []
+        snapshot, problems = self._changes.snapshot(), []
         taken = TakenPaths(snapshot)
         for step in found.steps:
             key, plan = snapshot.key_named(tenant, step.plan), compiled.get(step.text)

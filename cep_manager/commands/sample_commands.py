@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cep_common.ids import PlanKey
-from cep_manager.commands.checkpoint_commands import CheckpointCommands
+from cep_manager.commands.plan_changes import PlanChanges
 from cep_manager.errors import BadRequestError
 from cep_manager.history.samples import SampleReport, sample_report
 from cep_manager.plans.record import PlanRecord
@@ -12,20 +12,23 @@ LONGEST_S = 3_600
 """An order holds for an hour at most."""
 
 
-class SampleCommands(CheckpointCommands):
+class SampleCommands:
     """Commands on samples."""
+
+    def __init__(self, changes: PlanChanges) -> None:
+        self._changes = changes
 
     def sample(self, key: PlanKey, component: str, percent: float, for_s: int) -> SampleReport:
         """See `ManagerView.sample`."""
-        record = self._record(key)
+        record = self._changes.record(key)
         components = sampled_components(record, component, percent, for_s)
-        self._service.sample(key, components, percent, for_s * 1_000)
+        self._changes.service.sample(key, components, percent, for_s * 1_000)
         return self.samples(key, component)
 
     def samples(self, key: PlanKey, component: str = "") -> SampleReport:
         """See `ManagerView.samples`."""
-        self._record(key)
-        snapshot = self._live_snapshot()
+        self._changes.record(key)
+        snapshot = self._changes.snapshot()
         return sample_report(snapshot.samples, key, component, snapshot.now_ms)
 
 

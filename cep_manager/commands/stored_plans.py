@@ -10,7 +10,7 @@ import msgspec
 
 from cep_common.ids import PlanKey
 from cep_manager.authoring.compiler import compile_plan
-from cep_manager.commands.plan_commands import former_to_run, plan_to_run
+from cep_manager.commands.plans_to_run import former_to_run, plan_to_run
 from cep_manager.errors import PlanInvalidError
 from cep_manager.plans.compiled_plan import CompiledPlan
 from cep_manager.plans.record import PlanToRun

@@ -36,7 +36,7 @@ from cep_common.protocol.registry import (
 from cep_common.protocol.tasks import HandOver, TaskRegistered
 from cep_common.protocol.worker_reports import PreparedResultsReport
 from cep_manager.authoring.compiler import compile_plan
-from cep_manager.commands.plan_commands import FROM_CHECKPOINT
+from cep_manager.commands.plan_changes import FROM_CHECKPOINT
 from cep_manager.config import (
     AccountsConfig,
     ControlConfig,

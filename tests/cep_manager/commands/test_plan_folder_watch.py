@@ -58,7 +58,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def watch(folder: Path, process: ManagerProcess) -> PlanFolderWatch:
-    return PlanFolderWatch(PlanFolderConfig(str(folder)), process.manager)
+    return PlanFolderWatch(PlanFolderConfig(str(folder)), process.manager.file_plans)
 
 
 def look(watching: PlanFolderWatch) -> None:

@@ -147,7 +147,7 @@ def test_paths_are_compared_as_they_will_be(process: ManagerProcess) -> None:
 def test_plans_of_others_are_neither_taken_over_nor_removed(process: ManagerProcess) -> None:
     by_hand, file, other = rule("Hand"), rule("File"), rule("Other")
     process.manager.deploy(SUPER_TENANT, by_hand.text, replace=False)
-    process.manager.deploy_file(SUPER_TENANT, file.text, origin_of("File.siddhiql", b""), ["File.siddhiql"])
+    process.manager.file_plans.deploy_file(SUPER_TENANT, file.text, origin_of("File.siddhiql", b""), ["File.siddhiql"])
     deploy(process, other, name="another")
     with pytest.raises(RuleSetRefusedError) as caught:
         deploy(process, by_hand, file, other, rule("Own"))
@@ -163,9 +163,9 @@ def test_plans_of_others_are_neither_taken_over_nor_removed(process: ManagerProc
 def test_the_watched_folder_leaves_plans_of_rule_sets_alone(process: ManagerProcess) -> None:
     mine = rule("A")
     deploy(process, mine)
-    assert process.manager.origins() == {key("A"): None}
+    assert process.manager.file_plans.origins() == {key("A"): None}
     with pytest.raises(PlanExistsError, match="rule set weather"):
-        process.manager.deploy_file(SUPER_TENANT, mine.text, origin_of("A.siddhiql", b""), ["A.siddhiql"])
+        process.manager.file_plans.deploy_file(SUPER_TENANT, mine.text, origin_of("A.siddhiql", b""), ["A.siddhiql"])
 
 
 def test_a_folder_without_plans_removes_nothing(process: ManagerProcess) -> None:

@@ -1,0 +1,72 @@
+"""Plans that come from files of the watched folder."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from cep_common.ids import PlanKey
+from cep_manager.commands.plan_changes import PlanChanges, refuse_draining
+from cep_manager.commands.reaches import known_reaches
+from cep_manager.errors import (
+    PlanExistsError,
+)
+from cep_manager.plans.folder import FileOrigin, parse_origin
+from cep_manager.plans.outcomes import Undeployed
+from cep_manager.plans.record import PlanRecord
+from cep_manager.plans.rule_sets.origin import parse_rule_origin
+
+
+class FilePlanCommands:
+    """Deploys and undeploys the plans of files. Implements `FilePlans` of the watched folder."""
+
+    def __init__(self, changes: PlanChanges) -> None:
+        self._changes = changes
+
+    def origins(self) -> dict[PlanKey, FileOrigin | None]:
+        """See `FilePlans.origins`."""
+        return {key: parse_origin(record.origin) for key, record in self._changes.snapshot().plans.items()}
+
+    def deploy_file(self, tenant: int, text: str, origin: FileOrigin, files: Collection[str]) -> None:
+        """See `FilePlans.deploy_file`."""
+        compiled = self._changes.compilers.compile(text, known_reaches(self._changes.service.led()))
+        with self._changes.one_at_a_time:
+            origins, key = self.origins(), self._changes.key_of(tenant, compiled.name)
+            former = next((plan for plan, one in origins.items() if one is not None and one.name == origin.name), None)
+            before = self._changes.snapshot().plans.get(key)
+            if before is not None and former != key:
+                _refuse_other_source(before, origins[key], text, files)
+            if before is not None:
+                refuse_draining(before)
+                if former not in (None, key):
+                    self._changes.undeploy(former)
+                self._changes.deploy_over(before, text, compiled)
+            elif former is not None:
+                self._changes.rename(former, text, compiled)
+                key = former
+            else:
+                self._changes.add(key, text, compiled)
+            self._changes.store.set_origin(key, origin.text())
+            self._changes.service.set_origin(key, origin.text())
+
+    def undeploy(self, key: PlanKey) -> Undeployed:
+        """See `FilePlans.undeploy`."""
+        with self._changes.one_at_a_time:
+            return self._changes.undeploy(key)
+
+
+def _refuse_other_source(record: PlanRecord, source: FileOrigin | None, text: str, files: Collection[str]) -> None:
+    """Raises PlanExistsError unless a file may take the plan over: from a file that has gone, or as it is."""
+    name = record.key.plan
+    rule = parse_rule_origin(record.origin)
+    if rule is not None:
+        raise PlanExistsError(
+            f"a plan named {name} belongs to the rule set {rule.rule_set}; remove it there, or choose another name"
+        )
+    if source is not None and source.name in files:
+        raise PlanExistsError(
+            f"a plan named {name} comes from the file {source.name}; choose another name in one of both"
+        )
+    if source is None and record.target()[0] != text:
+        raise PlanExistsError(
+            f"a plan named {name} with another text came by hand; undeploy it, or choose another name"
+        )

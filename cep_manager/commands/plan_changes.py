@@ -1,0 +1,368 @@
+"""The steps of which changes of plans consist: each goes to the plan store first, then to the control loop."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import msgspec
+
+from cep_common.clock import Clock
+from cep_common.ids import PlanKey
+from cep_manager.authoring.compiler import with_name
+from cep_manager.authoring.compilers import PlanCompilers
+from cep_manager.checkpoints.view import BEGIN_ANEW, require_readable_state, require_savepoint
+from cep_manager.commands.http_paths import refuse_paths
+from cep_manager.commands.plans_to_run import plan_to_run
+from cep_manager.config import ManagerConfig
+from cep_manager.control.deployment.draining import Unprocessed, awaited_workers, unprocessed
+from cep_manager.control.deployment.plan_change import former_of, runs
+from cep_manager.control.loop import ManagerControlLoop
+from cep_manager.control.snapshot import ClusterSnapshot
+from cep_manager.errors import (
+    CannotDrainError,
+    ChangeUnderWayError,
+    ManagerUnavailableError,
+    NotLeaderError,
+    PlanExistsError,
+    PlanStoreError,
+    unknown_plan,
+)
+from cep_manager.plans.compiled_plan import CompiledPlan
+from cep_manager.plans.outcomes import Outcome, Undeployed, outcome_of
+from cep_manager.plans.quotas import check_plans, check_workers, room_for_change
+from cep_manager.plans.record import PlanRecord, PlanVersion, new_record
+from cep_manager.plans.state import ChangeKind, PlanState
+from cep_manager.plans.store import PlanStore, StoredVersion
+
+STATE_MOVES = "windows, patterns and tables go with it"
+STATE_MATCHES = "windows, patterns and tables of queries that stay as they are go with it"
+FROM_CHECKPOINT = "windows, patterns and tables come from its newest checkpoint, if there is one"
+STATE_KEPT = "nothing of it is restarted: it keeps its state, what waits, checkpoints and statistics"
+STARTS_EMPTY = "windows, patterns and tables start empty"
+
+
+class _Draft(threading.local):
+    """The plans as a change makes them that the present thread has begun; None: it has begun none."""
+
+    snapshot: ClusterSnapshot | None = None
+
+
+class PlanChanges:
+    """Makes the single steps of changes, on behalf of commands on plans, rule sets and files.
+
+    Steps are not safe by themselves: hold `one_at_a_time` around everything that belongs together, since what the store
+    and the control loop are given must not cross. Every step raises ManagerUnavailableError when the loop does not
+    answer and PlanStoreError when the plan store cannot be used.
+    """
+
+    def __init__(self, store: PlanStore, service: ManagerControlLoop, clock: Clock, config: ManagerConfig) -> None:
+        self.store = store
+        self.service = service
+        self.clock = clock
+        self.compilers = PlanCompilers(config.compile, config.scripts)
+        self._quotas = config.quotas
+        self._default_workers, self._default_host = config.topology.workers, config.topology.host
+        self.one_at_a_time = threading.Lock()
+        self._draft = _Draft()
+
+    def key_of(self, tenant: int, name: str) -> PlanKey:
+        """Return the key of the plan of that name, or that a plan gets which is deployed under it now."""
+        return self.snapshot().key_named(tenant, name) or self.store.key_of(tenant, name)
+
+    def undeploy(self, key: PlanKey, discard: bool = False) -> Undeployed:
+        """Drain the plan and then remove it; remove it at once with `discard`, or when nothing of it is left."""
+        snapshot = self.snapshot()
+        record = snapshot.plans.get(key)
+        live, away = snapshot.live_workers(), snapshot.away_workers
+        first_epoch = record.first_epoch if record is not None else 0
+        left = unprocessed(key, live, away, first_epoch)
+        awaited = awaited_workers(key, live, away, first_epoch)
+        if discard or record is None or (not awaited and record.first_epoch):
+            if not self.store.remove(key, self.clock.now_ms()) and record is None:
+                raise unknown_plan(key)
+            self.service.remove_plan(key, drain=True)
+            return _undeployed(key, left, draining=False)
+        if record.compiled is None:
+            raise CannotDrainError(
+                f"{key.plan} cannot run ({record.unusable}), so nothing can work off what workers accepted for it: "
+                "deploy a text that can run in its place, or undeploy it with discard to drop those events"
+            )
+        if record.draining is None:
+            self.store.set_draining(key, awaited)
+            self.service.drain_plan(key, awaited)
+        return _undeployed(key, left, draining=True)
+
+    def end_draining(self, record: PlanRecord) -> None:
+        """Keep a plan that is being undeployed."""
+        self.store.set_draining(record.key, None)
+        self.service.drain_plan(record.key, None)
+        self._note_draft(msgspec.structs.replace(record, draining=None))
+
+    def check_restore(self, key: PlanKey, restore: str) -> None:
+        """Raise UnknownSavepointError unless the plan can begin from `restore`."""
+        if restore and restore != BEGIN_ANEW:
+            require_savepoint(self.snapshot(), key, restore)
+
+    def _require_beginning(self, record: PlanRecord, restore: str) -> None:
+        """Raise StateUnreadableError before anything is stopped, unless it is said what the plan begins from."""
+        if not restore and not record.restore:
+            require_readable_state(self.snapshot(), record)
+
+    def add(self, key: PlanKey, text: str, compiled: CompiledPlan, restore: str = "") -> Outcome:
+        """Deploy a plan of a name that no plan has."""
+        check_plans(self._quotas.of(key.tenant), key, self.snapshot().plans)
+        self._check_paths(key, compiled)
+        self._check_workers(key, compiled.workers, compiled.cores)
+        # Whatever a former plan of this name may have left behind is none of this one's.
+        stored = self.store.add(key, text, self.clock.now_ms(), restore=restore or BEGIN_ANEW)
+        self.service.put_plan(plan_to_run(stored, compiled))
+        self._note_draft(new_record(plan_to_run(stored, compiled), self._default_workers, self.clock.monotonic_ms()))
+        message = f"{key.plan} was deployed" + (f"; {_state_from(restore)}" if restore else "")
+        return outcome_of(key, stored.epoch, message, created=True, changed=True)
+
+    def deploy_over(self, before: PlanRecord, text: str, compiled: CompiledPlan, restore: str = "") -> Outcome:
+        """Put the text in place of the plan `before`."""
+        if before.target()[0] == text:
+            return self._deploy_same(before, text, compiled, restore)
+        self._check_paths(before.key, compiled)
+        workers = _workers_after_edit(before, compiled)
+        return self.change(before, "update", text, compiled, workers, restore)
+
+    def _deploy_same(self, record: PlanRecord, text: str, compiled: CompiledPlan, restore: str) -> Outcome:
+        name = record.key.plan
+        if restore and record.compiled is not None:
+            return self.restart(record, f"{name} is restarted", restore)
+        if record.trial is not None:
+            return outcome_of(record.key, record.epoch, f"{name} is being updated to that text; nothing was changed")
+        if record.compiled is None:
+            return self.change(record, "update", text, compiled, record.workers_asked)
+        if record.state is PlanState.FAILED:
+            return self.restart(record, f"{name} was deployed again")
+        return outcome_of(record.key, record.epoch, f"{name} is deployed with the same text; nothing was changed")
+
+    def change(
+        self,
+        record: PlanRecord,
+        kind: ChangeKind,
+        text: str,
+        compiled: CompiledPlan,
+        workers: int | None,
+        restore: str = "",
+    ) -> Outcome:
+        """Let another text or another number of workers take the place of the plan once it runs."""
+        key = record.key
+        self._require_beginning(record, restore)
+        restore, restore_epoch = _order(record, restore)
+        self._check_workers(key, workers or compiled.workers, compiled.cores)
+        former = former_of(record) if record.change() is not None or record.has_run() else None
+        kept = _stored_version(former) if former is not None else None
+        stored = self.store.change(key, kind, text, workers, kept, self.clock.now_ms(), restore, restore_epoch)
+        if stored is None:
+            raise unknown_plan(key)
+        self.service.put_plan(plan_to_run(stored, compiled))
+        done = "updated" if kind == "update" else "rebalanced"
+        state = _state_from(restore) if restore else self._state_after(record, compiled, workers)
+        self._note_draft(msgspec.structs.replace(record, text=text, compiled=compiled))
+        message = f"{key.plan} is being {done}: epoch {stored.epoch} takes over as soon as it runs; {state}"
+        return outcome_of(key, stored.epoch, message, changed=True)
+
+    def _state_after(self, record: PlanRecord, compiled: CompiledPlan, workers: int | None) -> str:
+        """What becomes of the plan's state; how many slots are free may yet change."""
+        snapshot = self.snapshot()
+        if record.compiled is None or snapshot.driver is None:
+            return FROM_CHECKPOINT
+        driver = snapshot.driver.latest
+        if not runs(record, driver.topologies):
+            return FROM_CHECKPOINT
+        tasks = workers or compiled.workers or self._default_workers
+        slots = 0 if compiled.host_for(tasks, self._default_host) == "shared" else tasks * compiled.cores
+        if slots > driver.slots_total:
+            in_all = f"it needs {slots} slots, the cluster has {driver.slots_total} in all"
+            return f"{in_all}: unless executors join at once, {record.key.plan} runs on as before"
+        room = room_for_change(self._quotas.of(record.key.tenant), record, slots, snapshot.plans)
+        if room.one_by_one or slots > driver.slots_free:
+            return f"{room.one_by_one or 'there is no room for both topologies at once'}; {FROM_CHECKPOINT}"
+        return STATE_MOVES if record.compiled.state_shape == compiled.state_shape else STATE_MATCHES
+
+    def rename(self, key: PlanKey, text: str, compiled: CompiledPlan, restore: str = "") -> Outcome:
+        """Give the plan the name that `text` has, and then, if it differs otherwise, the text."""
+        before = self.record(key)
+        refuse_during(before, "update", "rebalance")
+        self._check_workers(key, _workers_after_edit(before, compiled) or compiled.workers, compiled.cores)
+        to = PlanKey(key.tenant, compiled.name, key.identity)
+        self._check_paths(to, compiled)
+        self._refuse_left_savepoints(key.tenant, compiled.name)
+        only_named = before.text if before.compiled is None else with_name(before.text, compiled.name)
+        named = before.unusable if before.compiled is None else self.compilers.compile(only_named)
+        if self._draft.snapshot is None:  # a change that has just been settled is still being written
+            self.service.await_notes()
+        stored = self.store.rename(before.key, compiled.name, only_named, self.clock.now_ms())
+        if stored is None:
+            raise unknown_plan(key)
+        self.service.rename_plan(plan_to_run(stored, named))
+        running = None if isinstance(named, str) else named
+        self._note_draft(msgspec.structs.replace(before, key=stored.key, text=only_named, compiled=running))
+        message = f"{before.key.plan} was renamed to {stored.key.plan}; {STATE_KEPT}"
+        if only_named == text and not restore:
+            return outcome_of(stored.key, stored.epoch, message, changed=True)
+        changed = self.deploy_over(self.record(stored.key), text, compiled, restore)
+        return msgspec.structs.replace(changed, message=f"{message}; {changed.message}")
+
+    def _refuse_left_savepoints(self, tenant: int, name: str) -> None:
+        """Raise PlanExistsError when a former plan of that name has savepoints, which nobody could reach any more."""
+        snapshot = self.snapshot()
+        if snapshot.key_named(tenant, name) is not None or snapshot.driver is None:
+            return
+        former = self.store.key_of(tenant, name)
+        left = ", ".join(one.name for one in snapshot.driver.latest.savepoints if one.key == former)
+        if left:
+            raise PlanExistsError(
+                f"a former plan named {name} has savepoints: {left}; delete them "
+                f"(cep savepoints {name} --delete …), or choose another name"
+            )
+
+    def restart(self, record: PlanRecord, message: str, restore: str = "") -> Outcome:
+        """End the topology of the plan and start it again."""
+        if record.draining is None:
+            refuse_during(record, "update", "rebalance")
+        self._require_beginning(record, restore)
+        carries = record.state is not PlanState.FAILED or record.restore == BEGIN_ANEW
+        # A savepoint from which it could not begin is not tried again: its own checkpoints still count.
+        stored = self.store.restart(record.key, *(_order(record, restore) if restore or carries else ("", 0)))
+        if stored is None:
+            raise unknown_plan(record.key)
+        self.service.restart_plan(record.key, stored.epoch, stored.restore, stored.restore_epoch)
+        return outcome_of(record.key, stored.epoch, f"{message}; {_state_from(stored.restore)}", changed=True)
+
+    def _check_workers(self, key: PlanKey, workers: int | None, cores: int) -> None:
+        check_workers(self._quotas.of(key.tenant), key, workers or self._default_workers, cores)
+
+    def _check_paths(self, key: PlanKey, compiled: CompiledPlan) -> None:
+        """Raise PlanInvalidError for a path that is another plan's; of plans that change together, when all have."""
+        if self._draft.snapshot is None:
+            refuse_paths(self.snapshot(), key, compiled)
+
+    @contextmanager
+    def as_one_change(self) -> Iterator[None]:
+        """Make all that this thread does to plans one change: it comes about at the end, or not at all when an error
+        ends the block. Meanwhile `_live_snapshot` shows this thread the plans as the change makes them, and other
+        threads as they are."""
+        snapshot = self.snapshot()
+        self.service.await_notes()  # those notes are written by another thread, which would wait for this one
+        self._draft.snapshot = msgspec.structs.replace(snapshot, plans=dict(snapshot.plans))
+        try:
+            with self.service.together(), self.store.together():
+                yield
+        finally:
+            self._draft.snapshot = None
+
+    def _note_draft(self, record: PlanRecord) -> None:
+        """Show the plan so for the rest of the change, if one is being made."""
+        if self._draft.snapshot is not None:
+            plans = self._draft.snapshot.plans
+            plans.pop(record.key, None)  # a key that is there would keep its former name
+            plans[record.key] = record
+
+    def snapshot(self) -> ClusterSnapshot:
+        """Return the plans and processes as they are, or as the change of this thread makes them."""
+        if self._draft.snapshot is not None:
+            return self._draft.snapshot
+        if not self.service.alive():
+            raise ManagerUnavailableError("the control loop does not run")
+        led = self.service.led()
+        if led is None:
+            election_status = self.service.election_status()
+            if election_status.leader is None and election_status.problem:
+                raise PlanStoreError(f"no manager leads, as the database cannot be used: {election_status.problem}")
+            raise NotLeaderError("this manager does not lead")
+        return led
+
+    def record(self, key: PlanKey) -> PlanRecord:
+        """Return the record of a deployed plan. Raises UnknownPlanError."""
+        record = self.snapshot().plans.get(key)
+        if record is None:
+            raise unknown_plan(key)
+        return record
+
+    def set_origin(self, key: PlanKey, origin: str) -> None:
+        """Keep where the plan came from: a file or a rule set."""
+        self.store.set_origin(key, origin)
+        self.service.set_origin(key, origin)
+
+
+def refuse_draining(record: PlanRecord) -> None:
+    if record.draining is not None:
+        raise ChangeUnderWayError(
+            f"{record.key.plan} is being undeployed and works off what it has ({record.drain_reason}); wait until it "
+            "is gone, activate it to keep it, or undeploy it with discard"
+        )
+
+
+def refuse_during(record: PlanRecord, *changes: ChangeKind) -> None:
+    refuse_draining(record)
+    change = record.change()
+    if change in changes:
+        doing = "updated" if change == "update" else "rebalanced"
+        raise ChangeUnderWayError(f"{record.key.plan} is being {doing}; wait until that has come to its end")
+
+
+def _order(record: PlanRecord, restore: str) -> tuple[str, int]:
+    """What the plan is to begin from, and under which epoch it was told so, 0: now. What it was told before holds until
+    it has run."""
+    return (restore, 0) if restore else (record.restore, record.restore_epoch)
+
+
+def _state_from(restore: str) -> str:
+    """What becomes of the state of a plan that begins so."""
+    if not restore:
+        return FROM_CHECKPOINT
+    return STARTS_EMPTY if restore == BEGIN_ANEW else f"windows, patterns and tables come from savepoint {restore}"
+
+
+def _workers_after_edit(record: PlanRecord, compiled: CompiledPlan) -> int | None:
+    """The number asked for by rebalancing holds until a text says another one than the text before."""
+    asked = record.trial.version.workers_asked if record.trial is not None else record.workers_asked
+    before = record.trial.version.compiled if record.trial is not None else record.compiled
+    return asked if before is not None and before.workers == compiled.workers else None
+
+
+def _stored_version(version: PlanVersion) -> StoredVersion:
+    return StoredVersion(version.text, version.updated_ms, version.epoch, version.workers_asked)
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}" + ("" if number == 1 else "s")
+
+
+def _waiting(left: Unprocessed) -> list[str]:
+    """Return what is left of a plan, in words."""
+    away = f" ({left.away_events:,} of them at {', '.join(left.away)}, which is away)" if left.away_events else ""
+    found = []
+    if left.events:
+        found.append(f"{_counted(left.events, 'accepted event')}{away}")
+    if left.results:
+        found.append(_counted(left.results, "undelivered result"))
+    if left.away and not left.away_events:
+        found.append(f"what {', '.join(left.away)}, which is away, may still have of it")
+    return found
+
+
+def _undeployed(key: PlanKey, left: Unprocessed, *, draining: bool) -> Undeployed:
+    waits = " and ".join(_waiting(left))
+    if draining:
+        until = f"{waits} are worked off" if waits else "its stages have finished"
+        what = f"is being undeployed: it takes nothing in, and goes when {until}"
+    else:
+        what = "was undeployed" + (f"; {waits} had not been worked off and are dropped" if waits else "")
+    return Undeployed(
+        plan=key.plan,
+        tenant=key.tenant,
+        draining=draining,
+        waiting_events=left.events if draining else 0,
+        discarded_events=0 if draining else left.events,
+        waiting_results=left.results if draining else 0,
+        discarded_results=0 if draining else left.results,
+        message=f"{key.plan} {what}",
+    )
