@@ -11,13 +11,16 @@ ACCEPTANCE := $(addprefix tests/system/,test_time_live.py test_busy_host.py test
 # pytest rewrites the asserts of every test file; kept as bytecode, that is done once and not by each process again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo demo-ha demo-kafka up test check lint unit programs tour chaos redteam soak simulate fuzz-differential peers lock clean acceptance dist dist-test image-test
+.PHONY: help demo demo-ha demo-kafka kafka-ledger up test check lint unit programs tour chaos redteam soak simulate fuzz-differential peers lock clean acceptance dist dist-test image-test
 
 help:            ## say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## / — /'
 
 demo: $(READY)   ## start a system, feed it a month of flights, show what it finds, stop it
 	@$(BIN)/cep demo
+
+kafka-ledger: $(READY) ## exactly once over Kafka: 200 faults (FAULTS=, SEED=), nothing lost, nothing twice
+	@CEP_KAFKA_FAULTS=$(or $(FAULTS),200) CEP_KAFKA_SEED=$(or $(SEED),31) $(BIN)/pytest -q tests/cep_worker/kafka/test_kafka_ledger.py
 
 demo-kafka: $(READY) ## flights from a topic, alerts to a topic, shown with the lag; a real broker of its own
 	@$(BIN)/python tests/system/kafka_demo.py

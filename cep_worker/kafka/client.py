@@ -29,6 +29,13 @@ _ADVICE = {
     "GROUP_AUTHORIZATION_FAILED": "the user may not join the consumer group: grant it to sasl.username",
     "CLUSTER_AUTHORIZATION_FAILED": "the user may not write with idempotence: grant it to sasl.username",
     "INCONSISTENT_GROUP_PROTOCOL": "group.id is used by consumers that share partitions in another way: choose another",
+    "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": "the user may not write in transactions: grant Write and Describe on the "
+    "transactional id and Read on the group, both with the prefix cep/, to sasl.username",
+    "INVALID_TRANSACTION_TIMEOUT": "transaction.timeout.ms is more than the brokers' transaction.max.timeout.ms",
+    "_FENCED": "another producer has taken over the transactions of this sink: only one worker of its name may run",
+    "INVALID_PRODUCER_EPOCH": "another producer has taken over the transactions of this sink, or one was open for "
+    "longer than transaction.timeout.ms",
+    "_UNSUPPORTED_FEATURE": "the brokers cannot do this; without transactions write transactions='false'",
     "UNKNOWN_TOPIC_OR_PART": "the topic or partition does not exist: create it",
     "_UNKNOWN_TOPIC": "the topic does not exist: create it",
     "_UNKNOWN_PARTITION": "the partition does not exist: add it, or change partition.no",
@@ -39,7 +46,7 @@ _ADVICE = {
     "_MSG_TIMED_OUT": "the brokers did not take the message in time",
 }
 """What errors mean and what to do, by their names in librdkafka."""
-_WEAK = ("_ALL_BROKERS_DOWN", "_TIMED_OUT", "_TRANSPORT")
+WEAK = ("_ALL_BROKERS_DOWN", "_TIMED_OUT", "_TRANSPORT")
 """Errors that say less than others, the weakest first."""
 
 
@@ -117,7 +124,7 @@ class Errors:
     def note(self, error: Any) -> None:
         """As the library's `error_cb`, which is called by whoever polls the client."""
         name = str(error.name())
-        strength = _WEAK.index(name) if name in _WEAK else len(_WEAK)
+        strength = WEAK.index(name) if name in WEAK else len(WEAK)
         if strength >= self._strength:
             self._strength, self.text = strength, explained(error)
 

@@ -2,6 +2,7 @@
 
 The client sends in batches and tries again by itself for as long as it takes, in order; it numbers what it sends
 (idempotence), so that the brokers have each message once however often it was sent over one connection of the sink.
+Results of plans that deliver exactly once come in groups: each is one transaction (`transactions`).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pyarrow as pa
 
@@ -23,21 +25,21 @@ from cep_common.monitoring.paced_log import PacedLog
 from cep_common.reach.guard import Guard
 from cep_worker.failed_events.entries import FailedEvents
 from cep_worker.formats.sink_mappers.registry import sink_mapper
-from cep_worker.formats.sink_mappers.template import Row, Template
-from cep_worker.formats.value_texts import value_text
 from cep_worker.kafka.client import Errors, common_settings, explained, library, made, refuse_brokers
 from cep_worker.kafka.seen import SENDER
 from cep_worker.kafka.sequences import Numbers, with_header
+from cep_worker.kafka.targets import Target, Targets
+from cep_worker.kafka.transactions import FOR_GOOD, Headers, NotNowError, Refusals, Row, Transactions
 from cep_worker.outflows.consumers import FrameId, GroupId
 from cep_worker.sinks.base import EventSink, SinkContext
 from cep_worker.sinks.http import idempotency_key
-from cep_worker.sinks.retries import RetryPolicy
+from cep_worker.sinks.retries import RetryableError, RetryPolicy, deliver_with_retries
+from cep_worker.sinks.staged_groups import StagedGroups
 from cep_worker.sinks.threaded import ThreadedSink, WriteError
-from query_plan.connectors.kafka import KafkaSinkOptions, is_topic
+from query_plan.connectors.kafka import KafkaSinkOptions
+from query_plan.connectors.kafka_settings import PRODUCER
 from query_plan.connectors.options import options_of
-from query_plan.connectors.sinks import read_headers
-from query_plan.connectors.templates import attributes_in
-from topology.events.frames import event_rows
+from topology.events.frames import arrow_schema
 
 logger = logging.getLogger(__name__)
 
@@ -49,61 +51,6 @@ POLL_S = 0.1
 CALL_S = 1.0
 PARTITIONER = "murmur2_random"
 """By which keys have partitions, as in Kafka's Java clients."""
-FOR_GOOD = frozenset({"MSG_SIZE_TOO_LARGE", "RECORD_LIST_TOO_LARGE", "INVALID_RECORD", "INVALID_MSG", "_INVALID_ARG"})
-"""Errors of a message that is refused next time, too."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Target:
-    """Where an event's message goes, and what comes with it."""
-
-    topic: str
-    partition: int
-    key: bytes | None
-    headers: tuple[tuple[str, bytes], ...] = ()
-
-
-class _TargetError(ValueError):
-    """What the event makes of an option is no topic or no partition."""
-
-
-class _Targets:
-    """Makes the targets of events: one for all, or, where values stand in the options, one for each."""
-
-    def __init__(self, options: KafkaSinkOptions, context: SinkContext) -> None:
-        make = partial(Template, schema=context.schema, where=context.where(), value=_value)
-        headers = read_headers(options.headers)
-        self._topic = make(options.topic.strip(), option="topic")
-        self._partition = make(options.partition_no.strip(), option="partition.no")
-        self._key = make(options.key, option="key") if options.key else None
-        self._headers = [(name, make(text, option="headers")) for name, text in headers.items()]
-        self._key_alone = attributes_in(options.key) if options.key.strip().startswith("{{") else ()
-        texts = (options.topic, options.partition_no, options.key, *headers.values())
-        self._fixed = None if any(map(attributes_in, texts)) else self._target({})
-
-    def of(self, batch: pa.RecordBatch) -> Iterator[_Target | _TargetError]:
-        """The target of each event, or why it has none."""
-        if self._fixed is not None:
-            yield from (self._fixed for _ in range(batch.num_rows))
-            return
-        for row in event_rows(batch):
-            try:
-                yield self._target(row)
-            except _TargetError as error:
-                yield error
-
-    def _target(self, row: Row) -> _Target:
-        topic = self._topic.fill(row).decode()
-        if not is_topic(topic):
-            raise _TargetError(f"topic: {topic[:80]!r}, which the event makes of it, is no name of a topic")
-        written = self._partition.fill(row).decode().strip()
-        if written and not (written.isascii() and written.isdecimal() and len(written) <= 9):
-            raise _TargetError(f"partition.no: {written[:20]!r}, which the event makes of it, is no partition")
-        key = None if self._key is None else self._key.fill(row)
-        if self._key_alone and len(self._key_alone) == 1 and row.get(self._key_alone[0]) is None:
-            key = None
-        headers = tuple((name, template.fill(row)) for name, template in self._headers)
-        return _Target(topic, int(written) if written else -1, key, headers)
 
 
 @dataclass(slots=True)
@@ -131,9 +78,10 @@ class _KafkaWriter:
         self.problem = ""
         self.steps = 0
         self._kafka = library()
+        self._context = context
         self._where = context.where()
         self._options = options
-        self._targets = _Targets(options, context)
+        self._targets = Targets(options, context)
         self._events = write
         self._guard = guard
         self._errors = Errors()
@@ -141,17 +89,23 @@ class _KafkaWriter:
         self._known: dict[str, int] = {}
         """The topics that there are, with the number of their partitions."""
         self._sender = context.worker.encode()
+        self._staged = StagedGroups(arrow_schema(context.schema))
+        self._transactions: Transactions | None = None
+        self._transactional_id = _transactional_id(context)
         self._numbers = Numbers(_numbers_path(context)) if options.sequence_id else None
         self._settings = _producer_settings(options, f"cep-{context.worker}", self._errors)
         self._producer = made(self._kafka.Producer, self._settings, self._where)
 
     def write(self, batch: pa.RecordBatch, frame: FrameId | None, stopping: threading.Event) -> None:
+        if frame is not None and self._options.transactions == "true":
+            self._stage(batch, frame, stopping)
+            return
         self._require_brokers(stopping)
         payloads = self._payloads(batch)
         unwanted: dict[int, str] = {}
-        targets: dict[int, _Target] = {}
+        targets: dict[int, Target] = {}
         for row, target in enumerate(self._targets.of(batch)):
-            if isinstance(target, _Target):
+            if isinstance(target, Target):
                 targets[row] = target
             else:
                 unwanted[row] = str(target)
@@ -183,11 +137,94 @@ class _KafkaWriter:
             raise WriteError(events[-1].reason, events)
 
     def commit(self, group: GroupId, stopping: threading.Event) -> None:
-        """Each message stands by itself; its header tells whether it came before."""
+        """Deliver the group in a transaction; messages that stand by themselves are delivered already."""
+        refusals = Refusals()
+        tries, began = 0, time.monotonic()
+        while next(self._staged.batches(group), None) is not None:
+            known = refusals.known()
+            try:
+                self._require_brokers(stopping)
+                self._deliver(group, refusals, stopping)
+                break
+            except (NotNowError, WriteError) as error:
+                self.problem = reason = str(error)
+            if refusals.known() > known:
+                continue
+            self._log.problem("brokers", "messages are not delivered: sink=%s reason=%s", self._where, reason)
+            ended = stopping.wait(RETRIES.wait_s(tries))
+            over = self._is_over(began) and not (self._transactions and self._transactions.in_doubt)
+            if ended or over:
+                why = "the sink ended before it was delivered" if ended else "given up"
+                raise WriteError(f"{why}: {reason}", self._failed(group, f"{why}: {reason}"))
+            tries += 1
+        self.problem = ""
+        self._log.over("brokers", "messages are delivered again: sink=%s", self._where)
+        if refusals.excluded:
+            raise WriteError(next(reversed(refusals.excluded.values())), self._excluded(group, refusals.excluded))
+        self._staged.forget(group.log)
 
     def close(self) -> None:
+        self._staged.close()
+        if self._transactions is not None:
+            self._transactions.give_up()
         self._producer.purge()
         self._producer.poll(0)
+
+    def _stage(self, batch: pa.RecordBatch, frame: FrameId, stopping: threading.Event) -> None:
+        def attempt() -> None:
+            try:
+                self._staged.put(batch, frame)
+            except OSError as error:
+                raise RetryableError(f"a temporary file cannot be written: {error.strerror}") from error
+
+        deliver_with_retries(attempt, RETRIES, stopping, self._report_disk)
+
+    def _report_disk(self, problem: str) -> None:
+        self.problem = problem
+        if problem:
+            self._log.problem("group", "group waits: sink=%s reason=%s", self._where, problem)
+
+    def _deliver(self, group: GroupId, refusals: Refusals, stopping: threading.Event) -> None:
+        """The brokers have the group. Raises NotNowError."""
+        if self._transactions is None:
+            every = common_settings(self._options, f"cep-{self._context.worker}").items()
+            common = {name: value for name, value in every if name not in PRODUCER}
+            self._transactions = Transactions(
+                self._kafka, self._transactional_id, self._settings,
+                common | {"error_cb": self._errors.note}, self._errors, self._where,
+            )  # fmt: skip
+        transactions = self._transactions
+        if transactions.has(group, stopping):
+            return
+        try:
+            transactions.deliver(
+                group, self._staged.batches(group), self._messages,
+                lambda target: self._refuse(target, transactions.producer), refusals, stopping,
+            )  # fmt: skip
+        finally:
+            self.steps += transactions.steps
+            transactions.steps = 0
+
+    def _messages(self, batch: pa.RecordBatch, frame: FrameId) -> Iterator[tuple[Target, bytes, Headers] | str]:
+        """The messages of a frame's events, or why an event has none."""
+        payloads = self._payloads(batch)
+        for row, (target, payload) in enumerate(zip(self._targets.of(batch), payloads, strict=True)):
+            yield (target, payload, self._headers(target, frame, row)) if isinstance(target, Target) else str(target)
+
+    def _failed(self, group: GroupId, reason: str) -> Iterator[FailedEvents]:
+        """All events of the group, read from where they wait."""
+        for _, batch in self._staged.batches(group):
+            yield FailedEvents(batch, reason)
+
+    def _excluded(self, group: GroupId, excluded: dict[Row, str]) -> Iterator[FailedEvents]:
+        """These events of the group; it is forgotten then."""
+        try:
+            for frame, batch in self._staged.batches(group):
+                for row in range(batch.num_rows):
+                    if reason := excluded.get((frame.number, row)):
+                        yield FailedEvents(batch.slice(row, 1), reason)
+        finally:
+            self._staged.forget(group.log)
 
     def _payloads(self, batch: pa.RecordBatch) -> list[bytes]:
         payloads = self._events(batch)
@@ -206,7 +243,7 @@ class _KafkaWriter:
     def _send(
         self,
         rows: list[int],
-        targets: dict[int, _Target],
+        targets: dict[int, Target],
         payloads: list[bytes],
         frame: FrameId | None,
         stopping: threading.Event,
@@ -217,7 +254,7 @@ class _KafkaWriter:
         failed: dict[int, tuple[bool, str]] = {}
         for row in rows:
             target = targets[row]
-            if reason := self._refuse(target):
+            if reason := self._refuse(target, self._producer):
                 failed.update((other, (False, reason)) for other in rows[rows.index(row) :])  # none goes past it
                 break
             error = self._produce(row, target, payloads[row], frame, outcome)
@@ -239,13 +276,9 @@ class _KafkaWriter:
         return refused if len(refused) > 1 else []
 
     def _produce(
-        self, row: int, target: _Target, payload: bytes, frame: FrameId | None, outcome: _Outcome
+        self, row: int, target: Target, payload: bytes, frame: FrameId | None, outcome: _Outcome
     ) -> tuple[bool, str] | None:
-        headers: list[tuple[str, bytes]] = list(target.headers)
-        if frame is not None:
-            headers.append((IDENTITY, idempotency_key(frame, row).encode()))
-        if self._numbers is not None:
-            headers.append((SENDER, self._sender))
+        headers = self._headers(target, frame, row)
         while True:
             try:
                 self._producer.produce(
@@ -259,6 +292,14 @@ class _KafkaWriter:
                 return error.args[0].name() in FOR_GOOD, explained(error.args[0])
             outcome.waiting += 1
             return None
+
+    def _headers(self, target: Target, frame: FrameId | None, row: int) -> Headers:
+        headers: Headers = list(target.headers)
+        if frame is not None:
+            headers.append((IDENTITY, idempotency_key(frame, row).encode()))
+        if self._numbers is not None:
+            headers.append((SENDER, self._sender))
+        return headers
 
     def _drain(self, outcome: _Outcome, stopping: threading.Event, began: float) -> None:
         """Wait until the brokers have all messages, or, when the sink ends or their time is over, take them back."""
@@ -274,14 +315,14 @@ class _KafkaWriter:
                 purged = True
                 self._producer.purge()
 
-    def _refuse(self, target: _Target) -> str:
+    def _refuse(self, target: Target, producer: Any) -> str:
         """Why no message can go to the topic and partition now, or nothing."""
         count = self._known.get(target.topic)
         if count is None or target.partition >= count:
             try:
-                found = self._producer.list_topics(target.topic, timeout=CALL_S).topics[target.topic]
+                found = producer.list_topics(target.topic, timeout=CALL_S).topics[target.topic]
             except self._kafka.KafkaException as error:
-                self._producer.poll(0)  # says why
+                producer.poll(0)  # says why
                 return self._reason(error.args[0])
             if found.error is not None:
                 return f"topic {target.topic}: {explained(found.error)}"
@@ -338,10 +379,12 @@ def _producer_settings(options: KafkaSinkOptions, client_id: str, errors: Errors
     return settings | {"message.timeout.ms": 0, "error_cb": errors.note}
 
 
+def _transactional_id(context: SinkContext) -> str:
+    """What tells the sink's transactions from all others: each worker delivers the results that it holds."""
+    names = (str(context.key.tenant), context.key.identity, context.connector.stream, context.label, context.worker)
+    return "/".join(("cep", *(quote(name, safe="") for name in names)))
+
+
 def _numbers_path(context: SinkContext) -> Path:
     names = "/".join((str(context.key.tenant), context.key.identity, context.connector.stream, context.label))
     return Path(context.positions) / f"{sha256(names.encode()).hexdigest()[:32]}.numbers"
-
-
-def _value(kind: str, value: Any) -> str:
-    return "" if value is None else value_text(kind, value)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import logging
-import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
-from typing import IO, Any, TypeVar
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import sqlalchemy
@@ -21,6 +20,7 @@ from cep_worker.outflows.consumers import FrameId, GroupId
 from cep_worker.sinks.base import EventSink, SinkContext
 from cep_worker.sinks.rdbms_tables import COMMITS, event_table, note_commit, was_committed
 from cep_worker.sinks.retries import RetryableError, RetryPolicy, deliver_with_retries
+from cep_worker.sinks.staged_groups import StagedGroups
 from cep_worker.sinks.threaded import ThreadedSink, WriteError
 from query_plan.connectors.options import read_options
 from query_plan.connectors.sinks import RdbmsOptions
@@ -38,22 +38,6 @@ _DATABASE_RETRIES = RetryPolicy(RETRY_WAITS_S)
 _DISK_RETRIES = RetryPolicy(RETRY_WAITS_S[-1:])
 
 REFUSED = "refused by the database"
-
-
-@dataclass(slots=True)
-class _StagedRows:
-    """The frames up to `last` of a group that is not committed, in a temporary file: (first byte, length) each."""
-
-    last: FrameId
-    file: IO[bytes] | None = None
-    frames: list[tuple[int, int]] = field(default_factory=list)
-
-    def batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """As they were staged."""
-        for start, length in self.frames:
-            assert self.file is not None  # noqa: S101 - frames stand in it
-            self.file.seek(start)
-            yield pa.ipc.read_record_batch(pa.py_buffer(self.file.read(length)), schema)
 
 
 @dataclass(slots=True)
@@ -83,8 +67,7 @@ class _RdbmsWriter:
         self._stream = stream.stream
         self._schema = arrow_schema(stream)
         self._options = options
-        self._staged: dict[str, _StagedRows] = {}
-        """By log: groups of several may come at the same time."""
+        self._staged = StagedGroups(self._schema)
 
     def write(self, batch: pa.RecordBatch, frame: FrameId | None, stopping: threading.Event) -> None:
         if frame is None:
@@ -101,66 +84,44 @@ class _RdbmsWriter:
             raise WriteError(error.message, self._failed(group, error.message)) from error
         if refused:
             raise WriteError(REFUSED, self._refused(group, refused))
-        self._forget(group.log)
+        self._staged.forget(group.log)
 
     def close(self) -> None:
-        for log in list(self._staged):
-            self._forget(log)
+        self._staged.close()
         self._engine.dispose()
 
     def _stage(self, batch: pa.RecordBatch, frame: FrameId, stopping: threading.Event) -> None:
         """Write the frame to a temporary file, so that the transaction of its group is short and can be repeated."""
-        log = frame.group.log
-        staged = self._staged.get(log)
-        if staged is None or not frame.follows(staged.last):
-            self._forget(log)
-            staged = self._staged[log] = _StagedRows(frame)
-        staged.last = frame
-        body = batch.serialize()
-        start = sum(staged.frames[-1]) if staged.frames else 0
 
         def attempt() -> None:
             try:
-                if staged.file is None:
-                    staged.file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - closed with its group
-                _write_at(staged.file, start, memoryview(body))
+                self._staged.put(batch, frame)
             except OSError as error:
                 raise RetryableError(f"a temporary file cannot be written: {error.strerror}") from error
 
         deliver_with_retries(attempt, _DISK_RETRIES, stopping, self._report_disk)
-        staged.frames.append((start, body.size))
 
     def _report_disk(self, problem: str) -> None:
         self.problem = problem
         if problem:
             paced_logger.problem("group", "group waits: table=%s reason=%s", self._table.name, problem)
 
-    def _forget(self, log: str) -> None:
-        staged = self._staged.pop(log, None)
-        if staged is not None and staged.file is not None:
-            staged.file.close()
-
     def _failed(self, group: GroupId, reason: str) -> Iterator[FailedEvents]:
         """Return all events of the group, read from where they wait."""
-        staged = self._staged.get(group.log)
-        if staged is not None and staged.last.group == group:
-            for batch in staged.batches(self._schema):
-                yield FailedEvents(batch, reason)
+        for _, batch in self._staged.batches(group):
+            yield FailedEvents(batch, reason)
 
     def _refused(self, group: GroupId, refused: list[_RejectedRows]) -> Iterator[FailedEvents]:
         """Yield these events of the group from its temporary file, then delete that."""
         try:
-            yield from _events(self._staged[group.log].batches(self._schema), refused)
+            yield from _events((batch for _, batch in self._staged.batches(group)), refused)
         finally:
-            self._forget(group.log)
+            self._staged.forget(group.log)
 
     def _commit(self, connection: Connection, group: GroupId) -> list[_RejectedRows]:
         if was_committed(connection, self._table.name, self._stream, group):
             return []
-        refused: list[_RejectedRows] = []
-        staged = self._staged.get(group.log)
-        if staged is not None and staged.last.group == group:
-            refused = self._insert(connection, staged.batches(self._schema))
+        refused = self._insert(connection, (batch for _, batch in self._staged.batches(group)))
         note_commit(connection, self._table.name, self._stream, group)
         return refused
 
@@ -264,12 +225,6 @@ def rdbms_sink(context: SinkContext) -> EventSink:
     stream = StreamSchema(context.connector.stream, context.schema.attributes)
     table = event_table(options.table_name, stream.attributes, options.timestamp_column)
     return ThreadedSink(context, _RdbmsWriter(engine, table, stream, options), options.on_error)
-
-
-def _write_at(file: IO[bytes], start: int, body: memoryview) -> None:
-    file.seek(start)
-    while body:
-        body = body[file.write(body) :]
 
 
 def _events(batches: Iterable[pa.RecordBatch], refused: list[_RejectedRows]) -> Iterator[FailedEvents]:

@@ -170,8 +170,10 @@ class KafkaSinkOptions(KafkaConnection, frozen=True, kw_only=True):
     """A message for each event in `topic`, with `key`, in `partition.no` (without one the key decides, as in Kafka's
     Java clients), and with `headers`, written as for the sink http. These four may hold `{{attribute}}`. With
     `is.synchronous` a message is sent when the broker has the one before. `sequence.id` begins a header with a number,
-    by which sources with `seq.enabled` know what comes again. `on.error` WAIT waits for the broker for ever and so
-    stops the plan; LOG gives events up after `timeout.ms`, STORE (and STREAM) keeps them in the error store then."""
+    by which sources with `seq.enabled` know what comes again. Plans that deliver exactly once write in transactions,
+    unless `transactions` is false: then the header `cep-id` tells what comes again. `on.error` WAIT waits for the
+    broker for ever and so stops the plan; LOG gives events up after `timeout.ms`, STORE (and STREAM) keeps them in the
+    error store then."""
 
     topic: str
     partition_no: str = ""
@@ -179,6 +181,7 @@ class KafkaSinkOptions(KafkaConnection, frozen=True, kw_only=True):
     headers: str = ""
     sequence_id: str = ""
     is_synchronous: Truth = "false"
+    transactions: Truth = "true"
     on_error: OnError = "WAIT"
     timeout_ms: Annotated[int, Meta(ge=1)] = 30_000
 

@@ -42,6 +42,7 @@ PRODUCER = frozenset(
         "queue.buffering.max.ms", "queue.buffering.max.messages", "queue.buffering.max.kbytes", "compression.type",
         "compression.codec", "compression.level", "partitioner", "max.in.flight", "max.request.size",
         "max.in.flight.requests.per.connection", "request.timeout.ms", "sticky.partitioning.linger.ms",
+        "transaction.timeout.ms",
     }
 )  # fmt: skip
 JAVA_NAMES = {

@@ -272,8 +272,10 @@ class ConsumerDeliveries:
         if schema is None:  # none of its frames can be of the stream
             one.done, one.frames = group.ordinal, 0
             return
+        # A consumer has the frames of a checkpoint's group when it has committed them: they come again with the group.
+        passed = one.frames if group.header.at_once else 0
         one.release = GroupDelivery(
-            self._log.group_id(group), group, one.stream, schema, one.tap, one.frames,
+            self._log.group_id(group), group, one.stream, schema, one.tap, passed,
             moved=partial(self._moved, group, one.stream),
             finished=partial(self._finished, one, group),
             again=partial(self._again, one),

@@ -51,6 +51,25 @@ class Topic:
         consumer.close()
         return sorted(found, key=lambda one: (one.partition(), one.offset()))
 
+    def committed_messages(self) -> list[Any]:
+        """What a reader of committed messages finds in the topic now, by partition and offset."""
+        from confluent_kafka import Consumer, KafkaError, TopicPartition  # noqa: PLC0415
+
+        settings = {"isolation.level": "read_committed", "enable.partition.eof": True, "log_level": 0}
+        consumer = Consumer({"bootstrap.servers": self.servers, "group.id": "ledger", **settings})
+        partitions = consumer.list_topics(self.name, timeout=10).topics[self.name].partitions
+        consumer.assign([TopicPartition(self.name, one, 0) for one in partitions])
+        found: list[Any] = []
+        ends = 0
+        while ends < len(partitions):
+            for one in consumer.consume(1_000, timeout=0.1):
+                if one.error() is None:
+                    found.append(one)
+                elif one.error().code() == KafkaError._PARTITION_EOF:
+                    ends += 1
+        consumer.close()
+        return sorted(found, key=lambda one: (one.partition(), one.offset()))
+
     def committed(self, group: str, partition: int = 0) -> int:
         """The offset that is committed under the group."""
         from confluent_kafka import Consumer, TopicPartition  # noqa: PLC0415

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,43 +10,11 @@ import msgspec
 import pytest
 import sqlalchemy
 from worker_hook import Hook
-from worker_world import KEY, PLAN, FakePublisher, World, alerts, until
+from worker_process import Killable, send
+from worker_world import KEY, PLAN, World, until
 
-from cep_common.protocol.registry import CheckpointSpan, Connector, PlanCheckpoints, RegisterEndpoint
+from cep_common.protocol.registry import CheckpointSpan, Connector, PlanCheckpoints
 from topology.links.sender import LinkState
-
-RUN = """
-import json, sys, msgspec
-from cep_worker.config import WorkerConfig
-from cep_worker.main import run
-run(msgspec.convert(json.loads(sys.argv[1]), WorkerConfig))
-"""
-
-
-class Killable:
-    """A worker process of the world, started again at will."""
-
-    def __init__(self, world: World) -> None:
-        self._world = world
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def start(self, position: int) -> FakePublisher:
-        """Another process of the same worker runs, and a publisher that goes on behind `position` is linked to it."""
-        self._world.manager.heard.clear()
-        config = json.dumps(msgspec.to_builtins(self._world.config))
-        self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and text
-            [sys.executable, "-c", RUN, config], env={**os.environ, "PYTHONPATH": os.getcwd()}
-        )
-        until(lambda: self._world.manager.last(RegisterEndpoint), deadline_ms=30_000)
-        endpoint = self._world.manager.last(RegisterEndpoint).endpoint
-        publisher = FakePublisher(self._world.context, endpoint, PLAN, position=position)
-        self._world.closing.append(publisher)
-        return publisher.open()
-
-    def kill(self) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
 
 
 @pytest.fixture
@@ -64,15 +29,6 @@ def worker(world: World) -> Iterator[Killable]:
     made = Killable(world)
     yield made
     made.kill()
-
-
-def send(publisher: FakePublisher, first: int, last: int, checkpoint: int | None = None) -> None:
-    """The results numbered so are with the worker."""
-    for begin in range(first, last + 1, 50):
-        publisher.send("Alerts", alerts(*[(number, "UA", number) for number in range(begin, begin + 50)]))
-    if checkpoint is not None:
-        publisher.mark(checkpoint)
-    until(lambda: not publisher.link.unacknowledged(), publisher)
 
 
 @pytest.mark.cluster

@@ -1,0 +1,75 @@
+"""Where events go as messages: topic, partition, key and headers, which may differ from event to event."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from cep_worker.formats.sink_mappers.template import Row, Template
+from cep_worker.formats.value_texts import value_text
+from cep_worker.sinks.base import SinkContext
+from query_plan.connectors.kafka import KafkaSinkOptions, is_topic
+from query_plan.connectors.sinks import read_headers
+from query_plan.connectors.templates import attributes_in
+from topology.events.frames import event_rows
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where an event's message goes, and what comes with it."""
+
+    topic: str
+    partition: int
+    key: bytes | None
+    headers: tuple[tuple[str, bytes], ...] = ()
+
+
+class TargetError(ValueError):
+    """What the event makes of an option is no topic or no partition."""
+
+
+class Targets:
+    """Makes the targets of events: one for all, or, where values stand in the options, one for each."""
+
+    def __init__(self, options: KafkaSinkOptions, context: SinkContext) -> None:
+        make = partial(Template, schema=context.schema, where=context.where(), value=_value)
+        headers = read_headers(options.headers)
+        self._topic = make(options.topic.strip(), option="topic")
+        self._partition = make(options.partition_no.strip(), option="partition.no")
+        self._key = make(options.key, option="key") if options.key else None
+        self._headers = [(name, make(text, option="headers")) for name, text in headers.items()]
+        self._key_alone = attributes_in(options.key) if options.key.strip().startswith("{{") else ()
+        texts = (options.topic, options.partition_no, options.key, *headers.values())
+        self._fixed = None if any(map(attributes_in, texts)) else self._target({})
+
+    def of(self, batch: pa.RecordBatch) -> Iterator[Target | TargetError]:
+        """Return the target of each event, or why it has none."""
+        if self._fixed is not None:
+            yield from (self._fixed for _ in range(batch.num_rows))
+            return
+        for row in event_rows(batch):
+            try:
+                yield self._target(row)
+            except TargetError as error:
+                yield error
+
+    def _target(self, row: Row) -> Target:
+        topic = self._topic.fill(row).decode()
+        if not is_topic(topic):
+            raise TargetError(f"topic: {topic[:80]!r}, which the event makes of it, is no name of a topic")
+        written = self._partition.fill(row).decode().strip()
+        if written and not (written.isascii() and written.isdecimal() and len(written) <= 9):
+            raise TargetError(f"partition.no: {written[:20]!r}, which the event makes of it, is no partition")
+        key = None if self._key is None else self._key.fill(row)
+        if self._key_alone and len(self._key_alone) == 1 and row.get(self._key_alone[0]) is None:
+            key = None
+        headers = tuple((name, template.fill(row)) for name, template in self._headers)
+        return Target(topic, int(written) if written else -1, key, headers)
+
+
+def _value(kind: str, value: Any) -> str:
+    return "" if value is None else value_text(kind, value)
