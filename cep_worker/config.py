@@ -161,7 +161,7 @@ class ResultsConfig(msgspec.Struct, frozen=True):
 
 
 class ErrorsConfig(msgspec.Struct, frozen=True):
-    """The error store: events that plans ask to be kept when they fail.
+    """The failed-event store: failed events of plans that ask for it.
 
     Of each plan there are at most `max_entries` entries, each with events of at most `max_entry_bytes`.
     """

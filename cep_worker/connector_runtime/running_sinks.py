@@ -63,7 +63,7 @@ class _MissingSink:
 
 
 class _SinkTap:
-    """A sink as the consumer of one plan's stream, whose columns may stand in another order.
+    """A sink as the consumer of one plan's stream, whose columns may be in another order.
 
     Results from before an edit of the stream get its present attributes; those that cannot are given to `failed`, with
     the reason.

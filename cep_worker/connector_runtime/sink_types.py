@@ -30,7 +30,7 @@ SINK_TYPES: dict[str, Callable[[SinkContext], EventSink]] = {
 """Each type's maker."""
 
 OF_COMPILER: dict[str, Callable[[SinkContext], EventSink]] = {"error-store": failed_event_sink}
-"""Those that the compiler adds to plans and that nobody writes."""
+"""Types that only the compiler adds to plans."""
 
 
 def make_sink(context: SinkContext) -> EventSink:

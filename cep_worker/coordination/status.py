@@ -1,4 +1,4 @@
-"""How the parts of the data plane stand: looked at by the data thread, told to any other."""
+"""The status of the data plane's parts: collected by the data thread, read by any thread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the error store keeps: who lost the events, why, and the events themselves.
+"""What the failed-event store keeps: where events failed, why, and the events themselves.
 
 Data and its encoding alone.
 """
@@ -128,7 +128,7 @@ def _together(alike: list[FailedEvents]) -> FailedEvents:
 
 
 def _shown_events(events: pa.RecordBatch) -> list[dict[str, Any]]:
-    """Return the events by attribute; numbers that JSON cannot hold are texts, objects what they stand for."""
+    """Return the events by attribute; numbers that JSON cannot hold are texts, objects are their JSON values."""
     return [{name: _shown(value) for name, value in row.items()} for row in event_rows(events)]
 
 

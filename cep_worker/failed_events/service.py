@@ -27,7 +27,7 @@ from topology.events.conversion import attributes_of, conversion_problem, conver
 
 MOST_IDS = 100
 MOST_REPLAYED = 1_000
-"""So many entries a request replays."""
+"""How many entries a request replays at most."""
 MOST_SHOWN = 100
 REPLAY_S = 5.0
 """For so long a request replays; what it has not come to is left for the next one."""

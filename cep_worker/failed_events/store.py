@@ -1,4 +1,4 @@
-"""The error store: a worker's own database of events that could not be dealt with.
+"""The failed-event store: a worker's own database of events that could not be processed.
 
 `<errors.path>/<worker>/errors.db` is made when the first event is kept, and used by one process at a time. What was
 kept is on the disk for good when `keep` has returned.
@@ -393,6 +393,6 @@ def _rows(parts: Iterable[FailedEvents]) -> int:
 
 
 def _said(error: SQLAlchemyError | OSError) -> str:
-    """Return what went wrong, without the statement, in which events may stand."""
+    """Return the error without its SQL statement, which may contain events."""
     cause = getattr(error, "orig", None) or error
     return str(getattr(cause, "strerror", None) or cause)

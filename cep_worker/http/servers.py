@@ -93,7 +93,7 @@ def _name(address: Address, path: str) -> str:
 
 
 def _addressed(app: WsgiApp, address: Address) -> WsgiApp:
-    """`app`, told at which of the worker's addresses a request came in."""
+    """`app`, with the worker's address at which a request arrived."""
     text = f"{address[0]}:{address[1]}"
 
     def addressed(environ: dict[str, Any], start_response: Callable[..., Any]) -> Any:

@@ -25,7 +25,7 @@ from cep_worker.inflows.poison_pills import STRIKES, PoisonPillDetector
 from cep_worker.inflows.wal.errors import BatchTooLargeError, WalFullError
 from cep_worker.inflows.wal.log import StreamLog
 from cep_worker.inflows.wal.reader import LogReader
-from cep_worker.storage.records import BatchOrigin, Record
+from cep_worker.storage.records import BatchOrigin, StoredRecord
 from topology.events.conversion import Attributes, attributes_of, conversion_problem, converted
 from topology.events.frames import arrow_schema, concatenate, decode_batch, encode_batch
 from topology.links.protocol import PendingFrame
@@ -263,7 +263,7 @@ class LoggedBacklog:
                 )
                 self._disk_rows = 0
 
-    def _converted(self, record: Record, failed: list[pa.RecordBatch]) -> QueuedBatch:
+    def _converted(self, record: StoredRecord, failed: list[pa.RecordBatch]) -> QueuedBatch:
         """Return the record's events with the stream's present attributes.
 
         Events that cannot be converted are added to `failed`, and a batch without rows takes their place so that their

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 RESTARTS = 3
-"""So many attempts in a row must have ended at the same place before records go one by one."""
+"""How many attempts in a row must end at the same position before records are sent one by one."""
 STRIKES = 2
 """So often a topology must have ended while a record that went alone was under way."""
 

@@ -36,7 +36,7 @@ class InflowWatermark:
     created_ms: int
     watermark_ms: int = NO_WATERMARK
     idle: bool = False
-    """No source is active: nobody need wait for this inflow."""
+    """Whether no source is active, so that event time need not wait for this inflow."""
     _sources: dict[Hashable, _SourceWatermark] = field(default_factory=dict)
 
     def opened(self, now_ms: int) -> None:

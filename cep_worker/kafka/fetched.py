@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cep_worker.kafka.messages import Message
+from cep_worker.kafka.messages import KafkaMessage
 
 
 class Fetched:
@@ -25,9 +25,9 @@ class Fetched:
         self._messages = [self._messages[index] for index, _ in kept]
         self._payloads = [payload for _, payload in kept]
 
-    def message(self, index: int) -> Message:
+    def message(self, index: int) -> KafkaMessage:
         one = self._messages[index]
-        return Message(
+        return KafkaMessage(
             topic=one.topic(),
             partition=one.partition(),
             offset=one.offset(),

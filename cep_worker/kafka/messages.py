@@ -38,7 +38,7 @@ _STORED = StreamSchema(
 
 
 @dataclass(slots=True)
-class Message:
+class KafkaMessage:
     """A message as it came: `payload` is what its mapper reads, without the header of a sequence."""
 
     topic: str
@@ -58,7 +58,7 @@ class Message:
 class Refused(NamedTuple):
     """A message of which no events could be made, and why."""
 
-    message: Message
+    message: KafkaMessage
     reason: str
 
 
@@ -81,7 +81,7 @@ class Messages(Protocol):
     def payloads(self) -> list[bytes]:
         """What the mapper reads of each."""
 
-    def message(self, index: int) -> Message:
+    def message(self, index: int) -> KafkaMessage:
         """One of them as a whole."""
 
 
@@ -174,7 +174,7 @@ class MessageReader:
         return batch.set_column(0, batch.schema.field(TIMESTAMP), times.cast(pa.int64()))
 
 
-def property_of(message: Message, name: str) -> str | None:
+def property_of(message: KafkaMessage, name: str) -> str | None:
     """What `trp:name` is for a message: Siddhi's properties, else the value of the last header of that name."""
     match name:
         case "topic":
@@ -220,7 +220,7 @@ class StoredMessages:
         times = batch.column(0).to_pylist()
         rows = zip(times, *(column.to_pylist() for column in batch.columns[2:]), strict=True)
         self._messages = [
-            Message(topic, partition, offset, key, payload, time, _read_headers(headers), payload)
+            KafkaMessage(topic, partition, offset, key, payload, time, _read_headers(headers), payload)
             for time, topic, partition, offset, key, headers, payload in rows
         ]
 
@@ -230,7 +230,7 @@ class StoredMessages:
     def payloads(self) -> list[bytes]:
         return [one.payload for one in self._messages]
 
-    def message(self, index: int) -> Message:
+    def message(self, index: int) -> KafkaMessage:
         return self._messages[index]
 
 

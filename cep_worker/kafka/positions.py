@@ -42,7 +42,7 @@ class Position(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownPosition:
     """What is known of a partition when it is assigned: its `low` and `high` offsets, how far the worker's log has it
     (`own`), and what is committed under the group, with our mark or without. `wanted` is where the plan wants it to
     begin."""
@@ -68,7 +68,7 @@ class OutOfRangeError(Exception):
     """There is no message at the position, and `auto.offset.reset` is none."""
 
 
-def start(known: Known, reset: Reset) -> Start:
+def start(known: KnownPosition, reset: Reset) -> Start:
     """Decide where to read a partition from. Raises OutOfRangeError."""
     read = [one for one in (known.own, known.marked) if one is not None]
     if read:

@@ -13,7 +13,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from cep_common.protocol.worker_reports import PartitionReport
-from cep_worker.kafka.positions import Known, OutOfRangeError, Position, Reset, in_range, mark, marked_position, start
+from cep_worker.kafka.positions import (
+    KnownPosition,
+    OutOfRangeError,
+    Position,
+    Reset,
+    in_range,
+    mark,
+    marked_position,
+    start,
+)
 from cep_worker.kafka.positions import source_of as origin_of
 
 logger = logging.getLogger(__name__)
@@ -176,8 +185,14 @@ class Readings:
             unmarked = told.offset if marked is None else None
         # Siddhi begins behind the offset that `topic.offsets.map` names.
         wanted = reader.offsets[one.topic] + 1 if one.topic in reader.offsets else None
-        known = Known(low, high, max((each for each in own if each is not None), default=None), marked, unmarked,
-                      None if wanted is None else max(low, min(wanted, high)))  # fmt: skip
+        known = KnownPosition(
+            low,
+            high,
+            max((each for each in own if each is not None), default=None),
+            marked,
+            unmarked,
+            None if wanted is None else max(low, min(wanted, high)),
+        )
         try:
             found = start(known, reader.reset)
         except OutOfRangeError as error:

@@ -115,7 +115,7 @@ class Listener:
 
 
 class _EgressTap:
-    """A listener as the consumer of one plan's stream, whose columns may stand in another order."""
+    """A listener as the consumer of one plan's stream, whose columns may be in another order."""
 
     form = ""
     lasting = False

@@ -40,7 +40,10 @@ def worker_metrics(metrics: WorkerMetrics) -> Iterator[Metric]:
     yield from told(_WALS, STREAM, (((*_of(key), one.stream), one) for key, one in metrics.write_ahead_logs))
     yield from told(_PREPARED, PLAN, ((_of(key), one) for key, one in metrics.prepared))
     yield gauge(
-        "cep_failed_events", "Entries of the error store", PLAN, ((_of(key), entries) for key, entries in metrics.kept)
+        "cep_failed_events",
+        "Entries of the error store",
+        PLAN,
+        ((_of(key), entries) for key, entries in metrics.kept),
     )
     yield gauge(
         "cep_orphaned_events",

@@ -19,7 +19,7 @@ from cep_worker.inflows.wal.store import WalStore
 from cep_worker.outflows.transactional_log.store import TransactionalLogStore
 from cep_worker.plans.streams import EventStream, StreamDirectory
 from cep_worker.storage.orphaned_folders import OrphanedFolder, OrphanedFolders
-from cep_worker.storage.records import BatchOrigin, Record
+from cep_worker.storage.records import BatchOrigin, StoredRecord
 from topology.events.frames import arrow_schema, decode_batch
 
 UNKNOWN_ID = "unknown-id"
@@ -43,7 +43,7 @@ class OrphanListing(msgspec.Struct, frozen=True):
 
 
 class RestoreResult(msgspec.Struct, frozen=True):
-    """So many `events` were taken by the plan, `lost` could not be read; `left` were not come to: ask again."""
+    """The plan took `events`, `lost` could not be read, and `left` remain: ask again."""
 
     id: str
     events: int
@@ -52,7 +52,7 @@ class RestoreResult(msgspec.Struct, frozen=True):
 
 
 class DiscardResult(msgspec.Struct, frozen=True):
-    """So many `events` are gone for good."""
+    """`events` were deleted."""
 
     id: str
     events: int
@@ -160,7 +160,9 @@ class OrphanedEventService:
             reader.close()
         return RestoreResult(one.id, events, 0, log.lost_rows - known_lost)
 
-    def _take(self, one: OrphanedFolder, log: StreamLog, record: Record, stream: EventStream, deadline: float) -> int:
+    def _take(
+        self, one: OrphanedFolder, log: StreamLog, record: StoredRecord, stream: EventStream, deadline: float
+    ) -> int:
         """Send the record's events to the stream and return their number."""
         identity = log.identity
         schema = arrow_schema(StreamSchema(identity.stream, identity.attributes_at(record.position)))

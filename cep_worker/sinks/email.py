@@ -59,7 +59,7 @@ _Answers = dict[str, tuple[int, bytes]]
 
 
 def _address_text(kind: str, value: Any) -> str:
-    """Return the text of a value in an address; null is nobody."""
+    """Return the text of a value in an address; null is an empty text."""
     return "" if value is None else value_text(kind, value)
 
 

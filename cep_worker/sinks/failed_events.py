@@ -1,4 +1,4 @@
-"""Sink `error-store`: events that failed in queries, into the worker's error store.
+"""Sink `error-store`: keeps events that failed in queries in the worker's failed-event store.
 
 Plans do not declare it: streams with `@OnError(action='STORE')` have one.
 """
@@ -69,7 +69,7 @@ def _told(error: bytes | None) -> dict[str, Any]:
 
 
 def failed_event_sink(context: SinkContext) -> EventSink:
-    """Return a sink that keeps events in the error store.
+    """Return a sink that keeps events in the failed-event store.
 
     Raises:
         ConfigError: options that cannot be used.

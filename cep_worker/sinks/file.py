@@ -31,7 +31,7 @@ paced_logger = PacedLog(logger)
 
 RETRIES = RetryPolicy((1.0,))
 MOST_OPEN = 64
-"""So many files may be open, beside those of groups that are not committed."""
+"""How many files may be open, besides those of uncommitted groups."""
 
 T = TypeVar("T")
 

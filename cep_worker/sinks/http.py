@@ -60,7 +60,7 @@ class _HttpTarget:
 
 
 class _HttpTargets:
-    """Makes the targets of events: one for all, or, where values stand in the options, one for each event."""
+    """Makes the targets of events: one for all, or one for each event if options have placeholders."""
 
     def __init__(self, options: HttpSinkOptions, schema: StreamSchema, where: str) -> None:
         headers = read_headers(options.headers)

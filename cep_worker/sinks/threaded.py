@@ -26,7 +26,7 @@ BLOCKED_MS = 10_000
 FAILED_MS = 60_000
 """How long dropped or stored events are reported as the current error."""
 KEPT_AT_ONCE = 10_000
-"""Events, about, that go into the error store in one go."""
+"""About how many events are stored at once."""
 
 
 class WriteError(CepError):
@@ -130,7 +130,7 @@ class ThreadedSink:
         self._error = ""
         self._stored_events = 0
         self._lost = 0
-        """Events of the work at hand that were dropped or kept in the error store."""
+        """Events of the work at hand that were dropped or kept in the failed-event store."""
         self.dropped_events = 0
         self.delivered_events = 0
         self._works = 0
@@ -157,7 +157,7 @@ class ThreadedSink:
         self._put(_QueuedWork(batch.num_rows, DeliveryReceipt(1, _ignore), batch, attempt=attempt))
 
     def keep_as(self, origin: FailureOrigin) -> None:
-        """Events that go into the error store from now on come from `origin`.
+        """Events that go into the failed-event store from now on come from `origin`.
 
         Any thread may call.
         """
@@ -350,4 +350,4 @@ def _in_turns(failed: Iterable[FailedEvents]) -> Iterator[list[FailedEvents]]:
 
 
 def _ignore() -> None:
-    """Nobody but the attempt waits for it."""
+    """Do nothing: only the attempt waits for it."""

@@ -80,7 +80,7 @@ class ReplayableSource(Protocol):
     """A source that takes again what it once could not."""
 
     def replay(self, batch: pa.RecordBatch, attempt: ReplayAttempt) -> None:
-        """`batch`, as the source gave it to the error store, is tried once more; `attempt` gets what came of it."""
+        """`batch`, as the source gave it to the store, is tried once more; `attempt` gets what came of it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ LOST_FILE = "lost.json"
 logger = logging.getLogger(__name__)
 
 MOST_PLACES = 1_024
-"""So many of the places at which something was lost are remembered, the newest; and so many of the files in which
+"""How many places of losses are remembered, the newest, and how many of the files in which
 records are damaged."""
 MOST_POSITIONS = 256
 """How many damaged records of a file are told apart. Of one that has more, all between the first and the last count
@@ -24,7 +24,7 @@ as known."""
 
 
 class LossRecord(msgspec.Struct, frozen=True):
-    """So many `rows` are lost.
+    """`rows` are lost.
 
     `places` tells of the newest where they should have been, and how many at each; `records` of files in which single
     records are damaged, and at which positions.

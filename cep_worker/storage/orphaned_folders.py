@@ -1,4 +1,4 @@
-"""What a worker has of plans that are missing, and that nobody has undeployed: set aside with its count for some days.
+"""What missing plans that were not undeployed left at a worker: kept for some days.
 
 A list of plans may lack a plan because a person undeployed it; it then names it as removed, and what the worker has of
 it is deleted. Where it is merely missing (an empty, old or damaged database, another manager), the folder is moved to

@@ -66,7 +66,7 @@ class BatchOrigin:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class StoredRecord:
     """A stored batch, found at `start` and followed by something else at `end` (offsets in what was read)."""
 
     position: int
@@ -142,7 +142,7 @@ def record_bytes(length: int, origins: int = 0) -> int:
     return RECORD_HEADER_BYTES + whole + -whole % ALIGNMENT
 
 
-def scan(data: memoryview, offset: int = 0, seed: int = 0) -> Iterator[Record | DamagedRecord]:
+def scan(data: memoryview, offset: int = 0, seed: int = 0) -> Iterator[StoredRecord | DamagedRecord]:
     """Return the records of `data` from `offset` on, and what is between them.
 
     What comes behind the last record is not told: a torn tail, zeros, what a recycled file held, or a record that goes
@@ -160,7 +160,7 @@ def scan(data: memoryview, offset: int = 0, seed: int = 0) -> Iterator[Record | 
         offset = found.end
 
 
-def record_at(data: memoryview, offset: int, seed: int = 0) -> Record | None:
+def record_at(data: memoryview, offset: int, seed: int = 0) -> StoredRecord | None:
     """Return the whole and sound record at `offset`, or None."""
     header = _header_at(data, offset, seed)
     if header is None:
@@ -175,7 +175,7 @@ def record_at(data: memoryview, offset: int, seed: int = 0) -> Record | None:
         place = header.length - header.origin_bytes
         origins = tuple(BatchOrigin(*found) for found in _ORIGIN.iter_unpack(body[place:]))
         body = body[:place]
-    return Record(header.position, header.rows, header.watermark_ms, body, offset, end, origins)
+    return StoredRecord(header.position, header.rows, header.watermark_ms, body, offset, end, origins)
 
 
 def missing_bytes(data: memoryview, offset: int, seed: int = 0) -> int:
@@ -223,7 +223,7 @@ def _behind(data: memoryview, offset: int, seed: int) -> int:
     return offset + (ALIGNMENT if header is None else record_bytes(header.length))
 
 
-def _next_record(data: memoryview, offset: int, seed: int) -> Record | None:
+def _next_record(data: memoryview, offset: int, seed: int) -> StoredRecord | None:
     whole = data.obj if isinstance(data.obj, bytes) and len(data) == len(data.obj) else bytes(data)
     while (offset := whole.find(RECORD_MAGIC, offset)) >= 0:
         if offset % ALIGNMENT == 0:
@@ -234,7 +234,7 @@ def _next_record(data: memoryview, offset: int, seed: int) -> Record | None:
     return None
 
 
-def _rows_at(data: memoryview, offset: int, following: Record, seed: int) -> int:
+def _rows_at(data: memoryview, offset: int, following: StoredRecord, seed: int) -> int:
     """Return the rows of a damaged record with a readable header, if it is the only one before `following`."""
     header = _header_at(data, offset, seed)
     if header is None or offset + record_bytes(header.length) > following.start:

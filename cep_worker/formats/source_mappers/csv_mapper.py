@@ -27,9 +27,9 @@ from query_plan.connectors.options import read_options
 
 MOST_COLUMNS = 10_000
 MOST_SHORT, MOST_PADDING = 1_000_000, 16_777_216
-"""So many lines may have a wrong length, and so many values be missing: a small body must not become a large one."""
+"""Limits of wrong and missing values: a small body must not become a large one."""
 _END = "\x03"
-"""Stands in each field of a line put behind the last one, which is not found inside a quote that nobody closed."""
+"""The text of each field of an appended last line, which an unclosed quote would swallow."""
 
 
 @dataclass(frozen=True, slots=True)

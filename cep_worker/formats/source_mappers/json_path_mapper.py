@@ -41,7 +41,7 @@ class JsonMapping:
 
 @dataclass(frozen=True, slots=True)
 class JsonFormat:
-    """JSON in which events stand as `mapping` says, or as JsonEvents expects them.
+    """JSON with the layout of `mapping`, or the one that JsonEvents expects.
 
     `lenient` takes a missing attribute for null.
     """
@@ -92,7 +92,7 @@ def json_mapping(given: Mapping[str, str], enclosing: str, schema: StreamSchema,
 
 
 class JsonPathEvents:
-    """As JsonEvents, for events of which `mapping` says where they stand.
+    """Reads events like JsonEvents, from where `mapping` says.
 
     A value may also be a text that reads as its attribute's type; any value is taken for a string, as its JSON text if
     it is none, and for an object.

@@ -47,8 +47,8 @@ from cep_worker.storage.records import (
     NOWHERE,
     SEGMENT_HEADER_BYTES,
     BatchOrigin,
-    Record,
     SegmentHeader,
+    StoredRecord,
     record_bytes,
     record_parts,
     scan,
@@ -513,7 +513,7 @@ class StreamLog:
         first = [segment.header.first_position for segment in self._segments]
         if first and aside.stem.isdecimal() and first[0] < int(aside.stem) < first[-1]:
             return
-        records = (one for one in scan(memoryview(aside.read_bytes())) if isinstance(one, Record))
+        records = (one for one in scan(memoryview(aside.read_bytes())) if isinstance(one, StoredRecord))
         rows = sum(record.rows for record in records if record.position > self.secured)
         if rows:
             logger.error("accepted events lost, their file is damaged: file=%s events=%d", aside, rows)

@@ -11,7 +11,7 @@ from cep_worker.storage.records import (
     RECORD_HEADER_BYTES,
     SEGMENT_HEADER_BYTES,
     DamagedRecord,
-    Record,
+    StoredRecord,
     missing_bytes,
     scan,
 )
@@ -52,7 +52,7 @@ class LogReader:
         self._rows_to_start = rows_to_after
         self._skipped = 0
         """Those of them that are not behind `after`."""
-        self._prepared: list[Record] = []
+        self._prepared: list[StoredRecord] = []
 
     def rows_left(self, rows_ever: int) -> int:
         """Return how many rows are to come, when the log has taken `rows_ever` since its beginning."""
@@ -63,7 +63,7 @@ class LogReader:
         done = self._segment.header.rows_before + self._rows
         return rows_ever - done + sum(record.rows for record in self._prepared)
 
-    def read(self) -> list[Record]:
+    def read(self) -> list[StoredRecord]:
         """Return the next records, as many as a chunk holds; none at the end of the log."""
         if self._prepared:
             held, self._prepared = self._prepared, []
@@ -78,7 +78,7 @@ class LogReader:
                 break
         return []
 
-    def records(self) -> Iterator[Record]:
+    def records(self) -> Iterator[StoredRecord]:
         """Return all records that are to come."""
         while records := self.read():
             yield from records
@@ -125,7 +125,7 @@ class LogReader:
             logger.error("segment is gone: file=%s", segment.path)  # noqa: TRY400 - the text says it all
         return True
 
-    def _chunk(self) -> list[Record] | None:
+    def _chunk(self) -> list[StoredRecord] | None:
         """Return records from the current position on, or None at the end of the segment, which may still grow."""
         segment = self._segment
         if segment is None or self._descriptor is None or self._offset >= segment.size:
@@ -150,16 +150,16 @@ class LogReader:
         following = self._following()
         return following is not None and following.header.rows_before == segment.header.rows_before + self._rows
 
-    def _scan_large(self, rest: int) -> list[Record]:
+    def _scan_large(self, rest: int) -> list[StoredRecord]:
         """Return the next record, when its header says that it is longer than a chunk."""
         assert self._descriptor is not None  # noqa: S101 - asked by _chunk
         beginning = os.pread(self._descriptor, RECORD_HEADER_BYTES, self._offset)
         length = RECORD_HEADER_BYTES + missing_bytes(memoryview(beginning), 0, self._seed)
         return self._scan(length) if CHUNK_BYTES < length <= rest else []
 
-    def _scan(self, length: int) -> list[Record]:
+    def _scan(self, length: int) -> list[StoredRecord]:
         assert self._descriptor is not None  # noqa: S101 - asked by _chunk
-        records: list[Record] = []
+        records: list[StoredRecord] = []
         begin = self._offset
         lost = 0
         for found in scan(memoryview(os.pread(self._descriptor, length, begin)), seed=self._seed):

@@ -14,8 +14,8 @@ from cep_worker.storage.file_changes import appended
 from cep_worker.storage.records import (
     SEGMENT_HEADER_BYTES,
     BatchOrigin,
-    Record,
     SegmentHeader,
+    StoredRecord,
     encode_segment_header,
     scan,
     unfinished_bytes,
@@ -76,7 +76,7 @@ def recover(data: bytes, header: SegmentHeader, secured: int = 0) -> RecoveredSe
     for found in scan(view, size, seed):
         rows += found.rows
         size = found.end
-        if isinstance(found, Record):
+        if isinstance(found, StoredRecord):
             last_position = max(last_position, found.position)
             origins += found.origins
             if found.position:

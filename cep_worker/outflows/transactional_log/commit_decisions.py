@@ -1,4 +1,4 @@
-"""Which prepared results stand, which were undone, and which must wait to learn it. Pure.
+"""Which prepared results are committed, which were undone, and which must wait. Pure.
 
 A publisher of attempt 0 has marked checkpoints 1 and 2, then its topology was restarted from checkpoint 1:
 

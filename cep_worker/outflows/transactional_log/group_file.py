@@ -25,7 +25,7 @@ from cep_worker.outflows.transactional_log.commit_decisions import Attempt
 from cep_worker.storage.file_changes import appended
 from cep_worker.storage.records import (
     RECORD_HEADER_BYTES,
-    Record,
+    StoredRecord,
     missing_bytes,
     record_at,
     record_bytes,
@@ -114,7 +114,7 @@ class ResultGroup:
     checkpoint: int | None = None
     size_bytes: int = 0
     lost_rows: int = 0
-    """Rows that it should hold too, as far as that can be told, and that cannot be read."""
+    """Rows that it should hold and that cannot be read, as far as that is known."""
     missing_rows: int = 0
     """Rows that files before it should hold, which are gone."""
     passed_over: int = 0
@@ -317,7 +317,7 @@ def rows_in(path: Path) -> int:
 
     Raises OSError.
     """
-    return sum(found.rows for found in scan(memoryview(path.read_bytes())) if isinstance(found, Record))
+    return sum(found.rows for found in scan(memoryview(path.read_bytes())) if isinstance(found, StoredRecord))
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,7 +342,7 @@ def _next(descriptor: int, offset: int) -> _ScannedGroup | None:
     rest = os.pread(descriptor, _bytes_behind(descriptor, offset), offset)
     rows = 0
     for found in scan(memoryview(rest)):
-        sound = _read(descriptor, offset + found.start) if isinstance(found, Record) else None
+        sound = _read(descriptor, offset + found.start) if isinstance(found, StoredRecord) else None
         if sound is not None:
             record, entry, body = sound
             return _ScannedGroup(entry, record.position, record.rows, body, offset + found.end, found.start, rows)
@@ -388,7 +388,7 @@ def _record(entry: Entry, body: Any, rows: int, number: int) -> tuple[tuple[byte
     return record_parts(whole, len(whole), rows, number, 0), record_bytes(len(whole))
 
 
-def _read(descriptor: int, offset: int) -> tuple[Record, Entry, memoryview] | None:
+def _read(descriptor: int, offset: int) -> tuple[StoredRecord, Entry, memoryview] | None:
     """Return the record at `offset`, what it is, and what follows that; None when it is not whole and sound."""
     head = os.pread(descriptor, RECORD_HEADER_BYTES, offset)
     missing = missing_bytes(memoryview(head), 0) if len(head) == RECORD_HEADER_BYTES else 0

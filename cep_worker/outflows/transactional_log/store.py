@@ -130,7 +130,7 @@ class TransactionalLogStore:
             logger.error("prepared results cannot be deleted or set aside: reason=%s", error)  # noqa: TRY400 - the text says it all
 
     def tick(self) -> None:
-        """Delete what has been set aside for too long."""
+        """Delete what has been moved aside for too long."""
         try:
             self.orphans().tick()
         except OSError as error:

@@ -16,8 +16,8 @@ from cep_common.protocol.worker_reports import PartitionReport
 from cep_common.reach.guard import Guard, Reach
 from cep_worker.formats.source_mappers.json_path_mapper import JsonFormat
 from cep_worker.kafka.client import library
-from cep_worker.kafka.messages import Message, MessageReader, Refused, StoredMessages, failed_messages, stored
-from cep_worker.kafka.positions import Known, OutOfRangeError, Position, in_range, mark, marked_position, start
+from cep_worker.kafka.messages import KafkaMessage, MessageReader, Refused, StoredMessages, failed_messages, stored
+from cep_worker.kafka.positions import KnownPosition, OutOfRangeError, Position, in_range, mark, marked_position, start
 from cep_worker.kafka.sequences import BLOCK, HeaderError, Numbers, with_header, without_header
 from query_plan.connectors.judging import connector_faults
 from query_plan.connectors.kafka_settings import client_settings
@@ -119,15 +119,15 @@ def test_brokers_and_files_must_be_listed() -> None:
 
 
 def test_a_position_is_what_the_log_has_and_what_our_mark_says() -> None:
-    assert start(Known(0, 90), "earliest").position == (0, 0)
-    assert start(Known(0, 90), "latest").position == (0, 90)
-    assert start(Known(0, 90, own=Position(0, 40), unmarked=80), "latest").position == (0, 40)
-    assert start(Known(0, 90, own=Position(0, 40), marked=Position(0, 60)), "latest").position == (0, 60)
-    moved = start(Known(0, 90, unmarked=80), "earliest")
+    assert start(KnownPosition(0, 90), "earliest").position == (0, 0)
+    assert start(KnownPosition(0, 90), "latest").position == (0, 90)
+    assert start(KnownPosition(0, 90, own=Position(0, 40), unmarked=80), "latest").position == (0, 40)
+    assert start(KnownPosition(0, 90, own=Position(0, 40), marked=Position(0, 60)), "latest").position == (0, 60)
+    moved = start(KnownPosition(0, 90, unmarked=80), "earliest")
     assert (moved.position, "which another consumer of the group committed" in moved.note) == ((0, 80), True)
-    assert start(Known(0, 90, unmarked=80, wanted=6), "earliest").position == (0, 6)
+    assert start(KnownPosition(0, 90, unmarked=80, wanted=6), "earliest").position == (0, 6)
     with pytest.raises(OutOfRangeError, match="never read"):
-        start(Known(0, 90), "none")
+        start(KnownPosition(0, 90), "none")
 
 
 def test_a_position_that_is_gone_is_told() -> None:
@@ -190,9 +190,9 @@ class _Some:
     def payloads(self) -> list[bytes]:
         return self._payloads
 
-    def message(self, index: int) -> Message:
+    def message(self, index: int) -> KafkaMessage:
         payload = self._payloads[index]
-        return Message("t", 1, 10 + index, b"k", payload, 5_000 + index, [("h", b"v"), ("h", b"w")], payload)
+        return KafkaMessage("t", 1, 10 + index, b"k", payload, 5_000 + index, [("h", b"v"), ("h", b"w")], payload)
 
 
 SCHEMA = StreamSchema("S", (("a", "int"), ("h", "string"), ("ts", "long")))

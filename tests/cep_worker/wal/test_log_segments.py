@@ -26,7 +26,7 @@ from cep_worker.storage.records import (
     ALIGNMENT,
     RECORD_HEADER_BYTES,
     SEGMENT_HEADER_BYTES,
-    Record,
+    StoredRecord,
     record_bytes,
     record_parts,
     scan,
@@ -79,11 +79,11 @@ class Model:
         assert [found(record) for record in everything(self.log, after)] == self.kept
 
 
-def found(record: Record) -> tuple[int, int, int, bytes]:
+def found(record: StoredRecord) -> tuple[int, int, int, bytes]:
     return record.position, record.rows, record.watermark_ms, bytes(record.body)
 
 
-def everything(log: StreamLog, after: int = 0) -> Iterator[Record]:
+def everything(log: StreamLog, after: int = 0) -> Iterator[StoredRecord]:
     reader = log.reader(after)
     while records := reader.read():
         yield from records

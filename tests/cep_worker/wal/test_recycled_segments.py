@@ -23,8 +23,8 @@ from cep_worker.storage.group_commit import DiskSync
 from cep_worker.storage.records import (
     RECORD_HEADER_BYTES,
     SEGMENT_HEADER_BYTES,
-    Record,
     SegmentHeader,
+    StoredRecord,
     encode_segment_header,
     record_bytes,
     record_parts,
@@ -75,7 +75,7 @@ def test_of_a_file_that_was_written_over_exactly_the_whole_records_of_its_presen
             whole.append((PRESENT.first_position + number, body))
         offset += record_bytes(len(body))
     found = scan(memoryview(bytes(image)), SEGMENT_HEADER_BYTES, PRESENT.seed())
-    assert [(one.position, bytes(one.body)) for one in found if isinstance(one, Record)] == whole
+    assert [(one.position, bytes(one.body)) for one in found if isinstance(one, StoredRecord)] == whole
     recovered = recover(bytes(image), PRESENT)
     assert recovered.last_position == (whole[-1][0] if whole else PRESENT.first_position - 1)
     assert len(whole) <= recovered.rows <= len(present), "of a damaged record the header may be whole"
