@@ -37,7 +37,7 @@ class FailureOrigin:
 
 
 @dataclass(frozen=True, slots=True)
-class FailedEvents:
+class FailedBatch:
     """Events that could not be dealt with, why, and the query in which they failed (empty: in no query)."""
 
     events: pa.RecordBatch
@@ -55,7 +55,7 @@ class FailedEventEntry:
     id: str
     origin: FailureOrigin
     time_ms: int
-    failed: FailedEvents
+    failed: FailedBatch
 
     def shown(self) -> dict[str, Any]:
         """Return the entry as JSON values."""
@@ -77,9 +77,9 @@ def bounded(reason: str) -> str:
     return reason if len(reason) <= LONGEST_TEXT else f"{reason[: LONGEST_TEXT - 1]}…"
 
 
-def joined(failed: Iterable[FailedEvents]) -> Iterator[FailedEvents]:
+def joined(failed: Iterable[FailedBatch]) -> Iterator[FailedBatch]:
     """Return the same events in order, those of one reason that follow each other together."""
-    alike: list[FailedEvents] = []
+    alike: list[FailedBatch] = []
     for one in failed:
         if alike and (one.reason, one.query, one.events.schema) != (
             alike[0].reason,
@@ -123,8 +123,8 @@ def decode_events(text: bytes) -> pa.RecordBatch:
     return batch
 
 
-def _together(alike: list[FailedEvents]) -> FailedEvents:
-    return FailedEvents(concatenate([one.events for one in alike]), alike[0].reason, alike[0].query)
+def _together(alike: list[FailedBatch]) -> FailedBatch:
+    return FailedBatch(concatenate([one.events for one in alike]), alike[0].reason, alike[0].query)
 
 
 def _shown_events(events: pa.RecordBatch) -> list[dict[str, Any]]:

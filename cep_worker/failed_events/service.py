@@ -20,7 +20,7 @@ from msgspec import Meta
 from cep_common.errors import InputError
 from cep_common.ids import PlanKey
 from cep_common.protocol.links import StreamSchema
-from cep_worker.failed_events.entries import FailedEventEntry, FailedEvents
+from cep_worker.failed_events.entries import FailedBatch, FailedEventEntry
 from cep_worker.failed_events.store import FailedEventStore
 from cep_worker.plans.streams import EventStream, StreamDirectory
 from topology.events.conversion import attributes_of, conversion_problem, converted
@@ -111,7 +111,7 @@ class ReplayAttempt:
         self._ended = ended
         self._problem: InputError | None = None
 
-    def failed(self, failed: Iterable[FailedEvents]) -> None:
+    def failed(self, failed: Iterable[FailedBatch]) -> None:
         """Keep these events in the store: they could not be delivered."""
         found = list(failed)
         self._problem = InputError("failed-again", found[-1].reason if found else "")

@@ -29,8 +29,8 @@ from cep_common.process.private_folders import make_private
 from cep_common.protocol.registry import RemovedPlan
 from cep_worker.config import ErrorsConfig, WalConfig
 from cep_worker.failed_events.entries import (
+    FailedBatch,
     FailedEventEntry,
-    FailedEvents,
     FailureOrigin,
     bounded,
     decode_events,
@@ -132,7 +132,7 @@ class FailedEventStore:
         """Return the number of entries of each plan that has some, without waiting."""
         return {key: count for key, count in self._counts.copy().items() if count > 0}
 
-    def keep(self, origin: FailureOrigin, failed: Iterable[FailedEvents]) -> KeepResult:
+    def keep(self, origin: FailureOrigin, failed: Iterable[FailedBatch]) -> KeepResult:
         """Store the events durably, as far as there is room."""
         parts = self._parts(failed)
         try:
@@ -157,7 +157,7 @@ class FailedEventStore:
         return self._keep(FailureOrigin(key, stream, "sink", sink), events, reason)
 
     def _keep(self, origin: FailureOrigin, events: pa.RecordBatch, reason: str) -> int:
-        kept = self.keep(origin, (FailedEvents(events, reason),))
+        kept = self.keep(origin, (FailedBatch(events, reason),))
         logger.error("events cannot be processed: plan=%s stream=%s sink=%s reason=%s kept_as_failed=%d lost=%d %s",
                      origin.key.topology(), origin.stream, origin.sink, reason, kept.events, kept.lost,
                      kept.problem)  # fmt: skip
@@ -191,7 +191,7 @@ class FailedEventStore:
         chosen = self._chosen(key, ids)
         return self._run(lambda connection: self._delete(connection, key, chosen), 0)
 
-    def replace(self, entry: FailedEventEntry, failed: Iterable[FailedEvents]) -> None:
+    def replace(self, entry: FailedEventEntry, failed: Iterable[FailedBatch]) -> None:
         """Only `failed` of the entry's events are left, under its id, for other reasons perhaps.
 
         One that was discarded meanwhile stays away. Raises InputError `errors-unavailable`, and the entry is as it was.
@@ -267,10 +267,10 @@ class FailedEventStore:
         logger.warning("failed events deleted with their plan: plan=%s entries=%d reason=%s",
                        key.topology(), count, reason)  # fmt: skip
 
-    def _parts(self, failed: Iterable[FailedEvents]) -> list[FailedEvents]:
+    def _parts(self, failed: Iterable[FailedBatch]) -> list[FailedBatch]:
         """Return what makes an entry each."""
         return [
-            FailedEvents(part, bounded(one.reason), one.query)
+            FailedBatch(part, bounded(one.reason), one.query)
             for one in joined(failed)
             for part in pieces(one.events, self._config.max_entry_bytes)
         ]
@@ -281,7 +281,7 @@ class FailedEventStore:
             self._opened()
         return self._counts[key]
 
-    def _why_lost(self, parts: list[FailedEvents], room: int) -> str:
+    def _why_lost(self, parts: list[FailedBatch], room: int) -> str:
         config = self._config
         if any(part.events.nbytes > config.max_entry_bytes for part in parts) and len(parts) <= room:
             return f"an event of more than {config.max_entry_bytes} bytes is not kept (errors.max_entry_bytes)"
@@ -292,7 +292,7 @@ class FailedEventStore:
         return own if ids is None else own & _ENTRIES.c.id.in_(ids)
 
     def _insert(
-        self, connection: Connection, origin: FailureOrigin, parts: list[FailedEvents], time_ms: int, first_id: str = ""
+        self, connection: Connection, origin: FailureOrigin, parts: list[FailedBatch], time_ms: int, first_id: str = ""
     ) -> None:
         rows = [
             {
@@ -340,7 +340,7 @@ class FailedEventStore:
             problem = f"the entry {row.id} of {self._file} cannot be read, discard it: {error}"
             raise InputError(UNAVAILABLE, problem) from error
         origin = FailureOrigin(PlanKey(row.tenant, row.plan), row.stream, row.kind, row.sink)
-        return FailedEventEntry(row.id, origin, row.time_ms, FailedEvents(events, row.reason, row.query))
+        return FailedEventEntry(row.id, origin, row.time_ms, FailedBatch(events, row.reason, row.query))
 
     def _begun(self) -> Any:
         return self._opened().begin()
@@ -388,7 +388,7 @@ def _prepare(connection: Any, _record: Any) -> None:
         connection.execute(f"PRAGMA {pragma}")
 
 
-def _rows(parts: Iterable[FailedEvents]) -> int:
+def _rows(parts: Iterable[FailedBatch]) -> int:
     return sum(part.events.num_rows for part in parts)
 
 

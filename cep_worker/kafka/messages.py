@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from cep_common.errors import InputError
 from cep_common.protocol.links import StreamSchema
-from cep_worker.failed_events.entries import FailedEvents
+from cep_worker.failed_events.entries import FailedBatch
 from cep_worker.formats.rejections import EventsRejectedError
 from cep_worker.formats.source_mappers.csv_mapper import CsvFormat
 from cep_worker.formats.source_mappers.registry import BodyReader, LineReader, SourceFormat
@@ -62,7 +62,7 @@ class Refused(NamedTuple):
     reason: str
 
 
-def failed_messages(refused: Sequence[Refused], now_ms: int) -> Iterator[FailedEvents]:
+def failed_messages(refused: Sequence[Refused], now_ms: int) -> Iterator[FailedBatch]:
     """The messages as the error store keeps them; those that follow each other and are wrong in one way are together,
     as far as one entry should hold them."""
     for _, alike in groupby(refused, key=lambda one: (one.reason, one.message.topic, one.message.partition)):
@@ -70,7 +70,7 @@ def failed_messages(refused: Sequence[Refused], now_ms: int) -> Iterator[FailedE
         for place in range(0, len(found), TOGETHER):
             some = found[place : place + TOGETHER]
             last = f" to {some[-1].message.offset}" if len(some) > 1 else ""
-            yield FailedEvents(stored(some, now_ms), f"{some[0].message.place()}{last}: {some[0].reason}")
+            yield FailedBatch(stored(some, now_ms), f"{some[0].message.place()}{last}: {some[0].reason}")
 
 
 class Messages(Protocol):

@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from cep_common.monitoring.paced_log import PacedLog
 from cep_common.reach.guard import Guard
-from cep_worker.failed_events.entries import FailedEvents
+from cep_worker.failed_events.entries import FailedBatch
 from cep_worker.formats.sink_mappers.registry import sink_mapper
 from cep_worker.kafka.client import Errors, common_settings, explained, library, made, refuse_brokers
 from cep_worker.kafka.seen import SENDER
@@ -133,7 +133,7 @@ class _KafkaWriter:
         if len(unwanted) < batch.num_rows:
             self._log.over("brokers", "messages are delivered again: sink=%s", self._where)
         if unwanted:
-            events = [FailedEvents(batch.slice(row, 1), reason) for row, reason in sorted(unwanted.items())]
+            events = [FailedBatch(batch.slice(row, 1), reason) for row, reason in sorted(unwanted.items())]
             raise WriteError(events[-1].reason, events)
 
     def commit(self, group: GroupId, stopping: threading.Event) -> None:
@@ -211,18 +211,18 @@ class _KafkaWriter:
         for row, (target, payload) in enumerate(zip(self._targets.of(batch), payloads, strict=True)):
             yield (target, payload, self._headers(target, frame, row)) if isinstance(target, Target) else str(target)
 
-    def _failed(self, group: GroupId, reason: str) -> Iterator[FailedEvents]:
+    def _failed(self, group: GroupId, reason: str) -> Iterator[FailedBatch]:
         """All events of the group, read from where they wait."""
         for _, batch in self._staged.batches(group):
-            yield FailedEvents(batch, reason)
+            yield FailedBatch(batch, reason)
 
-    def _excluded(self, group: GroupId, excluded: dict[Row, str]) -> Iterator[FailedEvents]:
+    def _excluded(self, group: GroupId, excluded: dict[Row, str]) -> Iterator[FailedBatch]:
         """These events of the group; it is forgotten then."""
         try:
             for frame, batch in self._staged.batches(group):
                 for row in range(batch.num_rows):
                     if reason := excluded.get((frame.number, row)):
-                        yield FailedEvents(batch.slice(row, 1), reason)
+                        yield FailedBatch(batch.slice(row, 1), reason)
         finally:
             self._staged.forget(group.log)
 

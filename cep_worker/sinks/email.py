@@ -24,7 +24,7 @@ from cep_common.monitoring.paced_log import PacedLog
 from cep_common.reach.connecting import ReachError, allowed_addresses
 from cep_common.reach.guard import Guard
 from cep_common.web.client import MOST_BYTES, BoundedSocket
-from cep_worker.failed_events.entries import FailedEvents
+from cep_worker.failed_events.entries import FailedBatch
 from cep_worker.formats.sink_mappers.registry import sink_mapper
 from cep_worker.formats.sink_mappers.template import Row, SinkMapper, Template
 from cep_worker.formats.value_texts import value_text
@@ -246,17 +246,17 @@ class _EmailWriter:
 
     def write(self, batch: pa.RecordBatch, frame: FrameId | None, stopping: threading.Event) -> None:
         """One mail after the other; those that cannot be sent do not keep the others."""
-        unwanted: list[FailedEvents] = []
+        unwanted: list[FailedBatch] = []
         for number, (row, body) in enumerate(zip(event_rows(batch), self._mapper.events(batch), strict=True)):
             identity = "" if frame is None else idempotency_key(frame, number)
             try:
                 self._deliver(self._letters.letter(row, body.decode(), identity), stopping)
             except WriteError as error:
-                unwanted.append(FailedEvents(batch.slice(number, 1), error.message))
+                unwanted.append(FailedBatch(batch.slice(number, 1), error.message))
                 self.problem = ""
             if stopping.is_set():
                 if number + 1 < batch.num_rows:
-                    unwanted.append(FailedEvents(batch.slice(number + 1), "the sink ended before delivery"))
+                    unwanted.append(FailedBatch(batch.slice(number + 1), "the sink ended before delivery"))
                 break
         if not stopping.is_set():
             self._server.hang_up()  # nobody knows when the next event comes, and servers end links that are idle

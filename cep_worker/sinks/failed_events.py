@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from cep_worker.failed_events.entries import FailedEvents, FailureOrigin
+from cep_worker.failed_events.entries import FailedBatch, FailureOrigin
 from cep_worker.failed_events.store import FailedEventStore
 from cep_worker.outflows.consumers import FrameId, GroupId
 from cep_worker.sinks.base import EventSink, SinkContext
@@ -41,7 +41,7 @@ class _FailedEventWriter:
     def write(self, batch: pa.RecordBatch, frame: FrameId | None, stopping: threading.Event) -> None:
         kept = self._store.keep(self._origin, failed_events(batch))
         if kept.lost:
-            raise WriteError(kept.problem, (FailedEvents(batch.slice(kept.events), kept.problem),))
+            raise WriteError(kept.problem, (FailedBatch(batch.slice(kept.events), kept.problem),))
 
     def commit(self, group: GroupId, stopping: threading.Event) -> None:
         """Do nothing: each entry is independent."""
@@ -50,7 +50,7 @@ class _FailedEventWriter:
         """Do nothing: the worker owns the store."""
 
 
-def failed_events(batch: pa.RecordBatch) -> Iterator[FailedEvents]:
+def failed_events(batch: pa.RecordBatch) -> Iterator[FailedBatch]:
     """Convert events of a fault stream to failed events of its stream, grouped by consecutive equal errors."""
     errors: list[bytes | None] = batch.column(ERROR_COLUMN).to_pylist()
     events = batch.drop_columns([ERROR_COLUMN])
@@ -59,7 +59,7 @@ def failed_events(batch: pa.RecordBatch) -> Iterator[FailedEvents]:
         if place == len(errors) or errors[place] != errors[first]:
             told = _told(errors[first])
             query, message = str(told.get("query", "")), str(told.get("message", ""))
-            yield FailedEvents(events.slice(first, place - first), message, query)
+            yield FailedBatch(events.slice(first, place - first), message, query)
             first = place
 
 

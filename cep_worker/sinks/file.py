@@ -13,7 +13,7 @@ import pyarrow as pa
 from cep_common.errors import ConfigError
 from cep_common.monitoring.paced_log import PacedLog
 from cep_common.reach.guard import Guard
-from cep_worker.failed_events.entries import FailedEvents
+from cep_worker.failed_events.entries import FailedBatch
 from cep_worker.formats.sink_mappers.registry import sink_mapper
 from cep_worker.formats.sink_mappers.template import SinkMapper, Template, parts_by_text
 from cep_worker.formats.value_texts import value_text
@@ -134,7 +134,7 @@ class _FilesWriter:
         return self._problem or next((one.problem for one in self._writers.values() if one.problem), "")
 
     def write(self, batch: pa.RecordBatch, frame: FrameId | None, stopping: threading.Event) -> None:
-        unwanted: list[FailedEvents] = []
+        unwanted: list[FailedBatch] = []
         parts = parts_by_text(batch, self._template)
         touched = self._touched.setdefault(frame.group.log, {}) if frame is not None else {}
         for uri in {**touched, **parts}:
@@ -145,7 +145,7 @@ class _FilesWriter:
                 if frame is not None:
                     touched[uri] = None
             except WriteError as error:
-                unwanted.append(FailedEvents(part, error.message))
+                unwanted.append(FailedBatch(part, error.message))
         if unwanted:
             raise WriteError(unwanted[-1].reason, unwanted)
 

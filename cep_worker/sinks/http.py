@@ -20,7 +20,7 @@ from cep_common.reach.connecting import ReachError, allowed_addresses
 from cep_common.reach.guard import Guard
 from cep_common.security.web import SENT_BY_SINK
 from cep_common.web.client import WebClient
-from cep_worker.failed_events.entries import FailedEvents
+from cep_worker.failed_events.entries import FailedBatch
 from cep_worker.formats.sink_mappers.registry import sink_mapper
 from cep_worker.formats.sink_mappers.template import Row, SinkMapper, Template
 from cep_worker.formats.value_texts import value_text
@@ -111,7 +111,7 @@ class _HttpWriter:
         self._tokens = OAuthTokens(options, self._client) if options.consumer_key else None
 
     def write(self, batch: pa.RecordBatch, frame: FrameId | None, stopping: threading.Event) -> None:
-        unwanted: list[FailedEvents] = []
+        unwanted: list[FailedBatch] = []
         for target, first, run in self._targets.runs(batch):
             for start in range(0, run.num_rows, self._options.batch_rows):
                 headers = {} if frame is None else {"Idempotency-Key": idempotency_key(frame, first + start)}
@@ -120,7 +120,7 @@ class _HttpWriter:
                     self._deliver(target, self._mapper.joined(part), headers, stopping)
                     self.steps += 1
                 except WriteError as error:
-                    unwanted.append(FailedEvents(part, error.message))
+                    unwanted.append(FailedBatch(part, error.message))
                     self.problem = ""
         if unwanted:
             raise WriteError(unwanted[-1].reason, unwanted)

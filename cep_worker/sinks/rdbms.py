@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Engine, exc
 from cep_common.errors import ConfigError
 from cep_common.monitoring.paced_log import PacedLog
 from cep_common.protocol.links import StreamSchema
-from cep_worker.failed_events.entries import FailedEvents
+from cep_worker.failed_events.entries import FailedBatch
 from cep_worker.outflows.consumers import FrameId, GroupId
 from cep_worker.sinks.base import EventSink, SinkContext
 from cep_worker.sinks.rdbms_tables import COMMITS, event_table, note_commit, was_committed
@@ -106,12 +106,12 @@ class _RdbmsWriter:
         if problem:
             paced_logger.problem("group", "group waits: table=%s reason=%s", self._table.name, problem)
 
-    def _failed(self, group: GroupId, reason: str) -> Iterator[FailedEvents]:
+    def _failed(self, group: GroupId, reason: str) -> Iterator[FailedBatch]:
         """Return all events of the group, read from where they wait."""
         for _, batch in self._staged.batches(group):
-            yield FailedEvents(batch, reason)
+            yield FailedBatch(batch, reason)
 
-    def _refused(self, group: GroupId, refused: list[_RejectedRows]) -> Iterator[FailedEvents]:
+    def _refused(self, group: GroupId, refused: list[_RejectedRows]) -> Iterator[FailedBatch]:
         """Yield these events of the group from its temporary file, then delete that."""
         try:
             yield from _events((batch for _, batch in self._staged.batches(group)), refused)
@@ -227,11 +227,11 @@ def rdbms_sink(context: SinkContext) -> EventSink:
     return ThreadedSink(context, _RdbmsWriter(engine, table, stream, options), options.on_error)
 
 
-def _events(batches: Iterable[pa.RecordBatch], refused: list[_RejectedRows]) -> Iterator[FailedEvents]:
+def _events(batches: Iterable[pa.RecordBatch], refused: list[_RejectedRows]) -> Iterator[FailedBatch]:
     """Return the events that were refused of `batches`, in order."""
     left = iter(refused)
     one = next(left, None)
     for number, batch in enumerate(batches):
         while one is not None and one.number == number:
-            yield FailedEvents(batch.slice(one.first, one.rows), f"{REFUSED}: {one.reason}")
+            yield FailedBatch(batch.slice(one.first, one.rows), f"{REFUSED}: {one.reason}")
             one = next(left, None)

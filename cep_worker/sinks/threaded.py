@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from cep_common.errors import CepError
-from cep_worker.failed_events.entries import FailedEvents, FailureOrigin
+from cep_worker.failed_events.entries import FailedBatch, FailureOrigin
 from cep_worker.outflows.consumers import FrameId, GroupId
 from cep_worker.outflows.receipts import DeliveryReceipt
 from cep_worker.sinks.base import EventSink, SinkContext
@@ -37,7 +37,7 @@ class WriteError(CepError):
 
     code = "sink-write"
 
-    def __init__(self, message: str, failed: Iterable[FailedEvents] | None = None) -> None:
+    def __init__(self, message: str, failed: Iterable[FailedBatch] | None = None) -> None:
         super().__init__(message)
         self.failed = failed
 
@@ -81,7 +81,7 @@ class DeliveryAttempt(Protocol):
     Called on the sink's thread, where the first may be left out.
     """
 
-    def failed(self, failed: Iterable[FailedEvents]) -> None:
+    def failed(self, failed: Iterable[FailedBatch]) -> None:
         """Take the events that could not be delivered."""
 
     def end(self) -> None:
@@ -286,7 +286,7 @@ class ThreadedSink:
             work.attempt.end()
         return None
 
-    def _lose(self, work: _QueuedWork, failed: Iterable[FailedEvents] | None, rows: int, reason: str) -> None:
+    def _lose(self, work: _QueuedWork, failed: Iterable[FailedBatch] | None, rows: int, reason: str) -> None:
         """Keep or drop the events that failed (None: all `rows`)."""
         self._failures += 1
         failures = self._stored_events + self.dropped_events
@@ -295,9 +295,9 @@ class ThreadedSink:
         finally:
             self._lost += self._stored_events + self.dropped_events - failures
 
-    def _deal_with(self, work: _QueuedWork, failed: Iterable[FailedEvents] | None, rows: int, reason: str) -> None:
+    def _deal_with(self, work: _QueuedWork, failed: Iterable[FailedBatch] | None, rows: int, reason: str) -> None:
         if failed is None and work.batch is not None:
-            failed = (FailedEvents(work.batch, reason),)
+            failed = (FailedBatch(work.batch, reason),)
         if work.attempt is not None:
             work.attempt.failed(failed or ())
             self._error = f"{self._name}: events were replayed and failed again: {reason}"
@@ -314,7 +314,7 @@ class ThreadedSink:
         elif not handled:
             self._error = self._error or f"{self._name}: {reason}"
 
-    def _keep(self, failed: list[FailedEvents], reason: str) -> None:
+    def _keep(self, failed: list[FailedBatch], reason: str) -> None:
         """In the error store if they shall be and there is room, else they are dropped."""
         if self._store is None:
             self._drop(sum(one.events.num_rows for one in failed), reason)
@@ -335,9 +335,9 @@ class ThreadedSink:
                      self._origin.key.topology(), self._name, rows, reason)  # fmt: skip
 
 
-def _in_turns(failed: Iterable[FailedEvents]) -> Iterator[list[FailedEvents]]:
+def _in_turns(failed: Iterable[FailedBatch]) -> Iterator[list[FailedBatch]]:
     """Yield the events in lists that fit into memory together."""
-    turn: list[FailedEvents] = []
+    turn: list[FailedBatch] = []
     rows = 0
     for one in failed:
         turn.append(one)

@@ -16,7 +16,7 @@ from cep_common.ids import PlanKey
 from cep_common.protocol.registry import StreamBinding
 from cep_worker.config import ErrorsConfig
 from cep_worker.failed_events import service as desks
-from cep_worker.failed_events.entries import FailedEvents, FailureOrigin
+from cep_worker.failed_events.entries import FailedBatch, FailureOrigin
 from cep_worker.failed_events.service import EntrySelection, FailedEventService, ReplayAttempt
 from cep_worker.failed_events.store import FailedEventStore
 from cep_worker.plans.streams import EventStream, PlanStream, StreamDirectory
@@ -69,7 +69,7 @@ def desk(store: FailedEventStore, offers: FakeOffers, monkeypatch: pytest.Monkey
 
 def keep(store: FailedEventStore, kind: str, *late: int) -> str:
     origin = FailureOrigin(KEY, "Alerts", "sink", "http") if kind == "sink" else FailureOrigin(KEY, "Alerts", "stream")
-    store.keep(origin, [FailedEvents(alerts(*[(number, "UA", number) for number in late]), "no")])
+    store.keep(origin, [FailedBatch(alerts(*[(number, "UA", number) for number in late]), "no")])
     return store.entries(KEY, None, 100)[-1].id
 
 
@@ -111,7 +111,7 @@ def test_of_an_attempt_what_failed_again_stays_and_may_be_tried_once_more(
 ) -> None:
     id_ = keep(store, "sink", 1, 2)
     desk.replay(KEY, ALL)
-    offers.attempts[0].failed([FailedEvents(alerts((2, "UA", 2)), "still not")])
+    offers.attempts[0].failed([FailedBatch(alerts((2, "UA", 2)), "still not")])
     offers.attempts[0].end()
     (entry,) = store.entries(KEY, None, 10)
     assert (entry.id, entry.failed.reason, entry.failed.events.num_rows) == (id_, "still not", 1)

@@ -13,7 +13,7 @@ from cep_common.errors import InputError
 from cep_common.ids import PlanKey
 from cep_common.protocol.registry import RemovedPlan
 from cep_worker.config import ErrorsConfig
-from cep_worker.failed_events.entries import FailedEvents, FailureOrigin
+from cep_worker.failed_events.entries import FailedBatch, FailureOrigin
 from cep_worker.failed_events.store import FailedEventStore
 
 SINK = FailureOrigin(KEY, "Alerts", "sink", "http")
@@ -26,8 +26,8 @@ def opened(path: Path, max_entries: int = 5, max_entry_bytes: int = 1_024) -> Fa
     return store
 
 
-def failed(*late: int, reason: str = "no") -> FailedEvents:
-    return FailedEvents(alerts(*[(number, "UA", number) for number in late]), reason)
+def failed(*late: int, reason: str = "no") -> FailedBatch:
+    return FailedBatch(alerts(*[(number, "UA", number) for number in late]), reason)
 
 
 def test_entries_outlive_the_process_with_all_that_is_known_of_them(tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_many_events_make_several_entries_and_one_that_is_too_large_is_not_kept(
     assert len(found) > 1
     assert all(one.failed.events.nbytes <= 1_024 for one in found)
     assert [row[0] for one in found for row in values(one.failed.events)] == list(range(200))
-    large = FailedEvents(alerts((1, "x" * 2_000, 1)), "no")
+    large = FailedBatch(alerts((1, "x" * 2_000, 1)), "no")
     kept = store.keep(SINK, [large, failed(5)])
     assert (kept.events, kept.lost) == (1, 1)
     assert "errors.max_entry_bytes" in kept.problem

@@ -18,11 +18,11 @@ sys.path.insert(0, {here!r})
 sys.path.insert(0, {tests!r})
 from worker_world import KEY, alerts
 from cep_worker.config import ErrorsConfig
-from cep_worker.failed_events.entries import FailedEvents, FailureOrigin
+from cep_worker.failed_events.entries import FailedBatch, FailureOrigin
 from cep_worker.failed_events.store import FailedEventStore
 store = FailedEventStore(ErrorsConfig({folder!r}), "worker-1", lambda: 0)
 for number in range(10_000):
-    store.keep(FailureOrigin(KEY, "Alerts", "stream"), [FailedEvents(alerts((number, "UA", number)), str(number))])
+    store.keep(FailureOrigin(KEY, "Alerts", "stream"), [FailedBatch(alerts((number, "UA", number)), str(number))])
     print(number, flush=True)
 """
 

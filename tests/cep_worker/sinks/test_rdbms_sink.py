@@ -18,7 +18,7 @@ from cep_common.ids import PlanKey
 from cep_common.protocol.registry import Connector
 from cep_worker.config import ErrorsConfig
 from cep_worker.connector_runtime.sink_types import make_sink
-from cep_worker.failed_events.entries import FailedEvents
+from cep_worker.failed_events.entries import FailedBatch
 from cep_worker.failed_events.store import FailedEventStore
 from cep_worker.outflows.consumers import FrameId, GroupId
 from cep_worker.outflows.receipts import DeliveryReceipt
@@ -237,7 +237,7 @@ def test_events_that_are_refused_in_a_group_are_not_held_in_memory(desk: Desk, m
     prepared: list[int] = []
 
     def look(*arguments: Any) -> None:
-        prepared.append(sum(isinstance(one, FailedEvents) for one in gc.get_objects()))
+        prepared.append(sum(isinstance(one, FailedBatch) for one in gc.get_objects()))
         note_commit(*arguments)
 
     monkeypatch.setattr("cep_worker.sinks.rdbms.note_commit", look)
