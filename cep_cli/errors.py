@@ -18,8 +18,10 @@ FAILED = 1
 
 
 class CommandRefusedError(CepError):
-    """The manager refused a request; message and `details` are its own, `status` the HTTP status: 0 where there is
-    none."""
+    """The manager refused a request.
+
+    Message and `details` are its own, `status` the HTTP status: 0 where there is none.
+    """
 
     code = "refused"
 

@@ -9,5 +9,5 @@ _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 def printable(text: str) -> str:
-    """The text; what would steer the terminal is shown instead."""
+    """Return the text; what would steer the terminal is shown instead."""
     return _CONTROLS.sub(lambda control: control[0].encode("unicode_escape").decode(), text)

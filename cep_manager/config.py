@@ -53,9 +53,11 @@ class DatabaseConfig(msgspec.Struct, frozen=True):
 
 
 class AccountsConfig(msgspec.Struct, frozen=True):
-    """Whether people log in, and for how long; and how long it is kept what they did. `worker_token` is a file with a
-    token by which the manager sends events, and deals with those that failed, at workers that ask for one: for people,
-    whom workers do not know."""
+    """Whether people log in, and for how long; and how long it is kept what they did.
+
+    `worker_token` is a file with a token by which the manager sends events, and deals with those that failed, at
+    workers that ask for one: for people, whom workers do not know.
+    """
 
     login: bool = True
     idle_minutes: Annotated[int, Meta(ge=1)] = 60
@@ -78,8 +80,10 @@ class ElectionConfig(msgspec.Struct, frozen=True):
 
 
 class TopologyConfig(msgspec.Struct, frozen=True):
-    """How topologies are submitted whose plans do not say it. With `host` `shared` a plan that asks for nothing more
-    runs in a stage host, with other plans of its tenant."""
+    """How topologies are submitted whose plans do not say it.
+
+    With `host` `shared` a plan that asks for nothing more runs in a stage host, with other plans of its tenant.
+    """
 
     workers: Annotated[int, Meta(ge=1)] = 1
     host: PlanHost = "own"
@@ -95,8 +99,10 @@ class TrialConfig(msgspec.Struct, frozen=True):
 
 
 class CompileConfig(msgspec.Struct, frozen=True):
-    """What compiling a plan may cost, and how many are validated and previewed at a time; one is deployed at a time
-    beside. `timeout_ms` is CPU time; a text has at most `most_words` words and signs."""
+    """What compiling a plan may cost, and how many are validated and previewed at a time.
+
+    One is deployed at a time beside. `timeout_ms` is CPU time; a text has at most `most_words` words and signs.
+    """
 
     at_once: Annotated[int, Meta(ge=1, le=64)] = 2
     timeout_ms: Annotated[int, Meta(ge=1_000, le=600_000)] = 5_000
@@ -139,7 +145,7 @@ class QuotasConfig(Quota, frozen=True, forbid_unknown_fields=True):
     tenants: dict[int, Quota] = {}
 
     def of(self, tenant: int) -> Quota:
-        """The tenant's quota."""
+        """Return the tenant's quota."""
         return self.tenants.get(tenant, self)
 
 
@@ -198,24 +204,25 @@ class ManagerConfig(msgspec.Struct, frozen=True):
                 )
 
     def manager_endpoints(self) -> tuple[Endpoint, ...]:
-        """The control planes of `managers`. Raises ValueError."""
+        """Return the control planes of `managers`. Raises ValueError."""
         return tuple(parse_endpoint(manager) for manager in self.managers)
 
     def control_endpoint(self) -> Endpoint:
-        """Where others reach this manager's control plane."""
+        """Return where others reach this manager's control plane."""
         return Endpoint(self._reached_at(self.host), self.control.port)
 
     def http_address(self) -> str:
-        """Where others reach this manager's console and REST API."""
+        """Return where others reach this manager's console and REST API."""
         scheme = "https" if self.security.certificate else "http"
         return f"{scheme}://{self.http_name()}:{self.http.port}"
 
     def live_at_once(self) -> int:
-        """How many may be sent what changes at the same time: each takes a thread, and some are left for requests."""
+        """Return how many may be sent what changes at the same time: each takes a thread, and some are left for
+        requests."""
         return max(0, min(self.live.at_once, self.http.threads - self.tail.at_once - THREADS_FOR_REQUESTS))
 
     def http_name(self) -> str:
-        """The name or address in that."""
+        """Return the name or address in that."""
         return self._reached_at(self.http.host)
 
     def _reached_at(self, host: str) -> str:

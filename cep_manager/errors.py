@@ -44,8 +44,11 @@ from cep_common.ids import PlanKey
 
 
 class ManagerError(CepError):
-    """An error of the manager that its caller can act on. `details` are for programs: what is wrong where, what may be
-    there instead, which key of the configuration sets the limit."""
+    """An error of the manager that its caller can act on.
+
+    `details` are for programs: what is wrong where, what may be there instead, which key of the configuration sets the
+    limit.
+    """
 
     code = "manager"
 
@@ -282,8 +285,11 @@ class ManagerUnavailableError(ManagerError):
 
 
 class PlanProblem(msgspec.Struct, frozen=True):
-    """Something wrong in a plan's text. Lines and columns count from 1; 0 when it has no place. `rendered` is the
-    message with the line in question and a caret under the column."""
+    """Something wrong in a plan's text.
+
+    Lines and columns count from 1; 0 when it has no place. `rendered` is the message with the line in question and a
+    caret under the column.
+    """
 
     code: str
     message: str

@@ -45,8 +45,10 @@ class ManagerProcess:
     """Store, control loop and web server of one manager. `close` may be called at any time, more than once."""
 
     def __init__(self, config: ManagerConfig, clock: Clock | None = None, insight: Insight | None = None) -> None:
-        """Everything is started and answers; `insight` is what this process tells of itself. Raises StoreError,
-        PortInUseError; nothing is left behind then."""
+        """Everything is started and answers; `insight` is what this process tells of itself.
+
+        Raises StoreError, PortInUseError; nothing is left behind then.
+        """
         clock = clock or SystemClock()
         with ExitStack() as stack:
             database = Database(config.database, config.election.lease_ms)
@@ -88,7 +90,7 @@ class ManagerProcess:
 
 
 def run(config: ManagerConfig, insight: Insight | None = None) -> None:
-    """Runs a manager until SIGTERM or SIGINT, then leaves in order; call it from the main thread.
+    """Run a manager until SIGTERM or SIGINT, then leaves in order; call it from the main thread.
 
     Raises StoreError or PortInUseError when it cannot start, ManagerUnavailableError when its control loop dies.
     """

@@ -29,12 +29,12 @@ class Credentials:
 
     @classmethod
     def of_user(cls, environment: Mapping[str, str]) -> Credentials:
-        """Where the user's configuration is kept: `$XDG_CONFIG_HOME/cep`, else `~/.config/cep`."""
+        """Return where the user's configuration is kept: `$XDG_CONFIG_HOME/cep`, else `~/.config/cep`."""
         folder = environment.get("XDG_CONFIG_HOME") or str(Path("~/.config").expanduser())
         return cls(Path(folder) / "cep" / "credentials.json")
 
     def of(self, manager: str) -> Credential | None:
-        """The token at the manager of that address (several are separated by commas). Raises ConfigError."""
+        """Return the token at the manager of that address (several are separated by commas). Raises ConfigError."""
         kept = self._read()
         return next((kept[one] for one in _addresses(manager) if one in kept), None)
 

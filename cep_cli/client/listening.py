@@ -42,8 +42,10 @@ Addresses = Callable[[], dict[str, Endpoint]]
 
 @dataclass
 class StreamListener:
-    """Subscriptions at all workers. `tell` gets what a person should know: that workers come or go, or that nothing is
-    published; `quiet` says why."""
+    """Subscriptions at all workers.
+
+    `tell` gets what a person should know: that workers come or go, or that nothing is published; `quiet` says why.
+    """
 
     addresses: Addresses
     listen: Callable[[Endpoint], Listens]
@@ -56,8 +58,10 @@ class StreamListener:
     _looked_s: float | None = None
 
     def batches(self, timeout_s: float | None) -> Iterator[pa.RecordBatch]:
-        """Yield batches as they come, until none has come for `timeout_s` (None: for ever). Raises CepError when no
-        worker can be listened to at the beginning, or one refuses for good."""
+        """Yield batches as they come, until none has come for `timeout_s` (None: for ever).
+
+        Raises CepError when no worker can be listened to at the beginning, or one refuses for good.
+        """
         self._look(first=True)
         heard_s = self.clock()
         told_s: float | None = None
@@ -83,7 +87,7 @@ class StreamListener:
         self._listeners.clear()
 
     def _next(self) -> pa.RecordBatch | None:
-        """The next batch of any worker, or None when none came in a turn.
+        """Return the next batch of any worker, or None when none came in a turn.
 
         What has come already is taken first, and the worker that gave goes to the end of the line: one that is busy
         neither waits for silent ones nor keeps others from being heard.

@@ -19,8 +19,10 @@ POLL_S = 0.1
 
 
 def manager_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Adds the options that say which manager a command speaks to, for which tenant and as whom; the command gets a
-    `client` made of them."""
+    """Add the options that say which manager a command speaks to, for which tenant and as whom.
+
+    The command gets a `client` made of them.
+    """
 
     @click.option(
         "--manager",
@@ -30,7 +32,9 @@ def manager_options(command: Callable[..., None]) -> Callable[..., None]:
         help="The manager's console address; several are separated by commas.",
     )
     @click.option("--tenant", type=int, default=SUPER_TENANT, show_default=True, help="The plans' owner.")
-    @click.option("--token", envvar="CEP_TOKEN", default="", help="Who you are; default is what `cep login` got.")
+    @click.option(
+        "--token", envvar="CEP_TOKEN", default="", help="Access token; default: the one that `cep login` stored."
+    )
     @wraps(command)
     @with_readable_errors
     def with_client(manager: str, tenant: int, token: str, **options: Any) -> None:

@@ -38,7 +38,7 @@ class ManagerClient:
     def __init__(
         self, url: str, tenant: int = SUPER_TENANT, token: str = "", basic: tuple[str, str] | None = None
     ) -> None:
-        """Shows `token`, or else the name and password `basic`, where they are given."""
+        """Show `token`, or else the name and password `basic`, where they are given."""
         self._shown = bearer(token) if token or basic is None else {"Authorization": _basic(*basic)}
         self._urls = tuple(one.strip().rstrip("/") for one in url.split(","))
         self.url = self._urls[0]
@@ -46,128 +46,134 @@ class ManagerClient:
         self.token = token
 
     def deploy(self, text: str, replace: bool, savepoint: str = "") -> Any:
-        """What became of deploying the plan in `text`, to begin from `savepoint` if one is named."""
+        """Return what became of deploying the plan in `text`, to begin from `savepoint` if one is named."""
         begin = {"from": savepoint} if savepoint else {}
         return self._call("POST", "/plans", body=text.encode(), replace=str(replace).lower(), **begin)
 
     def deploy_renamed(self, plan: str, text: str, savepoint: str = "") -> Any:
-        """What became of renaming `plan` as `text` says and deploying that, to begin from `savepoint` if named."""
+        """Rename `plan` as `text` says and deploy that text, from `savepoint` if one is named."""
         begin = {"from": savepoint} if savepoint else {}
         return self._call("PUT", f"/plans/{quote(plan)}", body=text.encode(), rename="true", **begin)
 
     def preview_edit(self, plan: str, text: str) -> Any:
-        """What `text` would keep of the state of `plan` in its place; nothing is deployed."""
+        """Return what `text` would keep of the state of `plan` in its place; nothing is deployed."""
         path = f"/plans/{quote(plan)}/edit-preview"
         return self._do("POST", path, text.encode(), {}, PREVIEW_TIMEOUT_S)
 
     def explain(self, plan: str) -> Any:
-        """How the engine runs the queries of `plan`."""
+        """Return how the engine runs the queries of `plan`."""
         return self._do("GET", f"/plans/{quote(plan)}/explanation", None, {}, PREVIEW_TIMEOUT_S)
 
     def act(self, plan: str, action: str, **body: Any) -> Any:
-        """What became of `action` (`activate`, `deactivate`, `restart`, `rebalance`, `rename`, `trace`,
+        """Return what became of `action` (`activate`, `deactivate`, `restart`, `rebalance`, `rename`, `trace`,
         `statistics-level`, `release`) on the plan."""
         return self._call("POST", f"/plans/{quote(plan)}/{action}", body=msgspec.json.encode(body) if body else None)
 
     def restart(self, plan: str, savepoint: str = "") -> Any:
-        """What became of restarting the plan, from `savepoint` if one is named."""
+        """Return what became of restarting the plan, from `savepoint` if one is named."""
         begin = {"from": savepoint} if savepoint else {}
         return self._call("POST", f"/plans/{quote(plan)}/restart", body=None, **begin)
 
     def undeploy(self, plan: str, discard: bool = False) -> Any:
-        """What became of undeploying the plan; with `discard` what waits is dropped."""
+        """Return what became of undeploying the plan; with `discard` what waits is dropped."""
         return self._call("DELETE", f"/plans/{quote(plan)}", discard=str(discard).lower())
 
     def deploy_rules(
         self, name: str, files: list[dict[str, str]], revision: str = "", dry_run: bool = False, remove: bool = True
     ) -> Any:
-        """The report of making the rule set what `files` say. Raises RefusedError, with the report in its details."""
+        """Return the report of making the rule set what `files` say.
+
+        Raises RefusedError, with the report in its details.
+        """
         body = msgspec.json.encode({"files": files, "revision": revision})
         return self._rules("PUT", name, body, dry_run=_flag(dry_run), remove=_flag(remove))
 
     def remove_rules(self, name: str, dry_run: bool) -> Any:
-        """The report of undeploying all plans of the rule set. Raises RefusedError, with the report in its details."""
+        """Return the report of undeploying all plans of the rule set.
+
+        Raises RefusedError, with the report in its details.
+        """
         return self._rules("DELETE", name, None, dry_run=_flag(dry_run))
 
     def rule_set(self, name: str) -> Any:
-        """What is deployed of a rule set."""
+        """Return what is deployed of a rule set."""
         return self._call("GET", f"/rule-sets/{quote(name)}")
 
     def _rules(self, method: str, name: str, body: bytes | None, **parameters: str) -> Any:
         return self._do(method, f"/rule-sets/{quote(name)}", body, parameters, RULES_TIMEOUT_S)
 
     def samples(self, plan: str, stage: str = "") -> Any:
-        """What is being sampled of the plan, or of one of its stages, and what was seen."""
+        """Return what is being sampled of the plan, or of one of its stages, and what was seen."""
         return self._call("GET", f"/plans/{quote(plan)}/samples", component=stage)
 
     def query(self, plan: str, query: str, limit: int) -> Any:
-        """What a table, named window or aggregation of the running plan holds."""
+        """Return what a table, named window or aggregation of the running plan holds."""
         body = msgspec.json.encode({"query": query, "limit": limit})
         return self._call("POST", f"/plans/{quote(plan)}/query", body=body)
 
     def checkpoints(self, plan: str) -> Any:
-        """The plan's newest checkpoints."""
+        """Return the plan's newest checkpoints."""
         return self._call("GET", f"/plans/{quote(plan)}/checkpoints")
 
     def exceptions(self, plan: str | None) -> Any:
-        """What went wrong with the plan, or with all plans of the tenant."""
+        """Return what went wrong with the plan, or with all plans of the tenant."""
         return self._call("GET", f"/plans/{quote(plan)}/exceptions" if plan else "/exceptions")
 
     def failed_events(self, plan: str, limit: int) -> Any:
-        """Events of the plan that failed and that workers keep."""
+        """Return events of the plan that failed and that workers keep."""
         return self._call("GET", f"/plans/{quote(plan)}/errors", limit=str(limit))
 
     def set_aside(self) -> Any:
-        """What workers have set aside of plans that are missing."""
+        """Return what workers have set aside of plans that are missing."""
         return self._call("GET", "/wal")
 
     def restore_aside(self, id_: str) -> Any:
-        """What became of restoring what is set aside as `id_`."""
+        """Return what became of restoring what is set aside as `id_`."""
         return self._call("POST", f"/wal/{quote(id_)}/restore")
 
     def discard_aside(self, id_: str) -> Any:
-        """What became of discarding what is set aside as `id_`."""
+        """Return what became of discarding what is set aside as `id_`."""
         return self._call("POST", f"/wal/{quote(id_)}/discard")
 
     def adopt_worker(self, worker: str) -> Any:
-        """What became of letting a worker of another system serve this one."""
+        """Return what became of letting a worker of another system serve this one."""
         return self._call("POST", f"/workers/{quote(worker)}/adopt")
 
     def replay_errors(self, plan: str, choice: dict[str, Any]) -> Any:
-        """What became of sending kept events where they failed once more."""
+        """Return what became of sending kept events where they failed once more."""
         return self._call("POST", f"/plans/{quote(plan)}/errors/replay", body=msgspec.json.encode(choice))
 
     def discard_errors(self, plan: str, choice: dict[str, Any]) -> Any:
-        """How many entries are gone."""
+        """Return how many entries are gone."""
         return self._call("POST", f"/plans/{quote(plan)}/errors/discard", body=msgspec.json.encode(choice))
 
     def overview(self) -> Any:
-        """The system at a glance, and what needs attention."""
+        """Return the system at a glance, and what needs attention."""
         return self._call("GET", "/overview")
 
     def workers(self) -> Any:
-        """All workers."""
+        """Return all workers."""
         return self._call("GET", "/workers")
 
     def clear_checkpoints(self, plan: str) -> Any:
         return self._call("DELETE", f"/plans/{quote(plan)}/checkpoints")
 
     def operations(self) -> list[Any]:
-        """The newest long actions, newest first."""
+        """Return the newest long actions, newest first."""
         found: list[Any] = self._call("GET", "/operations")["operations"]
         return found
 
     def operation(self, operation: str) -> Any:
-        """How far a long action has got."""
+        """Return how far a long action has got."""
         return self._call("GET", f"/operations/{quote(operation, safe='')}")
 
     def savepoints(self, plan: str) -> list[Any]:
-        """The plan's savepoints, oldest first."""
+        """Return the plan's savepoints, oldest first."""
         savepoints: list[Any] = self._call("GET", f"/plans/{quote(plan)}/savepoints")["savepoints"]
         return savepoints
 
     def take_savepoint(self, plan: str, name: str) -> Any:
-        """The savepoint that is being taken."""
+        """Return the savepoint that is being taken."""
         body = msgspec.json.encode({"name": name})
         return self._call("POST", f"/plans/{quote(plan)}/savepoints", body=body)
 
@@ -175,7 +181,7 @@ class ManagerClient:
         self._call("DELETE", f"/plans/{quote(plan)}/savepoints/{quote(name)}")
 
     def plans(self) -> list[Any]:
-        """Every plan of the tenant with its status."""
+        """Return every plan of the tenant with its status."""
         plans: list[Any] = self._call("GET", "/plans")["plans"]
         return plans
 
@@ -183,7 +189,7 @@ class ManagerClient:
         return self._call("GET", f"/plans/{quote(plan)}")
 
     def topology(self, plan: str) -> Any:
-        """The plan's live graph."""
+        """Return the plan's live graph."""
         return self._call("GET", f"/plans/{quote(plan)}/topology")
 
     def nodes(self) -> Any:
@@ -198,7 +204,7 @@ class ManagerClient:
         return self._call("GET", "/cluster")
 
     def critical_findings(self) -> list[Any]:
-        """What is critical of workers and managers, beside plans; nothing for a token that may not see it."""
+        """Return what is critical of workers and managers, beside plans; nothing for a token that may not see it."""
         try:
             found: list[Any] = self.overview().get("findings", [])
         except CommandRefusedError:
@@ -206,7 +212,7 @@ class ManagerClient:
         return [one for one in found if one["severity"] == "critical" and one["subject"] in ("worker", "manager")]
 
     def managers(self) -> list[Any]:
-        """All managers and who leads; none for a token that does not see the system."""
+        """Return all managers and who leads; none for a token that does not see the system."""
         try:
             managers: list[Any] = self.cluster().get("managers", [])
         except CommandRefusedError:
@@ -214,14 +220,14 @@ class ManagerClient:
         return managers
 
     def account(self) -> Any:
-        """Who the manager takes the caller for."""
+        """Return who the manager takes the caller for."""
         return self._call("GET", "/account")
 
     def change_password(self, former: str, password: str) -> None:
         self._call("POST", "/account/password", body=msgspec.json.encode({"former": former, "password": password}))
 
     def make_token(self, name: str, role: str, days: int) -> str:
-        """A new token of the caller's own."""
+        """Return a new token of the caller's own."""
         body = msgspec.json.encode({"name": name, "role": role, "days": days})
         return str(self._call("POST", "/account/tokens", body=body)["token"])
 
@@ -229,7 +235,7 @@ class ManagerClient:
         self._call("DELETE", f"/account/tokens/{quote(name, safe='')}")
 
     def processes(self) -> list[Any]:
-        """Every process of the system."""
+        """Return every process of the system."""
         processes: list[Any] = self._call("GET", "/processes")["processes"]
         return processes
 
@@ -238,20 +244,20 @@ class ManagerClient:
         return self._call("GET", f"/processes/{quote(process, safe='')}/log", None, **wanted)
 
     def search_logs(self, **wanted: str) -> Any:
-        """The newest log records of all processes."""
+        """Return the newest log records of all processes."""
         return self._call("GET", "/log", None, **wanted)
 
     def users(self) -> list[Any]:
-        """All users, where people log in."""
+        """Return all users, where people log in."""
         users: list[Any] = self._call("GET", "/users")["users"]
         return users
 
     def configuration(self, process: str) -> Any:
-        """The configuration that a process works with."""
+        """Return the configuration that a process works with."""
         return self._call("GET", f"/processes/{quote(process, safe='')}/configuration")
 
     def is_healthy(self) -> bool:
-        """True when the manager answers and its control loop moves."""
+        """Return whether the manager answers and its control loop moves."""
         try:
             with WebClient() as client:
                 return client.request("GET", f"{self.url}/api/v1/health", timeout_s=TIMEOUT_S).status == 200
@@ -278,7 +284,8 @@ class ManagerClient:
             raise PeerError(f"the answer of the manager at {self.url} cannot be used: {error}") from error
 
     def _ask(self, method: str, path: str, body: bytes | None, parameters: dict[str, str], timeout_s: float) -> Answer:
-        """The answer of the manager that was asked last, or of another one when nobody listens there or it hangs."""
+        """Return the answer of the manager that was asked last, or of another one when nobody listens there or it
+        hangs."""
         problem: requests.RequestException | None = None
         for url in dict.fromkeys((self.url, *self._urls)):
             may_be_done = False
@@ -335,7 +342,7 @@ def _is_of_no_leader(answer: Answer) -> bool:
 
 
 def _was_not_sent(error: requests.RequestException) -> bool:
-    """True when nobody listened: the request has reached nobody."""
+    """Return whether nobody listened: the request has reached nobody."""
     cause = error.args[0] if error.args else None
     return isinstance(getattr(cause, "reason", None), NewConnectionError)
 

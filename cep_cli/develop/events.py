@@ -128,7 +128,7 @@ def _why_quiet(client: ManagerClient, stream: str) -> str:
 
 
 def find_worker(client: ManagerClient, name: str | None) -> Any:
-    """The addresses of the worker called `name`, or of the first; PeerError when there is none."""
+    """Return the addresses of the worker called `name`, or of the first; PeerError when there is none."""
     workers = client.cluster()["workers"]
     found = [worker for worker in workers if name in (None, worker["worker"])]
     if not found:
@@ -139,10 +139,10 @@ def find_worker(client: ManagerClient, name: str | None) -> Any:
 
 
 def endpoint(address: Any) -> Endpoint:
-    """The endpoint in a REST answer."""
+    """Return the endpoint in a REST answer."""
     return Endpoint(address["host"], address["port"])
 
 
 def watermark_of(batch: pa.RecordBatch) -> int:
-    """What the sender of a file in time order may promise after `batch`: nothing older will follow."""
+    """Return what the sender of a file in time order may promise after `batch`: nothing older will follow."""
     return int(batch.column(TIMESTAMP)[batch.num_rows - 1].as_py())

@@ -122,8 +122,10 @@ class _Tally:
 
 
 def case_files(paths: Iterable[Path]) -> list[Path]:
-    """Return the files of cases among `paths`, and those in the folders among them, each once; ClickException when a
-    folder has none."""
+    """Return the files of cases among `paths`, and those in the folders among them, each once.
+
+    ClickException when a folder has none.
+    """
     from siddhi.case_reading import CASE_FILES  # noqa: PLC0415 - the language loads for a while
 
     files: dict[Path, None] = {}

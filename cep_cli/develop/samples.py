@@ -41,7 +41,7 @@ def sample_command(plan: str, stage: str, percent: float, seconds: int, as_json:
 
 
 def _show(events: list[dict[str, Any]], before: Counter[tuple[Any, ...]], as_json: bool) -> Counter[tuple[Any, ...]]:
-    """Says the events that were not told before; gives all that have been told and may be told again."""
+    """Say the events that were not told before; gives all that have been told and may be told again."""
     now: Counter[tuple[Any, ...]] = Counter()
     for event in events:
         place = tuple(event.values())

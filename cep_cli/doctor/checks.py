@@ -27,8 +27,10 @@ class SecurityFinding:
 
 @dataclass(frozen=True, slots=True)
 class ProcessFacts:
-    """A process, its settings by dotted key, and where it and what it started listens; `unseen` says why that is not
-    known."""
+    """A process, its settings by dotted key, and where it and what it started listens.
+
+    `unseen` says why that is not known.
+    """
 
     id: str
     kind: str
@@ -37,17 +39,17 @@ class ProcessFacts:
     unseen: str = ""
 
     def text(self, key: str) -> str:
-        """The setting as text; empty where there is none."""
+        """Return the setting as text; empty where there is none."""
         value = self.settings.get(key)
         return "" if value is None else str(value)
 
     def entries(self, key: str) -> list[str]:
-        """The entries of a setting that is a list."""
+        """Return the entries of a setting that is a list."""
         value = self.settings.get(key)
         return [str(one) for one in value] if isinstance(value, list) else []
 
     def is_on(self, key: str) -> bool:
-        """Whether the setting is true."""
+        """Return whether the setting is true."""
         return self.settings.get(key) is True
 
 
@@ -63,7 +65,7 @@ class Facts:
 
 
 def findings_of(facts: Facts) -> list[SecurityFinding]:
-    """Everything that the checklist of docs/security.md would have otherwise, the critical first."""
+    """Return everything that the checklist of docs/security.md would have otherwise, the critical first."""
     found = [one for process in facts.processes for check in CHECKS for one in check(process)]
     found += _plans(facts.plans)
     found += _modes(facts.modes)
@@ -140,7 +142,7 @@ def _spark(process: ProcessFacts) -> Iterator[SecurityFinding]:
 
 
 def _allowances(process: ProcessFacts) -> Iterator[SecurityFinding]:
-    """Lists that are wide open."""
+    """List that are wide open."""
     for key in ("sinks.folders", "file_sources.folders", "password_files.folders"):
         wide = [one for one in process.entries(key) if one in ("/", "/etc", "/home", "/root", "/var", "/tmp")]  # noqa: S108
         if wide:

@@ -95,7 +95,7 @@ def look(options: KafkaSourceOptions, topics: tuple[str, ...]) -> Iterator[Obser
 
 
 def _cluster(kafka: Any, consumer: Any, errors: Errors) -> Any:
-    """What the brokers say of themselves, or what keeps them from it."""
+    """Return what the brokers say of themselves, or what keeps them from it."""
     deadline = time.monotonic() + CALL_S
     while True:
         try:

@@ -48,7 +48,7 @@ def security_command(as_json: bool, client: ManagerClient) -> None:
 
 
 def gather(client: ManagerClient) -> Facts:
-    """What the manager and this host tell."""
+    """Return what the manager and this host tell."""
     processes = [_process(client, one) for one in client.processes() if one["live"]]
     modes = {str(path): mode for process in processes for path in _private(process) for mode in _mode(path)}
     plans = {one["plan"]: str(client.plan(one["plan"])["text"]) for one in client.plans()}

@@ -26,17 +26,19 @@ class ListeningSocket:
     command: str
 
     def is_loopback(self) -> bool:
-        """Whether only this host reaches it."""
+        """Return whether only this host reaches it."""
         return ipaddress.ip_address(self.address).is_loopback
 
     def where(self) -> str:
-        """The address as people write it."""
+        """Return the address as people write it."""
         return f"[{self.address}]:{self.port}" if ":" in self.address else f"{self.address}:{self.port}"
 
 
 def listening_sockets(roots: Iterable[int]) -> list[ListeningSocket]:
-    """The sockets on which the processes `roots` and their descendants listen, sorted. Processes that end meanwhile, or
-    that belong to another user, are left out."""
+    """Return the sockets on which the processes `roots` and their descendants listen, sorted.
+
+    Processes that end meanwhile, or that belong to another user, are left out.
+    """
     known = dict(_bound())
     found = set()
     for process_id in family(roots):
@@ -81,8 +83,10 @@ def _sockets_of(process_id: int) -> Iterator[str]:
 
 
 def _bound() -> Iterator[tuple[str, tuple[str, str, int]]]:
-    """The inode of each socket that listens, with protocol, address and port. A UDP socket that is connected to a peer
-    takes nothing from others and is left out."""
+    """The inode of each socket that listens, with protocol, address and port.
+
+    A UDP socket that is connected to a peer takes nothing from others and is left out.
+    """
     for table in ("tcp", "tcp6", "udp", "udp6"):
         try:
             lines = (PROC / "net" / table).read_text().splitlines()[1:]
@@ -97,7 +101,7 @@ def _bound() -> Iterator[tuple[str, tuple[str, str, int]]]:
 
 
 def _address(written: str) -> str:
-    """An address of the kernel's tables: words of 32 bits in the machine's order."""
+    """Return an address of the kernel's tables: words of 32 bits in the machine's order."""
     words = [written[start : start + 8] for start in range(0, len(written), 8)]
     octets = b"".join(struct.pack("=I", int(word, 16)) for word in words)
     address = ipaddress.ip_address(octets)

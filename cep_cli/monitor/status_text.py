@@ -9,7 +9,7 @@ ALL = "all established"
 
 
 def plan_line(plan: Any) -> str:
-    """One line for a list of plans."""
+    """Return one line for a list of plans."""
     topology = plan["status"]["topology"]
     connected = "all connected" if plan["status"]["connected"] else "not all connected"
     reason = f" ({topology['reason']})" if topology["reason"] else ""
@@ -17,7 +17,7 @@ def plan_line(plan: Any) -> str:
 
 
 def managers_status(managers: list[Any]) -> str:
-    """Who leads since when, and who stands by."""
+    """Return who leads since when, and who stands by."""
     return "\n".join(["Managers :", *(f"\t{_manager(manager)}" for manager in managers)])
 
 
@@ -34,7 +34,7 @@ def _manager(manager: Any) -> str:
 
 
 def plan_status(plan: Any) -> str:
-    """The three parts of the deployment status."""
+    """Return the three parts of the deployment status."""
     status = plan["status"]
     topology, outflow = status["topology"], status["outflow"]
     lines = [f"{plan['topology']}, epoch {plan['epoch']}", f"Topology : {topology['state'].upper()}"]
@@ -60,14 +60,14 @@ def plan_status(plan: Any) -> str:
 
 
 def _partition(one: Any) -> str:
-    """A partition of a topic that a source reads."""
+    """Return a partition of a topic that a source reads."""
     committed = one["committed"] if one["committed"] >= 0 else "nothing yet"
     where = f"{one['topic']}[{one['partition']}] for {one['stream']} at {one['worker']}"
     return f"{where} : lag {one['lag']}, read up to {one['position']} of {one['end']}, committed {committed}"
 
 
 def _notes(status: Any) -> list[str]:
-    """What there is to say of the topology beside its state."""
+    """Return what there is to say of the topology beside its state."""
     topology = status["topology"]
     notes: list[str] = []
     if topology["reason"] and topology["state"] != "degraded":
@@ -82,7 +82,7 @@ def _notes(status: Any) -> list[str]:
     if topology["trace"]:
         notes.append("\ttraced: workers write its events to their logs")
     if topology["change_error"]:
-        notes.append(f"\tthe last change came to nothing: {topology['change_error']}")
+        notes.append(f"\tthe last change failed: {topology['change_error']}")
     notes += [f"\tstate was reset: {left}" for left in topology["state_left"]]
     if topology["restarts"]:
         notes.append(f"\trestarts: {topology['restarts']}")
@@ -92,7 +92,7 @@ def _notes(status: Any) -> list[str]:
 
 
 def _degraded(part: Any) -> str:
-    """A sink, source or log that does not work: why, since when, and what waits for it."""
+    """Return a sink, source or log that does not work: why, since when, and what waits for it."""
     kind = {"log": "log of", "results": "log of results"}.get(part["kind"], f"{part['type']} {part['kind']} of")
     since = datetime.fromtimestamp(part["since_ms"] / 1000).astimezone().strftime(" since %Y-%m-%d %H:%M:%S")
     since = since if part["since_ms"] else ""
@@ -101,7 +101,7 @@ def _degraded(part: Any) -> str:
 
 
 def _time(plan: str, topology: Any) -> list[str]:
-    """What time waits for, and what came too late for it."""
+    """Return what time waits for, and what came too late for it."""
     lines = [f"\twaiting for {what}" for what in topology["waits_for"]]
     if topology["awaited"]:
         lines.append(f"\t\tto go on without: cep release {plan} {' '.join(topology['awaited'])}")
@@ -110,7 +110,7 @@ def _time(plan: str, topology: Any) -> list[str]:
 
 
 def _task(task: Any) -> str:
-    """Where a task runs, what it uses and which stage instances are in it."""
+    """Return where a task runs, what it uses and which stage instances are in it."""
     silent = "" if task["live"] else ", silent"
     used = f"{_size(task['memory_bytes'])}, {task['cpu_ms'] / 1000:.1f} s of processor time"
     shared = f" of stage host {task['stage_host']}" if task.get("stage_host") else ""
@@ -129,14 +129,14 @@ _COUNTS = {
 
 
 def _held(part: Any) -> str:
-    """What one part of the plan holds, counts that are 0 left out."""
+    """Return what one part of the plan holds, counts that are 0 left out."""
     if part["kind"] == "strings":
         return f"strings : {part['rows']:,}, {_size(part['bytes'])}"
     return f"{part['kind']} {part['name']} : {held_counts(part)}"
 
 
 def held_counts(part: Any) -> str:
-    """What the part holds, in numbers."""
+    """Return what the part holds, in numbers."""
     counts = [f"{part[name]:,} {text}" for name, text in _COUNTS.items() if part[name]]
     return ", ".join([*counts, _size(part["bytes"])])
 

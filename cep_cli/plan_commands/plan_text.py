@@ -41,8 +41,10 @@ SET_OPTION = click.option(
 
 
 def read_plan(file: Path, values: Mapping[str, str]) -> str:
-    """The text of `file` with every `${NAME}` of which `values` tell replaced. UsageError for names that are not there
-    and for a file that is no text, OSError when it cannot be read."""
+    """Return the text of `file` with every `${NAME}` of which `values` tell replaced.
+
+    UsageError for names that are not there and for a file that is no text, OSError when it cannot be read.
+    """
     try:
         text = file.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:

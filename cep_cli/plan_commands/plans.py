@@ -78,8 +78,11 @@ def deploy_command(
 @manager_options
 @with_readable_errors
 def undeploy_command(plan: str, discard: str, wait_s: float, as_json: bool, client: ManagerClient) -> None:
-    """Remove PLAN and its checkpoints, and end its topology; its savepoints stay. It takes no more events in, and goes
-    once those that were accepted are worked off and delivered."""
+    """Remove PLAN and its checkpoints, and end its topology.
+
+    Its savepoints stay. It takes no more events in, and goes once those that were accepted are worked off and
+    delivered.
+    """
     done = client.undeploy(plan, bool(discard))
     if done["draining"]:
         if not as_json and (done["waiting_events"] or done["waiting_results"]):
@@ -101,7 +104,7 @@ def undeploy_command(plan: str, discard: str, wait_s: float, as_json: bool, clie
 
 
 def _wait_until_gone(client: ManagerClient, plan: str, wait_s: float) -> bool:
-    """Shows what the plan waits for, whenever that is something else; True when it is gone in time."""
+    """Show what the plan waits for, whenever that is something else; True when it is gone in time."""
     deadline = time.monotonic() + wait_s
     shown = ""
     next_ms = 0.0
@@ -209,7 +212,7 @@ def rename_command(plan: str, name: str, wait_s: float, as_json: bool, client: M
 
 
 def _tell(client: ManagerClient, outcome: Any, wait_s: float, as_json: bool) -> None:
-    """Shows what a command did, once it has come about when there is time to wait. Raises RefusedError when not."""
+    """Show what a command did, once it has come about when there is time to wait. Raises RefusedError when not."""
     if wait_s > 0:
         topology = wait_until_connected(client, outcome["plan"], wait_s)["status"]["topology"]
         if outcome["changed"] and topology["change_error"]:
@@ -235,7 +238,7 @@ def plans_command(as_json: bool, client: ManagerClient) -> None:
 
 @click.command("status")
 @click.argument("plan", required=False)
-@click.option("--watch", is_flag=True, help="Show the status anew each second until interrupted.")
+@click.option("--watch", is_flag=True, help="Refresh the status each second until interrupted.")
 @JSON_OPTION
 @manager_options
 @with_readable_errors
@@ -263,7 +266,8 @@ def status_command(plan: str | None, watch: bool, as_json: bool, client: Manager
 
 
 def wait_until_connected(client: ManagerClient, plan: str, wait_s: float) -> Any:
-    """The plan's details once it is active (or inactive, for one that is deactivated) and all its connections stand.
+    """Return the plan's details once it is active (or inactive, for one that is deactivated) and all its connections
+    stand.
 
     Raises RefusedError when it fails, or is not there in time; the message holds its status.
     """

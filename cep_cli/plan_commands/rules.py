@@ -152,7 +152,7 @@ def _name_of(folder: Path) -> str:
 
 
 def _read(folder: Path, values: dict[str, str]) -> list[dict[str, str]]:
-    """The plans in the folder. UsageError for what is no text, and for values that no plan asks for."""
+    """Return the plans in the folder. UsageError for what is no text, and for values that no plan asks for."""
     found, used = [], set()
     for path in sorted(folder.rglob(f"*{SUFFIX}")):
         file = path.relative_to(folder)
@@ -174,7 +174,10 @@ def _read(folder: Path, values: dict[str, str]) -> list[dict[str, str]]:
 
 
 def _revision(folder: Path) -> str:
-    """The Git commit that is checked out there, with a mark when files have been changed since; empty without Git."""
+    """Return the Git commit that is checked out there, with a mark when files have been changed since.
+
+    Empty without Git.
+    """
     try:
         asked = ["git", "-C", str(folder), "describe", "--always", "--dirty", "--abbrev=12"]
         found = subprocess.run(asked, capture_output=True, text=True, check=False, timeout=10)  # noqa: S603 - fixed words
@@ -184,7 +187,7 @@ def _revision(folder: Path) -> str:
 
 
 def _deployed(client: ManagerClient, name: str) -> list[dict[str, Any]]:
-    """The plans of the rule set that are deployed now."""
+    """Return the plans of the rule set that are deployed now."""
     try:
         plans: list[dict[str, Any]] = client.rule_set(name)["plans"]
     except CommandRefusedError as error:
@@ -240,7 +243,7 @@ def _problem_lines(where: str, problem: dict[str, Any]) -> Iterator[str]:
 
 
 def _await_all(client: ManagerClient, plans: list[str], wait_s: float) -> str:
-    """Why the plans do not all run as they should in time; empty when they do."""
+    """Return why the plans do not all run as they should in time; empty when they do."""
     deadline = time.monotonic() + wait_s
     while True:
         found = {one["plan"]: one["status"]["topology"] for one in client.plans()}
@@ -271,7 +274,7 @@ def _roll_back(client: ManagerClient, name: str, former: list[dict[str, Any]]) -
 
 
 def _joined(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
-    """The report of a change that was made in two steps."""
+    """Return the report of a change that was made in two steps."""
     removed = [one for one in second["changes"] if one["action"] == "remove"]
     changes = sorted([*first["changes"], *removed], key=lambda one: str(one["plan"]))
     return {**first, "changes": changes, "counts": {**first["counts"], "remove": len(removed)}}
@@ -307,7 +310,7 @@ def _show(report: dict[str, Any], as_json: bool) -> None:
 
 
 def _would(change: dict[str, Any]) -> str:
-    """What a dry run says that would be done to a plan."""
+    """Return what a dry run says that would be done to a plan."""
     words = {
         "add": "would be deployed",
         "update": "would be updated",

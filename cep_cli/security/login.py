@@ -48,7 +48,7 @@ def login_command(name: str | None, days: int, manager: str) -> None:
 
 
 def _password(question: str, *, repeated: bool = False) -> str:
-    """What is typed without being shown, or, where nobody types, the next line of standard input."""
+    """Return what is typed without being shown, or, where nobody types, the next line of standard input."""
     if sys.stdin.isatty():
         return str(click.prompt(question, hide_input=True, confirmation_prompt=repeated, err=True))
     click.echo(f"{question}: ", nl=False, err=True)

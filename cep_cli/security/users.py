@@ -1,5 +1,8 @@
-"""`cep user`: users of the console and the REST API. The commands work on the managers' database, on a host that
-reaches it, so that an operator who is locked out gets in again."""
+"""`cep user`: users of the console and the REST API.
+
+The commands work on the managers' database, on a host that reaches it, so that an operator who is locked out gets in
+again.
+"""
 
 from __future__ import annotations
 

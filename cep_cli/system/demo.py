@@ -94,7 +94,7 @@ class Demo:
         self._failures: list[BaseException] = []
 
     def run(self) -> dict[str, int]:
-        """How many events every exported stream gave, in order of definition."""
+        """Return how many events every exported stream gave, in order of definition."""
         client = self._system.client
         started = time.monotonic()
         plan = client.deploy(self._sample.text, replace=False)["plan"]
@@ -119,7 +119,7 @@ class Demo:
         return self._counts
 
     def _send_all(self, plan: str, imported: list[str]) -> int:
-        """Sends all streams at once, each over its own connection, at the pace of the whole; the number of events."""
+        """Send all streams at once, each over its own connection, at the pace of the whole; the number of events."""
         total = sum(count_events(self._sample.file(stream)) or 0 for stream in imported)
         with tqdm(total=total, unit=" events", file=sys.stderr, mininterval=BAR_S) as bar:
             schemas = {stream: fetch_schema(self._system.worker_http, f"{plan}/{stream}") for stream in imported}
@@ -159,7 +159,7 @@ class Demo:
                         say(f"{stream} {_in_words(event)}")
 
     def _await_results(self, plan: str, sent: int) -> None:
-        """Returns when the topology has worked off `sent` events and every result has arrived here."""
+        """Wait until the topology has processed `sent` events and every result has arrived."""
         deadline = time.monotonic() + RESULT_TIMEOUT_S
         last: tuple[int, ...] = ()
         since = time.monotonic()

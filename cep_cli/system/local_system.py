@@ -87,7 +87,7 @@ class Ports(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> Ports:
-        """The usual ones but for those that `environment` sets. ConfigError names a variable that is no port."""
+        """Return the usual ones but for those that `environment` sets. ConfigError names a variable that is no port."""
         ports: dict[str, int] = {}
         for name, variable in PORT_VARIABLES.items():
             if variable in environment:
@@ -99,8 +99,10 @@ class Ports(msgspec.Struct, frozen=True):
 
     @classmethod
     def free(cls) -> Ports:
-        """Ports that nobody uses now, so that a second system does not disturb the first; below those that the system
-        gives to outgoing connections, which might take one before it is listened on."""
+        """Port that nobody uses now, so that a second system does not disturb the first.
+
+        Below those that the system gives to outgoing connections, which might take one before it is listened on.
+        """
         sockets: list[socket.socket] = []
         while len(sockets) < len(cls.__struct_fields__):
             with contextlib.suppress(OSError):
@@ -136,8 +138,10 @@ class _Child:
 
 @dataclass(slots=True)
 class LocalSystem:
-    """Starts the system in `folder` (database, accepted events, logs); leave the context to stop it, with nothing left
-    running."""
+    """Starts the system in `folder` (database, accepted events, logs).
+
+    Leave the context to stop it, with nothing left running.
+    """
 
     folder: Path
     ports: Ports = field(default_factory=Ports)
@@ -201,25 +205,25 @@ class LocalSystem:
         self.stop()
 
     def pid(self, name: str) -> int:
-        """The process id of `manager`, `driver` or `worker`."""
+        """Return the process id of `manager`, `driver` or `worker`."""
         process = self._children[name].process
         if process is None:
             raise LocalSystemError(f"the {name} is not running")
         return process.pid
 
     def kill(self, name: str) -> None:
-        """Ends a process without warning; for tests of what happens then."""
+        """End a process without warning; for tests of what happens then."""
         process = self._children[name].process
         if process is not None:
             process.kill()
             process.wait()
 
     def start(self, name: str) -> None:
-        """Starts a process again that has ended."""
+        """Start a process again that has ended."""
         self._start(name)
 
     def watch(self) -> None:
-        """Starts processes again that ended by themselves, a moment later, but for those that only a change of their
+        """Start processes again that ended by themselves, a moment later, but for those that only a change of their
         configuration can help; call it every now and then."""
         for name, child in self._children.items():
             if child.process is None or child.process.poll() is None:
@@ -237,8 +241,8 @@ class LocalSystem:
                 self._start(name)
 
     def _allowed(self) -> dict[str, str]:
-        """What plans may reach beyond what is shipped: nothing where people log in, nor what the user has settled, in
-        the environment or in the files that the processes read."""
+        """Return what plans may reach beyond what is shipped: nothing where people log in, nor what the user has
+        settled, in the environment or in the files that the processes read."""
         if self.login:
             return {}
         files = {process: _configured(process) for process in ("worker", "driver")}
@@ -249,7 +253,7 @@ class LocalSystem:
         }
 
     def allowance(self) -> str:
-        """What plans may reach, in words, where that is more than as shipped; else nothing."""
+        """Return what plans may reach, in words, where that is more than as shipped; else nothing."""
         opened = [".".join(key.lower().split("__")[1:]) for key in self._allowed()]
         if not opened:
             return ""
@@ -259,8 +263,10 @@ class LocalSystem:
         )
 
     def stop(self) -> None:
-        """Ends all processes in order; one that does not leave in time is killed. The driver is first: topologies take
-        a last checkpoint, for which their results must be taken by workers."""
+        """End all processes in order; one that does not leave in time is killed.
+
+        The driver is first: topologies take a last checkpoint, for which their results must be taken by workers.
+        """
         for name in ("driver", "worker", "manager"):
             child = self._children.get(name)
             if child is None or child.process is None:
@@ -278,8 +284,10 @@ class LocalSystem:
             self._lock = None
 
     def _prepare_login(self) -> None:
-        """The system has a token of its own, by which it sees whether its processes live; the first admin's password is
-        said here, where it does not get into a log."""
+        """The system has a token of its own, by which it sees whether its processes live.
+
+        The first admin's password is said here, where it does not get into a log.
+        """
         file = self.folder / OWN_TOKEN
         file.unlink(missing_ok=True)
         self.token = TokenFile(file).create("cep up", AccessRole.VIEWER, None, SystemClock().now_ms())
@@ -351,8 +359,10 @@ class LocalSystem:
 
 
 def _locked(folder: Path) -> TextIO:
-    """A file that nobody else has locked, until it is closed. LocalSystemError when a system runs in `folder`, or it
-    cannot be used."""
+    """Return a file that nobody else has locked, until it is closed.
+
+    LocalSystemError when a system runs in `folder`, or it cannot be used.
+    """
     with contextlib.ExitStack() as opened:
         try:
             make_private(folder)
@@ -372,7 +382,7 @@ def _last_lines(log: Path, count: int = 8) -> str:
 
 
 def _configured(process: str) -> Any:
-    """What the file says that the process reads; nothing where there is none, or where it says so itself."""
+    """Return what the file says that the process reads; nothing where there is none, or where it says so itself."""
     with contextlib.suppress(ConfigError):
         path = Path("conf") / f"{process}.yaml"
         return read_yaml(path) if path.is_file() else {}

@@ -86,7 +86,9 @@ def package_command(output: Path) -> None:
 
 
 def write_archive(output: Path, progress: Callable[[int, int], None] = lambda _done, _total: None) -> int:
-    """The archive is at `output`; gives the number of files in it. `progress` is told how many of how many are in.
+    """Write the archive to `output` and return the number of files in it.
+
+    `progress` is told how many of how many are in.
 
     Raises PackagingError when a library is missing here.
     """
@@ -124,7 +126,7 @@ def _folder_of(package: str) -> Path:
 
 
 def libraries() -> set[str]:
-    """The distributions that the project and the installed extensions need, directly or not, by normal name."""
+    """Return the distributions that the project and the installed extensions need, directly or not, by normal name."""
     extensions = (point.dist for point in metadata.entry_points(group=ENTRY_POINTS))
     waiting = [*_requirements_of_project(), *(Required(_normal(one.name)) for one in extensions if one is not None)]
     found: set[Required] = set()
@@ -149,8 +151,10 @@ def _requirements_of_project() -> list[Required]:
 
 
 def _required(requirements: Sequence[str], extras: Sequence[str]) -> list[Required]:
-    """What is in `requirements`; what holds under a condition counts where it is installed, that of an extra if it is
-    one of `extras` as well."""
+    """Return what is in `requirements`.
+
+    What holds under a condition counts where it is installed, that of an extra if it is one of `extras` as well.
+    """
     wanted = []
     for requirement in requirements:
         text, _, condition = requirement.partition(";")

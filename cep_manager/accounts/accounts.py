@@ -82,8 +82,10 @@ class Accounts:
     # ---- passwords -------------------------------------------------------------------------------------------------
 
     def log_in(self, name: str, password: str, address: str) -> User:
-        """The user of that name, whose password it is. Raises WrongPasswordError, which does not tell whether there is
-        such a user, and TooManyAttemptsError."""
+        """Return the user of that name, whose password it is.
+
+        Raises WrongPasswordError, which does not tell whether there is such a user, and TooManyAttemptsError.
+        """
         user = self._checked(name, password, address)
         self.users.change(user.name, {"login_ms": self.clock.now_ms()})
         return user
@@ -100,16 +102,21 @@ class Accounts:
         return user
 
     def still(self, user: User) -> User | None:
-        """The user as they are now, or were a moment ago; None when the password that was theirs opens the account no
-        more."""
+        """Return the user as they are now, or were a moment ago.
+
+        None when the password that was theirs opens the account no more.
+        """
         found: User | None = self._look(f"user {user.name}", lambda: self.users.find(user.name))
         if found is None or found.disabled or found.password_hash != user.password_hash:
             return None
         return found
 
     def change_password(self, user: User, former: str, password: str, address: str) -> User:
-        """The user has another password and is logged out everywhere. Raises WrongPasswordError when `former` is not
-        the present one, TooManyAttemptsError, AccountInvalidError when the new one is not good enough."""
+        """Change the user's password and end all sessions of the user.
+
+        Raises WrongPasswordError when `former` is not the present one, TooManyAttemptsError, AccountInvalidError when
+        the new one is not good enough.
+        """
         checked_password(password, user.name)
         checked = self._checked(user.name, former, address)
         if former == password:
@@ -148,15 +155,17 @@ class Accounts:
         return at_ms is not None and self.clock.monotonic_ms() - at_ms < RIGHT_MS
 
     def _proof(self, user: User, password: str) -> bytes:
-        """What the password is remembered by: of no use to anybody but this process, and for this very hash."""
+        """Return what the password is remembered by: of no use to anybody but this process, and for this very hash."""
         text = "\0".join((user.name, user.password_hash, password))
         return hmac.digest(self._right_key, text.encode(), "sha256")
 
     # ---- sessions --------------------------------------------------------------------------------------------------
 
     def begin_session(self, user: User, address: str, agent: str, data: dict[str, Any]) -> str:
-        """The user is logged in, in one more browser; this is what proves it, and is kept nowhere. Raises
-        WrongPasswordError when the user's password has been changed since, or the account disabled or removed."""
+        """Log the user in and return the session's secret, which is stored nowhere.
+
+        Raises WrongPasswordError when the user's password has been changed since, or the account disabled or removed.
+        """
         proof = secrets.token_urlsafe(SECRET_BYTES)
         now_ms = self.clock.now_ms()
         session = Session("", user.name, now_ms, now_ms, address[:64], agent[:200])
@@ -165,7 +174,7 @@ class Accounts:
         return proof
 
     def session(self, proof: str) -> StoredSession | None:
-        """The session that stands under the proof; None when it is over, or its user disabled."""
+        """Return the session that stands under the proof; None when it is over, or its user disabled."""
         sha256 = hashed(proof)
         found: StoredSession | None = self._look(sha256, lambda: self.sessions.find(sha256))
         if found is None or found.user.disabled or self._is_over(found.session):
@@ -173,7 +182,7 @@ class Accounts:
         return found
 
     def sessions_of(self, name: str) -> tuple[Session, ...]:
-        """Where the user is logged in now, the session that was used last first."""
+        """Return where the user is logged in now, the session that was used last first."""
         return tuple(one for one in self.sessions.of(name) if not self._is_over(one))
 
     def _is_over(self, session: Session) -> bool:
@@ -202,8 +211,10 @@ class Accounts:
     # ---- tokens ----------------------------------------------------------------------------------------------------
 
     def create_token(self, user: User, name: str, role: AccessRole, days: int) -> str:
-        """A new token of the user for so many days, which is told this once. Raises AccountInvalidError,
-        AccountExistsError, and WrongPasswordError as `begin_session` does."""
+        """Return a new token of the user for so many days, which is told this once.
+
+        Raises AccountInvalidError, AccountExistsError, and WrongPasswordError as `begin_session` does.
+        """
         if not is_within(role, user.role):
             raise AccountInvalidError(f"you are {user.role.value}; a token of yours cannot be {role.value}")
         if not 1 <= days <= LONGEST_TOKEN_DAYS:
@@ -220,8 +231,11 @@ class Accounts:
         self.forget_seen()
 
     def user_by_token(self, token: str) -> tuple[PersonalToken, User] | None:
-        """The token and whose it is; None when it is nobody's, has expired, or the user is disabled or has got a role
-        that the token's cannot be part of: a sender's token of somebody who is a viewer now lets in nobody."""
+        """Return the token and whose it is.
+
+        None when it is nobody's, has expired, or the user is disabled or has got a role that the token's cannot be part
+        of: a sender's token of somebody who is a viewer now lets in nobody.
+        """
         if not token.startswith(PREFIX):
             return None
         sha256 = hashed(token)
@@ -256,7 +270,7 @@ class Accounts:
 
 
 def hashed(proof: str) -> str:
-    """What is kept of something that proves who somebody is: it has 256 random bits, so a quick hash is enough."""
+    """Return the hash of a secret that is stored. Secrets have 256 random bits, so a fast hash is enough."""
     return hashlib.sha256(proof.encode()).hexdigest()
 
 

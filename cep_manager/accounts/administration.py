@@ -22,7 +22,7 @@ PEOPLE = (AccessRole.VIEWER, AccessRole.OPERATOR, AccessRole.EDITOR, AccessRole.
 
 
 def new_user_role(role: AccessRole) -> AccessRole:
-    """The role, when a person can have it. Raises AccountInvalidError."""
+    """Return the role, when a person can have it. Raises AccountInvalidError."""
     if role not in PEOPLE:
         known = ", ".join(one.value for one in PEOPLE)
         raise AccountInvalidError(f"a user is one of {known}; a {role.value} is a program, and has a token")
@@ -50,8 +50,10 @@ class Administration:
         self._clock = clock
 
     def create(self, name: str, role: AccessRole, tenant: int | None, password: str = "") -> str:
-        """There is a user more, who must choose a password at the first login; this is the one until then, `password`
-        or a random one. Raises AccountInvalidError, AccountExistsError."""
+        """There is a user more, who must choose a password at the first login.
+
+        This is the one until then, `password` or a random one. Raises AccountInvalidError, AccountExistsError.
+        """
         checked_name(name)
         checked_tenant(tenant)
         first = checked_password(password, name) if password else random_password()
@@ -59,15 +61,20 @@ class Administration:
         return first
 
     def create_first(self) -> str | None:
-        """Where there is no user, there is an admin now, and this is the password for the first login; else None."""
+        """Create an admin when there is no user, and return the password for the first login.
+
+        Else None.
+        """
         if self._users.users():
             return None
         password = random_password()
         return password if self._users.add_first(self._user(FIRST_ADMIN, AccessRole.ADMIN, None, password)) else None
 
     def reset_password(self, name: str) -> str:
-        """The user is logged out everywhere, not disabled, and must choose a password at the next login; this is the
-        one until then. Raises UnknownAccountError."""
+        """The user is logged out everywhere, not disabled, and must choose a password at the next login.
+
+        This is the one until then. Raises UnknownAccountError.
+        """
         password = random_password()
         values = {"password_hash": self._passwords.hash(password), "must_change_password": True, "disabled": False}
         self._users.change(name, values, end_sessions=True)
@@ -75,8 +82,10 @@ class Administration:
         return password
 
     def change(self, name: str, change: Change) -> User:
-        """The user is so now; one who was disabled is logged out everywhere. Raises UnknownAccountError,
-        LastAdminError, AccountInvalidError."""
+        """Change the user; one who is disabled is logged out everywhere.
+
+        Raises UnknownAccountError, LastAdminError, AccountInvalidError.
+        """
         values: dict[str, Any] = {
             field: value for field, value in msgspec.structs.asdict(change).items() if value is not msgspec.UNSET
         }
@@ -107,5 +116,5 @@ class Administration:
 
 
 def administration(accounts: Accounts) -> Administration:
-    """What admins do with the users of `accounts`."""
+    """Return what admins do with the users of `accounts`."""
     return Administration(accounts.users, accounts.passwords, accounts.clock, accounts.forget_seen)

@@ -59,8 +59,10 @@ class AuditLog:
                 )
 
     def entries(self, before: int, count: int, who: str = "") -> tuple[tuple[int, AuditEntry], ...]:
-        """The newest `count` entries with their numbers, newest first; of those before number `before` if that is not
-        0, and of one person if `who` is given. Raises StoreError."""
+        """Return the newest `count` entries with their numbers, newest first.
+
+        Of those before number `before` if that is not 0, and of one person if `who` is given. Raises StoreError.
+        """
         asked = sqlalchemy.select(AUDIT).order_by(AUDIT.c.id.desc()).limit(count)
         if before:
             asked = asked.where(AUDIT.c.id < before)

@@ -18,7 +18,7 @@ def welcome_first_admin(accounts: Accounts, address: str) -> None:
 
 
 def first_login(address: str, password: str) -> str:
-    """What the first admin is told."""
+    """Return what the first admin is told."""
     return (
         "\n"
         f"  There is no user yet. Log in at {address} with\n"

@@ -1,5 +1,6 @@
-"""How often passwords may be tried: for each address, for each name from one address, and for each name from all. Pure:
-time is an argument.
+"""How often passwords may be tried: for each address, for each name from one address, and for each name from all.
+
+Pure: time is an argument.
 
 Each has a bucket of attempts that fills up steadily. An attempt takes one out of all before the password is looked at,
 so that many at once gain nothing; whoever knew the password gets it back. A name is not locked by whoever guesses from

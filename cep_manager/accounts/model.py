@@ -31,7 +31,7 @@ class User(msgspec.Struct, frozen=True):
     login_ms: int
 
     def principal(self) -> Principal:
-        """The user as one who may do what the role says."""
+        """Return the user as one who may do what the role says."""
         return Principal(self.name, self.role, self.tenant)
 
 
@@ -57,7 +57,7 @@ class PersonalToken(msgspec.Struct, frozen=True):
     used_ms: int
 
     def principal(self, user: User) -> Principal:
-        """Its bearer: as the user is now, or less when the token was made for less."""
+        """Return its bearer: as the user is now, or less when the token was made for less."""
         role = self.role if is_within(self.role, user.role) else user.role
         return Principal(user.name, role, user.tenant)
 
@@ -78,19 +78,19 @@ class AuditEntry(msgspec.Struct, frozen=True):
 
 
 def is_within(role: AccessRole, other: AccessRole) -> bool:
-    """True when `role` is granted nothing that `other` is not."""
+    """Return whether `role` is granted nothing that `other` is not."""
     return GRANTS[role] <= GRANTS[other]
 
 
 def checked_name(name: str) -> str:
-    """The user's name as it is kept. Raises AccountInvalidError."""
+    """Return the user's name as it is kept. Raises AccountInvalidError."""
     if not USER_NAME.fullmatch(name):
         raise AccountInvalidError(f"a user's name has {USER_NAME_WORDS}")
     return name
 
 
 def checked_password(password: str, user: str) -> str:
-    """A password that is good enough for `user`. Raises AccountInvalidError that says what is wrong with it."""
+    """Return a password that is good enough for `user`. Raises AccountInvalidError that says what is wrong with it."""
     if len(password) < SHORTEST_PASSWORD:
         raise AccountInvalidError(f"a password has at least {SHORTEST_PASSWORD} characters; several words are fine")
     if len(password) > LONGEST_PASSWORD:
@@ -101,7 +101,7 @@ def checked_password(password: str, user: str) -> str:
 
 
 def checked_token_name(name: str) -> str:
-    """The name of a token as it is kept. Raises AccountInvalidError."""
+    """Return the name of a token as it is kept. Raises AccountInvalidError."""
     name = name.strip()
     if not name or len(name) > LONGEST_TOKEN_NAME or not name.isprintable():
         raise AccountInvalidError(f"a token's name has 1 to {LONGEST_TOKEN_NAME} characters that can be printed")
@@ -109,7 +109,7 @@ def checked_token_name(name: str) -> str:
 
 
 def checked_tenant(tenant: int | None) -> int | None:
-    """The tenant as it is kept; None is all. Raises AccountInvalidError."""
+    """Return the tenant as it is kept; None is all. Raises AccountInvalidError."""
     try:
         return None if tenant is None else parse_tenant(str(tenant))
     except ValueError as error:

@@ -28,8 +28,11 @@ AGAIN_AFTER_MS = 1_000
 
 
 class Passwords:
-    """Makes and checks hashes; any thread may call. One is computed at a time: each takes 64 MiB and a core, and
-    whoever sends many passwords at once must not take them from those who run the system."""
+    """Makes and checks hashes; any thread may call.
+
+    One is computed at a time: each takes 64 MiB and a core, and whoever sends many passwords at once must not take them
+    from those who run the system.
+    """
 
     def __init__(self, hasher: PasswordHasher | None = None) -> None:
         self._hasher = hasher or PasswordHasher.from_parameters(RFC_9106_LOW_MEMORY)
@@ -39,13 +42,15 @@ class Passwords:
         self._nobodys = _nobodys(self._hasher)
 
     def hash(self, password: str) -> str:
-        """What is kept of a password. Raises TooManyAttemptsError when too many wait."""
+        """Return what is kept of a password. Raises TooManyAttemptsError when too many wait."""
         with self._turn(KNOWN_WAIT):
             return self._hasher.hash(password)
 
     def is_right(self, password: str, kept: str | None, *, known: bool = True) -> bool:
-        """True when `kept` is the hash of the password. For None, the hash of somebody who does not exist, it is False
-        after just as long. Raises TooManyAttemptsError when too many wait; who is `known` may wait longer than others.
+        """Return whether `kept` is the hash of the password.
+
+        For None, the hash of somebody who does not exist, it is False after just as long. Raises TooManyAttemptsError
+        when too many wait; who is `known` may wait longer than others.
         """
         with self._turn(KNOWN_WAIT if known else OTHERS_WAIT):
             try:
@@ -68,7 +73,7 @@ class Passwords:
 
 
 def _nobodys(hasher: PasswordHasher) -> str:
-    """A hash of no password, which takes as long to check as any other, and no time to make."""
+    """Return a hash of no password, which takes as long to check as any other, and no time to make."""
     salt, digest = (
         b64encode(secrets.token_bytes(length)).decode().rstrip("=") for length in (hasher.salt_len, hasher.hash_len)
     )
@@ -77,6 +82,6 @@ def _nobodys(hasher: PasswordHasher) -> str:
 
 
 def random_password() -> str:
-    """One that nobody guesses and that can be typed: more than 115 random bits."""
+    """Return one that nobody guesses and that can be typed: more than 115 random bits."""
     parts = ("".join(secrets.choice(ALPHABET) for _ in range(PART_LENGTH)) for _ in range(RANDOM_PARTS))
     return "-".join(parts)

@@ -36,7 +36,7 @@ class SessionStore:
         self._database = database
 
     def find(self, sha256: str) -> StoredSession | None:
-        """The session of that hash, over or not; None when there is none, or its user no more."""
+        """Return the session of that hash, over or not; None when there is none, or its user no more."""
         with self._database.reading() as connection:
             row = connection.execute(sqlalchemy.select(SESSIONS).where(SESSIONS.c.sha256 == sha256)).first()
             if row is None:
@@ -48,7 +48,7 @@ class SessionStore:
             return StoredSession(_session(row), user, msgspec.json.decode(row.data))
 
     def of(self, user: str) -> tuple[Session, ...]:
-        """The user's sessions, the one that was used last first."""
+        """Return the user's sessions, the one that was used last first."""
         with self._database.reading() as connection:
             rows = connection.execute(
                 sqlalchemy.select(SESSIONS).where(SESSIONS.c.user == user).order_by(SESSIONS.c.used_ms.desc())
@@ -56,8 +56,11 @@ class SessionStore:
             return tuple(_session(row) for row in rows)
 
     def add(self, sha256: str, session: Session, password_hash: str, data: dict[str, Any], over_ms: int) -> None:
-        """The session has begun; those that were last used before `over_ms` are forgotten on the way. Raises
-        WrongPasswordError when the password that was shown for it, of `password_hash`, opens the account no more."""
+        """The session has begun; those that were last used before `over_ms` are forgotten on the way.
+
+        Raises WrongPasswordError when the password that was shown for it, of `password_hash`, opens the account no
+        more.
+        """
         row = {name: getattr(session, name) for name in ("user", "created_ms", "used_ms", "address", "agent")}
         with self._database.transaction() as connection:
             require_unchanged(connection, session.user, password_hash)

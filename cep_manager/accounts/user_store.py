@@ -17,19 +17,21 @@ from cep_manager.persistence.database import Database
 
 
 class UserStore:
-    """Any thread may use it. All methods raise StoreError when the database cannot be used; nothing has changed
-    then."""
+    """Any thread may use it.
+
+    All methods raise StoreError when the database cannot be used; nothing has changed then.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def users(self) -> tuple[User, ...]:
-        """All users by name."""
+        """Return all users by name."""
         with self._database.reading() as connection:
             return tuple(_user(row) for row in connection.execute(sqlalchemy.select(USERS).order_by(USERS.c.name)))
 
     def find(self, name: str) -> User | None:
-        """The user of that name."""
+        """Return the user of that name."""
         with self._database.reading() as connection:
             row = connection.execute(sqlalchemy.select(USERS).where(USERS.c.name == name)).first()
             return _user(row) if row is not None else None
@@ -53,9 +55,11 @@ class UserStore:
     def change(
         self, name: str, values: dict[str, Any], end_sessions: bool = False, password_hash: str | None = None
     ) -> User:
-        """The user is changed to `values`, and logged out everywhere if `end_sessions`; this is the user then. Raises
-        UnknownAccountError, LastAdminError; with `password_hash`, the one of the password that was shown for the
-        change, WrongPasswordError when that opens the account no more."""
+        """Change the user to `values`, and end all sessions if `end_sessions`.
+
+        This is the user then. Raises UnknownAccountError, LastAdminError; with `password_hash`, the one of the password
+        that was shown for the change, WrongPasswordError when that opens the account no more.
+        """
         with self._database.transaction() as connection:
             if password_hash is not None:
                 require_unchanged(connection, name, password_hash)
@@ -78,7 +82,7 @@ class UserStore:
             connection.execute(TOKENS.delete().where(TOKENS.c.user == name))
 
     def tokens(self, user: str) -> tuple[PersonalToken, ...]:
-        """The user's tokens, oldest first."""
+        """Return the user's tokens, oldest first."""
         with self._database.reading() as connection:
             rows = connection.execute(
                 sqlalchemy.select(TOKENS).where(TOKENS.c.user == user).order_by(TOKENS.c.created_ms, TOKENS.c.name)
@@ -86,7 +90,10 @@ class UserStore:
             return tuple(_token(row) for row in rows)
 
     def find_token(self, sha256: str) -> tuple[PersonalToken, User] | None:
-        """The token of that hash, expired or not, and whose it is; None when there is none, or its user no more."""
+        """Return the token of that hash, expired or not, and whose it is.
+
+        None when there is none, or its user no more.
+        """
         with self._database.reading() as connection:
             row = connection.execute(sqlalchemy.select(TOKENS).where(TOKENS.c.sha256 == sha256)).first()
             if row is None:
@@ -95,8 +102,11 @@ class UserStore:
             return (_token(row), _user(owner)) if owner is not None else None
 
     def add_token(self, token: PersonalToken, sha256: str, password_hash: str) -> None:
-        """The user has a token more. Raises AccountExistsError when there is one of the name, WrongPasswordError when
-        the password that the user was let in by, of `password_hash`, opens the account no more."""
+        """The user has a token more.
+
+        Raises AccountExistsError when there is one of the name, WrongPasswordError when the password that the user was
+        let in by, of `password_hash`, opens the account no more.
+        """
         with self._database.transaction() as connection:
             require_unchanged(connection, token.user, password_hash)
             try:
@@ -134,7 +144,7 @@ def _insert(connection: Connection, user: User) -> None:
 
 
 def _require_admin(connection: Connection) -> None:
-    """Raises LastAdminError, which undoes the transaction, when nobody may administer the system any more."""
+    """Raise LastAdminError, which undoes the transaction, when nobody may administer the system any more."""
     admins = USERS.c.role == AccessRole.ADMIN.value, USERS.c.tenant.is_(None), USERS.c.disabled.is_(False)
     # Locked, so that of two transactions that take two admins away at the same time the second one sees the first.
     if connection.execute(sqlalchemy.select(USERS.c.name).where(*admins).with_for_update()).first() is None:

@@ -1,5 +1,7 @@
-"""From a plan's text to all that the manager must know of it. Runs in the thread of whoever asks, never in the control
-loop."""
+"""From a plan's text to all that the manager must know of it.
+
+Runs in the thread of whoever asks, never in the control loop.
+"""
 
 from __future__ import annotations
 
@@ -35,8 +37,9 @@ LONGEST_MESSAGE = 1_000
 def compile_plan(
     text: str, scripts: ScriptPolicy, reaches: Reaches = UNKNOWN, most_words: int = MOST_WORDS
 ) -> CompiledPlan:
-    """The plan in `text`, compiled. It may define functions in the languages that `scripts` allows, and name the files
-    and hosts that `reaches` does.
+    """Return the plan in `text`, compiled.
+
+    It may define functions in the languages that `scripts` allows, and name the files and hosts that `reaches` does.
 
     Raises PlanInvalidError with everything that is wrong with it.
     """
@@ -46,7 +49,10 @@ def compile_plan(
 def examine_plan(
     text: str, scripts: ScriptPolicy, reaches: Reaches = UNKNOWN, most_words: int = MOST_WORDS
 ) -> Compiled:
-    """The analysis and the query plan of the plan in `text`. Raises PlanInvalidError with everything that is wrong."""
+    """Return the analysis and the query plan of the plan in `text`.
+
+    Raises PlanInvalidError with everything that is wrong.
+    """
     examined = examine(text, builtin_registry(scripts), reaches, most_words)
     if examined.compiled is None:
         raise PlanInvalidError(plan_problems(examined.problems(Severity.ERROR), text))
@@ -54,7 +60,8 @@ def examine_plan(
 
 
 def with_name(text: str, name: str) -> str:
-    """The plan in `text`, which can be compiled, under another name: all but `@Plan:name` stays as it is written.
+    """Return the plan in `text`, which can be compiled, under another name: all but `@Plan:name` stays as it is
+    written.
 
     Raises BadRequestError for a name that cannot be written.
     """
@@ -70,7 +77,7 @@ def with_name(text: str, name: str) -> str:
 def validate_plan(
     text: str, scripts: ScriptPolicy, reaches: Reaches = UNKNOWN, most_words: int = MOST_WORDS
 ) -> Validation:
-    """Everything that is wrong with `text`, and what is merely odd: the very checks of deployment."""
+    """Return everything that is wrong with `text`, and what is merely odd: the very checks of deployment."""
     examined = examine(text, builtin_registry(scripts), reaches, most_words)
     name = read_header(examined.syntax).name if examined.syntax is not None else ""
     return Validation(
@@ -83,7 +90,7 @@ def validate_plan(
 
 
 def plan_problems(problems: Iterable[Problem], text: str) -> tuple[PlanProblem, ...]:
-    """What is wrong with `text`, as the manager tells it; of very many problems the first."""
+    """Return what is wrong with `text`, as the manager tells it; of very many problems the first."""
     return tuple(_problem(problem, text) for problem in first_problems(tuple(problems)))
 
 
@@ -103,7 +110,7 @@ def _problem(problem: Problem, text: str) -> PlanProblem:
 
 
 def compiled_plan(compiled: Compiled) -> CompiledPlan:
-    """What the manager keeps of a plan."""
+    """Return what the manager keeps of a plan."""
     app, plan = compiled.app, compiled.plan
     bound, header = compiled.bindings, read_header(app.syntax)
     return CompiledPlan(
@@ -129,7 +136,7 @@ def compiled_plan(compiled: Compiled) -> CompiledPlan:
 
 
 def _state_shape(plan: QueryPlan) -> str:
-    """The digest of everything but what comes before, behind and around the stages that keep state."""
+    """Return the digest of everything but what comes before, behind and around the stages that keep state."""
     receiver = replace(plan.receiver, streams=(), parallel=1)
     publisher = replace(plan.publisher, streams=(), parallel=1)
     bare = replace(
@@ -161,7 +168,7 @@ def _components(plan: QueryPlan) -> Iterator[PlannedComponent]:
 
 
 def _in_words(grouping: Grouping) -> str:
-    """How the instances of a stage share the events of one input."""
+    """Return how the instances of a stage share the events of one input."""
     match grouping.kind:
         case GroupingKind.FIELDS:
             return f"by {grouping.key}"

@@ -1,5 +1,7 @@
-"""Compiles plans in processes with bounded time and memory, so that no text stops the manager. A few at a time: one
-line for deployments, one for those who only look; these do not keep deployments waiting."""
+"""Compiles plans in processes with bounded time and memory, so that no text stops the manager.
+
+A few at a time: one line for deployments, one for those who only look; these do not keep deployments waiting.
+"""
 
 from __future__ import annotations
 
@@ -71,8 +73,10 @@ class PlanCompilers:
         self._answer(self._looking, "checked", text)
 
     def compile(self, text: str, reaches: Reaches = UNKNOWN, *, looking: bool = False) -> CompiledPlan:
-        """Return the plan in `text`, compiled; `looking` when it is not deployed. Raises PlanInvalidError,
-        PlansBusyError, PlanTooCostlyError."""
+        """Return the plan in `text`, compiled; `looking` when it is not deployed.
+
+        Raises PlanInvalidError, PlansBusyError, PlanTooCostlyError.
+        """
         answer = self._answer(self._looking if looking else self._deploying, "compiled", text, reaches=reaches)
         assert isinstance(answer, CompileResult)  # noqa: S101
         return answer.plan
@@ -141,8 +145,11 @@ class _Line:
 
 
 class _Idle:
-    """Processes that wait for a request. They know no configuration, so all managers of a process share them; they end
-    when it does, as their input then has an end."""
+    """Processes that wait for a request.
+
+    They know no configuration, so all managers of a process share them; they end when it does, as their input then has
+    an end.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -40,8 +40,10 @@ class EditPreviews:
         self._compiled = compiled
 
     def preview(self, snapshot: ClusterSnapshot, record: PlanRecord, text: str) -> EditPreview:
-        """Return what `text` would keep of the deployed plan `record`. Raises PlanInvalidError, TrialsBusyError,
-        TrialFailedError."""
+        """Return what `text` would keep of the deployed plan `record`.
+
+        Raises PlanInvalidError, TrialsBusyError, TrialFailedError.
+        """
         edited = self._compiled(text)
         name = record.key.plan
         if record.compiled is None:
@@ -94,7 +96,7 @@ def _streams(
 
 
 def _waiting(snapshot: ClusterSnapshot, record: PlanRecord, stream: str) -> int:
-    """Events of `stream` that workers accepted and the topology has not taken over."""
+    """Return events of `stream` that workers accepted and the topology has not taken over."""
     reports = (
         report
         for worker in (*snapshot.live_workers(), *snapshot.away_workers)
@@ -107,7 +109,7 @@ def _waiting(snapshot: ClusterSnapshot, record: PlanRecord, stream: str) -> int:
 
 
 def _mapping(had: Attributes, has: Attributes) -> str:
-    """How events with the attributes `had` become events with `has`, in words."""
+    """Return how events with the attributes `had` become events with `has`, in words."""
     before, after = dict(had), dict(has)
     new = [name for name in after if name not in before]
     wider = [f"{name} ({before[name]} to {kind})" for name, kind in has if before.get(name, kind) != kind]

@@ -49,7 +49,7 @@ ANNOTATIONS = (
 
 
 def describe_language(scripts: ScriptPolicy) -> Language:
-    """Everything that plans may write here, in order of kind and name."""
+    """Return everything that plans may write here, in order of kind and name."""
     registry = builtin_registry(scripts)
     return Language(
         keywords=KEYWORDS,

@@ -16,8 +16,10 @@ NameKind = Literal["stream", "table", "window", "aggregation", "trigger", "funct
 
 
 class Callable(msgspec.Struct, frozen=True):
-    """Something that a plan may call. `signatures` are the ways to call it; `summary` and `description` say what it
-    does."""
+    """Something that a plan may call.
+
+    `signatures` are the ways to call it; `summary` and `description` say what it does.
+    """
 
     kind: CallableKind
     name: str
@@ -46,8 +48,10 @@ class Language(msgspec.Struct, frozen=True):
 
 
 class ScopeName(msgspec.Struct, frozen=True):
-    """A name that queries may use, with the attributes of its events or rows. `fed` says that a query sends events to
-    it; a function has its result as its only attribute."""
+    """A name that queries may use, with the attributes of its events or rows.
+
+    `fed` says that a query sends events to it; a function has its result as its only attribute.
+    """
 
     kind: NameKind
     name: str
@@ -56,8 +60,11 @@ class ScopeName(msgspec.Struct, frozen=True):
 
 
 class Validation(msgspec.Struct, frozen=True):
-    """`problems` forbid deployment, `warnings` do not. `plan` is its name, empty when it cannot be read. `scope` are
-    the names that the text defines, as far as they can be told."""
+    """`problems` forbid deployment, `warnings` do not.
+
+    `plan` is its name, empty when it cannot be read. `scope` are the names that the text defines, as far as they can be
+    told.
+    """
 
     valid: bool
     plan: str
@@ -77,8 +84,10 @@ class Preview(msgspec.Struct, frozen=True):
 
 
 class PlanTrial(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The plan in `text` and the events that it is to get; then `wait_ms` go by. The first event without a time of its
-    own is of `start_ms`, by default now."""
+    """The plan in `text` and the events that it is to get; then `wait_ms` go by.
+
+    The first event without a time of its own is of `start_ms`, by default now.
+    """
 
     text: str
     events: tuple[TrialEvent, ...]
@@ -109,8 +118,11 @@ class EditedStream(msgspec.Struct, frozen=True):
 
 
 class EditPreview(msgspec.Struct, frozen=True):
-    """What a text would keep of the deployed plan in whose place it came. `streams` are those that it changes, and
-    those of which events wait. `note` says what cannot be told; empty: nothing."""
+    """What a text would keep of the deployed plan in whose place it came.
+
+    `streams` are those that it changes, and those of which events wait. `note` says what cannot be told; empty:
+    nothing.
+    """
 
     plan: str
     kept: int

@@ -31,8 +31,10 @@ class BoundedProcesses:
         self._free = threading.BoundedSemaphore(max(1, config.at_once))
 
     def answer(self, module: str, request: bytes, smaller: str, timeout_ms: int) -> bytes:
-        """Return what `module`, run as a process, writes in `timeout_ms` when it reads `request`; `smaller` says how
-        people ask for less. Raises TrialsBusyError and TrialFailedError."""
+        """Return what `module`, run as a process, writes in `timeout_ms` when it reads `request`.
+
+        `smaller` says how people ask for less. Raises TrialsBusyError and TrialFailedError.
+        """
         if self._config.at_once == 0:
             message = "plans are not tried out here; see trial.at_once in the manager's configuration"
             raise TrialsBusyError(message, {"config": "trial.at_once"})
@@ -93,7 +95,7 @@ class BoundedProcesses:
 
 
 def _exchange(process: subprocess.Popen[bytes], request: bytes) -> bytes:
-    """What the process writes, a byte more than is allowed at most."""
+    """Return what the process writes, a byte more than is allowed at most."""
     if process.stdin is None or process.stdout is None:
         raise TypeError("the process has no pipes")
     with process.stdin, process.stdout:

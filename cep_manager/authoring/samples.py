@@ -22,12 +22,12 @@ class PlanSample(msgspec.Struct, frozen=True):
 
 @functools.cache
 def samples() -> tuple[PlanSample, ...]:
-    """All of them, the simplest first (their files are numbered)."""
+    """Return all of them, the simplest first (their files are numbered)."""
     return tuple(_read(file) for file in sorted(FOLDER.glob("*.siddhiql")))
 
 
 def sample(name: str) -> PlanSample | None:
-    """The sample of that name."""
+    """Return the sample of that name."""
     return next((one for one in samples() if one.name == name), None)
 
 

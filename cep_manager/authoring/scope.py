@@ -30,8 +30,8 @@ _DEFINE = re.compile(r"(?:@|\bdefine\b)", re.IGNORECASE)
 
 
 def scope_of(text: str, examined: Examination) -> tuple[ScopeName, ...]:
-    """The names of the plan in `text`: with all that queries define when it is valid, else those of its definitions;
-    of a text that cannot be parsed those definitions that can."""
+    """Return the names of the plan in `text`: with all that queries define when it is valid, else those of its
+    definitions; of a text that cannot be parsed those definitions that can."""
     if examined.compiled is not None:
         return tuple(_analysed(examined.compiled.app))
     definitions = examined.syntax.definitions if examined.syntax is not None else _definitions(text)

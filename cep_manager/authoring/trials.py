@@ -33,8 +33,10 @@ class Trials:
         processes: BoundedProcesses | None = None,
         check: Callable[[str], None] | None = None,
     ) -> None:
-        """`processes` are shared with others who run plans; None: with nobody. `check` raises PlanInvalidError for a
-        text that cannot be run; None: it is looked at here."""
+        """`processes` are shared with others who run plans; None: with nobody.
+
+        `check` raises PlanInvalidError for a text that cannot be run; None: it is looked at here.
+        """
         self._config = config
         self._scripts = scripts
         self._clock = clock
@@ -42,7 +44,7 @@ class Trials:
         self._check = check or self._look_through
 
     def run(self, trial: PlanTrial) -> TrialResult:
-        """What the plan gave. Raises BadRequestError, PlanInvalidError, TrialsBusyError, TrialFailedError."""
+        """Return what the plan gave. Raises BadRequestError, PlanInvalidError, TrialsBusyError, TrialFailedError."""
         request = msgspec.json.encode(self._request(trial))
         written = self._processes.answer("siddhi.trial", request, "send fewer events", self._config.timeout_ms)
         answer: TrialAnswer = msgspec.json.decode(written, type=TrialAnswer)

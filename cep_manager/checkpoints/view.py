@@ -61,10 +61,13 @@ class CheckpointSummary(msgspec.Struct, frozen=True):
 
 
 class CheckpointList(msgspec.Struct, frozen=True):
-    """The checkpoints of a plan that are remembered, oldest first, of earlier epochs too. `begun_from` is the one that
-    the present attempt of its topology of `epoch` began from, 0: without state. `last_complete` is the newest that is
-    whole, 0: there is none. `settings` say how checkpoints are taken; None while no driver is known. `kept_savepoint`
-    is the one with the newest of what other plans of the name have left in the store; empty: there is none."""
+    """The checkpoints of a plan that are remembered, oldest first, of earlier epochs too.
+
+    `begun_from` is the one that the present attempt of its topology of `epoch` began from, 0: without state.
+    `last_complete` is the newest that is whole, 0: there is none. `settings` say how checkpoints are taken; None while
+    no driver is known. `kept_savepoint` is the one with the newest of what other plans of the name have left in the
+    store; empty: there is none.
+    """
 
     plan: str
     tenant: int
@@ -100,8 +103,10 @@ class CheckpointOverview(msgspec.Struct, frozen=True):
 
 
 class SavepointView(msgspec.Struct, frozen=True):
-    """A savepoint of a plan, which need not be deployed; `state` is `taking`, `stored` or `failed`. `unreadable` says
-    why no plan can begin from it: another version of the software wrote it; empty: one can."""
+    """A savepoint of a plan, which need not be deployed; `state` is `taking`, `stored` or `failed`.
+
+    `unreadable` says why no plan can begin from it: another version of the software wrote it; empty: one can.
+    """
 
     plan: str
     tenant: int
@@ -123,7 +128,7 @@ class SavepointList(msgspec.Struct, frozen=True):
 
 
 def checkpoint_list(snapshot: ClusterSnapshot, key: PlanKey, epoch: int) -> CheckpointList:
-    """The checkpoints of the plan; `epoch` is that of its topology."""
+    """Return the checkpoints of the plan; `epoch` is that of its topology."""
     reports = snapshot.driver.latest.topologies if snapshot.driver is not None else ()
     found = next((one for one in reports if (one.key, one.epoch) == (key, epoch)), None)
     views = _views(snapshot, key)
@@ -142,25 +147,28 @@ def checkpoint_list(snapshot: ClusterSnapshot, key: PlanKey, epoch: int) -> Chec
 
 
 def checkpoint_overview(snapshot: ClusterSnapshot, tenant: int) -> CheckpointOverview:
-    """The checkpoints of all plans of the tenant."""
+    """Return the checkpoints of all plans of the tenant."""
     keys = sorted(key for key in snapshot.plans if key.tenant == tenant)
     return CheckpointOverview(tenant, tuple(_plan_checkpoints(snapshot, key) for key in keys), _settings(snapshot))
 
 
 def savepoint_list(snapshot: ClusterSnapshot, key: PlanKey) -> SavepointList:
-    """The savepoints of the plan."""
+    """Return the savepoints of the plan."""
     found = (msgspec.structs.replace(one, key=key) for one in _savepoints(snapshot, key))
     return SavepointList(key.plan, key.tenant, tuple(savepoint_view(one) for one in found))
 
 
 def former_savepoint(snapshot: ClusterSnapshot, key: PlanKey) -> str:
-    """The savepoint with the newest of what other plans of the name have left in the store; empty: there is none."""
+    """Return the savepoint with the newest of what other plans of the name have left in the store.
+
+    Empty: there is none.
+    """
     former = (one.name for one in _savepoints(snapshot, key) if one.state == "stored")
     return next((name for name in reversed([*former]) if name.startswith(FORMER_SAVEPOINT)), "")
 
 
 def savepoint_view(report: SavepointReport) -> SavepointView:
-    """A savepoint as the web shows it."""
+    """Return a savepoint as the web shows it."""
     return SavepointView(
         report.key.plan,
         report.key.tenant,
@@ -175,7 +183,7 @@ def savepoint_view(report: SavepointReport) -> SavepointView:
 
 
 def require_savepoint(snapshot: ClusterSnapshot, key: PlanKey, name: str) -> None:
-    """Raises UnknownSavepointError when the plan has no such savepoint, StateUnreadableError when it cannot begin from
+    """Raise UnknownSavepointError when the plan has no such savepoint, StateUnreadableError when it cannot begin from
     it; where no driver lives nobody can tell."""
     if snapshot.driver is None:
         return
@@ -190,19 +198,22 @@ def require_savepoint(snapshot: ClusterSnapshot, key: PlanKey, name: str) -> Non
 
 
 def usable_savepoints(snapshot: ClusterSnapshot, key: PlanKey) -> list[str]:
-    """The names of the plan's savepoints that it can begin from, oldest first."""
+    """Return the names of the plan's savepoints that it can begin from, oldest first."""
     return [one.name for one in _savepoints(snapshot, key) if one.state == "stored" and not one.unreadable]
 
 
 def unreadable_state(snapshot: ClusterSnapshot, record: PlanRecord) -> str:
-    """Why the plan cannot begin from its newest checkpoint, and what to do; empty: it can, as far as that is known."""
+    """Return why the plan cannot begin from its newest checkpoint, and what to do.
+
+    Empty: it can, as far as that is known.
+    """
     reports = snapshot.driver.latest.topologies if snapshot.driver is not None else ()
     own = (one for one in reports if (one.key, one.epoch) == (record.key, record.epoch) and record.owns(one))
     return next((one.unreadable for one in own), "")
 
 
 def require_readable_state(snapshot: ClusterSnapshot, record: PlanRecord) -> None:
-    """Raises StateUnreadableError when the plan cannot begin from its newest checkpoint: what it begins from must be
+    """Raise StateUnreadableError when the plan cannot begin from its newest checkpoint: what it begins from must be
     said."""
     problem = unreadable_state(snapshot, record)
     if problem:

@@ -67,7 +67,7 @@ class CheckpointCommands:
 
 
 def require_free_name(name: str) -> None:
-    """Raises BadRequestError when nobody may name a savepoint so."""
+    """Raise BadRequestError when nobody may name a savepoint so."""
     if not _NAME.fullmatch(name) or name == BEGIN_ANEW or name.startswith(_RESERVED):
         raise BadRequestError(
             f"a savepoint cannot be named {name[:80]!r}: use up to 64 letters, digits, '.', '_' and '-', beginning "

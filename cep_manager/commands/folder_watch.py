@@ -27,14 +27,14 @@ class FilePlans(Protocol):
     """The plans as the folder needs them; every method may raise CepError."""
 
     def origins(self) -> Mapping[PlanKey, FileOrigin | None]:
-        """Every deployed plan and the file that it comes from; None: it was deployed by hand."""
+        """Return every deployed plan and the file that it comes from; None: it was deployed by hand."""
 
     def deploy_file(self, tenant: int, text: str, origin: FileOrigin, files: Collection[str]) -> None:
         """The plan in `text` is deployed in place of what came from its file before, or from one that is not among the
         `files` of the folder any more. Raises PlanExistsError when a plan of its name has come otherwise."""
 
     def undeploy(self, key: PlanKey) -> object:
-        """The plan takes nothing in any more, and goes when what was accepted is worked off."""
+        """Undeploy the plan once what was accepted is processed."""
 
 
 EMPTY = (
@@ -58,7 +58,7 @@ class PlanFolderWatch:
         self._thread = threading.Thread(target=self._run, name="plan-folder", daemon=True)
 
     def start(self) -> None:
-        """Files act from now on."""
+        """File act from now on."""
         self._thread.start()
 
     def stop(self) -> None:
@@ -68,11 +68,11 @@ class PlanFolderWatch:
             self._thread.join()
 
     def problems(self) -> tuple[FileProblem, ...]:
-        """Why files are not what runs; any thread may ask."""
+        """Return why files are not what runs; any thread may ask."""
         return self._problems
 
     def look(self) -> None:
-        """Looks at the folder once."""
+        """Look at the folder once."""
         try:
             files = _files(self._path)
             status = self._path.stat()
@@ -145,7 +145,7 @@ _IN_ITS_WAY = frozenset({"plan-exists", "over-quota", "change-under-way"})
 
 
 def _files(folder: Path) -> dict[str, Stamp]:
-    """The files of the folder and of the tenants' folders in it, by their names within it. Raises OSError."""
+    """Return the files of the folder and of the tenants' folders in it, by their names within it. Raises OSError."""
     found: dict[str, Stamp] = {}
     for entry in folder.iterdir():
         for path in entry.iterdir() if entry.is_dir() else (entry,):

@@ -169,7 +169,7 @@ class PlanChanges:
         return outcome_of(key, stored.epoch, message, changed=True)
 
     def _state_after(self, record: PlanRecord, compiled: CompiledPlan, workers: int | None) -> str:
-        """What becomes of the plan's state; how many slots are free may yet change."""
+        """Return what becomes of the plan's state; how many slots are free may yet change."""
         snapshot = self.snapshot()
         if record.compiled is None or snapshot.driver is None:
             return FROM_CHECKPOINT
@@ -309,20 +309,22 @@ def refuse_during(record: PlanRecord, *changes: ChangeKind) -> None:
 
 
 def _order(record: PlanRecord, restore: str) -> tuple[str, int]:
-    """What the plan is to begin from, and under which epoch it was told so, 0: now. What it was told before holds until
-    it has run."""
+    """Return what the plan is to begin from, and under which epoch it was told so, 0: now.
+
+    What it was told before holds until it has run.
+    """
     return (restore, 0) if restore else (record.restore, record.restore_epoch)
 
 
 def _state_from(restore: str) -> str:
-    """What becomes of the state of a plan that begins so."""
+    """Return what becomes of the state of a plan that begins so."""
     if not restore:
         return FROM_CHECKPOINT
     return STARTS_EMPTY if restore == BEGIN_ANEW else f"windows, patterns and tables come from savepoint {restore}"
 
 
 def _workers_after_edit(record: PlanRecord, compiled: CompiledPlan) -> int | None:
-    """The number asked for by rebalancing holds until a text says another one than the text before."""
+    """Return the number of workers: the rebalanced one holds until a text gives a different number."""
     asked = record.trial.version.workers_asked if record.trial is not None else record.workers_asked
     before = record.trial.version.compiled if record.trial is not None else record.compiled
     return asked if before is not None and before.workers == compiled.workers else None

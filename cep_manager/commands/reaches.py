@@ -7,7 +7,7 @@ from query_plan.checks.reach import UNKNOWN, Reaches
 
 
 def known_reaches(snapshot: ClusterSnapshot | None) -> Reaches:
-    """What those that are alive have told; of others nothing is known, and of nobody without a snapshot."""
+    """Return what those that are alive have told; of others nothing is known, and of nobody without a snapshot."""
     if snapshot is None:
         return UNKNOWN
     workers = {

@@ -1,5 +1,8 @@
-"""Commands on rule sets. A change is written in one transaction of the plan store, and the control loop hears of it
-when that is committed: it is made as a whole or not at all. A dry run is the same work, given up at its end."""
+"""Commands on rule sets.
+
+A change is written in one transaction of the plan store, and the control loop hears of it when that is committed: it is
+made as a whole or not at all. A dry run is the same work, given up at its end.
+"""
 
 from __future__ import annotations
 
@@ -99,8 +102,10 @@ class RuleSetCommands:
     def _compile(
         self, tenant: int, rule_set: str, files: tuple[RuleFile, ...], compiled: dict[str, CompiledPlan]
     ) -> tuple[list[WantedRule], list[RuleProblem]]:
-        """Return the plans of the files, each of which is compiled unless it is what runs; those that cannot be are
-        problems."""
+        """Return the plans of the files, each of which is compiled unless it is what runs.
+
+        Those that cannot be are problems.
+        """
         own = rules_of(rule_set, tenant, self._changes.snapshot().plans.values())
         runs = {record.target()[0]: record.key.plan for record, _ in own.values() if record.compiled is not None}
         reaches = known_reaches(self._changes.service.led())
@@ -152,8 +157,10 @@ class RuleSetCommands:
         removes: bool,
         dry_run: bool,
     ) -> RuleSetReport:
-        """Make the change, unless there are problems. Raises ChangeUnderWayError when somebody else has changed one of
-        the plans meanwhile."""
+        """Make the change, unless there are problems.
+
+        Raises ChangeUnderWayError when somebody else has changed one of the plans meanwhile.
+        """
         found = compare(rule_set, tenant, wanted, self._changes.snapshot().plans.values(), removes=removes)
         problems = [*problems, *found.problems]
         self._compile_missing(found, compiled)

@@ -33,7 +33,7 @@ class SampleCommands:
 
 
 def sampled_components(record: PlanRecord, component: str, percent: float, for_s: int) -> tuple[str, ...]:
-    """The stages that are meant: `component`, or all when that is empty. Raises BadRequestError."""
+    """Return the stages that are meant: `component`, or all when that is empty. Raises BadRequestError."""
     known = tuple(one.name for one in record.compiled.components) if record.compiled is not None else ()
     if component and component not in known:
         there = ", ".join(known) or "none, its text cannot be compiled"

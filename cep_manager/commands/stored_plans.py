@@ -1,5 +1,7 @@
-"""The stored plans, compiled: what a manager that comes to lead runs. A standby reads them ahead, so that it has only
-to read what changed since."""
+"""The stored plans, compiled: what a manager that comes to lead runs.
+
+A standby reads them ahead, so that it has only to read what changed since.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ class StoredPlans:
         self._compiled: dict[str, CompiledPlan | str] = {}
 
     def read(self, store: PlanStore) -> tuple[PlanToRun, ...]:
-        """Every plan of the store; one that cannot be compiled any more says why. Raises StoreError."""
+        """Return every plan of the store; one that cannot be compiled any more says why. Raises StoreError."""
         known, self._compiled = self._compiled, {}
         return tuple(self._to_run(stored, known) for stored in store.plans())
 

@@ -36,9 +36,11 @@ class EndpointChoice(msgspec.Struct, frozen=True):
 
 
 def choose(candidates: Iterable[Candidate], host: str, lease_ms: int, former: str = "") -> EndpointChoice:
-    """Of the endpoints that are not silent for a lease: that of the instance `former` if it is there; else those on
-    `host` if there are any, and of these the one with the fewest live connections; of equals the least (instance,
-    endpoint)."""
+    """Of the endpoints that are not silent for a lease: that of the instance `former` if it is there.
+
+    Else those on `host` if there are any, and of these the one with the fewest live connections; of equals the least
+    (instance, endpoint).
+    """
     candidates = tuple(candidates)
     ignored = tuple(candidate for candidate in candidates if candidate.silent_ms >= lease_ms)
     healthy = [candidate for candidate in candidates if candidate.silent_ms < lease_ms]
@@ -49,7 +51,7 @@ def choose(candidates: Iterable[Candidate], host: str, lease_ms: int, former: st
 
 
 def live_connections(connections: Sequence[str], promises: Iterable[Promise]) -> int:
-    """How many links an endpoint has or is about to get.
+    """Return how many links an endpoint has or is about to get.
 
     A link is named after its requester: `requester`, or `requester/stream` when it carries one stream only. A promise
     that shows among the connections is not counted twice.

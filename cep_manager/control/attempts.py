@@ -11,20 +11,22 @@ from cep_common.protocol.registry import Rejected
 
 @dataclass(slots=True)
 class Attempts:
-    """The newest attempt that was heard of, from the driver or from the topology itself, by plan and epoch. A manager
-    that has just started learns them from what registers."""
+    """The newest attempt that was heard of, from the driver or from the topology itself, by plan and epoch.
+
+    A manager that has just started learns them from what registers.
+    """
 
     _newest: dict[PlanKey, dict[int, int]] = field(default_factory=dict)
 
     def heard(self, key: PlanKey, epoch: int, attempt: int) -> bool:
-        """True when `attempt` takes the place of an earlier one that was known."""
+        """Return whether `attempt` takes the place of an earlier one that was known."""
         of_plan = self._newest.setdefault(key, {})
         before = of_plan.get(epoch)
         of_plan[epoch] = attempt if before is None else max(before, attempt)
         return before is not None and attempt > before
 
     def refuse(self, key: PlanKey, epoch: int, attempt: int) -> Rejected | None:
-        """The refusal of who belongs to an earlier attempt; None for everyone else."""
+        """Return the refusal of who belongs to an earlier attempt; None for everyone else."""
         newest = self._newest.get(key, {}).get(epoch, attempt)
         if attempt >= newest:
             return None

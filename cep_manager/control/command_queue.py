@@ -52,8 +52,10 @@ class CommandQueue:
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """Keep what this thread wants done until the end of the block, and do it then; drop it when an error ends the
-        block. Raises as `do`."""
+        """Keep what this thread wants done until the end of the block, and do it then.
+
+        Drop it when an error ends the block. Raises as `do`.
+        """
         work = self._later.work = []
         try:
             yield

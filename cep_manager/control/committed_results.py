@@ -14,9 +14,11 @@ from cep_manager.plans.record import PlanRecord
 def standing_results(
     plans: Mapping[PlanKey, PlanRecord], driver: ClusterMember[RegisterDriver] | None
 ) -> tuple[PlanCheckpoints, ...]:
-    """Of the plans that deliver exactly once: which results stand, as the driver's store knows it. While a plan is
-    changed two of its topologies tell of that; one of another plan of the name, that is being ended, of its own. The
-    plan that was deployed last comes last."""
+    """Of the plans that deliver exactly once: which results stand, as the driver's store knows it.
+
+    While a plan is changed two of its topologies tell of that; one of another plan of the name, that is being ended, of
+    its own. The plan that was deployed last comes last.
+    """
     found: dict[tuple[PlanKey, int], dict[tuple[int, int], CheckpointSpan]] = {}
     for report in driver.latest.topologies if driver is not None else ():
         record = plans.get(report.key)

@@ -69,9 +69,11 @@ class ControlPlane:
         removed: tuple[RemovedPlan, ...] = (),
         default_host: PlanHost = "own",
     ) -> None:
-        """`revision` is where the plan list's count begins; it is above all that an earlier process gave out. The time
-        of day is `ahead_ms` ahead of the monotonic time. `system` is the database's identity, and `removed` are the
-        plans that were undeployed on purpose."""
+        """`revision` is where the plan list's count begins; it is above all that an earlier process gave out.
+
+        The time of day is `ahead_ms` ahead of the monotonic time. `system` is the database's identity, and `removed`
+        are the plans that were undeployed on purpose.
+        """
         self._system = system
         self._removed = removed
         self._admission = WorkerAdmission(system)
@@ -100,7 +102,7 @@ class ControlPlane:
     # ---- messages --------------------------------------------------------------------------------------------------
 
     def handle(self, peer: bytes, message: Message, now_ms: int) -> tuple[Message, list[Instruction]]:
-        """The answer to `message`, and what is to be done besides."""
+        """Return the answer to `message`, and what is to be done besides."""
         self.news = self.news or not isinstance(message, HEARTBEATS)
         stale = renames(message, self._deployments.plans) if isinstance(message, RegisterDriver) else ()
         message = present_names(message, self._deployments.plans)
@@ -244,15 +246,17 @@ class ControlPlane:
         return instructions
 
     def rename_plan(self, plan: PlanToRun) -> list[Instruction]:
-        """The plan has the name and the text of the stored one; what runs of it goes on as it is."""
+        """Give the plan the name and the text of the stored one; its topology keeps running."""
         self._revision += 1
         instructions = self._deployments.rename(plan)
         self._errors.rename(plan.key)
         return instructions
 
     def remove_plan(self, key: PlanKey, now_ms: int, *, drain: bool = False) -> list[Instruction]:
-        """The plan, its topology, its endpoints and its tasks are gone; doing so again changes nothing. Workers are
-        told that they may delete what they have of it."""
+        """Return the plan, its topology, its endpoints and its tasks are gone; doing so again changes nothing.
+
+        Workers are told that they may delete what they have of it.
+        """
         self._revision += 1
         record = self._deployments.plans.get(key)
         if record is not None:
@@ -262,7 +266,10 @@ class ControlPlane:
         return instructions
 
     def drain_plan(self, key: PlanKey, workers: tuple[str, ...] | None, now_ms: int) -> list[Instruction]:
-        """The plan takes nothing in any more and goes when nothing of it is left; with None it goes on after all."""
+        """Stop the plan's intake and remove the plan when nothing of it is left.
+
+        With None it goes on after all.
+        """
         self._revision += 1
         instructions = self._deployments.drain(key, workers, self._members.live_driver(now_ms))
         self._keep_epochs(key)
@@ -273,7 +280,7 @@ class ControlPlane:
         return self._deployments.not_removed(key, reason)
 
     def adopt_worker(self, worker: str) -> list[Instruction]:
-        """A worker that serves another system is told to serve this one with its next heartbeat."""
+        """Return a worker that serves another system is told to serve this one with its next heartbeat."""
         self._admission.adopt(worker)
         return [LogLine("warning", f"worker of another system is adopted worker={worker}")]
 
@@ -283,13 +290,13 @@ class ControlPlane:
         return self._deployments.set_intake(key, intake)
 
     def set_trace(self, key: PlanKey, trace: bool) -> list[Instruction]:
-        """Workers write the plan's events to their logs, or do not."""
+        """Return workers write the plan's events to their logs, or do not."""
         self._revision += 1
         self._deployments.set_trace(key, trace)
         return []
 
     def set_statistics(self, key: PlanKey, level: StatisticsLevel) -> list[Instruction]:
-        """The plan's stages count at that level: their heartbeats are answered so."""
+        """Return the plan's stages count at that level: their heartbeats are answered so."""
         self._deployments.set_statistics(key, level)
         return []
 
@@ -301,7 +308,7 @@ class ControlPlane:
     def sample(
         self, key: PlanKey, components: tuple[str, ...], percent: float, for_ms: int, now_ms: int
     ) -> list[Instruction]:
-        """Events that go through the stages are told of for `for_ms`; `percent` 0: not any more."""
+        """Return events that go through the stages are told of for `for_ms`; `percent` 0: not any more."""
         if percent:
             self._samples.begin(key, components, percent, now_ms + for_ms)
         else:
@@ -316,8 +323,8 @@ class ControlPlane:
     def restart_plan(
         self, key: PlanKey, epoch: int, now_ms: int, restore: str = "", restore_epoch: int = 0
     ) -> list[Instruction]:
-        """The plan is submitted anew under `epoch`, which the plan store has counted, to begin from what `restore`
-        says, as it was told under `restore_epoch`."""
+        """Submit the plan again under `epoch`, which the plan store has counted, to begin from what
+        `restore` says, as it was told under `restore_epoch`."""
         self._revision += 1
         driver = self._members.live_driver(now_ms)
         instructions = self._deployments.restart(key, epoch, driver, now_ms, restore, restore_epoch)
@@ -345,7 +352,7 @@ class ControlPlane:
     # ---- time ------------------------------------------------------------------------------------------------------
 
     def tick(self, now_ms: int) -> list[Instruction]:
-        """What follows from the passing of time and from all that was heard: call it after messages and often."""
+        """Return what follows from time and messages. Call it after messages, and often."""
         self.news = False
         self._adapt_lease(now_ms)
         instructions = self._registry.expire(now_ms)
@@ -384,7 +391,7 @@ class ControlPlane:
             part.lease_ms = self._lease_ms
 
     def snapshot(self, now_ms: int) -> ClusterSnapshot:
-        """All that is known now; sharing nothing that changes."""
+        """Return all that is known now; sharing nothing that changes."""
         return ClusterSnapshot(
             now_ms=now_ms,
             lease_ms=self._lease_ms,
@@ -413,7 +420,7 @@ class ControlPlane:
         self._errors.note(None, "failure", code, text, host, process_id, now_ms + self._ahead_ms)
 
     def _driver_missing(self, now_ms: int) -> str:
-        """Why no driver can be asked; empty when one is alive."""
+        """Return why no driver can be asked; empty when one is alive."""
         if self._members.live_driver(now_ms) is not None:
             return ""
         last = self._members.driver

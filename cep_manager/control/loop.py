@@ -83,9 +83,11 @@ class ManagerControlLoop:
         read_plans: Callable[[PlanStore], tuple[PlanToRun, ...]],
         insight: Insight | None = None,
     ) -> None:
-        """The control port is bound; nothing is answered before `start`. When this manager comes to lead, what
-        `read_plans` gives is to run. Other managers may read what `insight` tells. Raises PortInUseError that names the
-        configuration's key."""
+        """The control port is bound; nothing is answered before `start`.
+
+        When this manager comes to lead, what `read_plans` gives is to run. Other managers may read what `insight`
+        tells. Raises PortInUseError that names the configuration's key.
+        """
         self._config = config
         self._store = store = PlanStore(database)
         self._clock = clock
@@ -153,7 +155,7 @@ class ManagerControlLoop:
         self._context.destroy(linger=0)
 
     def alive(self) -> bool:
-        """True while the loop runs."""
+        """Return whether the loop runs."""
         return self._thread.is_alive() and not self._stopping.is_set()
 
     @property
@@ -162,20 +164,23 @@ class ManagerControlLoop:
         return self._store
 
     def leads(self) -> bool:
-        """True while this manager leads, and the snapshot shows what it leads."""
+        """Return whether this manager leads, and the snapshot shows what it leads."""
         return self.led() is not None
 
     def led(self) -> ClusterSnapshot | None:
-        """The snapshot, of a manager that leads; None: this one does not, or knows only a part of its plans yet."""
+        """Return the snapshot, of a manager that leads.
+
+        None: this one does not, or knows only a part of its plans yet.
+        """
         token, snapshot = self._told
         return snapshot if self._leadership.leads() and token == self._leadership.token() else None
 
     def election_status(self) -> ElectionStatus:
-        """Who leads, and which managers there are."""
+        """Return who leads, and which managers there are."""
         return self._leadership.election_status
 
     def snapshot(self) -> ClusterSnapshot:
-        """What the loop knew last; at most a tick old while it lives."""
+        """Return what the loop knew last; at most a tick old while it lives."""
         return self._told[1]
 
     def together(self) -> AbstractContextManager[None]:
@@ -188,8 +193,11 @@ class ManagerControlLoop:
         self._commands.do(lambda now_ms: self._plane.put_plan(plan, now_ms))
 
     def remove_plan(self, key: PlanKey, drain: bool = False) -> None:
-        """The plan should not run, and snapshots do not show it. When it is to `drain`, its topology works off what it
-        has taken in before it ends. Raises ManagerUnavailableError."""
+        """The plan should not run, and snapshots do not show it.
+
+        When it is to `drain`, its topology works off what it has taken in before it ends. Raises
+        ManagerUnavailableError.
+        """
         self._commands.do(lambda now_ms: self._plane.remove_plan(key, now_ms, drain=drain))
 
     def drain_plan(self, key: PlanKey, workers: tuple[str, ...] | None) -> None:
@@ -202,8 +210,10 @@ class ManagerControlLoop:
         self._commands.do(lambda _: self._plane.rename_plan(plan))
 
     def await_notes(self) -> None:
-        """Return once the plan store has been told all that the control loop wanted it to know so far. Raises
-        ManagerUnavailableError."""
+        """Return once the plan store has been told all that the control loop wanted it to know so far.
+
+        Raises ManagerUnavailableError.
+        """
         try:
             self._store_thread.submit(lambda: None).result(NOTED_S)
         except (TimeoutError, RuntimeError) as error:
@@ -226,8 +236,10 @@ class ManagerControlLoop:
         self._commands.do(lambda _: self._plane.release(key, streams))
 
     def sample(self, key: PlanKey, components: tuple[str, ...], percent: float, for_ms: int) -> None:
-        """Events that go through the stages are told of for `for_ms`; `percent` 0: not any more. Raises
-        ManagerUnavailableError."""
+        """Events that go through the stages are told of for `for_ms`; `percent` 0: not any more.
+
+        Raises ManagerUnavailableError.
+        """
         self._commands.do(lambda now_ms: self._plane.sample(key, components, percent, for_ms, now_ms))
 
     def set_origin(self, key: PlanKey, origin: str) -> None:
@@ -366,7 +378,7 @@ class ManagerControlLoop:
             self._carry_out(instructions)
 
     def _signed(self, answer: Message) -> Message:
-        """The answer with what the peer must know of the managers."""
+        """Return the answer with what the peer must know of the managers."""
         match answer:
             case WorkerRegistered() | TaskRegistered():
                 return msgspec.structs.replace(answer, managers=self._leadership.managers())
@@ -376,7 +388,7 @@ class ManagerControlLoop:
         return answer
 
     def _take_commands(self) -> list[Command]:
-        """Runs what is queued; gives the commands that are to be told so once the snapshot shows it."""
+        """Run what is queued; gives the commands that are to be told so once the snapshot shows it."""
         taken: list[Command] = []
         for command in self._commands.take():
             if not self._leadership.leads():

@@ -1,4 +1,6 @@
-"""Who is alive: the driver, the workers, the tasks of each topology. Pure, under leases that each registration renews.
+"""Who is alive: the driver, the workers, the tasks of each topology.
+
+Pure, under leases that each registration renews.
 
 Each member keeps its reports of the last seconds, so that rates can be told from counters.
 """
@@ -29,7 +31,7 @@ MAXIMUM_REPORTS = 16
 
 
 def waiting_events(report: WorkerPlanReport) -> int:
-    """Events that the worker accepted and the topology has not taken over."""
+    """Return events that the worker accepted and the topology has not taken over."""
     return sum(inflow.waiting_events + inflow.under_way_rows for inflow in report.inflow)
 
 
@@ -51,7 +53,9 @@ def is_secured(report: WorkerPlanReport) -> bool:
 
 def brings_back(report: RegisterWorker, former: RegisterWorker) -> bool:
     """Return whether the worker has what the `former` one of its name had: its folder, or a copy that it began from.
-    One that does not tell its identity is believed to have it."""
+
+    One that does not tell its identity is believed to have it.
+    """
     known = former.identity in ("", report.identity, report.copy_of)
     return known or not report.identity
 
@@ -85,13 +89,15 @@ class ClusterMember(msgspec.Struct, Generic[Report], frozen=True):
 
 
 def same_process(one: Report, other: Report) -> bool:
-    """True when both reports come from one process."""
+    """Return whether both reports come from one process."""
     return (one.host, one.process_id) == (other.host, other.process_id)
 
 
 def heard(member: ClusterMember[Report] | None, report: Report, peer: bytes, now_ms: int) -> ClusterMember[Report]:
-    """`member` after another report; one of another process, or of one that counts from the start again, begins a new
-    member."""
+    """`member` after another report.
+
+    One of another process, or of one that counts from the start again, begins a new member.
+    """
     if member is None or not same_process(member.latest, report) or report.up_ms < member.latest.up_ms:
         return ClusterMember(since_ms=now_ms, heard_ms=now_ms, latest=report, peer=peer)
     earlier = (*member.earlier, Timed(member.heard_ms, member.latest))
@@ -103,7 +109,7 @@ class ClusterMembers:
     """The driver, the live workers by name, those lost lately, all tasks by plan, epoch and number."""
 
     def __init__(self, lease_ms: int, delays: AdaptiveLease) -> None:
-        """Peers may be silent for `lease_ms`, which the owner changes; `delays` learns how late heartbeats come."""
+        """Peer may be silent for `lease_ms`, which the owner changes; `delays` learns how late heartbeats come."""
         self.lease_ms = lease_ms
         self._delays = delays
         self.driver: ClusterMember[RegisterDriver] | None = None
@@ -120,7 +126,7 @@ class ClusterMembers:
         return None
 
     def live_workers(self, now_ms: int) -> int:
-        """How many workers are not silent."""
+        """Return how many workers are not silent."""
         return sum(worker.live(now_ms, self.lease_ms) for worker in self.workers.values())
 
     def live_by_name(self, now_ms: int) -> dict[str, ClusterMember[RegisterWorker]]:
@@ -128,7 +134,7 @@ class ClusterMembers:
         return {name: one for name, one in self.workers.items() if one.live(now_ms, self.lease_ms)}
 
     def served_plans(self, now_ms: int) -> list[WorkerPlanReport]:
-        """What workers that are not silent do for plans."""
+        """Return what workers that are not silent do for plans."""
         live = (worker for worker in self.workers.values() if worker.live(now_ms, self.lease_ms))
         return [report for worker in live for report in worker.latest.plans]
 
@@ -176,13 +182,15 @@ class ClusterMembers:
             self._delays.heard(now_ms - before.heard_ms, now_ms)
 
     def tasks_of(self, key: PlanKey, epoch: int) -> tuple[ClusterMember[RegisterTask], ...]:
-        """The plan's tasks of `epoch`, in order of their numbers."""
+        """Return the plan's tasks of `epoch`, in order of their numbers."""
         tasks = self.tasks.get(key, {})
         return tuple(tasks[task] for task in sorted(tasks) if task[0] == epoch)
 
     def expire_workers(self, now_ms: int) -> list[ClusterMember[RegisterWorker]]:
-        """Workers that are silent for a lease are lost, or have left as they had said; these are those of which that is
-        news."""
+        """Return workers that are silent for a lease are lost, or have left as they had said.
+
+        These are those of which that is news.
+        """
         for name, worker in list(self.lost_workers.items()):
             if now_ms - worker.heard_ms >= LOST_SHOWN_MS:
                 del self.lost_workers[name]
@@ -213,5 +221,5 @@ def _may_have_events(report: RegisterWorker) -> bool:
 
 
 def _has_more(report: RegisterWorker, other: RegisterWorker) -> bool:
-    """Whether more events wait in the one folder than in the other of the same name."""
+    """Return whether more events wait in the one folder than in the other of the same name."""
     return sum(map(waiting_events, report.plans)) >= sum(map(waiting_events, other.plans))

@@ -45,7 +45,7 @@ class EndpointRecord(msgspec.Struct, frozen=True):
     warned: bool = False
 
     def live_connections(self, now_ms: int, lease_ms: int) -> int:
-        """Links that stand or were promised less than a lease ago."""
+        """Return links that stand or were promised less than a lease ago."""
         return live_connections(self.connections, young(self.promises, now_ms, lease_ms))
 
 
@@ -94,8 +94,10 @@ class EndpointRegistry:
         return EndpointRegistered(heartbeat_ms=self._heartbeat_ms, lease_ms=self.lease_ms)
 
     def assign(self, message: RequestEndpoint, now_ms: int) -> tuple[Message, list[Instruction]]:
-        """An endpoint for the requester, or a refusal `no-endpoint`. An endpoint left out as stale is warned of once
-        each time that it falls silent."""
+        """Return an endpoint for the requester, or a refusal `no-endpoint`.
+
+        An endpoint left out as stale is warned of once each time that it falls silent.
+        """
         self._take_back(message)
         mine = self._of(message.key)
         identities = [
@@ -114,7 +116,7 @@ class EndpointRegistry:
         return EndpointAssigned(record.endpoint, record.instance, record.attempt), notes
 
     def expire(self, now_ms: int) -> list[Instruction]:
-        """Endpoints that were silent for several leases are gone."""
+        """Endpoint that were silent for several leases are gone."""
         limit_ms = FORGET_AFTER_LEASES * self.lease_ms
         gone = {
             identity: record
@@ -135,7 +137,7 @@ class EndpointRegistry:
             self._drop(identity)
 
     def receivers(self, key: PlanKey, epoch: int) -> int:
-        """How many receivers of the plan have registered under `epoch` and are not forgotten."""
+        """Return how many receivers of the plan have registered under `epoch` and are not forgotten."""
         return sum((one[0], one[2]) == ("receiver", epoch) for one in self._of(key))
 
     def forget_receivers(self, key: PlanKey, epoch: int) -> None:
@@ -191,7 +193,7 @@ class EndpointRegistry:
 
 
 def young(promises: tuple[Promise, ...], now_ms: int, lease_ms: int) -> tuple[Promise, ...]:
-    """The promises given less than a lease ago."""
+    """Return the promises given less than a lease ago."""
     return tuple(promise for promise in promises if now_ms - promise.given_ms < lease_ms)
 
 

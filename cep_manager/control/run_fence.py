@@ -14,8 +14,10 @@ from cep_manager.control.registry import EndpointRegistry
 
 
 class RunFence:
-    """Asked before a message of a topology, or about one, is dealt with; workers speak for epochs, a topology's own
-    stages for one attempt of theirs."""
+    """Asked before a message of a topology, or about one, is dealt with.
+
+    Workers speak for epochs, a topology's own stages for one attempt of theirs.
+    """
 
     def __init__(
         self,
@@ -33,8 +35,8 @@ class RunFence:
         self._attempts = Attempts()
 
     def farewell(self, message: Message, now_ms: int) -> Message | None:
-        """The answer to a stage of a former epoch which the driver has still to end: it may take its last checkpoint,
-        and is known of no more. None for everyone else; who has given its state away is one of them."""
+        """Return the answer to a stage of a former epoch which the driver has still to end: it may take its last
+        checkpoint, and is known of no more. None for everyone else; who has given its state away is one of them."""
         match message:
             case RegisterTask(hand_over="") | RegisterEndpoint(role="receiver") | RequestEndpoint(role="worker"):
                 pass
@@ -57,7 +59,10 @@ class RunFence:
                 return Rejected("no-endpoint", f"epoch {message.epoch} of {message.key.topology()} is being ended")
 
     def refuse_run(self, message: RegisterEndpoint | RequestEndpoint | RegisterTask) -> Rejected | None:
-        """The refusal of what is left of an earlier run of a topology; a new one takes the place of the one before."""
+        """Return the refusal of what is left of an earlier run of a topology.
+
+        A new one takes the place of the one before.
+        """
         refusal = self.refuse_epoch(message) or self._attempts.refuse(message.key, message.epoch, message.attempt)
         if refusal is None:
             self.attempt_heard(message.key, message.epoch, message.attempt)
@@ -70,7 +75,7 @@ class RunFence:
             self._registry.forget_receivers(key, epoch)
 
     def refuse_epoch(self, message: RegisterEndpoint | RequestEndpoint | RegisterTask) -> Rejected | None:
-        """The refusal of who speaks of a plan that is not deployed, or of an epoch of it that does not run."""
+        """Return the refusal of who speaks of a plan that is not deployed, or of an epoch of it that does not run."""
         key, epoch = message.key, message.epoch
         record = self._deployments.plans.get(key)
         if record is None:

@@ -25,8 +25,11 @@ StrangerKind = Literal["other-system", "name-taken", "copied", "other-folder"]
 
 
 class Stranger(msgspec.Struct, frozen=True):
-    """A worker that is not, or should not be, the one of its name. `host` and `process_id` are those of the worker that
-    has the name. With `other-folder`, `events` wait in the folder of the one that had the name before."""
+    """A worker that is not, or should not be, the one of its name.
+
+    `host` and `process_id` are those of the worker that has the name. With `other-folder`, `events` wait in the folder
+    of the one that had the name before.
+    """
 
     kind: StrangerKind
     report: RegisterWorker

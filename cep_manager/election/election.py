@@ -87,7 +87,7 @@ class ElectionTiming(msgspec.Struct, frozen=True):
 
 
 def own_ms(lease_ms: int) -> int:
-    """How long a leader counts on a lease of this length, from when it asked for it."""
+    """Return how long a leader counts on a lease of this length, from when it asked for it."""
     return lease_ms - lease_ms // MARGIN_PARTS
 
 
@@ -102,9 +102,12 @@ class ManagerAddress(msgspec.Struct, frozen=True):
 
 
 class Lease(msgspec.Struct, frozen=True):
-    """The lease as it is in the database. `token` has grown with every change of leader, `beat` with every confirmation
-    since, `changes` with every write of plans. `holder` None: it was given back, or never taken. `since_ms` is the time
-    of day, by its holder's clock, at which it was taken: for people."""
+    """The lease as it is in the database.
+
+    `token` has grown with every change of leader, `beat` with every confirmation since, `changes` with every write of
+    plans. `holder` None: it was given back, or never taken. `since_ms` is the time of day, by its holder's clock, at
+    which it was taken: for people.
+    """
 
     token: int
     holder: ManagerAddress | None
@@ -125,8 +128,10 @@ class LeaderChange(msgspec.Struct, frozen=True):
 
 class LeaseState(msgspec.Struct, frozen=True):
     """What was found in the database: the lease, and every manager with the number of times that it has been there.
+
     `done` says that the claim or the confirmation that was asked for has come about, and just now. `namesake` is the
-    process that had signed in at this manager's address before; empty: none, or this one."""
+    process that had signed in at this manager's address before; empty: none, or this one.
+    """
 
     lease: Lease
     done: bool = False
@@ -149,8 +154,10 @@ class ClaimLease(msgspec.Struct, frozen=True):
 
 
 class ConfirmLease(msgspec.Struct, frozen=True):
-    """Count the beat of the lease up, and let it last for `lease_ms` from now on, if it is still held under `token`;
-    forget managers that have gone; then as `ReadLease`."""
+    """Count the beat of the lease up, and let it last for `lease_ms` from now on, if it is still held under `token`.
+
+    Forget managers that have gone; then as `ReadLease`.
+    """
 
     token: int
     lease_ms: int
@@ -216,11 +223,11 @@ class Election:
         self._complained = False
 
     def leads(self, now_ms: int) -> bool:
-        """True while this manager may act as the leader: it was told to lead, and its lease has not run out."""
+        """Return whether this manager may act as the leader: it was told to lead, and its lease has not run out."""
         return self.role is ElectionRole.LEADING and now_ms < self._until_ms
 
     def leader(self, now_ms: int) -> ManagerAddress | None:
-        """Who leads, as far as this manager knows; None when nobody is known to."""
+        """Return who leads, as far as this manager knows; None when nobody is known to."""
         if self.role is ElectionRole.LEADING:
             return self._me if self.leads(now_ms) else None
         lease = self.lease
@@ -229,7 +236,7 @@ class Election:
         return lease.holder if now_ms - self._moved_ms < lease.lease_ms else None
 
     def is_settled(self, now_ms: int) -> bool:
-        """True when it is clear whether this manager leads."""
+        """Return whether it is clear whether this manager leads."""
         return self.leads(now_ms) or self.leader(now_ms) is not None
 
     def wait_ms(self, now_ms: int) -> int:
@@ -240,7 +247,7 @@ class Election:
         return max(0, min(until, default=now_ms + self._pace.poll_ms) - now_ms)
 
     def tick(self, now_ms: int) -> list[Instruction]:
-        """What the passing of time asks for; call it before anything is done as a leader."""
+        """Return what the passing of time asks for; call it before anything is done as a leader."""
         instructions: list[Instruction] = []
         if self.role in HOLDS_LEASE and now_ms >= self._until_ms:
             reason = self.problem or "the database has not answered"
@@ -250,7 +257,7 @@ class Election:
         return instructions
 
     def heard(self, seen: LeaseState, now_ms: int) -> list[Instruction]:
-        """The database has answered the request that is under way."""
+        """Take the database's answer to the request in flight."""
         if self._asked is None:
             return []
         request, asked_ms = self._asked
@@ -290,12 +297,14 @@ class Election:
         return instructions
 
     def tenure(self, now_ms: int) -> tuple[int, int]:
-        """Return the token under which this manager leads and the monotonic time until which it does; zeros: it does
-        not lead."""
+        """Return the token under which this manager leads and the monotonic time until which it does.
+
+        Zeros: it does not lead.
+        """
         return (self.token, self._until_ms) if self.leads(now_ms) else (0, 0)
 
     def failed(self, reason: str, now_ms: int) -> list[Instruction]:
-        """The database could not be asked; whether it did what it was asked for is not known."""
+        """Return the database could not be asked; whether it did what it was asked for is not known."""
         if self._asked is None:
             return []
         self._asked = None
@@ -361,7 +370,7 @@ class Election:
         return gone or self._is_mine(lease) or now_ms - self._moved_ms >= lease.lease_ms
 
     def _read(self, seen: LeaseState, request: Request, asked_ms: int, now_ms: int, first: bool) -> ElectionSignal:
-        """What the lease means for this manager now."""
+        """Return what the lease means for this manager now."""
         lease = seen.lease
         if isinstance(request, ReadLease):
             # Whoever had this very address before has ended: it can be listened on by one process only.
@@ -388,7 +397,7 @@ class Election:
         return []
 
     def _note(self, seen: LeaseState, now_ms: int) -> list[Instruction]:
-        """Who is there; a silent one is told of for a while."""
+        """Return who is there; a silent one is told of for a while."""
         before = self.sights
         self.sights = {}
         for manager, beat in seen.managers:

@@ -58,9 +58,11 @@ PROBE_POLL_MS = 20
 
 
 class ElectionStatus(msgspec.Struct, frozen=True):
-    """How the election stands, for readers in other threads. `leader` None: nobody is known to lead. `token` and
-    `since_ms` (time of day) are the leader's; `sights` are all managers, at the monotonic time `now_ms`. `changes` are
-    those of leader that this manager has seen, the last ones."""
+    """How the election stands, for readers in other threads.
+
+    `leader` None: nobody is known to lead. `token` and `since_ms` (time of day) are the leader's; `sights` are all
+    managers, at the monotonic time `now_ms`. `changes` are those of leader that this manager has seen, the last ones.
+    """
 
     now_ms: int
     me: ManagerAddress
@@ -88,8 +90,10 @@ class Resigned(msgspec.Struct, frozen=True):
 
 
 class Leadership:
-    """One manager's part in the election. `turn`, `settle` and `close` are for the control loop's thread and the one
-    that ends it, all else for any."""
+    """One manager's part in the election.
+
+    `turn`, `settle` and `close` are for the control loop's thread and the one that ends it, all else for any.
+    """
 
     def __init__(
         self,
@@ -101,8 +105,11 @@ class Leadership:
         insight: InsightAddress | None = None,
         nodes: NodeStore | None = None,
     ) -> None:
-        """`read_plans` is called in a thread of its own and may raise CepError; `wake` when there is something for
-        `turn` to do. Other managers are told that they can read this one's log at `insight`."""
+        """`read_plans` is called in a thread of its own and may raise CepError.
+
+        `wake` when there is something for `turn` to do. Other managers are told that they can read this one's log at
+        `insight`.
+        """
         election = config.election
         run, where = (insight.run, insight.endpoint) if insight is not None else (uuid.uuid4().hex, None)
         self.me = ManagerAddress(run, config.control_endpoint(), config.http_address(), where)
@@ -130,7 +137,7 @@ class Leadership:
         self.election_status = ElectionStatus(clock.monotonic_ms(), self.me)
 
     def leads(self) -> bool:
-        """True while this manager may act as the leader; ask right before each act."""
+        """Return whether this manager may act as the leader; ask right before each act."""
         return self._election.leads(self._clock.monotonic_ms())
 
     def token(self) -> int:
@@ -138,17 +145,19 @@ class Leadership:
         return self._election.token
 
     def tenure(self) -> tuple[int, int]:
-        """Return the token under which this manager leads and the monotonic time until which it does; zeros: it does
-        not lead."""
+        """Return the token under which this manager leads and the monotonic time until which it does.
+
+        Zeros: it does not lead.
+        """
         return self._election.tenure(self._clock.monotonic_ms())
 
     def managers(self) -> tuple[Endpoint, ...]:
-        """The control planes of all managers that are known, this one first."""
+        """Return the control planes of all managers that are known, this one first."""
         seen = tuple(one.manager.control for one in self.election_status.sights)
         return tuple(dict.fromkeys((self.me.control, *seen, *self._named)))
 
     def refusal(self) -> Rejected:
-        """What a manager that does not lead answers to whatever it is asked."""
+        """Return what a manager that does not lead answers to whatever it is asked."""
         leader = self._election.leader(self._clock.monotonic_ms())
         if leader is None or leader.instance == self.me.instance:
             return Rejected(code="not-leader", reason="no manager leads at the moment; ask again")
@@ -156,7 +165,7 @@ class Leadership:
         return Rejected(code="not-leader", reason=f"the manager at {where} leads", leader=leader.control)
 
     def wait_settled(self, timeout_s: float) -> bool:
-        """True once it was clear whether this manager leads; False when it is not within `timeout_s`."""
+        """Return whether it was clear whether this manager leads; False when it is not within `timeout_s`."""
         return self._settled.wait(timeout_s)
 
     def refused(self, token: int, reason: str) -> None:
@@ -169,7 +178,7 @@ class Leadership:
         return min(wait_ms, PROBE_POLL_MS) if self._probes.pending else wait_ms
 
     def turn(self) -> list[Led | Resigned]:
-        """What has come about; call it before anything is done as a leader, and often."""
+        """Return what has come about; call it before anything is done as a leader, and often."""
         changes: list[Led | Resigned] = []
         # Time first: what came in while this process was held up does not count for more than it is.
         self._carry_out(self._election.tick(self._clock.monotonic_ms()), changes)
@@ -192,8 +201,10 @@ class Leadership:
             self._settled.set()
 
     def close(self) -> None:
-        """The lease is given back if it was held, so that another manager need not wait for its end; closing again does
-        nothing."""
+        """The lease is given back if it was held, so that another manager need not wait for its end.
+
+        Closing again does nothing.
+        """
         if self._closed:
             return
         self._closed = True

@@ -24,8 +24,10 @@ from cep_manager.persistence.schema import LEADER, MANAGERS
 
 
 class LeaseStore:
-    """The lease as manager `me` sees and takes it. All methods raise StoreError; whether a claim has come about is then
-    not known."""
+    """The lease as manager `me` sees and takes it.
+
+    All methods raise StoreError; whether a claim has come about is then not known.
+    """
 
     def __init__(
         self, database: Database, me: ManagerAddress, now_ms: Callable[[], int], nodes: NodeStore | None = None
@@ -38,7 +40,7 @@ class LeaseStore:
         """Of a manager that is part of one of two nodes: which of them may claim the lease."""
 
     def carry_out(self, request: Request) -> LeaseState:
-        """The request was carried out, as far as the lease allowed it; this is how it stands then."""
+        """Carry out the request as far as the lease allows, and return the state of the lease."""
         done, barred = False, ""
         # Managers that share an SQLite file lose power together: then no beat is worth anything, but tokens must not be
         # given out twice.
@@ -57,8 +59,10 @@ class LeaseStore:
         return LeaseState(lease, done, managers, namesake, barred)
 
     def give_back(self, token: int) -> None:
-        """Nobody holds the lease, if it was held under `token`: the next one need not wait for its end. This manager is
-        not told of any more."""
+        """Nobody holds the lease, if it was held under `token`: the next one need not wait for its end.
+
+        This manager is not told of any more.
+        """
         with self._database.transaction() as connection:
             held = LEADER.c.token == token, LEADER.c.holder == self._me.instance
             connection.execute(LEADER.update().where(*held).values(holder=""))

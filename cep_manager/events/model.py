@@ -18,8 +18,10 @@ class StreamMember(msgspec.Struct, frozen=True):
 
 
 class EventStreamView(msgspec.Struct, frozen=True):
-    """An event stream of a tenant: `imported` ones take events in, `exported` ones give results. Where plans define its
-    attributes differently there is one for each plan, called `PLAN/STREAM`."""
+    """An event stream of a tenant: `imported` ones take events in, `exported` ones give results.
+
+    Where plans define its attributes differently there is one for each plan, called `PLAN/STREAM`.
+    """
 
     name: str
     side: Side
@@ -36,8 +38,11 @@ class TailFilter(msgspec.Struct, frozen=True):
 
 
 class TailReport(msgspec.Struct, frozen=True):
-    """Events since the last report, at most some each second; `seen` passed since the beginning, `matched` of them the
-    filter, `shown` were told. `ended` says why no more will come."""
+    """Events since the last report, at most some each second.
+
+    `seen` passed since the beginning, `matched` of them the filter, `shown` were told. `ended` says why no more will
+    come.
+    """
 
     events: list[dict[str, Any]]
     seen: int

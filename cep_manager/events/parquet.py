@@ -22,7 +22,7 @@ _KEPT_VARIABLES = ("PATH", "PYTHONPATH", "LANG", "LC_ALL")
 
 
 def read_parquet(file: bytes, attributes: tuple[tuple[str, str], ...]) -> bytes:
-    """The rows of a Parquet `file` as events of a stream with `attributes`: NDJSON, one object a row, with
+    """Return the rows of a Parquet `file` as events of a stream with `attributes`: NDJSON, one object a row, with
     `_timestamp` in ms where the file has such a column. Raises EventFileError when it cannot be read, lacks an
     attribute, or has too much in it."""
     if not _free.acquire(blocking=False):  # to wait would take the threads that answer everybody else

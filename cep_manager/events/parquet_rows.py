@@ -119,8 +119,10 @@ def _text(value: Any) -> str:
 
 
 def _text_or_same(value: Any) -> Any:
-    """What fits the stream not at all goes out as it is: the worker says why it refuses it. JSON has no words for what
-    is no number or infinite."""
+    """Return what fits the stream not at all goes out as it is: the worker says why it refuses it.
+
+    JSON has no words for what is no number or infinite.
+    """
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value if isinstance(value, str | int | float | bool) else _text(value)

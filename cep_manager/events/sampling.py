@@ -34,7 +34,7 @@ class EventMatcher:
     """A filter made ready for the events of one stream."""
 
     def __init__(self, wanted: TailFilter, schema: pa.Schema) -> None:
-        """Raises BadRequestError for an attribute that is none, or a value that is none of its type."""
+        """Raise BadRequestError for an attribute that is none, or a value that is none of its type."""
         self._wanted = wanted
         own = column_name(wanted.attribute)
         self._column = own if own in schema.names else wanted.attribute  # the time, where no attribute is called so
@@ -52,7 +52,7 @@ class EventMatcher:
             raise BadRequestError(f"{wanted.value[:80]!r} is no {name}, as {wanted.attribute} is") from error
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The events that pass; null never does."""
+        """Return the events that pass; null never does."""
         column = batch.column(self._column)
         if self._wanted.operator == "contains":
             return batch.filter(pc.match_substring(column, self._wanted.value, ignore_case=True))
@@ -68,7 +68,7 @@ class SampleAllowance:
         self._since_ms = now_ms
 
     def take(self, wanted: int, now_ms: int) -> int:
-        """How many of `wanted` events may be shown at `now_ms`."""
+        """Return how many of `wanted` events may be shown at `now_ms`."""
         earned = (now_ms - self._since_ms) * self._per_second / 1_000
         self._left = min(float(self._per_second), self._left + earned)
         self._since_ms = now_ms
@@ -85,7 +85,7 @@ def sampled(batch: pa.RecordBatch, count: int) -> pa.RecordBatch:
 
 
 def as_events(batch: pa.RecordBatch) -> list[dict[str, Any]]:
-    """The rows as JSON can say them to a browser, event time first: numbers that it cannot hold are texts."""
+    """Return the rows as JSON can say them to a browser, event time first: numbers that it cannot hold are texts."""
     return [{name: _told(value) for name, value in row.items()} for row in event_rows(batch)]
 
 

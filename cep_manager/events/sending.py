@@ -20,8 +20,10 @@ TAKEN = "application/json"
 
 
 def own_authorization(token_file: str) -> str:
-    """The header by which a manager itself sends events, for people who are known to it and not to workers; empty where
-    no `token_file` is named. Raises WorkerFailedError when it cannot be read."""
+    """Return the header by which a manager itself sends events, for people who are known to it and not to workers.
+
+    Empty where no `token_file` is named. Raises WorkerFailedError when it cannot be read.
+    """
     if not token_file:
         return ""
     try:
@@ -34,7 +36,7 @@ def own_authorization(token_file: str) -> str:
 def send_events(
     workers: tuple[RegisterWorker, ...], stream: str, tenant: int, body: bytes, kind: str, authorization: str
 ) -> SentEvents:
-    """The first of `workers` that takes events by HTTP has accepted those in `body`, of the media type `kind`.
+    """Return the first of `workers` that takes events by HTTP has accepted those in `body`, of the media type `kind`.
 
     `authorization` is the header of whoever asked: the worker judges by itself what they may. Raises NoWorkerError,
     WorkerFailedError when it does not answer, EventsRefusedError with its own words when it refuses.

@@ -15,12 +15,12 @@ _Bound = tuple[PlanKey, StreamBinding]
 
 
 def event_streams(snapshot: ClusterSnapshot, tenant: int) -> tuple[EventStreamView, ...]:
-    """Every event stream once, imported ones first, in order of name."""
+    """Return every event stream once, imported ones first, in order of name."""
     return (*_streams("imported", snapshot, tenant), *_streams("exported", snapshot, tenant))
 
 
 def find_stream(snapshot: ClusterSnapshot, tenant: int, side: Side, name: str) -> EventStreamView:
-    """The event stream of that name. Raises UnknownStreamError."""
+    """Return the event stream of that name. Raises UnknownStreamError."""
     found = [one for one in _streams(side, snapshot, tenant) if one.name == name]
     if not found:
         plan, slash, stream = name.rpartition("/")
@@ -31,7 +31,7 @@ def find_stream(snapshot: ClusterSnapshot, tenant: int, side: Side, name: str) -
 
 
 def workers_of(snapshot: ClusterSnapshot, tenant: int, stream: EventStreamView) -> tuple[RegisterWorker, ...]:
-    """The live workers that serve a plan of `stream`, each once. Raises NoWorkerError when there is none."""
+    """Return the live workers that serve a plan of `stream`, each once. Raises NoWorkerError when there is none."""
     found: dict[str, RegisterWorker] = {}
     for member in stream.members:
         key = snapshot.key_named(tenant, member.plan)

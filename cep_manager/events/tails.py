@@ -52,7 +52,7 @@ Listen = Callable[[Endpoint, str, int], StreamConnection]
 
 
 def listen_with(security: SecurityConfig) -> Listen:
-    """Subscriptions under the manager's own keys."""
+    """Subscription under the manager's own keys."""
 
     def listen(endpoint: Endpoint, stream: str, tenant: int) -> StreamConnection:
         return EventListener(endpoint, stream, tenant, security=security, role=Role.MANAGER)
@@ -70,8 +70,11 @@ class Tails:
         self._free = threading.BoundedSemaphore(max(1, config.at_once))
 
     def open(self, endpoints: tuple[Endpoint, ...], stream: str, tenant: int, wanted: TailFilter | None) -> StreamTail:
-        """A tail of the stream at all `endpoints`; close it. Raises TailsBusyError, BadRequestError for the filter, and
-        WorkerFailedError when a worker does not let it listen."""
+        """Return a tail of the stream at all `endpoints`; close it.
+
+        Raises TailsBusyError, BadRequestError for the filter, and WorkerFailedError when a worker does not let it
+        listen.
+        """
         if self.config.at_once == 0:
             raise TailsBusyError(
                 "streams are not watched here; see tail.at_once in the manager's configuration",
@@ -132,7 +135,7 @@ class StreamTail:
         self._thread.start()
 
     def take(self, timeout_s: float) -> TailReport:
-        """What has come since the last call, as soon as there is something, or after `timeout_s`."""
+        """Return what has come since the last call, as soon as there is something, or after `timeout_s`."""
         with self._changed:
             self._changed.wait_for(lambda: self._kept or self._ended, timeout_s)
             events = list(self._kept)

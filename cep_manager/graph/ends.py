@@ -16,7 +16,7 @@ from cep_manager.plans.compiled_plan import CompiledPlan
 
 
 def source_nodes(compiled: CompiledPlan, workers: WorkerReports) -> tuple[GraphNode, ...]:
-    """A node for each imported stream at each worker; one without a worker while there is none."""
+    """Return a node for each imported stream at each worker; one without a worker while there is none."""
     return tuple(
         _source_node(binding, kinds, worker, report)
         for binding, kinds in _with_connectors(compiled.imported, compiled.sources)
@@ -25,7 +25,7 @@ def source_nodes(compiled: CompiledPlan, workers: WorkerReports) -> tuple[GraphN
 
 
 def sink_nodes(compiled: CompiledPlan, workers: WorkerReports, layer: int) -> tuple[GraphNode, ...]:
-    """A node for each exported stream at each worker; one without a worker while there is none."""
+    """Return a node for each exported stream at each worker; one without a worker while there is none."""
     return tuple(
         _sink_node(binding, kinds, worker, report, layer)
         for binding, kinds in _with_connectors(compiled.exported, compiled.sinks)
@@ -205,7 +205,7 @@ def connections(workers: WorkerReports) -> Iterator[Connection]:
 
 
 def _failing(worker: ClusterMember[RegisterWorker], report: WorkerPlanReport, direction: str, stream: str) -> str:
-    """What is wrong with a source or sink of the stream at the worker, or nothing."""
+    """Return what is wrong with a source or sink of the stream at the worker, or nothing."""
     parts = degraded_parts(report.key, ((worker, report),))
     return next((part.error for part in parts if (part.kind, part.stream) == (direction, stream)), "")
 
@@ -219,13 +219,13 @@ def _sink(worker: str | None, stream: str) -> str:
 
 
 def _sent(report: WorkerPlanReport, stream: str) -> tuple[int, int]:
-    """Events sent and waiting, over all connections that carry `stream`."""
+    """Return events sent and waiting, over all connections that carry `stream`."""
     mine = [connection for connection in report.inflow if connection.stream == stream]
     return sum(one.sent_events for one in mine), sum(one.waiting_events for one in mine)
 
 
 def _sent_rate(worker: ClusterMember[RegisterWorker], report: WorkerPlanReport, stream: str) -> float:
-    """An inflow outlives its epoch, and counts on."""
+    """Return an inflow outlives its epoch, and counts on."""
 
     def sent(latest: RegisterWorker) -> int | None:
         found = next((one for one in latest.plans if one.key == report.key), None)
@@ -244,7 +244,7 @@ def _delivered(report: WorkerPlanReport, stream: str) -> int:
 
 
 def _waiting(report: WorkerPlanReport, stream: str) -> int:
-    """What waits for the sinks of the stream in memory, and on the disk for those of the plan."""
+    """Return what waits for the sinks of the stream in memory, and on the disk for those of the plan."""
     prepared = report.prepared.events if report.prepared is not None else 0
     return prepared + sum(outflow.waiting_events for outflow in report.outflow if outflow.stream == stream)
 
@@ -252,7 +252,7 @@ def _waiting(report: WorkerPlanReport, stream: str) -> int:
 def _rate(
     worker: ClusterMember[RegisterWorker], report: WorkerPlanReport, counted: Callable[[WorkerPlanReport], int]
 ) -> float:
-    """How fast a counter of the plan grows at the worker, over those of its reports that tell of the plan."""
+    """Return how fast a counter of the plan grows at the worker, over those of its reports that tell of the plan."""
 
     def counter(latest: RegisterWorker) -> int | None:
         found = next((one for one in latest.plans if one.key == report.key), None)
@@ -270,5 +270,5 @@ def _all_got_rate(worker: ClusterMember[RegisterWorker], report: WorkerPlanRepor
 
 
 def _link(report: WorkerPlanReport, publisher: str) -> PublisherReport:
-    """What the worker tells of the publisher's link."""
+    """Return what the worker tells of the publisher's link."""
     return next((link for link in report.links if link.instance == publisher), PublisherReport(publisher, 0, 0))

@@ -152,7 +152,7 @@ class _Flow:
                 self.edges.append(FlowEdge(stream, end, bound.event_stream, live))
 
     def add_feeds(self) -> None:
-        """Edges between what some plans give and others take."""
+        """Edge between what some plans give and others take."""
         for topic, givers in self._giving.items():
             for giver in givers:
                 for taker in self._taking.get(topic, ()):
@@ -168,8 +168,10 @@ class _Flow:
         self.edges.append(FlowEdge(source, target, stream, live, counted.events, round(counted.rate, 3)))
 
     def _stream(self, side: str, bound: StreamBinding, layer: int, counted: _Counted, live: bool) -> str:
-        """The node of an event stream, which plans share; its counts are theirs together. It stands in front of all
-        that import it, or behind all that export it."""
+        """Return the node of an event stream, which plans share; its counts are theirs together.
+
+        It stands in front of all that import it, or behind all that export it.
+        """
         id_ = f"{side}:{bound.event_stream}"
         before = self.nodes.get(id_)
         if before is not None:
@@ -229,7 +231,7 @@ class _Flow:
 def _told_of(
     direction: str, key: PlanKey, connector: Connector, twin: int, workers: WorkerReports
 ) -> list[ConnectorReport]:
-    """What workers say of a source or sink of the plan, the one number `twin` of its type and stream."""
+    """Return what workers say of a source or sink of the plan, the one number `twin` of its type and stream."""
     wanted = (direction, connector.type, key.tenant, key.plan, connector.stream)
 
     def is_it(one: ConnectorReport) -> bool:
@@ -240,7 +242,7 @@ def _told_of(
 
 
 def event_flow(snapshot: ClusterSnapshot, tenant: int) -> EventFlow:
-    """The graph of all plans of `tenant`, in order of name."""
+    """Return the graph of all plans of `tenant`, in order of name."""
     keys = sorted(key for key in snapshot.plans if key.tenant == tenant)
     flow = _Flow(_depths({key.plan: snapshot.plans[key].compiled for key in keys}))
     for key in keys:
@@ -250,7 +252,7 @@ def event_flow(snapshot: ClusterSnapshot, tenant: int) -> EventFlow:
 
 
 def _sums(counted: Iterable[tuple[str, int, float]]) -> dict[str, _Counted]:
-    """Events and rates by stream, all workers together."""
+    """Return events and rates by stream, all workers together."""
     sums: dict[str, _Counted] = {}
     for stream, events, rate in counted:
         sums[stream] = sums.get(stream, _Counted()) + _Counted(events, rate)
@@ -262,8 +264,10 @@ def _whole(sums: dict[str, _Counted]) -> _Counted:
 
 
 def _depths(plans: dict[str, CompiledPlan | None]) -> dict[str, int]:
-    """How many plans stand before each in the longest chain of plans that feed each other; a circle begins at the
-    first of its plans that is not fed by others, or by name."""
+    """Return how many plans stand before each in the longest chain of plans that feed each other.
+
+    A circle begins at the first of its plans that is not fed by others, or by name.
+    """
     givers: dict[str, set[str]] = {}
     for plan, compiled in plans.items():
         for topic in _given(compiled) if compiled is not None else ():
@@ -284,13 +288,13 @@ def _depths(plans: dict[str, CompiledPlan | None]) -> dict[str, int]:
 
 
 def _given(compiled: CompiledPlan) -> set[str]:
-    """The topics to which the plan gives events."""
+    """Return the topics to which the plan gives events."""
     streams = {_stream_topic(bound) for bound in compiled.exported if _named(bound)}
     return streams | {_topic(sink) for sink in compiled.sinks if sink.type == _IN_MEMORY}
 
 
 def _taken(compiled: CompiledPlan) -> set[str]:
-    """The topics from which the plan takes events."""
+    """Return the topics from which the plan takes events."""
     streams = {_stream_topic(bound) for bound in compiled.imported if _named(bound)}
     return streams | {_topic(source) for source in compiled.sources if source.type == _IN_MEMORY}
 

@@ -48,9 +48,12 @@ class GraphNode(msgspec.Struct, frozen=True):
 
 
 class GraphEdge(msgspec.Struct, frozen=True):
-    """Events of `stream` from one node to another. `events` is None where the counters of the ends cannot tell it:
-    several instances feed several others. `grouping` says how the target's instances share them. Of a link between
-    worker and topology, `under_way` events of at most `window` are not acknowledged: when all are, it is held back."""
+    """Events of `stream` from one node to another.
+
+    `events` is None where the counters of the ends cannot tell it: several instances feed several others. `grouping`
+    says how the target's instances share them. Of a link between worker and topology, `under_way` events of at most
+    `window` are not acknowledged: when all are, it is held back.
+    """
 
     source: str
     target: str
@@ -65,8 +68,10 @@ class GraphEdge(msgspec.Struct, frozen=True):
 
 class Connection(msgspec.Struct, frozen=True):
     """An inflow or outflow connection: a worker, a stream or publisher instance, the other end (empty: none).
+
     `events` and their rate are None where they cannot be told. `under_way` events of at most `window` are not
-    acknowledged."""
+    acknowledged.
+    """
 
     direction: Literal["inflow", "outflow"]
     worker: str
@@ -82,8 +87,10 @@ class Connection(msgspec.Struct, frozen=True):
 
 
 class TopologyGraph(msgspec.Struct, frozen=True):
-    """All of a plan's topology at one moment. Of stages with very many instances it has the first; `hidden_instances`
-    says how many it has not."""
+    """All of a plan's topology at one moment.
+
+    Of stages with very many instances it has the first; `hidden_instances` says how many it has not.
+    """
 
     plan: str
     tenant: int

@@ -31,8 +31,10 @@ class DrawnInstance(msgspec.Struct, frozen=True):
 
 
 def component_layers(compiled: CompiledPlan) -> dict[str, int]:
-    """The layer of each stage: one more than the deepest stage that feeds it; receivers stand in layer 1. Stages that
-    feed each other in a circle stand where the query plan's order puts them."""
+    """Return the layer of each stage: one more than the deepest stage that feeds it; receivers stand in layer 1.
+
+    Stages that feed each other in a circle stand where the query plan's order puts them.
+    """
     layers: dict[str, int] = {}
     written: dict[str, int] = {}
     """The deepest layer so far that writes each stream."""
@@ -47,8 +49,8 @@ def component_layers(compiled: CompiledPlan) -> dict[str, int]:
 
 
 def drawn(instances: tuple[DrawnInstance, ...]) -> tuple[DrawnInstance, ...]:
-    """The instances that a picture shows: all, or the first of each component, so many that it stays readable and its
-    edges, which go from each instance to each, are few enough to be listed."""
+    """Return the instances that a picture shows: all, or the first of each component, so many that it stays readable
+    and its edges, which go from each instance to each, are few enough to be listed."""
     components = list({id(one.component): one.component for one in instances}.values())
     shown = max((one.parallel for one in components), default=1)
     while shown > 1 and _edges(components, shown) > MOST_EDGES:
@@ -63,7 +65,7 @@ def drawn(instances: tuple[DrawnInstance, ...]) -> tuple[DrawnInstance, ...]:
 
 
 def _edges(components: list[PlannedComponent], shown: int) -> int:
-    """How many edges there are between so many instances of each component."""
+    """Return how many edges there are between so many instances of each component."""
     written: dict[str, int] = {}
     for one in components:
         if one.kind != "publisher":
@@ -91,7 +93,7 @@ def planned_instances(compiled: CompiledPlan) -> Iterator[DrawnInstance]:
 
 
 def stage_node(instance: DrawnInstance, layer: int, now_ms: int) -> GraphNode:
-    """The node of an instance; `now_ms` is the monotonic time."""
+    """Return the node of an instance; `now_ms` is the monotonic time."""
     task, report, component = instance.task, instance.report, instance.component.name
     if task is None or report is None:
         return GraphNode(instance.id, instance.component.kind, instance.id, layer, "expected", component=component)
@@ -126,14 +128,14 @@ def stage_node(instance: DrawnInstance, layer: int, now_ms: int) -> GraphNode:
 
 
 def _live_rate(instance: DrawnInstance, counter: Callable[[ComponentReport], int]) -> float:
-    """The rate of a counter of the instance; 0.0 when it is not live."""
+    """Return the rate of a counter of the instance; 0.0 when it is not live."""
     if instance.task is None or not instance.live:
         return 0.0
     return per_second(instance.task, _counter(instance.id, counter))
 
 
 def _counter(name: str, counter: Callable[[ComponentReport], int]) -> Callable[[RegisterTask], int | None]:
-    """What a report counts of instance `name`; None when it does not tell of it."""
+    """Return what a report counts of instance `name`; None when it does not tell of it."""
 
     def counted(latest: RegisterTask) -> int | None:
         found = next((report for report in latest.components if report.instance == name), None)

@@ -24,7 +24,10 @@ from cep_manager.plans.compiled_plan import CompiledPlan
 
 
 def topology_graph(snapshot: ClusterSnapshot, key: PlanKey) -> TopologyGraph:
-    """The graph of a deployed plan; no nodes when its text cannot be compiled. KeyError when it is not deployed."""
+    """Return the graph of a deployed plan; no nodes when its text cannot be compiled.
+
+    KeyError when it is not deployed.
+    """
     record = snapshot.plans[key]
     if record.compiled is None:
         return TopologyGraph(key.plan, key.tenant, record.epoch, (), (), ())
@@ -34,7 +37,7 @@ def topology_graph(snapshot: ClusterSnapshot, key: PlanKey) -> TopologyGraph:
 
 
 def planned_graph(key: PlanKey, compiled: CompiledPlan) -> TopologyGraph:
-    """The graph of a plan that is not deployed: everything is expected, nothing runs."""
+    """Return the graph of a plan that is not deployed: everything is expected, nothing runs."""
     return _graph(key, 0, compiled, (), tuple(planned_instances(compiled)), 0)
 
 

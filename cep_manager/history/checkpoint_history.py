@@ -64,7 +64,7 @@ class CheckpointHistory:
         self._known = {key: known for key, known in self._known.items() if key in plans}
 
     def known(self) -> dict[PlanKey, tuple[KnownCheckpoint, ...]]:
-        """All that are remembered, by plan, oldest first."""
+        """Return all that are remembered, by plan, oldest first."""
         for key, plan in self._plans.items():
             if key not in self._known:
                 self._known[key] = tuple(sorted(plan.values(), key=_age))

@@ -25,7 +25,7 @@ class _Source:
         self._most: dict[str, dict[Counter, int]] = {}
 
     def began_anew(self, report: RegisterTask) -> bool:
-        """True when `report` comes from another process, or from one that has begun to count again."""
+        """Return whether `report` comes from another process, or from one that has begun to count again."""
         return _process(report) != self._process or report.up_ms < self._up_ms
 
     def growth(self, report: RegisterTask) -> Iterator[tuple[ComponentReport, dict[Counter, int]]]:
@@ -74,8 +74,11 @@ class CounterHistories:
         self._plans: dict[PlanKey, _Plan] = {}
 
     def heard(self, report: RegisterTask, now_ms: int) -> None:
-        """The task's counters are added to its instances' histories. The history of an instance that is new begins when
-        its task did: what happened before it was heard is told as if it had come evenly since then."""
+        """The task's counters are added to its instances' histories.
+
+        The history of an instance that is new begins when its task did: what happened before it was heard is told as if
+        it had come evenly since then.
+        """
         plan = self._plans.setdefault(report.key, _Plan({}, {}, {}))
         task = (report.epoch, report.task)
         source = plan.sources.get(task)
@@ -104,5 +107,5 @@ class CounterHistories:
         plan.told = {name: track.history for name, track in plan.tracks.items()}
 
     def snapshot(self) -> dict[PlanKey, Mapping[str, CounterHistory]]:
-        """The histories as they are now, by plan and instance."""
+        """Return the histories as they are now, by plan and instance."""
         return {key: plan.told for key, plan in self._plans.items()}

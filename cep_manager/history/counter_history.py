@@ -40,8 +40,11 @@ class CounterSample(msgspec.Struct, frozen=True):
 
 
 class CounterHistory(msgspec.Struct, frozen=True):
-    """The counters of an instance. `since_ms` is when counting began, `heard_ms` when the `totals` were told; `rings`
-    hold samples for each of `WINDOWS_S`, oldest first. All times are monotonic."""
+    """The counters of an instance.
+
+    `since_ms` is when counting began, `heard_ms` when the `totals` were told; `rings` hold samples for each of
+    `WINDOWS_S`, oldest first. All times are monotonic.
+    """
 
     since_ms: int
     heard_ms: int
@@ -50,11 +53,11 @@ class CounterHistory(msgspec.Struct, frozen=True):
     rings: tuple[tuple[CounterSample, ...], ...]
 
     def in_all(self) -> dict[Counter, int]:
-        """What was counted since counting began."""
+        """Return what was counted since counting began."""
         return dict(zip(self.counters, self.totals, strict=True))
 
     def within(self, window_s: int, now_ms: int) -> dict[Counter, int]:
-        """What was counted in the last `window_s` seconds, one of `WINDOWS_S`."""
+        """Return what was counted in the last `window_s` seconds, one of `WINDOWS_S`."""
         ring = self.rings[WINDOWS_S.index(window_s)]
         before = self._at(ring, now_ms - window_s * 1_000)
         return {

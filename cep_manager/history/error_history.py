@@ -103,7 +103,7 @@ class ErrorHistory:
             self._told.pop(owner, None)
 
     def groups(self) -> dict[Owner, tuple[ErrorGroup, ...]]:
-        """Everything that is remembered, by owner, what was seen last first."""
+        """Return everything that is remembered, by owner, what was seen last first."""
         for owner, groups in self._groups.items():
             if owner not in self._told:
                 told = (_told(owner, name, group) for name, group in groups.items())

@@ -43,8 +43,10 @@ class ErrorGroup(msgspec.Struct, frozen=True):
 
 
 class PlanErrors(msgspec.Struct, frozen=True):
-    """What went wrong with a plan, newest first. `root_cause` is the failure that ended its topology last; None: none
-    did since the manager knows the plan."""
+    """What went wrong with a plan, newest first.
+
+    `root_cause` is the failure that ended its topology last; None: none did since the manager knows the plan.
+    """
 
     plan: str
     tenant: int
@@ -66,5 +68,5 @@ class ProcessErrors(msgspec.Struct, frozen=True):
 
 
 def group_id(*parts: str) -> str:
-    """A short name for a group of errors."""
+    """Return a short name for a group of errors."""
     return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:12]

@@ -24,7 +24,7 @@ class PlanSamples(msgspec.Struct, frozen=True):
     events: Mapping[str, tuple[SampledEvent, ...]] = {}
 
     def running(self, now_ms: int) -> tuple[SampleOrder, ...]:
-        """The orders that hold at `now_ms`."""
+        """Return the orders that hold at `now_ms`."""
         return tuple(
             SampleOrder(component, percent, until_ms - now_ms)
             for component, (percent, until_ms) in self.orders.items()
@@ -67,7 +67,7 @@ class Samples:
             self._plans[key] = PlanSamples(orders, plan.events)
 
     def orders(self, key: PlanKey, now_ms: int) -> tuple[SampleOrder, ...]:
-        """What the plan's tasks are to sample now."""
+        """Return what the plan's tasks are to sample now."""
         return self._plans.get(key, NONE).running(now_ms)
 
     def heard(self, key: PlanKey, seen: Iterable[SampledEvent]) -> None:
@@ -98,12 +98,12 @@ class Samples:
         )
 
     def snapshot(self) -> dict[PlanKey, PlanSamples]:
-        """All that is known now; sharing nothing that changes."""
+        """Return all that is known now; sharing nothing that changes."""
         return dict(self._plans)
 
 
 def sample_report(samples: Mapping[PlanKey, PlanSamples], key: PlanKey, component: str, now_ms: int) -> SampleReport:
-    """What is known of the plan's samples: of all its stages (empty `component`), or of one."""
+    """Return what is known of the plan's samples: of all its stages (empty `component`), or of one."""
     plan = samples.get(key, NONE)
     events = [event for name, seen in plan.events.items() if component in ("", name) for event in seen]
     return SampleReport(

@@ -35,19 +35,19 @@ class WindowMetrics(msgspec.Struct, frozen=True):
         return sum(self.emitted.values())
 
     def execute_latency_ms(self) -> float | None:
-        """The mean time that working on an event took; None without events."""
+        """Return the mean time that working on an event took; None without events."""
         return _mean(self.busy_ms, self.events_received())
 
     def bundle_latency_ms(self) -> float | None:
-        """The mean time that working on a bundle of events took; None without any."""
+        """Return the mean time that working on a bundle of events took; None without any."""
         return _mean(self.busy_ms, self.bundles)
 
     def stay_latency_ms(self) -> float | None:
-        """The mean time that an event stayed; at a receiver until all that came of it had gone on."""
+        """Return the mean time that an event stayed; at a receiver until all that came of it had gone on."""
         return _mean(self.stay_ms, self.events_received())
 
     def busy_share(self) -> float:
-        """The share of the time that was spent working, 0 to 1 for one instance."""
+        """Return the share of the time that was spent working, 0 to 1 for one instance."""
         return self.busy_ms / self.covered_ms if self.covered_ms else 0.0
 
 
@@ -56,7 +56,7 @@ def _mean(total_ms: int, events: int) -> float | None:
 
 
 def window_metrics(history: CounterHistory, window_s: int | None, now_ms: int) -> WindowMetrics:
-    """What an instance did in the last `window_s` seconds, one of `WINDOWS_S`, or in all its time (None)."""
+    """Return what an instance did in the last `window_s` seconds, one of `WINDOWS_S`, or in all its time (None)."""
     counts = history.in_all() if window_s is None else history.within(window_s, now_ms)
     lived_ms = max(0, now_ms - history.since_ms)
     by_kind: dict[str, dict[str, int]] = {}
@@ -76,7 +76,7 @@ def window_metrics(history: CounterHistory, window_s: int | None, now_ms: int) -
 
 
 def added_up(parts: Iterable[WindowMetrics]) -> WindowMetrics:
-    """The metrics of several instances together."""
+    """Return the metrics of several instances together."""
     received: Counter[str] = Counter()
     emitted: Counter[str] = Counter()
     latencies: Counter[int] = Counter()
@@ -93,5 +93,6 @@ def added_up(parts: Iterable[WindowMetrics]) -> WindowMetrics:
 
 
 def capacity(histories: Iterable[CounterHistory], now_ms: int) -> float:
-    """The share of the last ten minutes that the busiest of the instances spent working: near 1 it cannot do more."""
+    """Return the share of the last ten minutes that the busiest of the instances spent working: near 1 it cannot do
+    more."""
     return max((window_metrics(one, CAPACITY_WINDOW_S, now_ms).busy_share() for one in histories), default=0.0)

@@ -62,7 +62,10 @@ class LiveSubscription:
         self._seen = 0
 
     def take(self, timeout_s: float) -> LiveMessage | None:
-        """What there is to send now, or comes within `timeout_s`; None when nothing did. Nothing follows `ended`."""
+        """Return what there is to send now, or comes within `timeout_s`; None when nothing did.
+
+        Nothing follows `ended`.
+        """
         topic = self._topic
         with self._changed:
             self._changed.wait_for(lambda: topic.version != self._seen or topic.ended is not None, timeout_s)
@@ -99,8 +102,10 @@ class Broadcaster:
         self._ending = threading.Event()
 
     def watch(self, name: Hashable, look: Look) -> LiveSubscription:
-        """What `look` gives is watched; those who watch the same `name` share it. Close it. Raises StreamsBusyError,
-        and what `look` raises."""
+        """Return what `look` gives is watched; those who watch the same `name` share it.
+
+        Close it. Raises StreamsBusyError, and what `look` raises.
+        """
         picture = msgspec.to_builtins(look())
         whole = msgspec.json.encode(picture)
         with self._changed:
@@ -161,7 +166,7 @@ class Broadcaster:
                 self._changed.notify_all()
 
     def _look(self, topic: _Topic) -> Any:
-        """The picture of the moment, or the reason (bytes) why there is none."""
+        """Return the picture of the moment, or the reason (bytes) why there is none."""
         try:
             return msgspec.to_builtins(topic.look())
         except CepError as error:
@@ -180,8 +185,10 @@ class Broadcaster:
 
 
 def _change(topic: _Topic, picture: Any) -> bytes:
-    """The topic has the picture; empty, or the reason why it cannot be told. All of it can be told then, for what is in
-    it was told before or is part of the change."""
+    """Render the topic's view; return an empty text, or why it cannot be rendered.
+
+    All of it can be told then, for what is in it was told before or is part of the change.
+    """
     try:
         patch = merge_patch(topic.picture, picture)
         if tells_something(patch):

@@ -9,8 +9,11 @@ CLOCKS = frozenset({"since_ms", "interrupted_ms", "silent_ms", "up_ms", "now_ms"
 
 
 def merge_patch(before: Any, after: Any) -> Any:
-    """What must be merged into `before` to give `after`; `{}` when both are the same tables. Lists are told as a whole.
-    A member of a table that is null cannot be told from one that is gone: readers take what they miss for null."""
+    """Return what must be merged into `before` to give `after`; `{}` when both are the same tables.
+
+    Lists are told as a whole. A member of a table that is null cannot be told from one that is gone: readers take what
+    they miss for null.
+    """
     if not (isinstance(before, dict) and isinstance(after, dict)):
         return after
     patch = {name: None for name in before if name not in after}

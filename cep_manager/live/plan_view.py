@@ -25,7 +25,7 @@ class LivePlanView(msgspec.Struct, frozen=True):
 
 
 def live_plan_view(snapshot: ClusterSnapshot, key: PlanKey) -> LivePlanView:
-    """The plan at the moment of the snapshot. Raises UnknownPlanError."""
+    """Return the plan at the moment of the snapshot. Raises UnknownPlanError."""
     record = snapshot.plans.get(key)
     if record is None:
         raise unknown_plan(key)

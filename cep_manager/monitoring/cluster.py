@@ -19,7 +19,7 @@ from cep_manager.monitoring.cluster_model import (
 
 
 def driver_view(snapshot: ClusterSnapshot) -> DriverView | None:
-    """The driver that was heard last, if one ever was."""
+    """Return the driver that was heard last, if one ever was."""
     driver = snapshot.driver
     if driver is None:
         return None
@@ -65,7 +65,7 @@ def driver_view(snapshot: ClusterSnapshot) -> DriverView | None:
 
 
 def worker_views(snapshot: ClusterSnapshot) -> tuple[WorkerView, ...]:
-    """Every worker that has not been silent for a lease."""
+    """Return every worker that has not been silent for a lease."""
     return tuple(
         WorkerView(
             worker=worker.latest.worker,
@@ -84,7 +84,7 @@ def worker_views(snapshot: ClusterSnapshot) -> tuple[WorkerView, ...]:
 
 
 def task_views(snapshot: ClusterSnapshot) -> tuple[TaskView, ...]:
-    """Every task of every plan's current epoch, silent ones too."""
+    """Return every task of every plan's current epoch, silent ones too."""
     return tuple(
         TaskView(
             plan=key.plan,
@@ -104,7 +104,7 @@ def task_views(snapshot: ClusterSnapshot) -> tuple[TaskView, ...]:
 
 
 def endpoint_views(snapshot: ClusterSnapshot) -> tuple[EndpointView, ...]:
-    """Every endpoint that is not forgotten yet."""
+    """Return every endpoint that is not forgotten yet."""
     return tuple(
         EndpointView(
             role=record.role,
@@ -127,7 +127,7 @@ SILENT_MS = 5_000
 
 
 def election_view(election_status: ElectionStatus, leads: bool) -> ElectionView:
-    """Who leads, and all managers; `leads` says whether the one that is asked does, at this moment."""
+    """Return who leads, and all managers; `leads` says whether the one that is asked does, at this moment."""
     members = tuple(_member(sight, election_status) for sight in election_status.sights)
     leader = next((member for member in members if member.role == "leader"), None)
     return ElectionView(leads, leader, members, election_status.problem, election_status.changes)

@@ -126,8 +126,11 @@ ManagerRole = Literal["leader", "standby", "silent"]
 
 
 class ManagerMember(msgspec.Struct, frozen=True):
-    """One of the managers that share the database. A leader leads under `token` since `since_ms` (time of day); for the
-    others both are 0. `asked` is the one that tells of it."""
+    """One of the managers that share the database.
+
+    A leader leads under `token` since `since_ms` (time of day); for the others both are 0. `asked` is the one that
+    tells of it.
+    """
 
     control: Endpoint
     http_address: str
@@ -139,10 +142,12 @@ class ManagerMember(msgspec.Struct, frozen=True):
 
 
 class NodeView(msgspec.Struct, frozen=True):
-    """One of two nodes that keep each other's accepted events (`cep node`). `in_sync`: it has every acknowledged event,
-    and may become active; it is so since `changed_ms` (time of day). What the worker of a node tells is known of the
-    node that is `asked`: `protection` is the state of its mirror, `reason` why it is not `protected`, and `could_lose`
-    how many accepted batches are on this node only."""
+    """One of two nodes that keep each other's accepted events (`cep node`).
+
+    `in_sync`: it has every acknowledged event, and may become active; it is so since `changed_ms` (time of day). What
+    the worker of a node tells is known of the node that is `asked`: `protection` is the state of its mirror, `reason`
+    why it is not `protected`, and `could_lose` how many accepted batches are on this node only.
+    """
 
     name: str
     group: str
@@ -181,8 +186,11 @@ class ElectionView(msgspec.Struct, frozen=True):
 
 
 class Cluster(msgspec.Struct, frozen=True):
-    """Everything that is alive. `driver` is None until one registers; `driver_missing` says why none can be asked.
-    `file_problems` names the files of the watched folder whose text is not what runs."""
+    """Everything that is alive.
+
+    `driver` is None until one registers; `driver_missing` says why none can be asked. `file_problems` names the files
+    of the watched folder whose text is not what runs.
+    """
 
     manager: ManagerInfo
     driver: DriverView | None
@@ -197,8 +205,10 @@ class Cluster(msgspec.Struct, frozen=True):
 
 
 class Overview(msgspec.Struct, frozen=True):
-    """All that the manager knows at one moment, of all tenants. `now_ms` is the time of day; the times of `snapshot`
-    are monotonic."""
+    """All that the manager knows at one moment, of all tenants.
+
+    `now_ms` is the time of day; the times of `snapshot` are monotonic.
+    """
 
     now_ms: int
     manager: ManagerInfo

@@ -29,7 +29,7 @@ class DegradedPart(msgspec.Struct, frozen=True):
     waiting_events: int = 0
 
     def name(self) -> str:
-        """What it is called in texts."""
+        """Return what it is called in texts."""
         if self.kind in ("sink", "source"):
             return f"{self.type} {self.kind} of {self.stream}"
         return f"log of {self.stream}" if self.kind == "log" else "log of results"
@@ -80,6 +80,6 @@ def told_full(prepared: PreparedResultsReport | None) -> str:
 
 
 def _waits_for(sink: ConnectorReport, mine: list[ConnectorReport], report: WorkerPlanReport) -> int:
-    """How many events wait for the sink: those on the disk count for it when it is the only one that fails."""
+    """Return how many events wait for the sink: those on the disk count for it when it is the only one that fails."""
     alone = sum(one.direction == "sink" and bool(one.error) for one in mine) == 1
     return max(sink.waiting_events, undelivered_results(report)) if alone else sink.waiting_events

@@ -1,5 +1,7 @@
-"""Long actions that can be watched. Pure: how far one has got is told from a snapshot, so that any manager that leads
-can tell it, and nothing is kept for it.
+"""Long actions that can be watched.
+
+Pure: how far one has got is told from a snapshot, so that any manager that leads can tell it, and nothing is kept for
+it.
 
 An operation is named `KIND:BEGUN_MS:SAVEPOINT:PLAN`. What a change began is known by the time at which the plan store
 was told of it (`updated_ms`), which stays with it over restarts, new epochs and other managers.
@@ -41,9 +43,12 @@ class OperationError(msgspec.Struct, frozen=True):
 
 
 class Operation(msgspec.Struct, frozen=True):
-    """An action on a plan and how far it has got. `pending`: something must come first, `running`: it is being done,
-    `succeeded`: it is so now, `failed`: it came to nothing (see `error`), `superseded`: something later has taken its
-    place. `progress` says the same in words. `begun_ms` is a time of day. `result` is what has come of it."""
+    """An action on a plan and how far it has got.
+
+    `pending`: something must come first, `running`: it is being done, `succeeded`: it is so now, `failed`: it came to
+    nothing (see `error`), `superseded`: something later has taken its place. `progress` says the same in words.
+    `begun_ms` is a time of day. `result` is what has come of it.
+    """
 
     operation: str
     kind: OperationKind
@@ -70,7 +75,7 @@ class OperationId(msgspec.Struct, frozen=True):
 
 
 def parse_operation(tenant: int, text: str) -> OperationId:
-    """The operation of the tenant that `text` names. Raises UnknownOperationError."""
+    """Return the operation of the tenant that `text` names. Raises UnknownOperationError."""
     kind, _, rest = text.partition(":")
     begun_ms, _, rest = rest.partition(":")
     savepoint, colon, plan = rest.partition(":")
@@ -80,7 +85,7 @@ def parse_operation(tenant: int, text: str) -> OperationId:
 
 
 def operation_now(snapshot: ClusterSnapshot, now_ms: int, asked: OperationId) -> Operation:
-    """How far the operation has got; `now_ms` is the time of day."""
+    """Return how far the operation has got; `now_ms` is the time of day."""
     match asked.kind:
         case "undeploy":
             return _undeployment(snapshot, asked)
@@ -93,8 +98,8 @@ def operation_now(snapshot: ClusterSnapshot, now_ms: int, asked: OperationId) ->
 
 
 def operations_now(snapshot: ClusterSnapshot, now_ms: int, tenant: int, most: int) -> tuple[Operation, ...]:
-    """The newest operations that the snapshot tells of, newest first: of each plan the last change, or deployment, and
-    its savepoints."""
+    """Return the newest operations that the snapshot tells of, newest first: of each plan the last change, or
+    deployment, and its savepoints."""
     asked = [one for record in snapshot.plans.values() if record.key.tenant == tenant for one in _changes(record)]
     asked += [
         OperationId("savepoint", one.taken_ms, one.key, one.name)
@@ -106,7 +111,7 @@ def operations_now(snapshot: ClusterSnapshot, now_ms: int, tenant: int, most: in
 
 
 def change_of(snapshot: ClusterSnapshot, kind: OperationKind, key: PlanKey, epoch: int) -> OperationId | None:
-    """The change of the plan that counted `epoch`; None when another one has come in between."""
+    """Return the change of the plan that counted `epoch`; None when another one has come in between."""
     record = snapshot.plans.get(key)
     if record is None:
         return None
@@ -117,7 +122,7 @@ def change_of(snapshot: ClusterSnapshot, kind: OperationKind, key: PlanKey, epoc
 
 
 def _changes(record: PlanRecord) -> list[OperationId]:
-    """What the plan's present form came by, and the change that is under way."""
+    """Return what the plan's present form came by, and the change that is under way."""
     deployed = record.updated_ms == record.created_ms
     found = [OperationId("deploy" if deployed else record.change() or "update", record.updated_ms, record.key)]
     if record.trial is not None:
@@ -137,12 +142,12 @@ def _change(snapshot: ClusterSnapshot, asked: OperationId) -> Operation:
         return _told(asked, "superseded", f"{asked.key.plan} was changed again")
     if record.updated_ms < asked.begun_ms and asked.kind != "restart":
         why = record.change_error or "the manager that tried it does not lead any more; its log says why"
-        return _failed(asked, "change-failed", why, f"it came to nothing; what ran before runs on: {why}")
+        return _failed(asked, "change-failed", why, f"the change failed and the previous version keeps running: {why}")
     return _version(record, asked)
 
 
 def _version(record: PlanRecord, asked: OperationId) -> Operation:
-    """The plan is to be in the form that the operation gave it: is it?"""
+    """Return the state of an operation that gives the plan another form."""
     match record.state:
         case PlanState.ACTIVE | PlanState.INACTIVE:
             result = {"epoch": record.epoch, "topology": record.key.topology(), "state": record.state.value}
@@ -164,7 +169,7 @@ def _undeployment(snapshot: ClusterSnapshot, asked: OperationId) -> Operation:
             return _told(asked, "running", record.drain_reason)
         return _told(asked, "superseded", f"{asked.key.plan} is deployed")
     if snapshot.driver is None or snapshot.driver_missing:
-        return _told(asked, "pending", snapshot.driver_missing or "there is no driver to tell of it")
+        return _told(asked, "pending", snapshot.driver_missing or "no driver has reported it")
     ending = next((one for one in snapshot.driver.latest.topologies if one.key == asked.key), None)
     if ending is not None:
         return _told(asked, "running", ending.reason or f"its topology is {ending.state}")
@@ -190,7 +195,7 @@ def _savepoint(snapshot: ClusterSnapshot, now_ms: int, asked: OperationId) -> Op
 def _removal(snapshot: ClusterSnapshot, asked: OperationId) -> Operation:
     report = _report(snapshot, asked)
     if snapshot.driver is None:
-        return _told(asked, "pending", "there is no driver to tell of it")
+        return _told(asked, "pending", "no driver has reported it")
     if report is None:
         return _told(asked, "succeeded", "it is removed")
     if report.taken_ms > asked.begun_ms:

@@ -28,9 +28,12 @@ class Latency(msgspec.Struct, frozen=True):
 
 
 class Activity(msgspec.Struct, frozen=True):
-    """What a stage, or an instance of one, did in a window. `execute_ms` is the mean time that working on an event
-    took, `bundle_ms` on a piece of events, `stay_ms` the mean time that an event stayed, waiting included; None without
-    events. `capacity` is the share of the last ten minutes that the busiest instance spent working."""
+    """What a stage, or an instance of one, did in a window.
+
+    `execute_ms` is the mean time that working on an event took, `bundle_ms` on a piece of events, `stay_ms` the mean
+    time that an event stayed, waiting included; None without events. `capacity` is the share of the last ten minutes
+    that the busiest instance spent working.
+    """
 
     name: str
     received: tuple[StreamCount, ...]
@@ -54,8 +57,10 @@ class ComponentActivity(msgspec.Struct, frozen=True):
 
 
 class WindowStatistics(msgspec.Struct, frozen=True):
-    """The last `window_s` seconds (None: all time), of which `covered_ms` were counted. `received` are the events that
-    came into the topology, `emitted` those that it gave to workers."""
+    """The last `window_s` seconds (None: all time), of which `covered_ms` were counted.
+
+    `received` are the events that came into the topology, `emitted` those that it gave to workers.
+    """
 
     window_s: int | None
     covered_ms: int
@@ -93,8 +98,10 @@ class PlanStatistics(msgspec.Struct, frozen=True):
 
 
 def plan_statistics(snapshot: ClusterSnapshot, key: PlanKey) -> PlanStatistics:
-    """The statistics of a deployed plan; without components when its text cannot be compiled. KeyError when it is not
-    deployed."""
+    """Return the statistics of a deployed plan; without components when its text cannot be compiled.
+
+    KeyError when it is not deployed.
+    """
     record = snapshot.plans[key]
     planned = record.compiled.components if record.compiled is not None else ()
     windows = tuple(_window(snapshot, key, planned, window_s) for window_s in (*WINDOWS_S, None))

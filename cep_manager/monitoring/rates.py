@@ -15,8 +15,9 @@ Report = TypeVar("Report", bound=RegisterTask | RegisterWorker | RegisterDriver)
 
 
 def per_second(member: ClusterMember[Report], counter: Callable[[Report], int | None]) -> float:
-    """Return how fast `counter` has grown over the member's last reports, per second, to three places; 0.0 while there
-    is only one that has it (None: a report has not).
+    """Return how fast `counter` has grown over the member's last reports, per second, to three places.
+
+    0.0 while there is only one that has it (None: a report has not).
 
     A counter that fell has begun again, or something that was counted is sent again: nothing is known of its growth
     between these two reports, and the others count.

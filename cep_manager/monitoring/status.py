@@ -28,11 +28,11 @@ WorkerReports = tuple[tuple[ClusterMember[RegisterWorker], WorkerPlanReport], ..
 
 
 class TopologyStatus(msgspec.Struct, frozen=True):
-    """The topology: `reason` says why it is not active, and is empty when it is. `since_ms` is the time in this
-    state. `intake` is False when no events are taken in; `trace` says whether workers write its events to their logs,
-    `statistics` what its stages count.
-    `change` is the kind of the change that is under way, empty when none is; `change_error` says why the last change
-    came to nothing, empty when it did not.
+    """The topology: `reason` says why it is not active, and is empty when it is.
+
+    `since_ms` is the time in this state. `intake` is False when no events are taken in; `trace` says whether workers
+    write its events to their logs, `statistics` what its stages count. `change` is the kind of the change that is under
+    way, empty when none is; `change_error` says why the last change came to nothing, empty when it did not.
 
     `interruption` says why it last stopped being active, `interrupted_ms` how long ago (empty and 0: never since it was
     deployed). `last_error` is the latest error of any stage or worker of the plan, empty when there was none.
@@ -95,8 +95,11 @@ class OutflowStatus(msgspec.Struct, frozen=True):
 
 
 class TaskStatus(msgspec.Struct, frozen=True):
-    """A task of the topology and the stage instances that run in it. Its process holds `memory_bytes` and has used
-    `cpu_ms` of processor time; in a `stage_host` these are the task's part of the process that it shares."""
+    """A task of the topology and the stage instances that run in it.
+
+    Its process holds `memory_bytes` and has used `cpu_ms` of processor time; in a `stage_host` these are the task's
+    part of the process that it shares.
+    """
 
     task: int
     host: str
@@ -109,10 +112,12 @@ class TaskStatus(msgspec.Struct, frozen=True):
 
 
 class PlanStatus(msgspec.Struct, frozen=True):
-    """`connected` is True when every connection of the live workers, in and out, is established. `state` is what
-    the plan's stages hold in memory, parallel instances added up; `tasks` tells where each of them runs. `unprocessed`
-    is what workers have of it: events that its topology has not taken over, and results. `topics` are the partitions
-    that its sources read."""
+    """`connected` is True when every connection of the live workers, in and out, is established.
+
+    `state` is what the plan's stages hold in memory, parallel instances added up; `tasks` tells where each of them
+    runs. `unprocessed` is what workers have of it: events that its topology has not taken over, and results. `topics`
+    are the partitions that its sources read.
+    """
 
     topology: TopologyStatus
     inflow: tuple[InflowStatus, ...]
@@ -127,7 +132,7 @@ class PlanStatus(msgspec.Struct, frozen=True):
 
 
 def plan_status(snapshot: ClusterSnapshot, key: PlanKey) -> PlanStatus:
-    """The status of a deployed plan; KeyError when it is not deployed."""
+    """Return the status of a deployed plan; KeyError when it is not deployed."""
     record = snapshot.plans[key]
     reports = worker_reports(snapshot, key, record.epoch)
     here = (report for one, report in snapshot.reports_of(key) if one.live(snapshot.now_ms, snapshot.lease_ms))
@@ -188,8 +193,10 @@ def plan_status(snapshot: ClusterSnapshot, key: PlanKey) -> PlanStatus:
 
 
 def topology_up_ms(snapshot: ClusterSnapshot, key: PlanKey) -> int:
-    """Return for how long the plan's topology has been running in its present form, by its oldest live task; 0: it does
-    not."""
+    """Return for how long the plan's topology has been running in its present form, by its oldest live task.
+
+    0: it does not.
+    """
     live = (task for task in snapshot.tasks.get(key, ()) if task.live(snapshot.now_ms, snapshot.lease_ms))
     return max((task.up_ms(snapshot.now_ms) for task in live), default=0)
 
@@ -206,12 +213,12 @@ def shown_state(state: PlanState, parts: tuple[DegradedPart, ...]) -> PlanState:
 
 
 def awaited_streams(tasks: Tasks) -> tuple[str, ...]:
-    """The streams whose first event holds event time back."""
+    """Return the streams whose first event holds event time back."""
     return tuple(dict.fromkeys(stream for one in _components(tasks) for stream in one.awaits if "/" not in stream))
 
 
 def late_events(tasks: Tasks) -> tuple[StreamCount, ...]:
-    """Events that came behind the clock, by stream, since the tasks started."""
+    """Return events that came behind the clock, by stream, since the tasks started."""
     counts = Counter[str]()
     for component in _components(tasks):
         counts.update({one.stream: one.events for one in component.late})
@@ -219,7 +226,7 @@ def late_events(tasks: Tasks) -> tuple[StreamCount, ...]:
 
 
 def _waits_for(tasks: Tasks, compiled: CompiledPlan | None) -> tuple[str, ...]:
-    """What time waits for, for people."""
+    """Return what time waits for, for people."""
     awaited = awaited_streams(tasks)
     senders = dict.fromkeys(name for one in _components(tasks) for name in one.awaits if "/" in name)
     first = [f"the first event of {stream}" for stream in awaited] if compiled is None or compiled.playback else []
@@ -241,7 +248,7 @@ def _held(tasks: tuple[ClusterMember[RegisterTask], ...]) -> tuple[HeldState, ..
 
 
 def worker_reports(snapshot: ClusterSnapshot, key: PlanKey, epoch: int) -> WorkerReports:
-    """What each live worker says of the plan in its epoch; workers that have not taken it up are left out."""
+    """Return what each live worker says of the plan in its epoch; workers that have not taken it up are left out."""
     return tuple(
         (worker, report)
         for worker, report in snapshot.reports_of(key)
@@ -250,7 +257,7 @@ def worker_reports(snapshot: ClusterSnapshot, key: PlanKey, epoch: int) -> Worke
 
 
 def _inflow(snapshot: ClusterSnapshot, key: PlanKey, compiled: CompiledPlan) -> tuple[InflowStatus, ...]:
-    """Every live worker owes a connection for each imported stream, whether it knows the plan already or not."""
+    """Return every live worker owes a connection for each imported stream, whether it knows the plan already or not."""
     required = len(compiled.imported)
     reports = dict(_connected_streams(snapshot, key))
     return tuple(

@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 def live_workers(snapshot: ClusterSnapshot, wanted: str) -> tuple[RegisterWorker, ...]:
-    """Those that can be asked for what is `wanted`, by name. Raises NoWorkerError when there are none."""
+    """Return those that can be asked for what is `wanted`, by name. Raises NoWorkerError when there are none."""
     live = [one.latest for one in snapshot.workers if one.live(snapshot.now_ms, snapshot.lease_ms)]
     found = sorted((one for one in live if one.http_address), key=lambda one: one.worker)
     if not found:
@@ -34,8 +34,10 @@ def live_workers(snapshot: ClusterSnapshot, wanted: str) -> tuple[RegisterWorker
 
 @dataclass(frozen=True, slots=True)
 class WorkerCall(Generic[T]):
-    """A request for a tenant, answered with a `kind`. `authorization` is the header of whoever asks: each worker judges
-    by itself what they may."""
+    """A request for a tenant, answered with a `kind`.
+
+    `authorization` is the header of whoever asks: each worker judges by itself what they may.
+    """
 
     method: str
     path: str
@@ -49,7 +51,7 @@ class WorkerCall(Generic[T]):
 def ask_workers(
     workers: tuple[RegisterWorker, ...], call: WorkerCall[T]
 ) -> tuple[list[tuple[str, T]], tuple[SilentWorker, ...]]:
-    """The answers by worker, and who gave none. Raises WorkerFailedError when no worker answers."""
+    """Return the answers by worker, and who gave none. Raises WorkerFailedError when no worker answers."""
     with ThreadPoolExecutor(min(AT_ONCE, len(workers))) as pool:
         answers = list(zip(workers, pool.map(lambda worker: _ask_one(worker, call), workers), strict=True))
     silent = tuple(answer for _, answer in answers if isinstance(answer, SilentWorker))

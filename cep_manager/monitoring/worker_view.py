@@ -65,9 +65,11 @@ class WorkerPlanView(msgspec.Struct, frozen=True):
 
 
 class WorkerDetails(msgspec.Struct, frozen=True):
-    """A worker: one that lives or leaves, or that was `lost` within the last minute. `cpu` is the share of one core
-    that its process uses, 1.0: all of it. `errors` counts those of all its plans since it started; rates are of the
-    last seconds, 0 of a lost one. See `RegisterWorker`."""
+    """A worker: one that lives or leaves, or that was `lost` within the last minute.
+
+    `cpu` is the share of one core that its process uses, 1.0: all of it. `errors` counts those of all its plans since
+    it started; rates are of the last seconds, 0 of a lost one. See `RegisterWorker`.
+    """
 
     worker: str
     host: str
@@ -101,14 +103,14 @@ class WorkerList(msgspec.Struct, frozen=True):
 
 
 def worker_list(snapshot: ClusterSnapshot) -> WorkerList:
-    """All workers."""
+    """Return all workers."""
     live = [_details(snapshot, worker, lost=False) for worker in snapshot.workers]
     lost = [_details(snapshot, worker, lost=True) for worker in snapshot.lost_workers]
     return WorkerList((*live, *lost))
 
 
 def worker_details(snapshot: ClusterSnapshot, name: str) -> WorkerDetails:
-    """The worker of that name. Raises UnknownWorkerError."""
+    """Return the worker of that name. Raises UnknownWorkerError."""
     for lost, members in ((False, snapshot.workers), (True, snapshot.lost_workers)):
         for worker in members:
             if worker.latest.worker == name:

@@ -80,13 +80,15 @@ class Database:
             return contents_of(connection)
 
     def address(self) -> str:
-        """The database's URL without its password."""
+        """Return the database's URL without its password."""
         return self._shown
 
     @contextmanager
     def transaction(self, survives_power_loss: bool = True) -> Iterator[Connection]:
-        """All that is done over the connection comes about at the end, or nothing of it. What need not survive the loss
-        of the host's power does not wait for its disk (SQLite)."""
+        """All that is done over the connection comes about at the end, or nothing of it.
+
+        What need not survive the loss of the host's power does not wait for its disk (SQLite).
+        """
         with self._begun({SURVIVES: survives_power_loss}) as connection:
             yield connection
 
@@ -122,8 +124,10 @@ class Database:
         return PlanStoreError(f"the plan store {self._shown} cannot be used: {cause}{advice}")
 
     def _check_soundness(self) -> None:
-        """A database that is damaged is not used: plans that cannot be read would be taken for plans that are gone. Of
-        other databases their servers see to it."""
+        """A database that is damaged is not used: plans that cannot be read would be taken for plans that are gone.
+
+        Of other databases their servers see to it.
+        """
         if self.kind != SQLITE:
             return
         try:
@@ -198,7 +202,7 @@ def _begin(connection: Connection) -> None:
 
 
 def _file(database: str | None) -> Path | None:
-    """The file of an SQLite database; None of one in memory."""
+    """Return the file of an SQLite database; None of one in memory."""
     return Path(database) if database and database != ":memory:" and not database.startswith("file:") else None
 
 

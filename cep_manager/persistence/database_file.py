@@ -16,8 +16,10 @@ _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 def make_private(path: str) -> None:
-    """Make the file, which its user alone may read and write, or take it and those beside it away from others. SQLite
-    makes the files beside it with the rights of this one. Raises OSError."""
+    """Make the file, which its user alone may read and write, or take it and those beside it away from others.
+
+    SQLite makes the files beside it with the rights of this one. Raises OSError.
+    """
     file = Path(path)
     file.parent.mkdir(parents=True, exist_ok=True)
     os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
@@ -28,9 +30,11 @@ def make_private(path: str) -> None:
 
 
 def mark(connection: Any) -> None:
-    """Write into the file that it is a manager's, so that no plan opens it wherever it lies. The mark goes to the file
-    itself at once, not only to its log. Where that cannot be done now, the next connection does it: what is wrong with
-    the database, the statement says for which this one is."""
+    """Write into the file that it is a manager's, so that no plan opens it wherever it lies.
+
+    The mark goes to the file itself at once, not only to its log. Where that cannot be done now, the next connection
+    does it: what is wrong with the database, the statement says for which this one is.
+    """
     with suppress(sqlite3.Error):
         if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
             connection.execute(f"PRAGMA application_id={APPLICATION_ID}")

@@ -17,8 +17,10 @@ TOO_MANY = "more than two nodes cannot be used in the two-node mode (deployment.
 
 
 class StoredNode(msgspec.Struct, frozen=True):
-    """A node as the database knows it. `in_sync`: it has every acknowledged event. `changed_ms` is the time of day at
-    which that changed last."""
+    """A node as the database knows it.
+
+    `in_sync`: it has every acknowledged event. `changed_ms` is the time of day at which that changed last.
+    """
 
     name: str
     group: str
@@ -43,8 +45,11 @@ class NodeStore:
         return self._me.name
 
     def register(self, now_ms: int) -> None:
-        """Record where this node is reached. The first node of a new group is in sync. Raises ConfigError when there
-        are two others, or the nodes there are of another group."""
+        """Record where this node is reached.
+
+        The first node of a new group is in sync. Raises ConfigError when there are two others, or the nodes there are
+        of another group.
+        """
         me = self._me
         values = {
             "sync_host": me.sync_endpoint().host,

@@ -1,6 +1,9 @@
-"""Many changes of the plan store as one. They are made in a copy of its tables in memory, with the statements that the
-store always uses, and what is different then is written in one short transaction: while that is open the leader cannot
-confirm its lease, and a thousand plans take seconds to change."""
+"""Many changes of the plan store as one.
+
+They are made in a copy of its tables in memory, with the statements that the store always uses, and what is different
+then is written in one short transaction: while that is open the leader cannot confirm its lease, and a thousand plans
+take seconds to change.
+"""
 
 from __future__ import annotations
 
@@ -40,8 +43,10 @@ class PlanBatch:
                 self.connection.execute(table.insert(), list(rows.values()))
 
     def write(self, store: Connection) -> None:
-        """Make the tables of `store` those of the copy. Raises ChangeUnderWayError when a row that is to be changed has
-        been changed there since."""
+        """Make the tables of `store` those of the copy.
+
+        Raises ChangeUnderWayError when a row that is to be changed has been changed there since.
+        """
         for table, read in self._read.items():
             made, there = _rows(self.connection, table), _rows(store, table)
             changed = {key for key in read.keys() | made.keys() if read.get(key) != made.get(key)}

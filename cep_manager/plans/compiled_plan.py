@@ -20,7 +20,9 @@ class PlannedQuery(msgspec.Struct, frozen=True):
 
 class PlannedComponent(msgspec.Struct, frozen=True):
     """A stage of the query plan: `parallel` instances that take the `inputs` streams and send the `outputs`.
-    `groupings` tells, input for input, how the instances share the events, in words; `queries` is what they run."""
+
+    `groupings` tells, input for input, how the instances share the events, in words; `queries` is what they run.
+    """
 
     name: str
     kind: ComponentKind
@@ -31,7 +33,7 @@ class PlannedComponent(msgspec.Struct, frozen=True):
     queries: tuple[PlannedQuery, ...] = ()
 
     def grouping(self, stream: str) -> str:
-        """How the instances share the events of `stream`; empty where there is nothing to share."""
+        """Return how the instances share the events of `stream`; empty where there is nothing to share."""
         return dict(zip(self.inputs, self.groupings, strict=False)).get(stream, "")
 
 
@@ -76,8 +78,8 @@ class CompiledPlan(msgspec.Struct, frozen=True):
         restore_epoch: int = 0,
         host: PlanHost = "own",
     ) -> SubmitTopology:
-        """What the driver is told to run, in so many tasks, for the plan that was deployed first at `deployed_ms`;
-        `restore` and `restore_epoch` say what it begins from (see the protocol)."""
+        """Return what the driver is told to run, in so many tasks, for the plan that was deployed first at
+        `deployed_ms`; `restore` and `restore_epoch` say what it begins from (see the protocol)."""
         return SubmitTopology(
             key=key,
             epoch=epoch,
@@ -103,17 +105,17 @@ class CompiledPlan(msgspec.Struct, frozen=True):
         return self.host or default
 
     def instances(self) -> tuple[str, ...]:
-        """The names of all component instances, in order of flow."""
+        """Return the names of all component instances, in order of flow."""
         return tuple(
             instance_name(component.name, index) for component in self.components for index in range(component.parallel)
         )
 
     def receiver_instances(self) -> int:
-        """How many receiver instances workers can send to."""
+        """Return how many receiver instances workers can send to."""
         return sum(component.parallel for component in self.components if component.kind == "receiver")
 
     def publisher_instances(self) -> int:
-        """How many publisher instances need a worker; none when the plan exports nothing."""
+        """Return how many publisher instances need a worker; none when the plan exports nothing."""
         if not self.exported:
             return 0
         return sum(component.parallel for component in self.components if component.kind == "publisher")

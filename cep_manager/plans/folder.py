@@ -1,4 +1,6 @@
-"""A folder whose files are plans: which of them must be deployed now, and which plans are to go with their files. Pure.
+"""A folder whose files are plans: which of them must be deployed now, and which plans are to go with their files.
+
+Pure.
 
 FOLDER/late.siddhiql       a plan of the super tenant
 FOLDER/7/late.siddhiql     a plan of tenant 7
@@ -33,7 +35,7 @@ class FileOrigin:
     digest: str
 
     def text(self) -> str:
-        """The origin as the plan store keeps it."""
+        """Return the origin as the plan store keeps it."""
         return f"{self.name} sha256:{self.digest}"
 
 
@@ -64,7 +66,7 @@ class PlanFolder:
     _last_context: tuple[frozenset[str], dict[PlanKey, FileOrigin | None]] = (frozenset(), {})
 
     def look(self, files: Mapping[str, Stamp], origins: Mapping[PlanKey, FileOrigin | None]) -> FolderChanges:
-        """What is to be done when the folder holds `files` and the deployed plans come from `origins`.
+        """Return what is to be done when the folder holds `files` and the deployed plans come from `origins`.
 
         A file is read only once it has been the same in two looks: it may still be being written. A plan whose file has
         gone waits until all others have been read, since a file under another name may have taken it over. A file that
@@ -90,8 +92,10 @@ class PlanFolder:
         return FolderChanges(changed, gone if settled and not changed else ())
 
     def handled(self, name: str, problem: str = "", waits: bool = False) -> None:
-        """The file's text has been read and acted upon, or is refused because of `problem`; it `waits` when other files
-        and plans are in its way, and not its text."""
+        """The file's text has been read and acted upon, or is refused because of `problem`.
+
+        It `waits` when other files and plans are in its way, and not its text.
+        """
         self._handled[name] = self._seen[name]
         self._problems.pop(name, None)
         self._waiting.discard(name)
@@ -101,20 +105,25 @@ class PlanFolder:
             self._problems[name] = problem
 
     def problems(self) -> tuple[FileProblem, ...]:
-        """Every file whose text is not what runs, in order of names; of names that are no text, bytes are shown."""
+        """Return every file whose text is not what runs, in order of names.
+
+        Of names that are no text, bytes are shown.
+        """
         return tuple(FileProblem(_as_text(name), problem) for name, problem in sorted(self._problems.items()))
 
 
 def origin_of(name: str, contents: bytes) -> FileOrigin:
-    """The origin of a plan that is deployed from the file called `name` with `contents`. ValueError when the name is no
-    text: the plan store could not keep it."""
+    """Return the origin of a plan that is deployed from the file called `name` with `contents`.
+
+    ValueError when the name is no text: the plan store could not keep it.
+    """
     if _as_text(name) != name:
         raise ValueError("the file's name is not UTF-8; rename it")
     return FileOrigin(name, hashlib.sha256(contents).hexdigest())
 
 
 def parse_origin(text: str) -> FileOrigin | None:
-    """The origin that the plan store has kept; None for a plan that was deployed by hand."""
+    """Return the origin that the plan store has kept; None for a plan that was deployed by hand."""
     found = _ORIGIN.fullmatch(text)
     return FileOrigin(found["name"], found["digest"]) if found else None
 
@@ -126,6 +135,6 @@ def tenant_of(name: str) -> int:
 
 
 def _as_text(name: str) -> str:
-    """The name without what is no text in it: bytes of a file's name that are not UTF-8 come as halves of surrogate
-    pairs, which nothing can send or keep."""
+    """Return the name without what is no text in it: bytes of a file's name that are not UTF-8 come as halves of
+    surrogate pairs, which nothing can send or keep."""
     return name.encode(errors="backslashreplace").decode()

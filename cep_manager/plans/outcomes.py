@@ -8,8 +8,11 @@ from cep_common.ids import PlanKey
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What a command did to a plan. `epoch` is the one that was counted for it, or the present one when nothing was
-    `changed`, because all was as asked for already."""
+    """What a command did to a plan.
+
+    `epoch` is the one that was counted for it, or the present one when nothing was `changed`, because all was as asked
+    for already.
+    """
 
     plan: str
     tenant: int
@@ -36,7 +39,7 @@ class Undeployed(msgspec.Struct, frozen=True):
 
 
 def outcome_of(key: PlanKey, epoch: int, message: str, created: bool = False, changed: bool = False) -> Outcome:
-    """What a command did to the plan."""
+    """Return what a command did to the plan."""
     return Outcome(
         plan=key.plan,
         tenant=key.tenant,

@@ -44,7 +44,9 @@ class Room(msgspec.Struct, frozen=True):
 
 
 def held_back(quota: Quota, key: PlanKey, slots: int, plans: Mapping[PlanKey, PlanRecord]) -> str:
-    """Why a topology of the plan that takes so many slots must wait for others of its tenant; empty when it need not.
+    """Return why a topology of the plan that takes so many slots must wait for others of its tenant.
+
+    Empty when it need not.
 
     `plans` stand in the order in which they came: those that wait are not overtaken by later ones, but where they
     could not run if they were alone.
@@ -62,8 +64,8 @@ def held_back(quota: Quota, key: PlanKey, slots: int, plans: Mapping[PlanKey, Pl
 
 
 def room_for_change(quota: Quota, record: PlanRecord, slots: int, plans: Mapping[PlanKey, PlanRecord]) -> Room:
-    """How a topology of so many slots may take the place of the plan's present one: the slots of that are the plan's
-    own, so it never waits for others when it needs no more."""
+    """Return how a topology of so many slots may take the place of the plan's present one: the slots of that are the
+    plan's own, so it never waits for others when it needs no more."""
     others = sum(_held(other) for other in plans.values() if _competes(other.key, record.key))
     one_by_one = ""
     if record.compiled is not None and record.compiled.delivery == "exactly-once":
@@ -78,7 +80,7 @@ def _competes(other: PlanKey, key: PlanKey) -> bool:
 
 
 def _held(record: PlanRecord) -> int:
-    """The slots that the plan's topologies hold, or will as soon as the driver has them."""
+    """Return the slots that the plan's topologies hold, or will as soon as the driver has them."""
     if record.state is PlanState.FAILED:
         return 0
     present = record.slots if record.submission is not Submission.NEW else 0
@@ -87,6 +89,6 @@ def _held(record: PlanRecord) -> int:
 
 
 def share_of_events(quotas: QuotasConfig, plans: Iterable[PlanKey], workers: int) -> tuple[TenantLimit, ...]:
-    """What each of so many workers may take in for the tenants of `plans`."""
+    """Return what each of so many workers may take in for the tenants of `plans`."""
     limited = {tenant: quotas.of(tenant).events_per_s for tenant in sorted({plan.tenant for plan in plans})}
     return tuple(TenantLimit(tenant, max(1, rate // max(1, workers))) for tenant, rate in limited.items() if rate)

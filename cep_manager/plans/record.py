@@ -63,8 +63,10 @@ class PlanToRun(msgspec.Struct, frozen=True):
 
 
 class PlanVersion(msgspec.Struct, frozen=True):
-    """A plan's text, compiled, and the topology that it is to run as. `workers_asked` is the number of workers that the
-    plan was rebalanced to, None when text and configuration decide."""
+    """A plan's text, compiled, and the topology that it is to run as.
+
+    `workers_asked` is the number of workers that the plan was rebalanced to, None when text and configuration decide.
+    """
 
     text: str
     compiled: CompiledPlan
@@ -81,8 +83,11 @@ class PlanVersion(msgspec.Struct, frozen=True):
 
 
 class ChangeTrial(msgspec.Struct, frozen=True):
-    """The version that is to take a running plan's place. `sent_to` is the driver process that got it. The former
-    topology's state is being moved to it since `moving_since_ms`; None: not, or not yet."""
+    """The version that is to take a running plan's place.
+
+    `sent_to` is the driver process that got it. The former topology's state is being moved to it since
+    `moving_since_ms`; None: not, or not yet.
+    """
 
     kind: ChangeKind
     version: PlanVersion
@@ -94,12 +99,14 @@ class ChangeTrial(msgspec.Struct, frozen=True):
 
 
 class PlanRecord(msgspec.Struct, frozen=True):
-    """A plan that should run. `compiled` is None when its stored text cannot be compiled any more; `unusable` then says
-    why. `created_ms` and `updated_ms` are times of day, the others monotonic. `sent_to` is the driver process that got
-    the current epoch. `interruption` says why it last stopped being active, or failed; empty when it never did.
+    """A plan that should run.
+
+    `compiled` is None when its stored text cannot be compiled any more; `unusable` then says why. `created_ms` and
+    `updated_ms` are times of day, the others monotonic. `sent_to` is the driver process that got the current epoch.
+    `interruption` says why it last stopped being active, or failed; empty when it never did.
 
     While a plan is being changed, either `trial` is started beside it, or it has taken the place of `fallback`, which
-    comes back if it does not come to run. `change_error` says why the last change came to nothing. Until it runs,
+    comes back if it does not come to run. `change_error` says why the last change failed. Until it runs,
     `restore` says what its topology begins from, as it was told under `restore_epoch`; empty: from the newest
     checkpoint. It was deployed under `first_epoch`, 0: by an earlier manager process; topologies of earlier epochs are
     of another plan of its name. Epochs of its name are `counted` so far: higher ones were never given out by this
@@ -156,7 +163,7 @@ class PlanRecord(msgspec.Struct, frozen=True):
         return 0 if self.host == "shared" else self.workers * (self.compiled.cores if self.compiled is not None else 1)
 
     def epochs(self) -> tuple[int, ...]:
-        """The epochs under which topologies of the plan may run now."""
+        """Return the epochs under which topologies of the plan may run now."""
         return (self.epoch,) if self.trial is None else (self.epoch, self.trial.version.epoch)
 
     def owns(self, report: TopologyReport) -> bool:
@@ -164,12 +171,12 @@ class PlanRecord(msgspec.Struct, frozen=True):
         return report.deployed_ms in (0, self.created_ms)
 
     def instances(self) -> frozenset[str]:
-        """The component instances of what runs, and of what it may be changed to or back to."""
+        """Return the component instances of what runs, and of what it may be changed to or back to."""
         versions = (self.version(), self.trial.version if self.trial is not None else None, self.fallback)
         return frozenset(name for one in versions if one is not None for name in one.compiled.instances())
 
     def version(self) -> PlanVersion | None:
-        """What is to run now; None when it cannot be compiled."""
+        """Return what is to run now; None when it cannot be compiled."""
         if self.compiled is None:
             return None
         return PlanVersion(
@@ -177,7 +184,7 @@ class PlanRecord(msgspec.Struct, frozen=True):
         )
 
     def to_submit(self, compiled: CompiledPlan) -> SubmitTopology:
-        """What the driver is told to run now: the plan `compiled`, which is what the record has, or is to have."""
+        """Return the order for the driver to run `compiled`, which the record has or is about to have."""
         return compiled.submission(
             self.key,
             self.epoch,
@@ -189,7 +196,8 @@ class PlanRecord(msgspec.Struct, frozen=True):
         )
 
     def target(self) -> tuple[str, int]:
-        """The text and the number of workers that the plan has, or is to have when the change under way comes about."""
+        """Return the text and the number of workers that the plan has, or is to have when the change under way comes
+        about."""
         version = self.trial.version if self.trial is not None else self
         return version.text, version.workers
 
@@ -201,13 +209,13 @@ class PlanRecord(msgspec.Struct, frozen=True):
         return not new or self.ran_before
 
     def traced(self) -> bool:
-        """True when workers are to write the plan's events to their logs: somebody said so, else its text."""
+        """Return whether workers are to write the plan's events to their logs: somebody said so, else its text."""
         if self.trace is not None:
             return self.trace
         return self.compiled is not None and self.compiled.trace
 
     def statistics_level(self) -> StatisticsLevel:
-        """What its stages are to count: somebody said so, else its text."""
+        """Return what its stages are to count: somebody said so, else its text."""
         if self.statistics is not None:
             return self.statistics
         return self.compiled.statistics if self.compiled is not None else "basic"
@@ -217,7 +225,7 @@ class PlanRecord(msgspec.Struct, frozen=True):
         return self.intake and self.draining is None
 
     def change(self) -> ChangeKind | None:
-        """The kind of the change that is under way."""
+        """Return the kind of the change that is under way."""
         if self.trial is not None:
             return self.trial.kind
         if self.fallback is None:
@@ -226,8 +234,11 @@ class PlanRecord(msgspec.Struct, frozen=True):
 
 
 def new_record(plan: PlanToRun, default_workers: int, now_ms: int, default_host: PlanHost = "own") -> PlanRecord:
-    """The plan, of which nothing is known yet; `default_workers` if neither it nor its text says how many it needs, in
-    `default_host` if it does not say where and asks for nothing more."""
+    """Return the plan, of which nothing is known yet.
+
+    `default_workers` if neither it nor its text says how many it needs, in `default_host` if it does not say where and
+    asks for nothing more.
+    """
     compiled = None if isinstance(plan.compiled, str) else plan.compiled
     unusable = plan.compiled if isinstance(plan.compiled, str) else ""
     workers = plan.workers or (compiled.workers if compiled else None) or default_workers
@@ -262,7 +273,7 @@ def new_record(plan: PlanToRun, default_workers: int, now_ms: int, default_host:
 
 
 def with_version(record: PlanRecord, version: PlanVersion) -> PlanRecord:
-    """The plan with another text and topology, of which nothing is known yet."""
+    """Return the plan with another text and topology, of which nothing is known yet."""
     return msgspec.structs.replace(
         record,
         text=version.text,

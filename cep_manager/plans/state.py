@@ -127,7 +127,7 @@ class Observation(msgspec.Struct, frozen=True):
 
 
 def read_signal(observation: Observation) -> tuple[StateSignal, str]:
-    """What an observation means, and the reason to show with it (empty when all is well)."""
+    """Return what an observation means, and the reason to show with it (empty when all is well)."""
     if observation.unusable:
         return StateSignal.UNUSABLE, observation.unusable
     if observation.driver_missing:
@@ -167,5 +167,5 @@ def _running(observation: Observation) -> tuple[StateSignal, str]:
 
 
 def signal_of(change: ChangeKind) -> StateSignal:
-    """The signal by which a change is asked for, and seen while it is under way."""
+    """Return the signal by which a change is asked for, and seen while it is under way."""
     return StateSignal.UPDATE if change == "update" else StateSignal.REBALANCE

@@ -51,11 +51,13 @@ class StoredVersion(msgspec.Struct, frozen=True):
 
 
 class StoredPlan(msgspec.Struct, frozen=True):
-    """A plan in the store; times are milliseconds since 1970. While a change of it is not settled, `change` says which
-    kind it is and `former` what the plan was before. `restore` says what it begins from, until it has run, and
-    `restore_epoch` the epoch under which it was told so, 0 when it was not. Epochs of it are `counted` so far.
-    While it is being undeployed, `draining` names the workers that may have had events of it. `former_names` are names
-    that it had before it was renamed, and that no plan has now."""
+    """A plan in the store; times are milliseconds since 1970.
+
+    While a change of it is not settled, `change` says which kind it is and `former` what the plan was before. `restore`
+    says what it begins from, until it has run, and `restore_epoch` the epoch under which it was told so, 0 when it was
+    not. Epochs of it are `counted` so far. While it is being undeployed, `draining` names the workers that may have had
+    events of it. `former_names` are names that it had before it was renamed, and that no plan has now.
+    """
 
     key: PlanKey
     text: str
@@ -83,8 +85,11 @@ class _Joint(threading.local):
 
 
 class PlanStore:
-    """Plans and epochs in the database. Any thread may use it. All methods raise StoreError when the database cannot be
-    used, those that write NotLeaderError when this manager does not lead; nothing has changed then."""
+    """Plans and epochs in the database.
+
+    Any thread may use it. All methods raise StoreError when the database cannot be used, those that write
+    NotLeaderError when this manager does not lead; nothing has changed then.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -96,7 +101,7 @@ class PlanStore:
         self._right = right
 
     def plans(self) -> tuple[StoredPlan, ...]:
-        """Every plan, in order of tenant and name."""
+        """Return every plan, in order of tenant and name."""
         with self._database.transaction() as connection:
             former = {(row.tenant, row.name): row for row in connection.execute(sqlalchemy.select(FORMER))}
             counted = {(row.tenant, row.name): row.epoch for row in connection.execute(sqlalchemy.select(EPOCHS))}
@@ -105,16 +110,21 @@ class PlanStore:
             return tuple(_stored(row, former.get(key), counted.get(key, row.epoch)) for key, row in keyed)
 
     def key_of(self, tenant: int, name: str) -> PlanKey:
-        """Return the key of the plan of that name; where none is deployed, that of the one that was undeployed last
-        under it, or else the key that a new one would get."""
+        """Return the key of the plan of that name.
+
+        Where none is deployed, that of the one that was undeployed last under it, or else the key that a new one would
+        get.
+        """
         if self._joint.connection is not None:
             return _key_of(self._joint.connection, tenant, name)
         with self._database.transaction() as connection:
             return _key_of(connection, tenant, name)
 
     def add(self, key: PlanKey, text: str, now_ms: int, origin: str = "", restore: str = "") -> StoredPlan:
-        """The plan is in the store under a new epoch, to begin from what `restore` says; `key` came from `key_of`.
-        Raises PlanExistsError when one of its name is there."""
+        """Store the plan under a new epoch, to begin from what `restore` says.
+
+        `key` came from `key_of`. Raises PlanExistsError when one of its name is there.
+        """
         with self._writing() as connection:
             epoch = _count_epoch(connection, key)
             _call(connection, key)
@@ -134,8 +144,8 @@ class PlanStore:
         restore: str = "",
         restore_epoch: int = 0,
     ) -> StoredPlan | None:
-        """The plan has another text or number of workers, a new epoch, and begins from what `restore` says, as it was
-        told under `restore_epoch`, 0: now; None when there is no such plan. `former` is kept until the change is
+        """Store another text or number of workers under a new epoch, to begin from what `restore` says, as
+        it was told under `restore_epoch`, 0: now; None when there is no such plan. `former` is kept until the change is
         settled; None when there is nothing to go back to."""
         with self._writing() as connection:
             if connection.scalar(sqlalchemy.select(PLANS.c.epoch).where(_is_plan(key))) is None:
@@ -157,8 +167,11 @@ class PlanStore:
             return _read(connection, key)
 
     def settle(self, key: PlanKey, epoch: int, in_force: StoredVersion) -> None:
-        """The plan is what `in_force` says, and nothing else is kept of it; `epoch` was the last of the change that is
-        settled so. When the plan was changed again since, `in_force` is what that change can go back to."""
+        """The plan is what `in_force` says, and nothing else is kept of it.
+
+        `epoch` was the last of the change that is settled so. When the plan was changed again since, `in_force` is what
+        that change can go back to.
+        """
         with self._writing() as connection:
             row = connection.execute(sqlalchemy.select(PLANS).where(_is_plan(key))).first()
             if row is None:
@@ -201,8 +214,11 @@ class PlanStore:
             connection.execute(PLANS.update().where(_is_plan(key)).values(origin=origin))
 
     def rename(self, key: PlanKey, name: str, text: str, now_ms: int) -> StoredPlan | None:
-        """Give the plan another name, which `text` says, too. All that is kept under its id stays with it. Return None
-        when there is no such plan. Raises PlanExistsError when there is one of the new name."""
+        """Give the plan another name, which `text` says, too.
+
+        All that is kept under its id stays with it. Return None when there is no such plan. Raises PlanExistsError when
+        there is one of the new name.
+        """
         with self._writing() as connection:
             before = _read(connection, key)
             if before is None:
@@ -223,8 +239,11 @@ class PlanStore:
             return _read(connection, to)
 
     def raise_epoch(self, key: PlanKey, above: int = 0) -> int:
-        """The plan's epoch is one higher, and higher than `above`; this is it. What it is to begin from was not told
-        under epochs up to `above`, which another database gave out: it counts as told now."""
+        """The plan's epoch is one higher, and higher than `above`; this is it.
+
+        What it is to begin from was not told under epochs up to `above`, which another database gave out: it counts as
+        told now.
+        """
         with self._writing() as connection:
             epoch = _count_epoch(connection, key, above)
             connection.execute(PLANS.update().where(_is_plan(key)).values(epoch=epoch))
@@ -234,8 +253,8 @@ class PlanStore:
             return epoch
 
     def restart(self, key: PlanKey, restore: str, restore_epoch: int = 0) -> StoredPlan | None:
-        """The plan's epoch is one higher, and it begins from what `restore` says, as it was told under `restore_epoch`,
-        0: now; None when there is no such plan."""
+        """Return the plan's epoch is one higher, and it begins from what `restore` says, as it was told under
+        `restore_epoch`, 0: now; None when there is no such plan."""
         with self._writing() as connection:
             if connection.scalar(sqlalchemy.select(PLANS.c.epoch).where(_is_plan(key))) is None:
                 return None
@@ -245,15 +264,19 @@ class PlanStore:
             return _read(connection, key)
 
     def begun(self, key: PlanKey, epoch: int) -> None:
-        """The plan has run under `epoch`: from now on it begins from its newest checkpoint. Nothing happens when it was
-        changed or restarted since."""
+        """The plan has run under `epoch`: from now on it begins from its newest checkpoint.
+
+        Nothing happens when it was changed or restarted since.
+        """
         with self._writing() as connection:
             ran = sqlalchemy.and_(_is_plan(key), PLANS.c.epoch <= epoch)
             connection.execute(PLANS.update().where(ran).values(_NEWEST_CHECKPOINT))
 
     def remove(self, key: PlanKey, now_ms: int = 0) -> bool:
-        """Remove the plan, and note that it was removed on purpose at `now_ms`; return False when it was not there. Its
-        epoch goes on being counted."""
+        """Remove the plan, and note that it was removed on purpose at `now_ms`; return False when it was not there.
+
+        Its epoch goes on being counted.
+        """
         with self._writing() as connection:
             _note_removed(connection, key, now_ms)
             return _remove(connection, key)
@@ -277,8 +300,11 @@ class PlanStore:
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """Write all that this thread writes in the block in one transaction at its end; nothing is written when an
-        error ends it. Raises ChangeUnderWayError when somebody else has changed the same plans meanwhile."""
+        """Write all that this thread writes in the block in one transaction at its end.
+
+        Nothing is written when an error ends it. Raises ChangeUnderWayError when somebody else has changed the same
+        plans meanwhile.
+        """
         with self._database.reading() as connection:
             batch = PlanBatch(connection)
         try:
@@ -318,7 +344,7 @@ _NEWEST_CHECKPOINT: dict[str, Any] = {"restore": "", "restore_epoch": 0}
 
 
 def _beginning(restore: str, epoch: int) -> dict[str, Any]:
-    """What a plan begins from that was told so under `epoch`."""
+    """Return what a plan begins from that was told so under `epoch`."""
     return {"restore": restore, "restore_epoch": epoch} if restore else _NEWEST_CHECKPOINT
 
 
@@ -413,8 +439,11 @@ def _key(tenant: int, name: str, plan_id: str) -> PlanKey:
 
 
 def _note_removed(connection: Connection, key: PlanKey, now_ms: int) -> None:
-    """Note that the plan was removed on purpose. Removals of long ago are forgotten: what workers that were away all
-    the time have of those plans is set aside, and not deleted."""
+    """Note that the plan was removed on purpose.
+
+    Removals of long ago are forgotten: what workers that were away all the time have of those plans is set aside, and
+    not deleted.
+    """
     created_ms = connection.scalar(sqlalchemy.select(PLANS.c.created_ms).where(_is_plan(key)))
     connection.execute(REMOVED.delete().where(REMOVED.c.removed_ms < now_ms - REMOVED_KNOWN_MS))
     known = sqlalchemy.and_(_is(REMOVED, key), REMOVED.c.created_ms == created_ms)

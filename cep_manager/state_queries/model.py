@@ -10,8 +10,10 @@ from cep_common.protocol.inspection import MOST_QUERY_CHARACTERS, MOST_ROWS
 
 
 class StateQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An on-demand `query` that reads a table, a named window or an aggregation; `limit` rows of what it finds are
-    told."""
+    """An on-demand `query` that reads a table, a named window or an aggregation.
+
+    `limit` rows of what it finds are told.
+    """
 
     query: Annotated[str, msgspec.Meta(min_length=1, max_length=MOST_QUERY_CHARACTERS)]
     limit: Annotated[int, msgspec.Meta(ge=1, le=MOST_ROWS)] = 100
@@ -26,8 +28,10 @@ StateKind = Literal["table", "window", "aggregation"]
 
 
 class QueryableState(msgspec.Struct, frozen=True):
-    """Something of a plan that can be asked about, the stage that has it, and its attributes; of an aggregation not
-    these, but by which `periods` it can be read."""
+    """Something of a plan that can be asked about, the stage that has it, and its attributes.
+
+    Of an aggregation not these, but by which `periods` it can be read.
+    """
 
     name: str
     kind: StateKind

@@ -45,8 +45,10 @@ class StateQueries:
         self._free = threading.BoundedSemaphore(AT_ONCE)
 
     def put(self, snapshot: ClusterSnapshot, record: PlanRecord, question: StateQuestion) -> StateRows:
-        """What the stage of the plan says. Raises QueryInvalidError, PlanNotRunningError, ProcessSilentError,
-        InsightBusyError."""
+        """Return what the stage of the plan says.
+
+        Raises QueryInvalidError, PlanNotRunningError, ProcessSilentError, InsightBusyError.
+        """
         stage = asked_stage(_query_plan(record), question.query, self._scripts)
         known, address = _at_work(snapshot, record.key, f"{stage.name}#0")
         message = QueryState(address.run, stage.name, question.query, question.limit, record.key)
@@ -69,13 +71,13 @@ class StateQueries:
 
 
 def state_list(record: PlanRecord) -> StateList:
-    """What of the plan can be asked about. Raises PlanNotRunningError for one that nobody knows any more."""
+    """Return what of the plan can be asked about. Raises PlanNotRunningError for one that nobody knows any more."""
     found = (source for stage in _query_plan(record).processors for source in _sources(stage))
     return StateList(record.key.plan, record.key.tenant, tuple(sorted(found, key=lambda one: one.name)))
 
 
 def asked_stage(plan: QueryPlan, text: str, scripts: ScriptPolicy) -> ProcessingStage:
-    """The stage that can answer the question `text`. Raises QueryInvalidError."""
+    """Return the stage that can answer the question `text`. Raises QueryInvalidError."""
     registry = builtin_registry(scripts)
     try:
         query = parse_question(text)
@@ -106,7 +108,7 @@ def _columns(attributes: Iterable[AttributeDefinition]) -> tuple[StateColumn, ..
 
 
 def _stage_of(plan: QueryPlan, query: OnDemandQuery) -> ProcessingStage:
-    """The stage that holds what `query` reads. Raises SiddhiAnalysisError."""
+    """Return the stage that holds what `query` reads. Raises SiddhiAnalysisError."""
     stages = {source.name: stage for stage in plan.processors for source in _sources(stage)}
     source = str(query.source)
     if source not in stages:
@@ -117,7 +119,7 @@ def _stage_of(plan: QueryPlan, query: OnDemandQuery) -> ProcessingStage:
 
 
 def _at_work(snapshot: ClusterSnapshot, key: PlanKey, instance: str) -> tuple[KnownProcess, InsightAddress]:
-    """The task that has the instance, and where it can be asked."""
+    """Return the task that has the instance, and where it can be asked."""
     for known in known_processes(snapshot):
         process = known.process
         if process.plan == key.plan and process.tenant == key.tenant and instance in process.instances:

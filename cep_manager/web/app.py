@@ -37,9 +37,12 @@ CONTENT_POLICY = (
 def create_app(
     view: ManagerView, body_bytes: int, gate: Gate | None = None, accounts: Accounts | None = None, secure: bool = False
 ) -> Flask:
-    """The application that shows and commands `view`; request bodies are at most `body_bytes` long. Every request
-    passes `gate`; without one the application is for loopback, and asks nobody for a token. With `accounts` people can
-    log in, and it is kept what they do; `secure` says that they reach it by HTTPS. Raises StoreError."""
+    """Return the application that shows and commands `view`; request bodies are at most `body_bytes` long.
+
+    Every request passes `gate`; without one the application is for loopback, and asks nobody for a token. With
+    `accounts` people can log in, and it is kept what they do; `secure` says that they reach it by HTTPS. Raises
+    StoreError.
+    """
     app = Flask("cep_manager", static_folder=None, template_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = body_bytes
     app.config["MAX_FORM_MEMORY_SIZE"] = body_bytes
@@ -73,7 +76,7 @@ def _not_live(view: ManagerView) -> str:
 
 
 def _not_ready(view: ManagerView) -> str:
-    """A manager is ready when it leads, or can send its callers on to the manager that does."""
+    """Return whether the manager leads, or can redirect callers to the leader."""
     election = view.election()
     if election.leads or election.leader is not None:
         return ""
@@ -92,8 +95,10 @@ def _refuse_sinks(refuse: Refuse) -> Callable[[], Response | None]:
 
 
 def _refusals(log_in: bool) -> Refuse:
-    """Refusals in the form of what was called: an answer of its API, a page, or a part of one. With `log_in` readers of
-    pages who are not logged in are sent to where they can."""
+    """Refusal in the form of what was called: an answer of its API, a page, or a part of one.
+
+    With `log_in` readers of pages who are not logged in are sent to where they can.
+    """
 
     def refuse(status: int, code: str, message: str) -> Response:
         if request.path.startswith("/fragments/"):
@@ -113,7 +118,8 @@ def _refuse_program(status: int, code: str, message: str) -> Response:
 
 
 def _refuse_other_sites() -> Response | None:
-    """A page of another site may not change anything in its visitor's name: browsers say where requests come from."""
+    """Return a page of another site may not change anything in its visitor's name: browsers say where requests come
+    from."""
     if request.method in SAFE_METHODS:
         return None
     origin = request.headers.get("Origin")

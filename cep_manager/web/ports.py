@@ -46,7 +46,7 @@ class Tail(Protocol):
     """Events of a stream as they pass."""
 
     def take(self, timeout_s: float) -> TailReport:
-        """What has come since the last call, as soon as there is something, or after `timeout_s`."""
+        """Return what has come since the last call, as soon as there is something, or after `timeout_s`."""
 
     def close(self) -> None:
         """Nothing is listened to any more."""
@@ -56,58 +56,69 @@ class ManagerView(Protocol):
     """All that console and REST API need. Any thread may call; errors are `ManagerError`s."""
 
     def plans(self, tenant: int, only: Collection[PlanKey] | None = None) -> tuple[PlanSummary, ...]:
-        """The tenant's plans, in order of name; `only` some of them: a status takes its time."""
+        """Return the tenant's plans, in order of name; `only` some of them: a status takes its time."""
 
     def plan(self, key: PlanKey) -> PlanDetails:
-        """One plan. Raises UnknownPlanError."""
+        """Return one plan. Raises UnknownPlanError."""
 
     def query_plan(self, key: PlanKey) -> str:
-        """The plan's query plan as XML. Raises UnknownPlanError, and PlanInvalidError when it is unusable."""
+        """Return the plan's query plan as XML. Raises UnknownPlanError, and PlanInvalidError when it is unusable."""
 
     def graph(self, key: PlanKey) -> TopologyGraph:
-        """The plan's topology at this moment. Raises UnknownPlanError."""
+        """Return the plan's topology at this moment. Raises UnknownPlanError."""
 
     def event_flow(self, tenant: int) -> EventFlow:
         """Through what events of the tenant go: sources, streams, plans, sinks."""
 
     def event_streams(self, tenant: int) -> tuple[EventStreamView, ...]:
-        """The tenant's event streams."""
+        """Return the tenant's event streams."""
 
     def open_tail(self, tenant: int, name: str, wanted: TailFilter | None) -> Tail:
-        """A live tail of an exported event stream; close it. Raises UnknownStreamError, NoWorkerError, TailsBusyError,
-        WorkerFailedError, BadRequestError for the filter."""
+        """Return a live tail of an exported event stream; close it.
+
+        Raises UnknownStreamError, NoWorkerError, TailsBusyError, WorkerFailedError, BadRequestError for the filter.
+        """
 
     def watch(self, name: Hashable, look: Look) -> LiveSubscription:
-        """What `look` gives, and what changes in it every second; close it. Whoever watches the same `name` shares the
-        work. Raises StreamsBusyError, and what `look` raises."""
+        """Return what `look` gives, and what changes in it every second; close it.
+
+        Whoever watches the same `name` shares the work. Raises StreamsBusyError, and what `look` raises.
+        """
 
     def send_events(self, tenant: int, name: str, body: bytes, kind: str, authorization: str) -> SentEvents:
         """A worker has taken the events in `body` for an imported event stream, on behalf of whoever `authorization`
         (a header) shows. Raises UnknownStreamError, NoWorkerError, WorkerFailedError, EventsRefusedError."""
 
     def validate(self, text: str) -> Validation:
-        """Everything that is wrong with a plan's text."""
+        """Return everything that is wrong with a plan's text."""
 
     def preview(self, tenant: int, text: str) -> Preview:
-        """What deploying the plan in `text` would make. Raises PlanInvalidError."""
+        """Return what deploying the plan in `text` would make. Raises PlanInvalidError."""
 
     def preview_edit(self, key: PlanKey, text: str) -> EditPreview:
-        """What the plan in `text` would keep of the deployed plan in whose place it came, found in a process of its
-        own; nothing is deployed. Raises UnknownPlanError, PlanInvalidError, TrialsBusyError and TrialFailedError."""
+        """Return what the plan in `text` would keep of the deployed plan that it replaced.
+
+        Nothing is deployed; the preview is made in a separate process. Raises UnknownPlanError, PlanInvalidError,
+        TrialsBusyError and TrialFailedError.
+        """
 
     def explain(self, text: str) -> PlanExplanation:
-        """How the engine would run the queries of the plan in `text`, found in a process of its own. Raises
-        PlanInvalidError, TrialsBusyError and TrialFailedError."""
+        """Return how the engine would run the queries of the plan in `text`, found in a process of its own.
+
+        Raises PlanInvalidError, TrialsBusyError and TrialFailedError.
+        """
 
     def explain_plan(self, key: PlanKey) -> PlanExplanation:
         """As `explain`, of a deployed plan. Raises UnknownPlanError too."""
 
     def try_plan(self, trial: PlanTrial) -> TrialResult:
-        """What a plan gives for some events, found in a process of its own; nothing is deployed. Raises
-        PlanInvalidError, BadRequestError for events that do not fit, TrialsBusyError and TrialFailedError."""
+        """Return what a plan gives for some events, found in a process of its own; nothing is deployed.
+
+        Raises PlanInvalidError, BadRequestError for events that do not fit, TrialsBusyError and TrialFailedError.
+        """
 
     def language(self) -> Language:
-        """What plans may write."""
+        """Return what plans may write."""
 
     def deploy(
         self,
@@ -118,31 +129,44 @@ class ManagerView(Protocol):
         rename: bool = False,
         restore: str = "",
     ) -> Outcome:
-        """The plan in `text` is stored and should run. In place of a plan that runs it comes as soon as it can; when it
-        cannot, that one runs on. Raises PlanInvalidError with all problems; PlanExistsError when another text is
-        deployed under its name and `replace` is False; BadRequestError when its name is not `name`. With `rename`
-        the plan `name` is renamed first; UnknownPlanError when there was none, PlanExistsError when there is one of the
-        new name. `restore` names the savepoint that it begins from (UnknownSavepointError), or is `none`."""
+        """Return the plan in `text` is stored and should run.
+
+        In place of a plan that runs it comes as soon as it can; when it cannot, that one runs on. Raises
+        PlanInvalidError with all problems; PlanExistsError when another text is deployed under its name and `replace`
+        is False; BadRequestError when its name is not `name`. With `rename` the plan `name` is renamed first;
+        UnknownPlanError when there was none, PlanExistsError when there is one of the new name. `restore` names the
+        savepoint that it begins from (UnknownSavepointError), or is `none`.
+        """
 
     def plan_key(self, tenant: int, name: str) -> PlanKey:
-        """Return what the plan of that name is known by; of one that is not deployed, too, since its savepoints stay.
-        Raises UnknownPlanError, which tells the present name, when the plan was renamed."""
+        """Return what the plan of that name is known by.
+
+        Of one that is not deployed, too, since its savepoints stay. Raises UnknownPlanError, which tells the present
+        name, when the plan was renamed.
+        """
 
     def rename(self, key: PlanKey, name: str) -> Outcome:
-        """Give the plan another name, in its text too; nothing is restarted and nothing of it is lost. Raises
-        UnknownPlanError, ChangeUnderWayError, PlanExistsError, and BadRequestError or PlanInvalidError for a name that
-        cannot be."""
+        """Give the plan another name, in its text too; nothing is restarted and nothing of it is lost.
+
+        Raises UnknownPlanError, ChangeUnderWayError, PlanExistsError, and BadRequestError or PlanInvalidError for a
+        name that cannot be.
+        """
 
     def set_trace(self, key: PlanKey, trace: bool) -> Outcome:
-        """Workers write the plan's events to their logs, or do not; nothing is restarted. Raises UnknownPlanError."""
+        """Return workers write the plan's events to their logs, or do not; nothing is restarted.
+
+        Raises UnknownPlanError.
+        """
 
     def set_statistics(self, key: PlanKey, level: StatisticsLevel) -> Outcome:
-        """The plan's stages count at that level; nothing is restarted. Raises UnknownPlanError."""
+        """Return the plan's stages count at that level; nothing is restarted. Raises UnknownPlanError."""
 
     def release(self, key: PlanKey, streams: Collection[str]) -> Outcome:
-        """The plan's event time does not wait for the first event of these streams any more; empty: of all that it
-        waits for. Nothing is restarted. Raises UnknownPlanError, and BadRequestError for a stream that the plan does
-        not import."""
+        """Return the plan's event time does not wait for the first event of these streams any more.
+
+        Empty: of all that it waits for. Nothing is restarted. Raises UnknownPlanError, and BadRequestError for a stream
+        that the plan does not import.
+        """
 
     def set_intake(self, key: PlanKey, intake: bool) -> Outcome:
         """Workers take events in for the plan, or do not; its state is kept. Raises UnknownPlanError."""
@@ -152,13 +176,18 @@ class ManagerView(Protocol):
         `restore` names; `none`: without state. Raises UnknownPlanError, ChangeUnderWayError, UnknownSavepointError."""
 
     def rebalance(self, key: PlanKey, workers: int) -> Outcome:
-        """The plan should run on `workers` topology workers. Raises UnknownPlanError, ChangeUnderWayError, and
-        BadRequestError for a number that cannot be."""
+        """The plan should run on `workers` topology workers.
+
+        Raises UnknownPlanError, ChangeUnderWayError, and BadRequestError for a number that cannot be.
+        """
 
     def undeploy(self, key: PlanKey, discard: bool = False) -> Undeployed:
-        """Remove the plan, its topology and its checkpoints; its savepoints stay. It takes no events in from now on,
-        and goes once all that was accepted is worked off and delivered; with `discard` it goes at once, and what waits
-        in workers is dropped and counted. Raises UnknownPlanError, CannotDrainError."""
+        """Remove the plan, its topology and its checkpoints; its savepoints stay.
+
+        It takes no events in from now on, and goes once all that was accepted is worked off and delivered; with
+        `discard` it goes at once, and what waits in workers is dropped and counted. Raises UnknownPlanError,
+        CannotDrainError.
+        """
 
     def deploy_rules(
         self,
@@ -176,8 +205,10 @@ class ManagerView(Protocol):
         everything that stands in the way, BadRequestError when there is no file."""
 
     def remove_rules(self, tenant: int, rule_set: str, *, dry_run: bool = False) -> RuleSetReport:
-        """Undeploy all plans that the rule set deployed, once what was accepted is worked off. Raises
-        UnknownRuleSetError, RuleSetRefusedError."""
+        """Undeploy all plans that the rule set deployed, once what was accepted is worked off.
+
+        Raises UnknownRuleSetError, RuleSetRefusedError.
+        """
 
     def rule_set(self, tenant: int, rule_set: str) -> RuleSetDetails:
         """Return what is deployed of the rule set. Raises UnknownRuleSetError."""
@@ -186,17 +217,19 @@ class ManagerView(Protocol):
         """Return the tenant's rule sets of which plans are deployed."""
 
     def checkpoints(self, key: PlanKey) -> CheckpointList:
-        """The newest checkpoints of the plan's topology. Raises UnknownPlanError."""
+        """Return the newest checkpoints of the plan's topology. Raises UnknownPlanError."""
 
     def clear_checkpoints(self, key: PlanKey) -> Outcome:
         """The plan's checkpoints are to be removed, but for its savepoints. Raises UnknownPlanError, NoDriverError."""
 
     def savepoints(self, key: PlanKey) -> SavepointList:
-        """The plan's savepoints; the plan need not be deployed."""
+        """Return the plan's savepoints; the plan need not be deployed."""
 
     def take_savepoint(self, key: PlanKey, name: str) -> SavepointView:
-        """A checkpoint of the plan is being taken, to be kept as `name` (empty: named after the time); `savepoints`
-        tells what became of it. Raises UnknownPlanError, NoDriverError, BadRequestError."""
+        """A checkpoint of the plan is being taken, to be kept as `name` (empty: named after the time).
+
+        `savepoints` tells what became of it. Raises UnknownPlanError, NoDriverError, BadRequestError.
+        """
 
     def delete_savepoint(self, key: PlanKey, name: str) -> None:
         """The savepoint is to be removed. Raises UnknownSavepointError, NoDriverError."""
@@ -206,18 +239,26 @@ class ManagerView(Protocol):
         seconds; 0 ends that. Raises UnknownPlanError, BadRequestError."""
 
     def samples(self, key: PlanKey, component: str = "") -> SampleReport:
-        """What is being sampled of the plan, or of one of its stages, and what was seen. Raises UnknownPlanError."""
+        """Return what is being sampled of the plan, or of one of its stages, and what was seen.
+
+        Raises UnknownPlanError.
+        """
 
     def state_list(self, key: PlanKey) -> StateList:
-        """What of the plan can be asked about. Raises UnknownPlanError, PlanNotRunningError."""
+        """Return what of the plan can be asked about. Raises UnknownPlanError, PlanNotRunningError."""
 
     def query_state(self, key: PlanKey, question: StateQuestion) -> StateRows:
-        """What a table, named window or aggregation of the running plan holds. Raises UnknownPlanError,
-        QueryInvalidError, PlanNotRunningError, ProcessSilentError, InsightBusyError."""
+        """Return what a table, named window or aggregation of the running plan holds.
+
+        Raises UnknownPlanError, QueryInvalidError, PlanNotRunningError, ProcessSilentError, InsightBusyError.
+        """
 
     def failed_events(self, key: PlanKey, limit: int, authorization: str) -> FailedEventList:
-        """The oldest `limit` entries of the plan in the error stores of workers; `authorization` is what these are
-        shown. Raises UnknownPlanError, NoWorkerError, WorkerFailedError, as do the next two."""
+        """Return the oldest `limit` entries of the plan in the error stores of workers.
+
+        `authorization` is what these are shown. Raises UnknownPlanError, NoWorkerError, WorkerFailedError, as do the
+        next two.
+        """
 
     def replay_errors(self, key: PlanKey, choice: FailedEventSelection, authorization: str) -> ReplayedEvents:
         """The chosen entries go where they failed once more."""
@@ -226,8 +267,10 @@ class ManagerView(Protocol):
         """The chosen entries are gone."""
 
     def set_aside(self, tenant: int, authorization: str) -> AsideList:
-        """What workers have set aside of the tenant's plans; `authorization` is what they are shown. Raises
-        NoWorkerError, WorkerFailedError, as do the next two."""
+        """Return what workers have set aside of the tenant's plans; `authorization` is what they are shown.
+
+        Raises NoWorkerError, WorkerFailedError, as do the next two.
+        """
 
     def restore_aside(self, tenant: int, id_: str, authorization: str) -> RestoredAside:
         """The events go to the stream of their name. Raises UnknownAsideError."""
@@ -236,25 +279,25 @@ class ManagerView(Protocol):
         """It is gone for good. Raises UnknownAsideError."""
 
     def adopt_worker(self, worker: str) -> AdoptedWorker:
-        """A worker that serves another system serves this one from now on. Raises UnknownWorkerError."""
+        """Return a worker that serves another system serves this one from now on. Raises UnknownWorkerError."""
 
     def cluster(self) -> Cluster:
-        """All processes that are alive, of all tenants."""
+        """Return all processes that are alive, of all tenants."""
 
     def insights(self) -> Insights:
-        """Logs and configurations of all processes."""
+        """Log and configurations of all processes."""
 
     def overview(self) -> Overview:
-        """Everything at once, for who presents the whole system."""
+        """Return everything at once, for who presents the whole system."""
 
     def history(self, key: PlanKey, wanted: Wanted) -> PlanHistory:
-        """What the plan did over time; it need not be deployed any more."""
+        """Return what the plan did over time; it need not be deployed any more."""
 
     def metric_tables(self) -> MetricTablesView:
-        """How the tables fare in which the metrics of plans are recorded."""
+        """Return how the tables fare in which the metrics of plans are recorded."""
 
     def election(self) -> ElectionView:
-        """Who leads. A manager that does not lead answers this and `health`; all else raises NotLeaderError."""
+        """Return who leads. A manager that does not lead answers this and `health`; all else raises NotLeaderError."""
 
     def switch_nodes(self) -> NodeView:
         """Hand over to the other node, which is the answer. Raises NodeSwitchError, NotLeaderError."""

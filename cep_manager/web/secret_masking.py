@@ -17,15 +17,15 @@ def sees_secrets() -> bool:
 
 
 def shown_text(text: str) -> str:
-    """The text of a plan as the caller may see it."""
+    """Return the text of a plan as the caller may see it."""
     return text if sees_secrets() else cover_plan(text)
 
 
 def shown_details(plan: PlanDetails) -> PlanDetails:
-    """A plan as the caller may see it."""
+    """Return a plan as the caller may see it."""
     return plan if sees_secrets() else msgspec.structs.replace(plan, text=cover_plan(plan.text))
 
 
 def shown_query_plan(query_plan: str, text: str) -> str:
-    """The query plan that was made of `text`, as the caller may see it."""
+    """Return the query plan that was made of `text`, as the caller may see it."""
     return query_plan if sees_secrets() else cover_in(query_plan, text)

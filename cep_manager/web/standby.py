@@ -25,8 +25,11 @@ AGAIN_AFTER_S = 1
 
 
 def send_to_leader(view: ManagerView) -> Callable[[], Response | AnyResponse | None]:
-    """A check of every request: None when this manager leads. Programs and the readers of pages are sent to the leader;
-    a form that was sent from a page of this manager is not, since other sites' forms are refused there."""
+    """Return a check of every request: None when this manager leads.
+
+    Programs and the readers of pages are sent to the leader; a form that was sent from a page of this manager is not,
+    since other sites' forms are refused there.
+    """
 
     def check() -> Response | AnyResponse | None:
         if request.endpoint in ALWAYS_ANSWERED:
@@ -67,7 +70,7 @@ def _refusal(status: int, code: str, told: str, details: dict[str, str]) -> Resp
 
 
 def _there(leader: ManagerMember) -> str:
-    """The same address at the leader."""
+    """Return the same address at the leader."""
     return leader.http_address + request.full_path.removesuffix("?")
 
 

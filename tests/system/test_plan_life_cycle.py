@@ -155,7 +155,7 @@ def test_an_edit_that_cannot_run_says_so_and_the_old_plan_answers_on(
     assert "was not changed and runs as before: it needs 99 slots" in told.stderr
     shown = cep(system, "status", PLAN).stdout
     assert "Topology : ACTIVE" in shown
-    assert "the last change came to nothing: it needs 99 slots" in shown
+    assert "the last change failed: it needs 99 slots" in shown
     after = system.client.plan(PLAN)
     assert (after["epoch"], after["text"]) == (epoch, TEXT)
     assert_events_flow(system)

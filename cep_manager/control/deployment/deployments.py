@@ -57,7 +57,7 @@ class PlanDeployments:
         """When this process began to look after them."""
 
     def put(self, plan: PlanToRun, driver: ClusterMember[RegisterDriver] | None, now_ms: int) -> list[Instruction]:
-        """The plan should run, in place of any other of its key; when it is a change, then as soon as it can."""
+        """Return the plan should run, in place of any other of its key; when it is a change, then as soon as it can."""
         before = self.plans.get(plan.key)
         if before is None and plan.former is not None:
             self.plans[plan.key] = before = new_record(plan.former, self._default_workers, now_ms, self._default_host)
@@ -86,7 +86,7 @@ class PlanDeployments:
         return [*changing, *instructions]
 
     def rename(self, plan: PlanToRun) -> list[Instruction]:
-        """The plan has the name and the text of the stored one; what runs of it goes on as it is."""
+        """Give the plan the name and the text of the stored one; its topology keeps running."""
         record = self.plans.pop(plan.key, None)
         if record is None:
             return []
@@ -126,8 +126,10 @@ class PlanDeployments:
     def drain(
         self, key: PlanKey, workers: tuple[str, ...] | None, driver: ClusterMember[RegisterDriver] | None
     ) -> list[Instruction]:
-        """The plan takes nothing in any more, and goes once nothing of it is left at `workers` and in its topology;
-        None: it goes on after all."""
+        """The plan takes nothing in any more, and goes once nothing of it is left at `workers` and in its topology.
+
+        None: it goes on after all.
+        """
         record = self.plans.get(key)
         if record is None:
             return []
@@ -141,13 +143,13 @@ class PlanDeployments:
         return [*instructions, LogLine("info", f"plan {what} plan={key.topology()}")]
 
     def not_removed(self, key: PlanKey, reason: str) -> list[Instruction]:
-        """The plan store could not remove a plan that is drained; it is asked again."""
+        """Return the plan store could not remove a plan that is drained; it is asked again."""
         if key in self.plans:
             self._change(self.plans[key], goes=False)
         return [LogLine("error", f"drained plan not removed plan={key.topology()} reason={reason!r}")]
 
     def step_drains(self, members: ClusterMembers, now_ms: int) -> list[Instruction]:
-        """Plans that are being undeployed get on; those of which nothing is left are removed."""
+        """Return plans that are being undeployed get on; those of which nothing is left are removed."""
         if self._since_ms is None:
             self._since_ms = now_ms
         instructions: list[Instruction] = []
@@ -205,8 +207,10 @@ class PlanDeployments:
         restore: str = "",
         restore_epoch: int = 0,
     ) -> list[Instruction]:
-        """The plan is submitted again under `epoch`, which the plan store has counted; one that holds slots at once, so
-        that they do not go to another plan of its tenant."""
+        """Submit the plan again under `epoch`, which the plan store has counted.
+
+        One that holds slots at once, so that they do not go to another plan of its tenant.
+        """
         record = self.plans.get(key)
         if record is None or epoch <= record.epoch or record.change() is not None:
             return []
@@ -219,7 +223,7 @@ class PlanDeployments:
         return instructions
 
     def epoch_raised(self, key: PlanKey, epoch: int, now_ms: int) -> list[Instruction]:
-        """The plan store counted `epoch`; it is submitted at the next `reconcile`."""
+        """Note that the plan store counted `epoch`; the plan is submitted at the next `reconcile`."""
         record = self.plans.get(key)
         if record is None or epoch <= max(record.epochs()):
             return []
@@ -231,7 +235,7 @@ class PlanDeployments:
         return self._move(self.plans[key], PlanState.DEPLOYING, "about to be submitted again", now_ms)
 
     def epoch_not_raised(self, key: PlanKey, reason: str, now_ms: int) -> list[Instruction]:
-        """The plan store could not count; it is asked again when the plan is reconciled after two leases."""
+        """Return the plan store could not count; it is asked again when the plan is reconciled after two leases."""
         record = self.plans.get(key)
         if record is None or record.submission is not Submission.RAISING:
             return []
@@ -239,7 +243,7 @@ class PlanDeployments:
         return [LogLine("error", f"epoch not raised plan={key.topology()} reason={reason!r}")]
 
     def orphans(self, driver: ClusterMember[RegisterDriver]) -> list[Instruction]:
-        """Kills what the driver runs and nobody wants: unknown plans, others of a known name, and what is left beside a
+        """Kill what the driver runs and nobody wants: unknown plans, others of a known name, and what is left beside a
         current epoch. Each may take its last checkpoint: an order to end it so may have been on its way already."""
         topologies = [report for report in driver.latest.topologies if report.state != "stopping"]
         listed = {(report.key, report.epoch) for report in topologies}
@@ -328,7 +332,7 @@ class PlanDeployments:
     def _change_in_place(
         self, before: PlanRecord, version: PlanVersion, kind: ChangeKind, submission: Submission, now_ms: int
     ) -> list[Instruction]:
-        """The plan is submitted in its new form at once; what it was before comes back if that cannot start."""
+        """Submit the plan in its new form at once; its former form returns if that cannot start."""
         changed = with_version(before, version)
         fallback = plan_change.former_of(before)
         self.plans[before.key] = msgspec.structs.replace(
@@ -358,8 +362,10 @@ class PlanDeployments:
         ending: bool,
         now_ms: int,
     ) -> list[Instruction]:
-        """The plan is submitted if it must be. The driver has it (`listed`), or a topology of it, whose slots the plan
-        `holds`, or one that is `ending`."""
+        """Submit the plan if it has to be.
+
+        The driver has it (`listed`), or a topology of it, whose slots the plan `holds`, or one that is `ending`.
+        """
         if record.compiled is None:
             return []
         process = (driver.latest.driver, driver.latest.process_id)
@@ -383,7 +389,7 @@ class PlanDeployments:
                 return [RaiseEpoch(record.key)]
 
     def _leave_out(self, record: PlanRecord, least: int, now_ms: int) -> list[Instruction]:
-        """The plan is to be submitted under an epoch that no database has given out yet."""
+        """Submit the plan under an epoch that no database has given out yet."""
         if (
             record.submission is Submission.RAISING
             and now_ms - record.sent_ms < LOST_AFTER_LEASES * self._base_lease_ms
@@ -449,7 +455,7 @@ class PlanDeployments:
     def _conclude(
         self, record: PlanRecord, current: TopologyReport | None, signal: StateSignal, reason: str, now_ms: int
     ) -> list[Instruction]:
-        """A change that was made in place has come about, or is taken back."""
+        """Complete a change that was made in place, or take it back."""
         instructions: list[Instruction] = []
         in_vain = signal is StateSignal.RESTARTED and current is not None and current.restarts >= plan_change.TRIES
         if signal in (StateSignal.COMPLETE, StateSignal.PAUSED, StateSignal.DRAINS):
@@ -484,14 +490,14 @@ RUNS = (PlanState.ACTIVE, PlanState.INACTIVE, PlanState.UPDATING, PlanState.REBA
 
 
 def _interrupts(before: PlanState, after: PlanState | None, signal: StateSignal) -> bool:
-    """True when a plan that ran does not, or the driver says why it ended."""
+    """Return whether a plan that ran does not, or the driver says why it ended."""
     if before in RUNS and after not in RUNS:
         return True
     return signal in (StateSignal.RESTARTED, StateSignal.GIVEN_UP)
 
 
 def _own(record: PlanRecord, reports: Iterable[TopologyReport]) -> TopologyReport | None:
-    """The report on the plan's present topology, among those on all of its topologies."""
+    """Return the report on the plan's present topology, among those on all of its topologies."""
     return next((one for one in reports if one.epoch == record.epoch and record.owns(one)), None)
 
 
@@ -500,6 +506,6 @@ def _reports(driver: ClusterMember[RegisterDriver] | None) -> tuple[TopologyRepo
 
 
 def describe_task(task: ClusterMember[RegisterTask]) -> str:
-    """A task for people: its number, host and process."""
+    """Return a task for people: its number, host and process."""
     latest = task.latest
     return f"task {latest.task} on {latest.host} (process {latest.process_id})"

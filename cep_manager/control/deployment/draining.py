@@ -44,8 +44,10 @@ class Unprocessed(msgspec.Struct, frozen=True):
 
 
 class DrainStep(msgspec.Struct, frozen=True):
-    """What a plan that is being drained does now: `work`, `rest` (its stages finish what they have) or `through`; and
-    the reason for people."""
+    """What a plan that is being drained does now: `work`, `rest` (its stages finish what they have) or `through`.
+
+    And the reason for people.
+    """
 
     name: Literal["work", "rest", "through"]
     reason: str = ""
@@ -68,8 +70,10 @@ def unprocessed(key: PlanKey, live: Iterable[Worker], away: Iterable[Worker], fi
 def unprocessed_of(
     key: PlanKey, here: Iterable[WorkerPlanReport], away: Iterable[Worker], first_epoch: int = 0
 ) -> Unprocessed:
-    """Return what workers said last of the plan; `here` is what those say that are heard, the rest as for
-    `unprocessed`."""
+    """Return what workers said last of the plan.
+
+    `here` is what those say that are heard, the rest as for `unprocessed`.
+    """
     here = [report for report in here if report.epoch >= first_epoch]
     gone = [(worker, report) for worker in away for report in _reports(worker, key, first_epoch) if has_left(report)]
     away_events = sum(waiting_events(report) for _, report in gone)
@@ -115,7 +119,7 @@ def drain(
 
 
 def drain_step(record: PlanRecord, live: Mapping[str, Worker], away: Mapping[str, Worker], tasks: Tasks) -> DrainStep:
-    """What comes next; `live` are the workers that are heard, `away` those that are not and may have events."""
+    """Return what comes next; `live` are the workers that are heard, `away` those that are not and may have events."""
     missing = [name for name in record.draining or () if name not in live]
     if missing:
         return DrainStep("work", _away_reason(missing, record, away))
@@ -141,13 +145,13 @@ def drain_step(record: PlanRecord, live: Mapping[str, Worker], away: Mapping[str
 
 
 def _deliver(said: Collection[WorkerPlanReport]) -> DrainStep:
-    """Sinks have all results, or these wait for them."""
+    """Sink have all results, or these wait for them."""
     results = sum(map(undelivered_results, said))
     return DrainStep("rest", f"{results:,} results wait for their sinks") if results else DrainStep("through")
 
 
 def _exactly_once(said: Collection[WorkerPlanReport]) -> DrainStep:
-    """Results stand once a checkpoint holds the events that they came from."""
+    """Return results stand once a checkpoint holds the events that they came from."""
     if not all(map(is_secured, said)):
         return DrainStep("work", "the last events wait for their checkpoint")
     results = sum(report.prepared.released_events for report in said if report.prepared is not None)

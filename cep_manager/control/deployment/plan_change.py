@@ -70,7 +70,7 @@ class Evidence(msgspec.Struct, frozen=True):
 
 
 def judge(evidence: Evidence) -> tuple[ChangeVerdict, str]:
-    """What becomes of the trial now, and why."""
+    """Return what becomes of the trial now, and why."""
     verdict, reason = _judge(evidence)
     if verdict in (ChangeVerdict.WAIT, ChangeVerdict.MOVE_STATE) and evidence.moving_ms >= state_transfer.LONGEST_MS:
         return (
@@ -137,7 +137,7 @@ def _waiting(evidence: Evidence, report: TopologyReport) -> tuple[ChangeVerdict,
 
 
 def _lack_of_slots(evidence: Evidence) -> str:
-    """Why there is no room for the new topology even if nothing else ran; empty when there is."""
+    """Return why there is no room for the new topology even if nothing else ran; empty when there is."""
     if evidence.slots_needed <= evidence.slots_total:
         return ""
     return f"it needs {evidence.slots_needed} slots, the cluster has {evidence.slots_total} in all"
@@ -146,7 +146,7 @@ def _lack_of_slots(evidence: Evidence) -> str:
 def begin_trial(record: PlanRecord, trial: ChangeTrial, driver: ClusterMember[RegisterDriver] | None) -> tuple[
     PlanRecord, list[Instruction]
 ]:  # fmt: skip
-    """The plan with `trial` in place of any earlier one, which is killed."""
+    """Return the plan with `trial` in place of any earlier one, which is killed."""
     instructions = [] if record.trial is None else _kill(record, record.trial.version.epoch, driver)
     return msgspec.structs.replace(record, trial=trial, change_error=""), instructions
 
@@ -160,7 +160,7 @@ def step(
     lost_after_ms: int,
     now_ms: int,
 ) -> tuple[PlanRecord, list[Instruction]]:
-    """The plan after a look at its trial; a change that has come to its end is told by an instruction."""
+    """Return the plan after a look at its trial; a change that has come to its end is told by an instruction."""
     if trial.submission is Submission.NEW and not room.one_by_one:
         return _submit(record, trial, driver, now_ms)
     process = (driver.latest.driver, driver.latest.process_id)
@@ -222,7 +222,7 @@ def reject(
 
 
 def settle(record: PlanRecord) -> tuple[PlanRecord, list[Instruction]]:
-    """The plan runs as it was changed: there is no way back any more."""
+    """Settle the change: the plan runs in its new form and cannot go back."""
     if record.fallback is None:
         return record, []
     kept = msgspec.structs.replace(record, fallback=None)
@@ -230,7 +230,7 @@ def settle(record: PlanRecord) -> tuple[PlanRecord, list[Instruction]]:
 
 
 def go_back(record: PlanRecord, reason: str, now_ms: int) -> tuple[PlanRecord, list[Instruction]]:
-    """The plan has its former text again, which is submitted under the epoch that the plan store counts for it."""
+    """Give the plan its former text, under the next epoch that the plan store counts."""
     if record.fallback is None:
         return record, []
     back = msgspec.structs.replace(
@@ -251,12 +251,12 @@ def go_back(record: PlanRecord, reason: str, now_ms: int) -> tuple[PlanRecord, l
 
 
 def former_of(record: PlanRecord) -> PlanVersion | None:
-    """What a change of the plan can go back to: what runs, or what ran before a change that is not settled yet."""
+    """Return the version that a change can go back to: the running one, or the one before an unsettled change."""
     return record.fallback or record.version()
 
 
 def runs(record: PlanRecord, reports: Iterable[TopologyReport]) -> bool:
-    """True when the plan's topology is worth keeping while another one starts."""
+    """Return whether the plan's topology is worth keeping while another one starts."""
     own = (one for one in reports if one.key == record.key and one.epoch == record.epoch and record.owns(one))
     return record.fallback is None and any(report.state in GOES_ON for report in own)
 
@@ -280,8 +280,8 @@ def _submit(
 def _submit_instead(
     taken: PlanRecord, room: Room, driver: ClusterMember[RegisterDriver]
 ) -> tuple[PlanRecord, list[Instruction]]:
-    """The driver ends the former topology for the new one, so that its slots cannot go to another plan in between.
-    Where the former one does not run any more, the new one may have to wait for slots of the quota."""
+    """End the former topology for the new one, so that its slots cannot go to another plan in
+    between. Where the former one does not run any more, the new one may have to wait for slots of the quota."""
     if taken.compiled is None or room.held_back:
         return msgspec.structs.replace(taken, submission=Submission.NEW), []
     message = taken.to_submit(taken.compiled)
@@ -296,5 +296,8 @@ def _settled(key: PlanKey, epoch: int, in_force: PlanVersion | None) -> list[Ins
 def _kill(
     record: PlanRecord, epoch: int, driver: ClusterMember[RegisterDriver] | None, *, drain: bool = False
 ) -> list[Instruction]:
-    """The driver ends the topology; one that is to `drain` takes a last checkpoint, from which the next one begins."""
+    """End the topology at the driver.
+
+    One that is to `drain` takes a last checkpoint, from which the next one begins.
+    """
     return [] if driver is None else [PushToDriver(driver.peer, KillTopology(record.key, epoch, drain=drain))]

@@ -30,8 +30,10 @@ AT_REST: frozenset[HandOver] = frozenset({"quiet", "given"})
 
 
 class TransferProgress(msgspec.Struct, frozen=True):
-    """How far a trial has got: `live` of its tasks are heard, `restored` have the state of the former topology; of the
-    tasks of that, so many are `at_rest`."""
+    """How far a trial has got: `live` of its tasks are heard, `restored` have the state of the former topology.
+
+    Of the tasks of that, so many are `at_rest`.
+    """
 
     live: int
     restored: int
@@ -39,20 +41,23 @@ class TransferProgress(msgspec.Struct, frozen=True):
 
 
 def moves_state(record: PlanRecord) -> bool:
-    """True when the topology that runs has a state to go on with. Stages that the new one has too hand theirs over;
-    where their queries differ, what is the same in them is taken, and the tasks tell what was not."""
+    """Return whether the topology that runs has a state to go on with.
+
+    Stages that the new one has too hand theirs over; where their queries differ, what is the same in them is taken, and
+    the tasks tell what was not.
+    """
     return record.compiled is not None
 
 
 def progress(record: PlanRecord, trial: ChangeTrial, tasks: Tasks, lease_ms: int, now_ms: int) -> TransferProgress:
-    """What is heard of a trial's tasks, and of those that it comes after."""
+    """Return what is heard of a trial's tasks, and of those that it comes after."""
     at_rest = sum(task.latest.hand_over in AT_REST for task in _of(tasks, record.epoch))
     heard = [task for task in _of(tasks, trial.version.epoch) if task.live(now_ms, lease_ms)]
     return TransferProgress(len(heard), sum(task.latest.hand_over == "restored" for task in heard), at_rest)
 
 
 def order(record: PlanRecord, epoch: int, tasks: Tasks) -> tuple[TaskOrder, tuple[StateSource, ...]]:
-    """What a task of `epoch` shall do now, and where one that stands by gets its state."""
+    """Return what a task of `epoch` shall do now, and where one that stands by gets its state."""
     trial = record.trial
     if trial is None:
         return "work", ()

@@ -33,8 +33,10 @@ from cep_manager.plans.record import PlanRecord
 
 
 def component_view(overview: Overview, key: PlanKey, name: str, window: WindowName) -> ComponentView:
-    """The page of stage `name` of a deployed plan. KeyError when the plan is not deployed; raises
-    UnknownComponentError when it has no such stage."""
+    """Return the page of stage `name` of a deployed plan.
+
+    KeyError when the plan is not deployed; raises UnknownComponentError when it has no such stage.
+    """
     snapshot = overview.snapshot
     record = snapshot.plans[key]
     topology = topology_of(snapshot, record)

@@ -14,7 +14,7 @@ _SHAPES = {
 
 
 def mermaid(graph: TopologyGraph) -> str:
-    """A flow chart from left to right: nodes with their capacity, edges with stream, grouping and rate."""
+    """Return a flow chart from left to right: nodes with their capacity, edges with stream, grouping and rate."""
     numbers = {node.id: f"n{index}" for index, node in enumerate(graph.nodes)}
     lines = ["flowchart LR", *(f"  {numbers[node.id]}{_node(node)}" for node in graph.nodes)]
     lines += [

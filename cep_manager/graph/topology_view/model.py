@@ -111,8 +111,11 @@ class LastCheckpoint(msgspec.Struct, frozen=True):
 
 
 class TopologyHead(msgspec.Struct, frozen=True):
-    """The head of a plan's page. `identifier` is the topology's id in Storm's form. `executors` of `tasks` instances
-    live, in `places`. `restart_reason` says why it was last started anew, empty when it was not."""
+    """The head of a plan's page.
+
+    `identifier` is the topology's id in Storm's form. `executors` of `tasks` instances live, in `places`.
+    `restart_reason` says why it was last started anew, empty when it was not.
+    """
 
     plan: str
     tenant: int
@@ -199,8 +202,11 @@ class QueryWorkView(msgspec.Struct, frozen=True):
 
 
 class ComponentView(msgspec.Struct, frozen=True):
-    """A stage's page. `totals` are its metrics in each window; `errors` are by kind,
-    newest first; `sampled` is what is being sampled, `seen` what was."""
+    """A stage's page.
+
+    `totals` are its metrics in each window; `errors` are by kind, newest first; `sampled` is what is being sampled,
+    `seen` what was.
+    """
 
     plan: str
     tenant: int

@@ -25,13 +25,15 @@ from cep_manager.plans.record import PlanRecord
 
 
 def topology_head(overview: Overview, key: PlanKey) -> TopologyHead:
-    """The head of a deployed plan's page. KeyError when it is not deployed."""
+    """Return the head of a deployed plan's page. KeyError when it is not deployed."""
     return _head(overview, topology_of(overview.snapshot, overview.snapshot.plans[key]))
 
 
 def topology_view(overview: Overview, key: PlanKey, window: WindowName) -> TopologyView:
-    """The page of a deployed plan; without stages when its text cannot be compiled. KeyError when it is not
-    deployed."""
+    """Return the page of a deployed plan; without stages when its text cannot be compiled.
+
+    KeyError when it is not deployed.
+    """
     snapshot = overview.snapshot
     topology = topology_of(snapshot, snapshot.plans[key])
     head = _head(overview, topology)

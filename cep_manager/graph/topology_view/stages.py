@@ -18,7 +18,7 @@ RECENT_MS = 30 * 60_000
 
 
 def stage_of(component: StormComponent, window: WindowName, monotonic_ms: int, now_ms: int) -> StageView:
-    """The stage's row; `now_ms` is the time of day."""
+    """Return the stage's row; `now_ms` is the time of day."""
     told = component.metrics(WINDOW_OF[window], monotonic_ms)
     reports = [executor.report for executor in component.executors]
     errors = errors_of(component, now_ms)
@@ -34,7 +34,7 @@ def stage_of(component: StormComponent, window: WindowName, monotonic_ms: int, n
 def instance_counts(
     component: StormComponent, executor: StormExecutor, window: WindowName, monotonic_ms: int, now_ms: int
 ) -> StageCounts:
-    """What one live instance did."""
+    """Return what one live instance did."""
     told = executor.metrics(WINDOW_OF[window], monotonic_ms)
     error = error_of(executor, now_ms) if executor.report.last_error else None
     return counts_of(component, told, [executor.report], executor.capacity(monotonic_ms), error)
@@ -47,7 +47,7 @@ def counts_of(
     capacity: float,
     last_error: StageError | None,
 ) -> StageCounts:
-    """The metrics of instances of `component` that `told` adds up; `reports` are what they say now."""
+    """Return the metrics of instances of `component` that `told` adds up; `reports` are what they say now."""
     seconds = told.covered_ms / 1_000
     held = [part for report in reports for part in report.held]
     receives = component.planned.kind == "receiver"
@@ -74,18 +74,18 @@ def counts_of(
 
 
 def per_second(events: int, seconds: float) -> float:
-    """A rate to three places; 0 where nothing was counted yet."""
+    """Return a rate to three places; 0 where nothing was counted yet."""
     return round(events / seconds, 3) if seconds else 0.0
 
 
 def errors_of(component: StormComponent, now_ms: int) -> tuple[StageError, ...]:
-    """The newest error of each instance, newest first."""
+    """Return the newest error of each instance, newest first."""
     found = [error_of(executor, now_ms) for executor in component.executors if executor.report.last_error]
     return tuple(sorted(found, key=lambda error: error.at_ms, reverse=True))
 
 
 def error_of(executor: StormExecutor, now_ms: int) -> StageError:
-    """The newest error of an instance that has met one."""
+    """Return the newest error of an instance that has met one."""
     latest, report = executor.task.latest, executor.report
     age_ms = max(0, now_ms - report.last_error_ms)
     return StageError(
@@ -101,7 +101,7 @@ def error_of(executor: StormExecutor, now_ms: int) -> StageError:
 
 
 def histogram(latencies: dict[int, int]) -> tuple[HistogramBar, ...]:
-    """The latencies from the first bucket that counted any to the last one, without a gap."""
+    """Return the latencies from the first bucket that counted any to the last one, without a gap."""
     if not latencies:
         return ()
     return tuple(

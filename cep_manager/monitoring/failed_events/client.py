@@ -51,15 +51,18 @@ class _Discarded(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class FailedEventStores:
-    """The error stores of `workers`, as far as they concern the plan `key`. `authorization` is the header of whoever
-    asks: each worker judges by itself what they may. Everything raises WorkerFailedError when no worker answers."""
+    """The error stores of `workers`, as far as they concern the plan `key`.
+
+    `authorization` is the header of whoever asks: each worker judges by itself what they may. Everything raises
+    WorkerFailedError when no worker answers.
+    """
 
     workers: tuple[RegisterWorker, ...]
     key: PlanKey
     authorization: str
 
     def listed(self, limit: int) -> FailedEventList:
-        """The oldest `limit` entries."""
+        """Return the oldest `limit` entries."""
         answers, silent = self._ask("GET", "/errors", None, _Listed, {**self._plan(), "limit": str(limit)})
         entries = [
             msgspec.structs.replace(entry, worker=worker) for worker, answer in answers for entry in answer.entries
@@ -92,7 +95,7 @@ class FailedEventStores:
         return DiscardedEvents(self.key.plan, self.key.tenant, sum(answer.discarded for _, answer in answers), silent)
 
     def _plan(self) -> dict[str, str]:
-        """How workers are told which plan is meant: by its id, too, where that is not its name."""
+        """Return how workers are told which plan is meant: by its id, too, where that is not its name."""
         return {"plan": self.key.plan, "id": self.key.id} if self.key.id else {"plan": self.key.plan}
 
     def _ask(
@@ -103,7 +106,7 @@ class FailedEventStores:
         kind: type[T],
         parameters: dict[str, str] | None = None,
     ) -> tuple[list[tuple[str, T]], tuple[SilentWorker, ...]]:
-        """The answers by worker, and who gave none."""
+        """Return the answers by worker, and who gave none."""
         body = None
         if choice is not None:
             body = msgspec.json.encode({**self._plan(), **msgspec.to_builtins(choice)})

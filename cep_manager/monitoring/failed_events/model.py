@@ -56,8 +56,11 @@ class RefusedEntry(msgspec.Struct, frozen=True):
 
 
 class ReplayedEvents(msgspec.Struct, frozen=True):
-    """`replayed` entries are gone, their `events` were taken; `refused` ones stay. The events of `under_way` are with
-    their sinks, which try yet. `left` were asked for and there was no time for them: ask again."""
+    """`replayed` entries are gone, their `events` were taken; `refused` ones stay.
+
+    The events of `under_way` are with their sinks, which try yet. `left` were asked for and there was no time for them:
+    ask again.
+    """
 
     plan: str
     tenant: int

@@ -40,7 +40,7 @@ Ask = Callable[[Sequence[ProcessQuestion]], list[Message | NoAnswer]]
 
 
 def asking(context: zmq.Context[Any]) -> Ask:
-    """Asks over sockets of `context`; any thread may."""
+    """Ask over sockets of `context`; any thread may."""
 
     def ask(questions: Sequence[ProcessQuestion]) -> list[Message | NoAnswer]:
         answers: list[Message | NoAnswer] = [_none(question) for question in questions]
@@ -63,7 +63,7 @@ def asking(context: zmq.Context[Any]) -> Ask:
 
 
 def _collect(waiting: dict[Any, int], questions: Sequence[ProcessQuestion], answers: list[Message | NoAnswer]) -> None:
-    """Puts into `answers` what comes over the sockets in time."""
+    """Put into `answers` what comes over the sockets in time."""
     began = time.monotonic()
     poller = zmq.Poller()
     for socket in waiting:

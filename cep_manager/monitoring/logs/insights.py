@@ -55,11 +55,11 @@ class Insights:
         self._hung: set[str] = set()
 
     def processes(self) -> tuple[Process, ...]:
-        """All processes that are known."""
+        """Return all processes that are known."""
         return tuple(one.process for one in self._known())
 
     def log(self, process: str, query: LogQuery) -> LogPage:
-        """Records of one process. Raises UnknownProcessError, ProcessSilentError, InsightBusyError, BadRequestError."""
+        """Record of one process. Raises UnknownProcessError, ProcessSilentError, InsightBusyError, BadRequestError."""
         known = self._find(process)
         run = known.address.run if known.address is not None else process
         after, before, restarted = _places(query, run)
@@ -80,8 +80,8 @@ class Insights:
         )
 
     def search(self, query: LogQuery, plan: PlanKey | None = None, tasks_only: bool = False) -> LogSearch:
-        """The newest records of all processes, or of those that have to do with `plan`: of its tasks all, of the others
-        what mentions its topology; the tasks are asked first. `tasks_only` leaves the others out. Raises
+        """Return the newest records of all processes, or of those that have to do with `plan`: of its tasks all, of the
+        others what mentions its topology; the tasks are asked first. `tasks_only` leaves the others out. Raises
         InsightBusyError."""
         wanted = [one for one in self._known() if _concerns(one.process, plan, tasks_only)]
         if plan is not None:
@@ -103,12 +103,14 @@ class Insights:
         )
 
     def configuration(self, process: str) -> ProcessConfiguration:
-        """The configuration of one process. Raises UnknownProcessError, InsightBusyError."""
+        """Return the configuration of one process. Raises UnknownProcessError, InsightBusyError."""
         return self._configurations([self._find(process)])[0]
 
     def configurations(self) -> ConfigurationList:
-        """The configurations of all processes; of a plan's tasks that of the first, since all are told the same. Raises
-        InsightBusyError."""
+        """Return the configurations of all processes.
+
+        Of a plan's tasks that of the first, since all are told the same. Raises InsightBusyError.
+        """
         wanted = [one for one in self._known() if one.process.kind != "task" or one.process.task == 0]
         return ConfigurationList(tuple(self._configurations(wanted[:MOST_ASKED])), max(0, len(wanted) - MOST_ASKED))
 
@@ -128,7 +130,7 @@ class Insights:
         raise UnknownProcessError(f"there is no process {process[:200]}; it may have ended, see the list of processes")
 
     def _put(self, questions: Sequence[tuple[KnownProcess, ReadLog | ReadConfiguration]]) -> list[Message | NoAnswer]:
-        """The answers in order; processes that did not answer the last time are not waited for as long."""
+        """Return the answers in order; processes that did not answer the last time are not waited for as long."""
         answers = [self._at_once(known, message) for known, message in questions]
         outside = {
             number: ProcessQuestion(known.role, known.address.endpoint, message, self._patience_ms(known))
@@ -144,7 +146,7 @@ class Insights:
         return [UNKNOWN_PLACE if answer is None else answer for answer in answers]
 
     def _at_once(self, known: KnownProcess, message: ReadLog | ReadConfiguration) -> Message | NoAnswer | None:
-        """What this manager tells of itself; None for other processes."""
+        """Return what this manager tells of itself; None for other processes."""
         if known.process.id != self._own_id:
             return None
         return answer_to(message, message.run, self._own) if self._own is not None else NoAnswer("keeps no log")
@@ -178,8 +180,10 @@ def _run(known: KnownProcess) -> str:
 
 
 def _places(query: LogQuery, run: str) -> tuple[int | None, int, bool]:
-    """The places after and before which records are wanted, and whether the log that they are of has ended. Raises
-    BadRequestError."""
+    """Return the places after and before which records are wanted, and whether the log that they are of has ended.
+
+    Raises BadRequestError.
+    """
     after, before = (_place(text, name) for text, name in ((query.after, "after"), (query.before, "before")))
     if before is not None:
         return None, before[1] if before[0] == run else 0, before[0] != run

@@ -18,7 +18,7 @@ _INDENT = 2
 
 
 def explain(kind: str, settings: tuple[Setting, ...]) -> tuple[KnownSetting, ...]:
-    """The settings of a process of `kind` with their units and meanings."""
+    """Return the settings of a process of `kind` with their units and meanings."""
     meanings = _meanings(kind)
     return tuple(
         KnownSetting(

@@ -12,10 +12,13 @@ ProcessKind = Literal["manager", "driver", "worker", "task"]
 
 
 class Process(msgspec.Struct, frozen=True):
-    """A process of the system. `id` stays the same when it is started again: `manager:HOST:PORT`, `driver:NAME`,
-    `worker:NAME`, `task:PLAN[TENANT]:EPOCH:TASK`. `plan`, `epoch`, `task` and `instances` are those of a task. One that
-    is not `readable` has told nobody where its log can be read; `up_ms` and `silent_ms` are as the manager heard it;
-    of a manager that stands by, `process_id` and `up_ms` are not known and 0."""
+    """A process of the system.
+
+    `id` stays the same when it is started again: `manager:HOST:PORT`, `driver:NAME`, `worker:NAME`,
+    `task:PLAN[TENANT]:EPOCH:TASK`. `plan`, `epoch`, `task` and `instances` are those of a task. One that is not
+    `readable` has told nobody where its log can be read; `up_ms` and `silent_ms` are as the manager heard it; of a
+    manager that stands by, `process_id` and `up_ms` are not known and 0.
+    """
 
     id: str
     kind: ProcessKind
@@ -34,8 +37,10 @@ class Process(msgspec.Struct, frozen=True):
 
 
 class LogQuery(msgspec.Struct, frozen=True):
-    """Records of at least `level` that hold `contains`; those behind or before a place, `limit` at most. Places are as
-    an earlier answer gave them."""
+    """Records of at least `level` that hold `contains`; those behind or before a place, `limit` at most.
+
+    Places are as an earlier answer gave them.
+    """
 
     level: Level = "DEBUG"
     contains: str = ""
@@ -45,9 +50,12 @@ class LogQuery(msgspec.Struct, frozen=True):
 
 
 class LogPage(msgspec.Struct, frozen=True):
-    """Records of one process, oldest first. `next` is the place to go on `after`, `previous` the one to look `before`
-    (empty: no older ones are kept). `more`: others fit that are not here. `lost` came behind the place that was asked
-    for and were forgotten meanwhile; `restarted`: that place was in the log of a process that has ended since."""
+    """Records of one process, oldest first.
+
+    `next` is the place to go on `after`, `previous` the one to look `before` (empty: no older ones are kept). `more`:
+    others fit that are not here. `lost` came behind the place that was asked for and were forgotten meanwhile;
+    `restarted`: that place was in the log of a process that has ended since.
+    """
 
     process: Process
     records: tuple[LogRecord, ...]
@@ -82,8 +90,10 @@ class ProcessAnswer(msgspec.Struct, frozen=True):
 
 
 class LogSearch(msgspec.Struct, frozen=True):
-    """The newest records that fit, of all processes that answered, oldest first. `left_out` processes were not asked,
-    because there are too many."""
+    """The newest records that fit, of all processes that answered, oldest first.
+
+    `left_out` processes were not asked, because there are too many.
+    """
 
     records: tuple[FoundRecord, ...]
     answers: tuple[ProcessAnswer, ...]

@@ -19,27 +19,27 @@ class KnownProcess(msgspec.Struct, frozen=True):
 
 
 def manager_id(control: Endpoint) -> str:
-    """The id of the manager with this control plane."""
+    """Return the id of the manager with this control plane."""
     return f"manager:{control.host}:{control.port}"
 
 
 def driver_id(name: str) -> str:
-    """The id of the driver called `name`."""
+    """Return the id of the driver called `name`."""
     return f"driver:{name}"
 
 
 def worker_id(name: str) -> str:
-    """The id of the worker called `name`."""
+    """Return the id of the worker called `name`."""
     return f"worker:{name}"
 
 
 def task_id(key: PlanKey, epoch: int, task: int) -> str:
-    """The id of a task of the plan's topology."""
+    """Return the id of a task of the plan's topology."""
     return f"task:{key.topology()}:{epoch}:{task}"
 
 
 def own_process(control: Endpoint, process_id: int, up_ms: int) -> KnownProcess:
-    """The manager that tells all this."""
+    """Return the manager that tells all this."""
     process = Process(
         id=manager_id(control),
         kind="manager",

@@ -12,7 +12,7 @@ from cep_manager.monitoring.logs.processes import KnownProcess, manager_id
 
 
 def other_managers(election_status: ElectionStatus) -> tuple[KnownProcess, ...]:
-    """The managers that stand by, those that have been silent for a while too."""
+    """Return the managers that stand by, those that have been silent for a while too."""
     return tuple(
         _manager(sight.manager, election_status.now_ms - sight.heard_ms)
         for sight in election_status.sights

@@ -35,7 +35,7 @@ class MetricDatabase:
     """Connects when it is first used. Any thread may use it; everything raises StoreError when it cannot be used."""
 
     def __init__(self, url: str) -> None:
-        """Raises StoreError for what can be no database."""
+        """Raise StoreError for what can be no database."""
         try:
             parsed = make_url(url)
             self.address = parsed.render_as_string(hide_password=True)
@@ -64,15 +64,17 @@ class MetricDatabase:
                 )  # fmt: skip
 
     def remove_before(self, at_ms: int) -> bool:
-        """Of the rows of before that time of day the oldest are gone; True when none are left. Each transaction removes
-        few: all at once may take longer than a statement may."""
+        """Of the rows of before that time of day the oldest are gone; True when none are left.
+
+        Each transaction removes few: all at once may take longer than a statement may.
+        """
         none_left = [self._remove_oldest(table, at_ms) for table in TABLES.values()]
         return all(none_left)
 
     def read(
         self, kind: Kind, source: str, name: str, column: str, since_ms: int, until_ms: int
     ) -> list[tuple[int, float]]:
-        """The values of a column, with their times of day, oldest first; with very many, the newest alone."""
+        """Return the values of a column, with their times of day, oldest first; with very many, the newest alone."""
         table = TABLES[kind]
         wanted = (
             sqlalchemy.select(table.c.timestamp, table.c[column])
@@ -98,7 +100,7 @@ class MetricDatabase:
                     index.create(connection, checkfirst=True)
 
     def _remove_oldest(self, table: Table, at_ms: int) -> bool:
-        """True when nothing of before `at_ms` is left in the table."""
+        """Return whether nothing of before `at_ms` is left in the table."""
         for _ in range(MOST_REMOVALS):
             with self._transaction() as connection:
                 oldest_ms = connection.scalar(sqlalchemy.select(sqlalchemy.func.min(table.c.timestamp)))

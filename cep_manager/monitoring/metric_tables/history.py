@@ -52,8 +52,11 @@ class Wanted(NamedTuple):
 
 
 class PlanHistory(msgspec.Struct, frozen=True):
-    """`points` are (time of day at the end of the step, value), None where nothing was recorded; they come from the
-    metric `tables` or from `memory`, that is, the last three hours. `problem` says why the tables could not be read."""
+    """`points` are (time of day at the end of the step, value), None where nothing was recorded.
+
+    They come from the metric `tables` or from `memory`, that is, the last three hours. `problem` says why the tables
+    could not be read.
+    """
 
     plan: str
     tenant: int
@@ -70,7 +73,7 @@ Read = Callable[[Kind, str, str, str, int, int], list[tuple[int, float]]]
 
 
 def from_tables(read: Read, key: PlanKey, wanted: Wanted, interval_ms: int) -> PlanHistory:
-    """The history as the tables have it, whose rows come every `interval_ms`."""
+    """Return the history as the tables have it, whose rows come every `interval_ms`."""
     series = SERIES[wanted.metric]
     longest_ms = MISSED * max(interval_ms, 1_000)
     since_ms = wanted.since_ms - longest_ms  # a rate needs the row before
@@ -83,13 +86,16 @@ def from_tables(read: Read, key: PlanKey, wanted: Wanted, interval_ms: int) -> P
 
 
 def from_points(points: Sequence[PlanPoint], key: PlanKey, wanted: Wanted, problem: str = "") -> PlanHistory:
-    """The history as memory has it."""
+    """Return the history as memory has it."""
     told = ((point.at_ms, getattr(point, wanted.metric)) for point in points)
     return _history(key, wanted, "memory", ((at_ms, value) for at_ms, value in told if value is not None), problem)
 
 
 def _rates(counts: Sequence[tuple[int, float]], longest_ms: int) -> Iterable[tuple[int, float]]:
-    """How fast a counter grew between two rows that are not too far from each other; one that fell was begun anew."""
+    """Return how fast a counter grew between two rows that are not too far from each other.
+
+    One that fell was begun anew.
+    """
     for (before_ms, before), (at_ms, count) in itertools.pairwise(counts):
         if 0 < at_ms - before_ms <= longest_ms:
             yield at_ms, (count - before if count >= before else count) * 1_000 / (at_ms - before_ms)

@@ -19,8 +19,10 @@ class Meter:
         self._rates = dict.fromkeys(_WINDOWS_S, first)
 
     def update(self, count: int, at_ms: int, since_ms: int) -> float | None:
-        """The counter stood at `count` at `at_ms`. Gives how fast it has grown since the last time; None when no time
-        has passed: nothing new is known."""
+        """Return the counter stood at `count` at `at_ms`.
+
+        Gives how fast it has grown since the last time; None when no time has passed: nothing new is known.
+        """
         elapsed_ms = at_ms - self._at_ms
         if elapsed_ms <= 0:
             return None
@@ -33,7 +35,7 @@ class Meter:
         return rate
 
     def rates(self) -> dict[str, float]:
-        """The columns of a meter; the mean is that of all the time in which was counted."""
+        """Return the columns of a meter; the mean is that of all the time in which was counted."""
         return {"mean_rate": _per_second(self._count, self._at_ms - self._since_ms), **self._rates}
 
 

@@ -35,10 +35,12 @@ class QueryReading(msgspec.Struct, frozen=True):
 
 
 class PlanReading(msgspec.Struct, frozen=True):
-    """How a plan's counters stand. `counts` is False while its stages count nothing, `detailed` is True while they
-    count for each query. `heard_ms` is when its receivers
-    were heard last (monotonic); `streams` are events by stream, `latencies` events of receivers by bucket,
-    `checkpoints` the duration (ms) and the size (bytes) of its newest complete ones."""
+    """How a plan's counters stand.
+
+    `counts` is False while its stages count nothing, `detailed` is True while they count for each query. `heard_ms` is
+    when its receivers were heard last (monotonic); `streams` are events by stream, `latencies` events of receivers by
+    bucket, `checkpoints` the duration (ms) and the size (bytes) of its newest complete ones.
+    """
 
     key: PlanKey
     counts: bool
@@ -66,7 +68,9 @@ class MetricRow(msgspec.Struct, frozen=True):
 
 class PlanPoint(msgspec.Struct, frozen=True):
     """What a plan did since the point before; None where it was not counted or nothing happened that could tell.
-    Rates are events a second, latencies milliseconds, `capacity` the share of time that its busiest instance worked."""
+
+    Rates are events a second, latencies milliseconds, `capacity` the share of time that its busiest instance worked.
+    """
 
     at_ms: int
     received: float | None = None

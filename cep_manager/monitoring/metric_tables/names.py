@@ -24,8 +24,10 @@ def of_plan(key: PlanKey, what: str) -> str:
 
 
 def of_part(key: PlanKey, kind: str, name: str, what: str) -> str:
-    """Something of a stream, query, table, stage of a plan. A name that the tables have no room for is cut, and ends
-    with a sum of all of it."""
+    """Something of a stream, query, table, stage of a plan.
+
+    A name that the tables have no room for is cut, and ends with a sum of all of it.
+    """
     full = f"{PREFIX}.{key.identity}.Siddhi.{kind}.{name}.{what}"
     if len(full) <= LONGEST_NAME:
         return full

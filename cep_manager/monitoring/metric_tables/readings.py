@@ -74,7 +74,7 @@ def _stage(
 
 
 def _held(reports: Iterable[ComponentReport]) -> tuple[HeldState, ...]:
-    """The state of the instances, those of the same part together."""
+    """Return the state of the instances, those of the same part together."""
     rows: Counter[tuple[str, str]] = Counter()
     sizes: Counter[tuple[str, str]] = Counter()
     for report in reports:

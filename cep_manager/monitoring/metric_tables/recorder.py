@@ -31,7 +31,7 @@ class MetricRecorder(threading.Thread):
     """Runs until `close`. `look` gives what the control loop knows, None while this manager does not lead."""
 
     def __init__(self, config: MetricTablesConfig, look: Callable[[], ClusterSnapshot | None], clock: Clock) -> None:
-        """Raises StoreError when `metrics.tables.url` can be no database; one that does not answer is waited for."""
+        """Raise StoreError when `metrics.tables.url` can be no database; one that does not answer is waited for."""
         super().__init__(name="metric-recorder", daemon=True)
         self._config = config
         self._look = look
@@ -70,7 +70,7 @@ class MetricRecorder(threading.Thread):
             self.writer.put(rows)
 
     def history(self, key: PlanKey, wanted: Wanted) -> PlanHistory:
-        """What the plan did: from the tables, or from memory where there are none, or they cannot be read now."""
+        """Return what the plan did: from the tables, or from memory where tables are off or cannot be read."""
         problem = self.writer.unreadable() if self.writer is not None else ""
         if self._database is not None and not problem:
             try:
@@ -80,7 +80,7 @@ class MetricRecorder(threading.Thread):
         return from_points(tuple(self._points.get(key, ())), key, wanted, problem)
 
     def view(self) -> MetricTablesView:
-        """How the tables fare."""
+        """Return how the tables fare."""
         if self.writer is not None:
             return self.writer.view()
         return MetricTablesView("", self._config.interval_ms, self._config.retention_ms)

@@ -49,8 +49,10 @@ class Recording:
     def take(
         self, readings: Iterable[PlanReading], monotonic_ms: int, now_ms: int
     ) -> tuple[list[MetricRow], dict[PlanKey, PlanPoint]]:
-        """What the readings, taken at `monotonic_ms`, the time of day `now_ms`, say beside those before. A plan that
-        is new or counts again gives points from its second reading on; one that has gone is forgotten."""
+        """Return what the readings, taken at `monotonic_ms`, the time of day `now_ms`, say beside those before.
+
+        A plan that is new or counts again gives points from its second reading on; one that has gone is forgotten.
+        """
         rows: list[MetricRow] = []
         points: dict[PlanKey, PlanPoint] = {}
         plans, self._plans = self._plans, {}
@@ -76,7 +78,7 @@ class _Look:
         self._source = source_of(reading.key)
 
     def point(self) -> PlanPoint:
-        """What the charts show; the rows are there then, too."""
+        """Return what the charts show; the rows are there then, too."""
         reading, key = self.reading, self.reading.key
         queued = sum(stage.queued for stage in reading.stages)
         self._gauge(of_plan(key, "size"), queued)
@@ -118,7 +120,7 @@ class _Look:
         self._row("counter", of_part(key, "Stages", stage.component, "dropped"), self._now_ms, {"count": stage.dropped})
 
     def _stages(self) -> float | None:
-        """The capacity of the busiest instance of all; None at the first look."""
+        """Return the capacity of the busiest instance of all; None at the first look."""
         key = self.reading.key
         shares: list[float] = []
         for stage in self.reading.stages:
@@ -163,7 +165,7 @@ class _Look:
         return None if rate is None else round(rate, PLACES)
 
     def _timer(self, name: str, latencies: dict[int, int], heard_ms: int) -> Mapping[int, int]:
-        """The events since the last look, by bucket. Without any there is no row: nothing was measured."""
+        """Return the events since the last look, by bucket. Without any there is no row: nothing was measured."""
         count = sum(latencies.values())
         before = self._before.timers.get(name)
         meter, _ = self._followed(before.meter if before else None, count, heard_ms)
@@ -191,7 +193,7 @@ class _Look:
 
 
 def _growth(before: Mapping[int, int], now: Mapping[int, int]) -> dict[int, int]:
-    """What was counted since; everything when it was begun anew."""
+    """Return what was counted since; everything when it was begun anew."""
     if any(now.get(index, 0) < events for index, events in before.items()):
         before = {}
     return {index: grown for index, events in now.items() if (grown := events - before.get(index, 0)) > 0}

@@ -69,13 +69,13 @@ class MetricWriter(threading.Thread):
             self._changed.notify()
 
     def view(self) -> MetricTablesView:
-        """How it stands."""
+        """Return how it stands."""
         with self._changed:
             problem = self._unwritten or self._hanging() or self._unremoved
             return msgspec.structs.replace(self._view, waiting_rows=sum(map(len, self._waiting)), problem=problem)
 
     def close(self) -> None:
-        """Ends the thread; what waits is not written. A database that hangs is not waited for longer than it may."""
+        """End the thread; what waits is not written. A database that hangs is not waited for longer than it may."""
         with self._changed:
             self._closing = True
             self._changed.notify()
@@ -95,7 +95,9 @@ class MetricWriter(threading.Thread):
 
     def write_next(self) -> bool:
         """The rows that wait longest are written and what is old is removed; False when they could not be written.
-        There are some; for the thread, and for tests that have none."""
+
+        There are some; for the thread, and for tests that have none.
+        """
         with self._changed:
             rows = self._waiting[0]
             self._busy_since_ms = self._clock.monotonic_ms()
@@ -118,7 +120,7 @@ class MetricWriter(threading.Thread):
         return True
 
     def unreadable(self) -> str:
-        """Why the database is not to be asked for anything now; empty: it answers."""
+        """Return why the database is not to be asked for anything now; empty: it answers."""
         with self._changed:
             return self._unwritten or self._hanging()
 
@@ -165,6 +167,6 @@ class MetricWriter(threading.Thread):
             self._unwritten, self._busy_since_ms = problem, None
 
     def _hanging(self) -> str:
-        """What is to be said of a database that does not answer; empty: it has not been asked for long."""
+        """Return what is to be said of a database that does not answer; empty: it has not been asked for long."""
         busy_ms = 0 if self._busy_since_ms is None else self._clock.monotonic_ms() - self._busy_since_ms
         return f"the database has not answered for {busy_ms // 1_000} s" if busy_ms >= HANGS_MS else ""

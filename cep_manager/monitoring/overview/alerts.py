@@ -34,8 +34,10 @@ Subject = Literal["plan", "worker", "driver", "manager", "file"]
 
 
 class Alert(msgspec.Struct, frozen=True):
-    """`what` is wrong with `name`, a `subject` (of `tenant`, when it is a plan), and what to do about it. `code` is
-    stable. `since_ms` is the time of day at which it began, None where nobody knows."""
+    """`what` is wrong with `name`, a `subject` (of `tenant`, when it is a plan), and what to do about it.
+
+    `code` is stable. `since_ms` is the time of day at which it began, None where nobody knows.
+    """
 
     severity: AlertSeverity
     code: str
@@ -58,7 +60,7 @@ class AlertContext(msgspec.Struct, frozen=True):
     metric_tables_problem: str = ""
 
     def time_of_day(self, monotonic_ms: int) -> int:
-        """The time of day at a moment of the snapshot's clock."""
+        """Return the time of day at a moment of the snapshot's clock."""
         return self.now_ms - (self.snapshot.now_ms - monotonic_ms)
 
 
@@ -69,7 +71,7 @@ RECENT_MS = 30 * 60_000
 
 
 def in_order(alerts: Iterable[Alert]) -> tuple[Alert, ...]:
-    """The worst first, of equals what began last; what has no beginning comes behind what has."""
+    """Return the worst first, of equals what began last; what has no beginning comes behind what has."""
     order = list(AlertSeverity)
     return tuple(sorted(alerts, key=lambda one: (order.index(one.severity), -(one.since_ms or 0), one.name)))
 
@@ -237,7 +239,7 @@ def _managers(picture: AlertContext) -> Iterator[Alert]:
                 "manager-silent",
                 "manager",
                 f"{member.control.host}:{member.control.port}",
-                "This manager does not tell of itself any more: there is one fewer to take over",
+                "This manager has stopped reporting: one fewer can take over",
                 "Start it again, or forget it: it goes from the list by itself.",
                 picture.now_ms - member.silent_ms,
             )
@@ -311,7 +313,7 @@ def _insecure(picture: AlertContext) -> Iterator[Alert]:
             "insecure",
             "manager",
             f"{picture.manager.host}:{picture.manager.control_port}",
-            "The system takes whoever comes from anywhere, without keys or tokens (security.insecure)",
+            "The system accepts connections from anywhere without keys or tokens (security.insecure)",
             "Make keys and tokens as docs/operations.md says, and take `security.insecure` out of the configuration.",
         )
 
@@ -324,7 +326,7 @@ def _files(picture: AlertContext) -> Iterator[Alert]:
             "file",
             file.name,
             f"The file's text is not what runs: {file.problem}",
-            "Mend the file; it is read again as soon as it changes.",
+            "Fix the file; it is read again when it changes.",
         )
 
 

@@ -27,14 +27,16 @@ FULL = 0.8
 """A log of events that takes more than this share of its room."""
 PREPARED_MS = 60_000
 """Results that wait longer than this are late."""
-DAMAGED = "The disk is not to be trusted; the worker's log names the files. This is told until lost.json is removed"
+DAMAGED = "The disk may be damaged; the worker's log names the files. This alert remains until lost.json is removed"
 MISSED_CHECKPOINTS = 3
 """So many intervals without a checkpoint are too many."""
 
 
 class PlanAlertContext(msgspec.Struct, frozen=True):
-    """A plan in the picture, what workers say of it in its present epoch, and which parts of it do not work. `system`
-    is True when alerts on the system are listed beside those on plans."""
+    """A plan in the picture, what workers say of it in its present epoch, and which parts of it do not work.
+
+    `system` is True when alerts on the system are listed beside those on plans.
+    """
 
     picture: AlertContext
     record: PlanRecord
@@ -52,8 +54,10 @@ PlanCheck = Callable[[PlanAlertContext], Iterator[Alert]]
 
 
 def plan_alerts(picture: AlertContext, tenant: int | None, system: bool) -> Iterator[Alert]:
-    """What is wrong with the plans of `tenant`, or of all (None); without that they wait for a driver when alerts on
-    the `system` tell of it."""
+    """What is wrong with the plans of `tenant`, or of all (None).
+
+    Without that they wait for a driver when alerts on the `system` tell of it.
+    """
     for key, record in picture.snapshot.plans.items():
         if tenant in (None, key.tenant):
             reports = worker_reports(picture.snapshot, key, record.epoch)
@@ -83,7 +87,7 @@ def _state(case: PlanAlertContext) -> Iterator[Alert]:
         advice = "Decide what it begins from, with Restart … or the commands named; accepted events wait until then."
         yield _alert(key, AlertSeverity.CRITICAL, "state-unreadable", what, advice, since_ms)
     elif record.state is PlanState.FAILED:
-        advice = "Edit the plan and deploy it anew." if record.unusable else "Mend the cause, then restart the plan."
+        advice = "Edit the plan and deploy it again." if record.unusable else "Fix the cause, then restart the plan."
         yield _alert(key, AlertSeverity.CRITICAL, "plan-failed", f"It does not run: {reason}", advice, since_ms)
     elif record.state is PlanState.WAITING and not (case.system and picture.snapshot.driver_missing):
         advice = "Free slots by undeploying or rebalancing another plan, or give Spark more executors."
@@ -96,8 +100,8 @@ def _state(case: PlanAlertContext) -> Iterator[Alert]:
         advice = "Look at the driver's log and at Spark's page: its executors may not come up."
         yield _alert(key, AlertSeverity.WARNING, "plan-slow", f"It does not get to run: {reason}", advice, since_ms)
     if record.change_error:
-        advice = "What ran before runs on; mend the cause and change the plan again."
-        what = f"The last change came to nothing: {record.change_error}"
+        advice = "The previous version keeps running. Fix the cause and change the plan again."
+        what = f"The last change failed: {record.change_error}"
         yield _alert(key, AlertSeverity.WARNING, "change-failed", what, advice)
 
 
@@ -177,7 +181,7 @@ def _time(case: PlanAlertContext) -> Iterator[Alert]:
 
 
 def duration_text(span_ms: int) -> str:
-    """A span of time in the largest unit that shows it."""
+    """Return a span of time in the largest unit that shows it."""
     for unit, name in ((3_600_000, "h"), (60_000, "min")):
         if span_ms >= 2 * unit:
             return f"{span_ms // unit} {name}"
@@ -197,7 +201,7 @@ def _storage(case: PlanAlertContext) -> Iterator[Alert]:
             share = wal.size_bytes / wal.maximum_bytes if wal.maximum_bytes else 0.0
             if wal.problem:
                 what = f"{name} cannot keep events of {wal.stream}: {wal.problem}"
-                advice = "Give its data folder's disk room or mend it; until then events are refused."
+                advice = "Free space on the disk of its data folder or repair it; until then events are refused."
                 yield _alert(record.key, AlertSeverity.CRITICAL, "log-problem", what, advice)
             elif share > FULL:
                 what = f"{name}'s log of {wal.stream} takes {share:.0%} of its room"
@@ -265,12 +269,12 @@ def _sink_advice(case: PlanAlertContext) -> str:
 
 
 def _fails(case: PlanAlertContext, worker: str) -> bool:
-    """Whether a sink at the worker is known to fail: what waits for it needs no alert of its own."""
+    """Return whether a sink at the worker is known to fail: what waits for it needs no alert of its own."""
     return any(part.kind == "sink" and part.worker == worker for part in case.degraded)
 
 
 def _waits_for_sink(case: PlanAlertContext) -> bool:
-    """Whether results cannot leave the topology because of a sink."""
+    """Return whether results cannot leave the topology because of a sink."""
     return any(link.waits for _, report in case.reports for link in report.links)
 
 
@@ -338,8 +342,10 @@ def _interruption(case: PlanAlertContext) -> Iterator[Alert]:
 
 
 def _errors(case: PlanAlertContext) -> Iterator[Alert]:
-    """One alert for all errors of a plan, with the newest. Those of a sink or source that fails now, and the failure
-    that interrupted it last, have alerts of their own."""
+    """One alert for all errors of a plan, with the newest.
+
+    Those of a sink or source that fails now, and the failure that interrupted it last, have alerts of their own.
+    """
     picture, record = case.picture, case.record
     failing = {f"{part.kind} {part.type} of {part.stream}" for part in case.degraded}
     interrupted = bool(record.interruption) and record.state in RUNS

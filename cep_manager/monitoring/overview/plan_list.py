@@ -32,9 +32,11 @@ class PlanEntry(msgspec.Struct, frozen=True):
 
 
 class PlanPage(msgspec.Struct, frozen=True):
-    """The part of a list that is shown: plans at work first, then the others, each by name. `total` plans match, of
-    `known` that there are; `states` and `rule_sets` are what can be chosen. `first` is the number of the first one
-    shown, from 0."""
+    """The part of a list that is shown: plans at work first, then the others, each by name.
+
+    `total` plans match, of `known` that there are; `states` and `rule_sets` are what can be chosen. `first` is the
+    number of the first one shown, from 0.
+    """
 
     entries: tuple[PlanEntry, ...]
     first: int
@@ -51,8 +53,10 @@ def matching(snapshot: ClusterSnapshot, tenant: int, wanted: PlanFilter) -> tupl
 
 
 def plan_page(snapshot: ClusterSnapshot, tenant: int, wanted: PlanFilter, first: int, most: int) -> PlanPage:
-    """Return at most so many of the tenant's plans that match, from number `first` on; the last ones when there are not
-    so many."""
+    """Return at most so many of the tenant's plans that match, from number `first` on.
+
+    The last ones when there are not so many.
+    """
     known = plan_entries(snapshot, tenant)
     found = _matching(known, wanted)
     first = min(first, max(0, (len(found) - 1) // most * most))

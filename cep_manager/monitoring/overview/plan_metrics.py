@@ -48,7 +48,7 @@ class Traffic(msgspec.Struct, frozen=True):
 
 
 def metrics_of_plan(snapshot: ClusterSnapshot, keys: Iterable[PlanKey]) -> PlanMetrics:
-    """The metrics of the plans `keys` together."""
+    """Return the metrics of the plans `keys` together."""
     keys = tuple(keys)
     latencies = _latencies(snapshot, keys)
     workers = [one for key in keys for one in worker_reports(snapshot, key, snapshot.plans[key].epoch)]
@@ -70,7 +70,7 @@ def metrics_of_plan(snapshot: ClusterSnapshot, keys: Iterable[PlanKey]) -> PlanM
 
 
 def traffic(snapshot: ClusterSnapshot, keys: Iterable[PlanKey]) -> Traffic:
-    """How events came in and went out in the last ten minutes."""
+    """Return how events came in and went out in the last ten minutes."""
     keys = tuple(keys)
     histories = [(instance_kind, history) for key in keys for instance_kind, history in _ends(snapshot, key)]
     return Traffic(
@@ -96,7 +96,7 @@ def oldest_ms(report: WorkerPlanReport) -> int:
 
 
 def _delivered(key: PlanKey, stream: str) -> Callable[[RegisterWorker], int | None]:
-    """How many results of the stream were delivered; None in a report that does not tell of it."""
+    """Return how many results of the stream were delivered; None in a report that does not tell of it."""
 
     def counter(report: RegisterWorker) -> int | None:
         found = [one for plan in report.plans if plan.key == key for one in plan.outflow if one.stream == stream]
@@ -137,7 +137,7 @@ def _steps(histories: list[CounterHistory], kind: str, now_ms: int) -> tuple[flo
 
 
 def _grown(history: CounterHistory, kind: str, bounds_ms: NDArray[np.float64]) -> NDArray[np.float64]:
-    """How many events were counted between the bounds, as if they had come evenly between two samples."""
+    """Return how many events were counted between the bounds, as if they had come evenly between two samples."""
     mine = [index for index, (counted, _) in enumerate(history.counters) if counted == kind]
     samples = [(one.at_ms, one.values) for one in history.rings[0]]
     samples.append((max(history.heard_ms, samples[-1][0]), history.totals))

@@ -28,9 +28,11 @@ class TenantShare(msgspec.Struct, frozen=True):
 
 
 class SystemView(msgspec.Struct, frozen=True):
-    """The system's parts. `stage_hosts` processes, each with a slot of its own, run `hosted_plans` plans. `driver` and
-    the four after it are of the driver that was heard last, empty without one;
-    `driver_missing` says why none can be asked."""
+    """The system's parts.
+
+    `stage_hosts` processes, each with a slot of its own, run `hosted_plans` plans. `driver` and the four after it are
+    of the driver that was heard last, empty without one; `driver_missing` says why none can be asked.
+    """
 
     managers: tuple[ManagerMember, ...]
     driver: str
@@ -49,8 +51,10 @@ class SystemView(msgspec.Struct, frozen=True):
 
 
 class SystemOverview(msgspec.Struct, frozen=True):
-    """All that is told at a glance at the time of day `now_ms`: of one `tenant`, or of all of them (None). `plans`
-    counts them by state. `system` is None for whoever may not see it."""
+    """All that is told at a glance at the time of day `now_ms`: of one `tenant`, or of all of them (None).
+
+    `plans` counts them by state. `system` is None for whoever may not see it.
+    """
 
     now_ms: int
     tenant: int | None
@@ -62,7 +66,7 @@ class SystemOverview(msgspec.Struct, frozen=True):
 
 
 def system_overview(picture: AlertContext, tenant: int, sees_system: bool) -> SystemOverview:
-    """What whoever asks for `tenant` gets to see: with the right to see the system, the super tenant sees all."""
+    """Return the overview for `tenant`; with the right to see the system, the super tenant sees all."""
     scope = None if sees_system and tenant == SUPER_TENANT else tenant
     snapshot = picture.snapshot
     keys = [key for key in sorted(snapshot.plans) if scope in (None, key.tenant)]
@@ -104,7 +108,7 @@ def _system(picture: AlertContext, metrics: PlanMetrics | None) -> SystemView:
 
 
 def _share(picture: AlertContext, tenant: int, metrics: PlanMetrics | None) -> TenantShare:
-    """The tenant's share; `metrics` are those of its plans, where they are known already."""
+    """Return the tenant's share; `metrics` are those of its plans, where they are known already."""
     snapshot = picture.snapshot
     mine: list[PlanKey] = [key for key in snapshot.plans if key.tenant == tenant]
     metric = metrics if metrics is not None else metrics_of_plan(snapshot, mine)

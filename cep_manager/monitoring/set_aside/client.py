@@ -34,8 +34,10 @@ class _Discarded(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class AsideStores:
-    """What `workers` have set aside of a tenant. `authorization` is the header of whoever asks. Everything raises
-    WorkerFailedError when no worker answers."""
+    """What `workers` have set aside of a tenant.
+
+    `authorization` is the header of whoever asks. Everything raises WorkerFailedError when no worker answers.
+    """
 
     workers: tuple[RegisterWorker, ...]
     tenant: int

@@ -11,7 +11,9 @@ from cep_manager.monitoring.worker_calls import SilentWorker
 
 class AsideEntry(msgspec.Struct, frozen=True):
     """Accepted `events` of a stream (`log`), or `results`, of a plan that is missing and that nobody has undeployed.
-    `worker` has set them aside at `since_ms`, and deletes them at `until_ms`."""
+
+    `worker` has set them aside at `since_ms`, and deletes them at `until_ms`.
+    """
 
     id: str
     kind: Literal["log", "results"]
@@ -51,8 +53,10 @@ class DiscardedAside(msgspec.Struct, frozen=True):
 
 
 class AdoptedWorker(msgspec.Struct, frozen=True):
-    """The worker serves this system from its next heartbeat on, and no longer `former_system`. What it has of plans
-    that are missing here is set aside."""
+    """The worker serves this system from its next heartbeat on, and no longer `former_system`.
+
+    What it has of plans that are missing here is set aside.
+    """
 
     worker: str
     former_system: str

@@ -51,13 +51,13 @@ class StormExecutor(msgspec.Struct, frozen=True):
         return f"[{self.number}-{self.number}]"
 
     def metrics(self, window: StormWindow, now_ms: int) -> WindowMetrics:
-        """What it did in the window."""
+        """Return what it did in the window."""
         if self.history is None or not window.known:
             return NOTHING
         return window_metrics(self.history, window.seconds, now_ms)
 
     def capacity(self, now_ms: int) -> float:
-        """The share of the last ten minutes that it spent working."""
+        """Return the share of the last ten minutes that it spent working."""
         return capacity([self.history], now_ms) if self.history is not None else 0.0
 
 
@@ -71,8 +71,10 @@ class ComponentError(msgspec.Struct, frozen=True):
 
 
 class StormComponent(msgspec.Struct, frozen=True):
-    """A stage with the executors that live and what all its instances ever did. `consumers` tells for each of its
-    streams how many components take it."""
+    """A stage with the executors that live and what all its instances ever did.
+
+    `consumers` tells for each of its streams how many components take it.
+    """
 
     planned: PlannedComponent
     executors: tuple[StormExecutor, ...]
@@ -88,7 +90,7 @@ class StormComponent(msgspec.Struct, frozen=True):
         return self.planned.kind in ("receiver", "trigger")
 
     def metrics(self, window: StormWindow, now_ms: int) -> WindowMetrics:
-        """What all its instances did in the window, those that do not live any more included."""
+        """Return what all its instances did in the window, those that do not live any more included."""
         if not window.known:
             return NOTHING
         return added_up(window_metrics(history, window.seconds, now_ms) for history in self.histories)
@@ -98,12 +100,14 @@ class StormComponent(msgspec.Struct, frozen=True):
         return max((executor.capacity(now_ms) for executor in self.executors), default=0.0)
 
     def transferred(self, emitted: dict[str, int]) -> dict[str, int]:
-        """How many events were sent to components for those that were emitted, by stream. What leaves the topology is
-        sent once."""
+        """Return how many events were sent to components for those that were emitted, by stream.
+
+        What leaves the topology is sent once.
+        """
         return {stream: events * self.consumers.get(stream, 0) for stream, events in emitted.items()}
 
     def errors(self) -> list[ComponentError]:
-        """The newest error of each instance, oldest first."""
+        """Return the newest error of each instance, oldest first."""
         found = [
             ComponentError(one.report.last_error, one.report.last_error_ms, one.task.latest.host, one.task.latest.task)
             for one in self.executors
@@ -136,28 +140,28 @@ class StormTopology(msgspec.Struct, frozen=True):
         return self.record.compiled.cores if self.record.compiled is not None else 1
 
     def status(self) -> str:
-        """One of Storm's four words."""
+        """Return one of Storm's four words."""
         return "KILLED" if self.killed else STATUS.get(self.record.state, "INACTIVE")
 
     def scheduler_info(self) -> str | None:
-        """What Storm has no word for: the state and its reason; None when all is well."""
+        """Return what Storm has no word for: the state and its reason; None when all is well."""
         if self.record.state is PlanState.ACTIVE:
             return None
         return f"{self.record.state.value}: {self.record.reason}".rstrip(": ")
 
     def executors(self) -> int:
-        """How many component instances live."""
+        """Return how many component instances live."""
         return sum(len(component.executors) for component in self.components)
 
     def up_s(self, now_ms: int) -> int:
-        """How long it has been deployed; `now_ms` is the time of day."""
+        """Return how long it has been deployed; `now_ms` is the time of day."""
         return max(0, now_ms - self.record.created_ms) // 1_000
 
     def component(self, name: str) -> StormComponent | None:
         return next((one for one in self.components if one.name == name), None)
 
     def producers(self, consumer: StormComponent, stream: str) -> tuple[str, ...]:
-        """The components that send `stream` to `consumer`."""
+        """Return the components that send `stream` to `consumer`."""
         return tuple(
             one.name
             for one in self.components
@@ -165,7 +169,10 @@ class StormTopology(msgspec.Struct, frozen=True):
         )
 
     def producer(self, consumer: StormComponent, stream: str) -> str:
-        """The first of them, under which counts stand that are kept by stream alone; empty when there is none."""
+        """Return the first of them, under which counts stand that are kept by stream alone.
+
+        Empty when there is none.
+        """
         return next(iter(self.producers(consumer, stream)), "")
 
 
@@ -176,7 +183,7 @@ def topologies(overview: Overview, killed: frozenset[str]) -> Iterator[StormTopo
 
 
 def topology(overview: Overview, identifier: str, killed: frozenset[str]) -> StormTopology:
-    """The deployed plan that bears the id. Raises NotAliveError."""
+    """Return the deployed plan that bears the id. Raises NotAliveError."""
     named = plan_of(identifier)
     key = overview.snapshot.key_named(*named) if named is not None else None
     record = overview.snapshot.plans.get(key) if key is not None else None
@@ -186,7 +193,7 @@ def topology(overview: Overview, identifier: str, killed: frozenset[str]) -> Sto
 
 
 def topology_of(snapshot: ClusterSnapshot, record: PlanRecord, killed: frozenset[str] = frozenset()) -> StormTopology:
-    """The deployed plan `record`."""
+    """Return the deployed plan `record`."""
     tasks = tuple(task for task in snapshot.tasks.get(record.key, ()) if task.live(snapshot.now_ms, snapshot.lease_ms))
     identifier = topology_id(record.key, record.created_ms)
     components = tuple(_components(snapshot, record, tasks))
@@ -226,13 +233,16 @@ class Slots(msgspec.Struct, frozen=True):
     tasks: tuple[tuple[StormTopology, ClusterMember[RegisterTask]], ...]
 
     def used(self) -> int:
-        """The slots that are taken."""
+        """Return the slots that are taken."""
         return min(self.executor.slots, sum(topology.cores for topology, _ in self.tasks))
 
 
 def supervisors(overview: Overview, running: tuple[StormTopology, ...]) -> tuple[Slots, ...]:
-    """The executors of a live driver. Of several on one host the first ones that have room hold the host's tasks: which
-    of them really does, Spark does not tell tasks."""
+    """Return the executors of a live driver.
+
+    Of several on one host the first ones that have room hold the host's tasks: which of them really does, Spark does
+    not tell tasks.
+    """
     snapshot = overview.snapshot
     driver = snapshot.driver
     if driver is None or not driver.live(snapshot.now_ms, snapshot.lease_ms):

@@ -17,11 +17,13 @@ _MEGABYTE = 2**20
 
 
 class StormWindow:
-    """A window that was asked for: `written` as in the request; `seconds` is None for all time. One that is not kept
-    (`known` is False) is answered, too, with zeros."""
+    """A window that was asked for: `written` as in the request; `seconds` is None for all time.
+
+    One that is not kept (`known` is False) is answered, too, with zeros.
+    """
 
     def __init__(self, written: str | None) -> None:
-        """Raises StormRequestError for what is no window at all."""
+        """Raise StormRequestError for what is no window at all."""
         self.written = written or ALL_TIME
         if self.written != ALL_TIME and not re.fullmatch(r"[0-9]{1,9}", self.written, re.ASCII):
             raise StormRequestError(f"window must be seconds or {ALL_TIME}, not {self.written[:40]!r}")
@@ -39,17 +41,17 @@ WINDOWS = tuple(StormWindow(written) for written in (*(str(seconds) for seconds 
 
 
 def decimal(value: float | None) -> str:
-    """A latency or a capacity: three places, `0` when there is none."""
+    """Return a latency or a capacity: three places, `0` when there is none."""
     return "0" if value is None else f"{value:.3f}"
 
 
 def percent(part: float, whole: float) -> str:
-    """A share of 100, to one place."""
+    """Return a share of 100, to one place."""
     return f"{100 * part / whole:.1f}" if whole else "0.0"
 
 
 def uptime(seconds: int) -> str:
-    """A length of time: `5s`, `6m 5s`, `3h 0m 0s`, `1d 0h 0m 0s`."""
+    """Return a length of time: `5s`, `6m 5s`, `3h 0m 0s`, `1d 0h 0m 0s`."""
     left = max(0, seconds)
     parts: list[str] = []
     for size, unit in ((60, "s"), (60, "m"), (24, "h")):
@@ -67,18 +69,18 @@ def megabytes(size_bytes: int) -> float:
 
 
 def shortened(error: str) -> str:
-    """An error as tables show it."""
+    """Return an error as tables show it."""
     return error[:LONGEST_ERROR]
 
 
 def encoded(name: str) -> str:
-    """A name that may stand in an address."""
+    """Return a name that may stand in an address."""
     return quote(name, safe="")
 
 
 def topology_id(key: PlanKey, created_ms: int) -> str:
-    """What names a deployed plan for as long as it stays deployed, in Storm's form `<name>-<number>-<seconds>`, of
-    letters that need no encoding in an address: `KnockOnDelays-1234-1767225600`.
+    """Return what names a deployed plan for as long as it stays deployed, in Storm's form `<name>-<number>-<seconds>`,
+    of letters that need no encoding in an address: `KnockOnDelays-1234-1767225600`.
 
     The number is the tenant's, its sign left out; numbers of tenants without a sign have a zero in front. The seconds
     are those of the deployment.
@@ -89,8 +91,10 @@ def topology_id(key: PlanKey, created_ms: int) -> str:
 
 
 def plan_of(identifier: str) -> tuple[int, str] | None:
-    """The tenant and the name of the plan that bears `identifier` if there is one; None for what was not made by
-    `topology_id`."""
+    """Return the tenant and the name of the plan that bears `identifier` if there is one.
+
+    None for what was not made by `topology_id`.
+    """
     found = re.fullmatch(r"(?P<name>.+)-(?P<tenant>[0-9]{1,10})-[0-9]+", identifier, re.ASCII)
     if found is None:
         return None
@@ -100,6 +104,6 @@ def plan_of(identifier: str) -> tuple[int, str] | None:
 
 
 def sanitised(stream: str) -> str:
-    """A stream's name as the id of an element of a page; no two streams have the same."""
+    """Return a stream's name as the id of an element of a page; no two streams have the same."""
     letters = re.sub(r"[^A-Za-z0-9_.-]", "_", stream)
     return f"s_{letters}{zlib.crc32(stream.encode())}"

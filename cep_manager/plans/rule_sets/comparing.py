@@ -27,8 +27,10 @@ class WantedRule(msgspec.Struct, frozen=True):
 
 
 class RuleStep(msgspec.Struct, frozen=True):
-    """One plan's part of a change. `key` is that of the deployed plan (None: it is added), `text` is empty for one that
-    is removed."""
+    """One plan's part of a change.
+
+    `key` is that of the deployed plan (None: it is added), `text` is empty for one that is removed.
+    """
 
     action: RuleAction
     plan: str
@@ -57,8 +59,10 @@ def rules_of(rule_set: str, tenant: int, records: Iterable[PlanRecord]) -> dict[
 def compare(
     rule_set: str, tenant: int, wanted: Iterable[WantedRule], records: Iterable[PlanRecord], *, removes: bool
 ) -> RuleSteps:
-    """Return how the rule set gets from what is deployed to what is wanted; without `removes` plans stay whose files
-    have gone."""
+    """Return how the rule set gets from what is deployed to what is wanted.
+
+    Without `removes` plans stay whose files have gone.
+    """
     deployed = {record.key.plan: record for record in records if record.key.tenant == tenant}
     own = rules_of(rule_set, tenant, deployed.values())
     wanted, problems = _without_namesakes(wanted)

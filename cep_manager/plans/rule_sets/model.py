@@ -22,9 +22,11 @@ class RuleFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RuleChange(msgspec.Struct, frozen=True):
-    """What the change does to one plan. `former` is the name that a plan had before it was renamed, `file` is empty for
-    one whose file has gone. `waiting_events` and `waiting_results` are what a plan that is being removed works off
-    first."""
+    """What the change does to one plan.
+
+    `former` is the name that a plan had before it was renamed, `file` is empty for one whose file has gone.
+    `waiting_events` and `waiting_results` are what a plan that is being removed works off first.
+    """
 
     plan: str
     file: str
@@ -47,8 +49,10 @@ class RuleProblem(msgspec.Struct, frozen=True):
 
 
 class RuleSetReport(msgspec.Struct, frozen=True):
-    """What a change of a rule set did, or would do (`dry_run`), plan by plan. `counts` says how many plans had each
-    action. With `problems` nothing was changed."""
+    """What a change of a rule set did, or would do (`dry_run`), plan by plan.
+
+    `counts` says how many plans had each action. With `problems` nothing was changed.
+    """
 
     rule_set: str
     tenant: int

@@ -12,8 +12,10 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 
 
 class RuleOrigin(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The rule set that a plan belongs to, its file there, and the revision of the checkout that changed it last. The
-    plan store has it as JSON, which no origin of a watched folder is."""
+    """The rule set that a plan belongs to, its file there, and the revision of the checkout that changed it last.
+
+    The plan store has it as JSON, which no origin of a watched folder is.
+    """
 
     rule_set: str
     file: str

@@ -19,13 +19,13 @@ from cep_manager.web.login.own_account import own_account, own_account_in_person
 DAYS = (7, 30, 90, 180, 365)
 
 NOTICES = {
-    "revoked": "The token was revoked; whoever shows it is refused.",
+    "revoked": "The token was revoked; requests with it are refused.",
     "ended": "That session was ended.",
 }
 
 
 def account_pages(blueprint: Blueprint, known: Known) -> None:
-    """Adds it. `known` raises AccountsOffError where nobody logs in."""
+    """Add it. `known` raises AccountsOffError where nobody logs in."""
 
     @blueprint.get("/account")
     @page
@@ -63,7 +63,7 @@ def account_pages(blueprint: Blueprint, known: Known) -> None:
 
 
 def read_role(written: str) -> AccessRole:
-    """The role that is `written`. Raises AccountInvalidError."""
+    """Return the role that is `written`. Raises AccountInvalidError."""
     try:
         return AccessRole(written)
     except ValueError:

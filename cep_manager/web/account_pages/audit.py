@@ -14,7 +14,7 @@ ROWS = 100
 
 
 def audit_pages(blueprint: Blueprint, accounts: Accounts | None) -> None:
-    """Adds it. It is there too where nobody logs in."""
+    """Add it. It is there too where nobody logs in."""
 
     @blueprint.get("/audit")
     @page

@@ -7,7 +7,8 @@ THROUGH = {"accounts": "console", "console": "console", "api": "REST API", "stor
 
 
 def deed(call: str) -> str:
-    """What was done, in words: `console.act_on_plan:rebalance` is "rebalance plan", `api.create_user` "create user"."""
+    """Return what was done, in words: `console.act_on_plan:rebalance` is "rebalance plan", `api.create_user` "create
+    user"."""
     name, _, action = call.partition(".")[2].partition(":")
     words = name.split("_")
     if not action:
@@ -16,13 +17,13 @@ def deed(call: str) -> str:
 
 
 def through(call: str) -> str:
-    """The way that the call came in."""
+    """Return the way that the call came in."""
     blueprint = call.partition(".")[0]
     return THROUGH.get(blueprint, blueprint)
 
 
 def outcome(status: int) -> str:
-    """What came of it, by the status of its answer."""
+    """Return what came of it, by the status of its answer."""
     if status < 400:
         return "done"
     return f"refused ({status})" if status < 500 else f"failed ({status})"

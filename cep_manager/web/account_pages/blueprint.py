@@ -14,7 +14,7 @@ from cep_manager.web.login.account_callers import AccountCallers
 
 
 def accounts_blueprint(accounts: Accounts | None, callers: AccountCallers | None) -> Blueprint:
-    """All of them, at the root of the site. Where nobody logs in they say so."""
+    """Return all of them, at the root of the site. Where nobody logs in they say so."""
     blueprint = Blueprint("accounts", __name__, template_folder="templates")
 
     def known() -> tuple[Accounts, AccountCallers]:

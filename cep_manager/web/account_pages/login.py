@@ -20,7 +20,7 @@ LONGEST_NAME_SHOWN = 64
 
 
 def login_pages(blueprint: Blueprint, known: Known) -> None:
-    """Adds them. `known` raises AccountsOffError where nobody logs in."""
+    """Add them. `known` raises AccountsOffError where nobody logs in."""
 
     @blueprint.get("/login")
     @page

@@ -29,13 +29,13 @@ NOTICES = {
 
 
 def user_pages(blueprint: Blueprint, known: Callable[[], Accounts]) -> None:
-    """Adds them. `known` raises AccountsOffError where nobody logs in."""
+    """Add them. `known` raises AccountsOffError where nobody logs in."""
     _list_pages(blueprint, known)
     _change_pages(blueprint, known)
 
 
 def read_tenant_of_user(written: str) -> int | None:
-    """The tenant that is `written`; nothing is all tenants. Raises AccountInvalidError."""
+    """Return the tenant that is `written`; nothing is all tenants. Raises AccountInvalidError."""
     if not written.strip():
         return None
     try:

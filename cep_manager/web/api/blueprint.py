@@ -34,7 +34,7 @@ CALLS_OF_APP = "cep-api-calls"
 
 
 def api_blueprint(view: ManagerView, accounts: Accounts | None = None) -> Blueprint:
-    """Everything under `/api/v1`. Without `accounts` nobody logs in."""
+    """Return everything under `/api/v1`. Without `accounts` nobody logs in."""
     blueprint = Blueprint("api", __name__, url_prefix=PREFIX)
     api = Api(blueprint, "Plans")
     plan_routes(api, view)
@@ -59,7 +59,7 @@ def api_blueprint(view: ManagerView, accounts: Accounts | None = None) -> Bluepr
 
 
 def declared_calls(app: Flask) -> tuple[RestCall, ...]:
-    """The calls of the API that `app` serves."""
+    """Return the calls of the API that `app` serves."""
     calls: tuple[RestCall, ...] = app.extensions[CALLS_OF_APP]
     return calls
 

@@ -56,6 +56,6 @@ class CallerSlots:
 
 
 def one_at_a_time() -> contextlib.AbstractContextManager[None]:
-    """The turn of whoever makes the present request. Raises PlansBusyError."""
+    """Return the turn of whoever makes the present request. Raises PlansBusyError."""
     turns: CallerSlots = current_app.extensions.setdefault(_KEY, CallerSlots())
     return turns.of(caller_name())

@@ -52,8 +52,11 @@ Answers = Mapping[int, Any]
 
 
 class RestCall(NamedTuple):
-    """A call of the API. `path` is as Flask has it; `query` is a struct of parameters; `fails` are the errors that are
-    its own, beside those that every call may meet. `of_tenant`: it speaks of one tenant's plans."""
+    """A call of the API.
+
+    `path` is as Flask has it; `query` is a struct of parameters; `fails` are the errors that are its own, beside those
+    that every call may meet. `of_tenant`: it speaks of one tenant's plans.
+    """
 
     method: str
     path: str
@@ -76,23 +79,23 @@ class Api:
         self._area = area
 
     def in_area(self, area: str) -> Api:
-        """The same API; what it declares from now on belongs to `area`."""
+        """Return the same API; what it declares from now on belongs to `area`."""
         return Api(self.blueprint, area, self.calls)
 
     def get(self, path: str, summary: str, **parts: Any) -> Callable[[View], View]:
-        """The view answers GET at `path`; for `parts` see `call`."""
+        """Return the view answers GET at `path`; for `parts` see `call`."""
         return self.call("GET", path, summary, **parts)
 
     def post(self, path: str, summary: str, **parts: Any) -> Callable[[View], View]:
-        """The view answers POST at `path`; for `parts` see `call`."""
+        """Return the view answers POST at `path`; for `parts` see `call`."""
         return self.call("POST", path, summary, **parts)
 
     def put(self, path: str, summary: str, **parts: Any) -> Callable[[View], View]:
-        """The view answers PUT at `path`; for `parts` see `call`."""
+        """Return the view answers PUT at `path`; for `parts` see `call`."""
         return self.call("PUT", path, summary, **parts)
 
     def delete(self, path: str, summary: str, **parts: Any) -> Callable[[View], View]:
-        """The view answers DELETE at `path`; for `parts` see `call`."""
+        """Return the view answers DELETE at `path`; for `parts` see `call`."""
         return self.call("DELETE", path, summary, **parts)
 
     def call(
@@ -120,12 +123,12 @@ class Api:
 
 
 def plan_text(required: bool = True) -> Body:
-    """A body that is the text of a plan."""
+    """Return a body that is the text of a plan."""
     return Body(read_text, str, (TEXT,), required)
 
 
 def json_body(kind: type[msgspec.Struct], required: bool = True) -> Body:
-    """A body that is JSON of the form `kind`; one that is not `required` stands for all defaults."""
+    """Return a body that is JSON of the form `kind`; one that is not `required` stands for all defaults."""
 
     def read(asked: Request) -> msgspec.Struct:
         return read_json(asked, kind) if required or asked.get_data() else kind()
@@ -134,8 +137,11 @@ def json_body(kind: type[msgspec.Struct], required: bool = True) -> Body:
 
 
 def plan_key(view: ManagerView, name: str) -> PlanKey:
-    """The plan that the present request is about. Raises UnknownPlanError for a name that a plan had before it was
-    renamed, and for what can be no plan's name, so that the plan store is not asked for it."""
+    """Return the plan that the present request is about.
+
+    Raises UnknownPlanError for a name that a plan had before it was renamed, and for what can be no plan's name, so
+    that the plan store is not asked for it.
+    """
     tenant = read_tenant(request)
     if UNPRINTABLE.search(name):
         raise unknown_plan(PlanKey(tenant, name))
@@ -164,7 +170,7 @@ def _served(call: RestCall, view: Callable[..., Any]) -> Callable[..., Response]
 
 
 def _unless_known(answer: Response) -> Response:
-    """The answer, or 304 and nothing when whoever asks has just that already."""
+    """Return the answer, or 304 and nothing when whoever asks has just that already."""
     answer.add_etag()
     answer.make_conditional(request)
     return answer

@@ -134,7 +134,7 @@ class Failure(msgspec.Struct, frozen=True):
 
 
 def failure(status: int, code: str, message: str, details: dict[str, Any] | None = None) -> Response:
-    """An answer that tells of a failure."""
+    """Return an answer that tells of a failure."""
     body = msgspec.json.encode(Failure(code, message, details or {}))
     return Response(body, status, content_type="application/json")
 
@@ -147,13 +147,13 @@ def answer_failures(app: Flask) -> None:
 
 
 def status_of(error: CepError | type[CepError]) -> int:
-    """The HTTP status for `error`, or for errors of that kind."""
+    """Return the HTTP status for `error`, or for errors of that kind."""
     kinds = (error if isinstance(error, type) else type(error)).__mro__
     return next((HTTP_STATUS[kind] for kind in kinds if kind in HTTP_STATUS), 500)
 
 
 def _answer_known(error: CepError) -> Response:
-    """The answer to an error that its caller can act on."""
+    """Return the answer to an error that its caller can act on."""
     details = error.details if isinstance(error, ManagerError) else {}
     answer = _fitting(status_of(error), error.code, error.message, details)
     if isinstance(error, BUSY):
@@ -164,7 +164,7 @@ def _answer_known(error: CepError) -> Response:
 
 
 def answer_http(error: HTTPException) -> Response:
-    """The answer to a request that HTTP itself refuses."""
+    """Return the answer to a request that HTTP itself refuses."""
     status = error.code or 500
     code, message = HTTP_CODES.get(status, (f"http-{status}", error.name.lower()))
     details: dict[str, Any] = {}
@@ -183,7 +183,7 @@ def _answer_unexpected(error: Exception) -> Response:
 
 
 def _fitting(status: int, code: str, message: str, details: dict[str, Any] | None = None) -> Response:
-    """A page for what people look at, else the API's form."""
+    """Return a page for what people look at, else the API's form."""
     if is_page(request.path):
         return make_response(render_template("failure.html", code=code, message=message), status)
     return failure(status, code, message, details)

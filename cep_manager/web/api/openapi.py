@@ -43,7 +43,7 @@ EVERYWHERE = {
     307: "`not-leader`: another manager leads; ask it, at `Location`",
     401: "`not-authenticated`: no token, or one that is nobody's",
     403: (
-        "`not-authorised`, `password-must-change`: whoever asks may not do that; "
+        "`not-authorised`, `password-must-change`: the caller lacks the permission; "
         "`unknown-host`, `cross-site`, `csrf`: not in this way"
     ),
     429: "`too-many-requests`: the client makes more requests a second than it may",
@@ -57,7 +57,7 @@ Table = dict[str, Any]
 
 
 def describe_api(calls: Iterable[RestCall]) -> Table:
-    """The OpenAPI document of `calls`."""
+    """Return the OpenAPI document of `calls`."""
     known = tuple(calls)
     schemas = _Schemas(known)
     paths: dict[str, Table] = {}

@@ -21,8 +21,10 @@ _FLAGS = {"": True, "true": True, "1": True, "false": False, "0": False}
 
 
 def read_tenant(request: Request) -> int:
-    """The tenant in the query parameter or header `tenant`; without either that of the caller, which is the super
-    tenant for those who may act for all. Raises BadRequestError."""
+    """Return the tenant in the query parameter or header `tenant`.
+
+    Without either that of the caller, which is the super tenant for those who may act for all. Raises BadRequestError.
+    """
     written = request.args.get("tenant", request.headers.get("tenant"))
     if written is None:
         return callers_tenant()
@@ -33,8 +35,10 @@ def read_tenant(request: Request) -> int:
 
 
 def shown_to_workers(request: Request) -> str:
-    """The header by which workers may know who asks; empty for users: workers know the tokens of the file only, and
-    what users show to managers is not for them."""
+    """Return the header by which workers may know who asks.
+
+    Empty for users: workers know the tokens of the file only, and what users show to managers is not for them.
+    """
     return "" if g.get("account") is not None else request.headers.get("Authorization", "")
 
 
@@ -50,8 +54,10 @@ def read_flag(request: Request, name: str) -> bool:
 
 
 def read_query(request: Request, kind: type[Body]) -> Body:
-    """The query parameters as the fields of `kind`; a flag that is named alone is true. Raises BadRequestError, which
-    tells what the parameter may be."""
+    """Return the query parameters as the fields of `kind`; a flag that is named alone is true.
+
+    Raises BadRequestError, which tells what the parameter may be.
+    """
     values: dict[str, Any] = {}
     for field in msgspec.structs.fields(kind):
         written = request.args.get(field.encode_name)
@@ -77,7 +83,7 @@ def _is_flag(kind: Any) -> bool:
 
 
 def _words(schema: dict[str, Any]) -> str:
-    """What a parameter may be."""
+    """Return what a parameter may be."""
     if "enum" in schema:
         return " or ".join(str(value) for value in schema["enum"])
     kind = {"boolean": "true or false", "integer": "a whole number", "number": "a number"}.get(
@@ -90,14 +96,17 @@ def _words(schema: dict[str, Any]) -> str:
 
 
 def read_number(written: str, name: str) -> int:
-    """What is `written` for `name` as a whole number. Raises BadRequestError."""
+    """Return what is `written` for `name` as a whole number. Raises BadRequestError."""
     if not re.fullmatch(r"[0-9]{1,9}", written.strip(), re.ASCII):
         raise BadRequestError(f"{name} must be a whole number, not {written[:40]!r}")
     return int(written)
 
 
 def read_text(request: Request) -> str:
-    """The body as text, whatever its type says (curl calls it a form). Raises BadRequestError when it is not UTF-8."""
+    """Return the body as text, whatever its type says (curl calls it a form).
+
+    Raises BadRequestError when it is not UTF-8.
+    """
     if request.mimetype == "multipart/form-data":
         raise MediaTypeError(
             "send the plan as text: curl -H 'Content-Type: text/plain' --data-binary @FILE", {"allowed": ["text/plain"]}
@@ -109,7 +118,7 @@ def read_text(request: Request) -> str:
 
 
 def read_json(request: Request, kind: type[Body]) -> Body:
-    """The body as JSON of the form `kind`. Raises BadRequestError, which names what is wrong with it."""
+    """Return the body as JSON of the form `kind`. Raises BadRequestError, which names what is wrong with it."""
     if request.mimetype == "multipart/form-data":
         raise MediaTypeError("send the body as JSON", {"allowed": ["application/json"]})
     try:

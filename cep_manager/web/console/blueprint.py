@@ -66,7 +66,7 @@ insert into OutStream;
 
 
 def console_blueprint(view: ManagerView) -> Blueprint:
-    """All pages and their assets, at the root of the site."""
+    """Return all pages and their assets, at the root of the site."""
     console = Blueprint("console", __name__, template_folder="templates", static_folder="static")
     console.app_context_processor(lambda: {"link": link})
     for name, text in FILTERS.items():
@@ -146,7 +146,7 @@ def _editor_fragments(console: Blueprint, view: ManagerView) -> None:
 
 
 def _remedy(error: CepError, edited: str) -> str:
-    """What to tick so that the same text is taken; empty when nothing would help."""
+    """Return what to tick so that the same text is taken; empty when nothing would help."""
     if isinstance(error, PlanExistsError):
         return "Replace the deployed plan"
     return f"Rename {edited}" if isinstance(error, BadRequestError) and edited else ""
@@ -248,7 +248,7 @@ def _event_pages(console: Blueprint, view: ManagerView) -> None:
 
 
 def _no_page(error: HTTPException) -> Page:
-    """What is under `/api` is asked for by programs; all else by people."""
+    """Return what is under `/api` is asked for by programs; all else by people."""
     if request.path.startswith("/api/"):
         return answer_http(error)
     return render_template("failure.html", code="not-found", message="There is no such page."), 404

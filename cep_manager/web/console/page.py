@@ -43,7 +43,7 @@ NOTICES = {
 
 
 def page(show: Callable[..., Page]) -> Callable[..., Page]:
-    """The view with errors shown as a page."""
+    """Return the view with errors shown as a page."""
 
     @functools.wraps(show)
     def shown(**arguments: str) -> Page:
@@ -57,7 +57,7 @@ def page(show: Callable[..., Page]) -> Callable[..., Page]:
 
 
 def fragment(show: Callable[..., Page]) -> Callable[..., Page]:
-    """The view with errors shown in place of the fragment; the status tells the page's script."""
+    """Return the view with errors shown in place of the fragment; the status tells the page's script."""
 
     @functools.wraps(show)
     def shown(**arguments: str) -> Page:
@@ -71,7 +71,10 @@ def fragment(show: Callable[..., Page]) -> Callable[..., Page]:
 
 
 def notice_of_deed(plan: str = "") -> str:
-    """What the deed that led to this page did to `plan` (else the plan that the address names); empty without one."""
+    """Return what the deed that led to this page did to `plan` (else the plan that the address names).
+
+    Empty without one.
+    """
     text = NOTICES.get(request.args.get("notice", ""), "")
     counts = {name: _count(request.args.get(name, "")) for name in ("events", "results", "plans")}
     return text.format(plan=plan or request.args.get("plan", ""), **counts)
@@ -82,12 +85,12 @@ def _count(argument: str) -> str:
 
 
 def link(endpoint: str, **values: Any) -> str:
-    """The address of a page, for the same tenant."""
+    """Return the address of a page, for the same tenant."""
     return url_for(endpoint, **{**_tenant_query(), **values})
 
 
 def _tenant_query() -> dict[str, Any]:
-    """What links must carry so that they stay with the tenant."""
+    """Return what links must carry so that they stay with the tenant."""
     try:
         tenant = read_tenant(request)
     except CepError:

@@ -30,13 +30,16 @@ class LoggedIn:
         self.user = user
 
     def get_id(self) -> str:
-        """What the session carries of the user."""
+        """Return what the session carries of the user."""
         return self.user.name
 
 
 class AccountCallers:
-    """Callers of the manager `app` with `accounts`. While a request is answered, `g.account` is the user who makes it,
-    if it is one, and `g.shown` by what that was shown."""
+    """Callers of the manager `app` with `accounts`.
+
+    While a request is answered, `g.account` is the user who makes it, if it is one, and `g.shown` by what that was
+    shown.
+    """
 
     def __init__(self, app: Flask, gate: Gate, accounts: Accounts, secure: bool) -> None:
         self._gate = gate
@@ -83,16 +86,20 @@ class AccountCallers:
         self._sessions.end(_session())
 
     def end_with_caller(self, answer: Response) -> Response:
-        """An answer that goes on and on ends when its caller would not be let in any more as who they were: after a
-        log-out, when a token is revoked, a session over, a user disabled, or given another password, role or tenant."""
+        """End a streaming answer when its caller loses access:
+        after a log-out, when a token is revoked, a session over, a user disabled, or given another password, role or
+        tenant."""
         began: Principal | None = g.get("principal")
         if answer.mimetype == "text/event-stream" and began is not None:
             answer.response = _while_same(answer.response, began, self._now())
         return answer
 
     def _now(self) -> Callable[[], Principal | None]:
-        """Who makes the present request, asked again later by what it has shown; None when that is nobody's any more.
-        `Accounts` asks the database about once a second, however often it is asked."""
+        """Return who makes the present request, asked again later by what it has shown.
+
+        None when that is nobody's any more. `Accounts` asks the database about once a second, however often it is
+        asked.
+        """
         accounts, account, token = self._accounts, g.account, shown_token()
         if g.shown == "session":
             proof = _session().proof
@@ -110,7 +117,7 @@ class AccountCallers:
         return found[0].principal(found[1]) if found is not None else None
 
     def challenge(self) -> str:
-        """Browsers ask for a name and password by themselves when they are told of Basic: the console does that."""
+        """Browser ask for a name and password by themselves when they are told of Basic: the console does that."""
         return BEARER if self._accounts.config.login and not request.path.startswith("/storm/") else BASIC
 
     def tenant(self, principal: Principal) -> int:
@@ -141,7 +148,7 @@ class AccountCallers:
 
 
 def session_key() -> str:
-    """The key of the present request's session among its user's; empty when it has none."""
+    """Return the key of the present request's session among its user's; empty when it has none."""
     stored = _session().stored
     return stored.session.key if stored is not None else ""
 

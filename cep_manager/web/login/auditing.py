@@ -41,8 +41,11 @@ _PLAN_PAGE = re.compile(r"/plans/([^/?]+)")
 
 
 def write_down(accounts: Accounts) -> Callable[[Response], Response]:
-    """For every answer. What nobody has tried who is known is not written down, but for logins: whoever is not let in
-    could push out what is known of others."""
+    """For every answer.
+
+    What nobody has tried who is known is not written down, but for logins: whoever is not let in could push out what is
+    known of others.
+    """
 
     def write(answer: Response) -> Response:
         call = called()
@@ -84,8 +87,11 @@ def _counts(call: str, principal: Principal | None, status: int) -> bool:
 
 
 def _target(call: str, answer: Response) -> str:
-    """What the call was about. Of what was forbidden it is not told: who may do nothing could make up any number of
-    names, each of which would be an entry."""
+    """Return what the call was about.
+
+    Of what was forbidden it is not told: who may do nothing could make up any number of names, each of which would be
+    an entry.
+    """
     if call == LOGIN or answer.status_code == FORBIDDEN:
         return ""
     parts = {name: str(value) for name, value in (request.view_args or {}).items() if name != "action"}
@@ -98,7 +104,7 @@ def _target(call: str, answer: Response) -> str:
 
 
 def _tenant() -> str:
-    """The tenant that the request names; empty when it names none."""
+    """Return the tenant that the request names; empty when it names none."""
     try:
         return str(parse_tenant(request.args.get("tenant") or request.headers.get("tenant") or ""))
     except ValueError:
@@ -106,7 +112,7 @@ def _tenant() -> str:
 
 
 def _plan_of(answer: Response) -> str:
-    """The plan that a deployment was about: its name is in the plan's text, and in the answer."""
+    """Return the plan that a deployment was about: its name is in the plan's text, and in the answer."""
     if answer.status_code == SEE_OTHER:
         found = _PLAN_PAGE.match(answer.headers.get("Location", ""))
         return unquote(found[1]) if found else ""

@@ -22,8 +22,11 @@ POLLED = ("/api/", "/fragments/", "/static/")
 
 
 class LoginSession(CallbackDict[str, Any], SessionMixin):
-    """What the session carries. `proof` is what the cookie showed; `stored` is None as long as nobody is known by it.
-    `given` is the proof of a session that begins with this request, and `taken` says that the former one has ended."""
+    """What the session carries.
+
+    `proof` is what the cookie showed; `stored` is None as long as nobody is known by it. `given` is the proof of a
+    session that begins with this request, and `taken` says that the former one has ended.
+    """
 
     def __init__(self, proof: str = "") -> None:
         super().__init__(on_update=_was_changed)
@@ -48,7 +51,7 @@ class LoginSessions(SessionInterface):
         self._cookie = SECURE_COOKIE if secure else COOKIE
 
     def open_session(self, app: Flask, request: Request) -> LoginSession:
-        """The session is not looked up yet: much is answered to everybody, and when no database can be reached."""
+        """Return a session that is looked up on first use: many answers need no session, and no database."""
         return LoginSession("" if "Authorization" in request.headers else request.cookies.get(self._cookie, ""))
 
     def look_up(self, session: LoginSession) -> None:
@@ -62,8 +65,10 @@ class LoginSessions(SessionInterface):
             self._accounts.use_session(session.proof, stored)
 
     def begin(self, session: LoginSession, user: User) -> None:
-        """What `session` holds is kept under a new proof, which the browser is given; the former one has ended. Raises
-        StoreError."""
+        """What `session` holds is kept under a new proof, which the browser is given; the former one has ended.
+
+        Raises StoreError.
+        """
         self.end(session)
         agent = request.user_agent.string[:AGENT_LENGTH]
         session.given = self._accounts.begin_session(user, request.remote_addr or "", agent, dict(session))

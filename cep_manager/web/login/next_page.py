@@ -14,7 +14,10 @@ LONGEST = 2_000
 
 
 def safe_next(written: str) -> str:
-    """The page that `written`, which anybody may have written, asks for; the first page when it is none of ours."""
+    """Return the page that `written`, which anybody may have written, asks for.
+
+    The first page when it is none of ours.
+    """
     if len(written) > LONGEST or not _OWN_PATH.fullmatch(written) or written.startswith(_NO_PAGES):
         return HOME
     return written

@@ -9,7 +9,10 @@ from cep_manager.accounts.model import User
 
 
 def own_account() -> User:
-    """The user who makes the present request. Raises NoAccountError for those who are known by a token of the file."""
+    """Return the user who makes the present request.
+
+    Raises NoAccountError for those who are known by a token of the file.
+    """
     user: User | None = g.get("account")
     if user is None:
         raise NoAccountError("a token of security.tokens has no account of its own: log in as a user")
@@ -17,8 +20,10 @@ def own_account() -> User:
 
 
 def own_account_in_person() -> User:
-    """The same for what a token must not do: one that was made for little cannot make itself more. Raises
-    NoAccountError."""
+    """Return the same for what a token must not do: one that was made for little cannot make itself more.
+
+    Raises NoAccountError.
+    """
     user = own_account()
     if g.shown == "token":
         raise NoAccountError("a token cannot change its user's password, tokens and sessions: show name and password")

@@ -30,8 +30,8 @@ BEFORE_PASSWORD = frozenset(
 
 
 def refuse_forgeries(refuse: Refuse) -> Callable[[], Response | None]:
-    """A check of every request: changes by a session must carry the session's own proof, which no other site can know.
-    Requests that say who makes them by themselves need none, for no browser does that unasked."""
+    """Return a check of every request: changes by a session must carry the session's own proof, which no other site can
+    know. Requests that say who makes them by themselves need none, for no browser does that unasked."""
 
     def check() -> Response | None:
         if request.method in SAFE_METHODS or g.get("shown") != "session":
@@ -47,7 +47,7 @@ def refuse_forgeries(refuse: Refuse) -> Callable[[], Response | None]:
 
 
 def ask_for_password(refuse: Refuse) -> Callable[[], Response | AnyResponse | None]:
-    """A check of every request: whoever was given a password by somebody else chooses one first."""
+    """Return a check of every request: whoever was given a password by somebody else chooses one first."""
 
     def check() -> Response | AnyResponse | None:
         user: User | None = g.get("account")

@@ -190,7 +190,7 @@ def _capacities(instances: list[_Instance], now_ms: int) -> Metric:
 
 
 def _latencies(components: list[_Component]) -> Metric:
-    """Buckets of twice the length of the one before; those in which they are counted are finer."""
+    """Bucket of twice the length of the one before; those in which they are counted are finer."""
     family = HistogramMetricFamily(
         "cep_receiver_latency_seconds",
         "Time from the arrival of an event in the topology until all that came of it had gone on",

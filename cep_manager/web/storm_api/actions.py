@@ -45,9 +45,11 @@ class StormOperations:
         return _done(found, "deactivate")
 
     def rebalance(self, found: StormTopology, body: bytes) -> dict[str, Any]:
-        """It runs on another number of workers as soon as there are so many. Without a number nothing changes: tasks
-        need no new places, since Spark gives a topology all its slots or none. It runs on meanwhile, so there is
-        nothing to wait for."""
+        """It runs on another number of workers as soon as there are so many.
+
+        Without a number nothing changes: tasks need no new places, since Spark gives a topology all its slots or none.
+        It runs on meanwhile, so there is nothing to wait for.
+        """
         options = _read_options(body)
         if options.executors:
             raise StormRequestError(
@@ -69,7 +71,7 @@ class StormOperations:
         return _done(found, "kill")
 
     def debug(self, found: StormTopology, action: str) -> dict[str, Any]:
-        """Workers write its events to their logs, or do not."""
+        """Return workers write its events to their logs, or do not."""
         self._view.set_trace(found.key, trace=action == "enable")
         return _done(found, f"debug/{action}")
 

@@ -34,7 +34,7 @@ class _Moment:
     """All that one request may see: of the tenant that it names, else of all tenants that its principal acts for."""
 
     def __init__(self, view: ManagerView, operations: StormOperations) -> None:
-        """Raises BadRequestError for parameters that every call takes and that cannot be understood."""
+        """Raise BadRequestError for parameters that every call takes and that cannot be understood."""
         if "callback" in request.args:
             raise StormRequestError("answers are JSON alone: pages of other sites may not read them by a callback")
         read_flag(request, "sys")  # no component and no stream is the system's own
@@ -66,7 +66,7 @@ def _is_visible(tenant: int) -> bool:
 
 
 def storm_blueprint(view: ManagerView) -> Blueprint:
-    """Everything under `/storm/api/v1`."""
+    """Return everything under `/storm/api/v1`."""
     storm = Blueprint("storm", __name__, url_prefix=PREFIX)
     operations = StormOperations(view)
     _cluster_routes(storm, view, operations)
@@ -235,7 +235,7 @@ def _known_failure(error: CepError) -> Response:
 
 
 def storm_refusal(status: int, message: str) -> Response:
-    """The answer to a request that does not get as far as to be looked at."""
+    """Return the answer to a request that does not get as far as to be looked at."""
     return _failure(status, f"{status} {HTTPStatus(status).phrase}", message)
 
 

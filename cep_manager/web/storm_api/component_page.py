@@ -107,8 +107,10 @@ def _output(component: StormComponent, stream: str, metrics: WindowMetrics) -> R
 
 
 def _input(topology: StormTopology, component: StormComponent, stream: str, metrics: WindowMetrics) -> Row:
-    """One row for each stream, under the first of the components that make it: the stage counts by stream. Latencies
-    are those of the whole stage."""
+    """Return one row for each stream, under the first of the components that make it: the stage counts by stream.
+
+    Latencies are those of the whole stage.
+    """
     producer = topology.producer(component, stream)
     executed = metrics.received.get(stream, 0)
     return {
@@ -143,7 +145,7 @@ def _last_error(component: StormComponent) -> str:
 
 
 def _error(error: ComponentError, now_ms: int) -> Row:
-    """An error with the time of day in seconds, and in milliseconds as 0.9.x had it."""
+    """Return an error with the time of day in seconds, and in milliseconds as 0.9.x had it."""
     return {
         "errorTime": error.at_ms // 1_000,
         "time": error.at_ms,

@@ -13,8 +13,10 @@ logger = logging.getLogger(__name__)
 
 
 class Kills:
-    """Keeps the time until each kill, by topology id. Any thread may call; a manager that ends forgets what it was to
-    kill: those plans stay deactivated."""
+    """Keeps the time until each kill, by topology id.
+
+    Any thread may call; a manager that ends forgets what it was to kill: those plans stay deactivated.
+    """
 
     def __init__(self, kill: Callable[[str], object]) -> None:
         """`kill` ends the topology of an id; it raises UnknownPlanError when there is none any more."""
@@ -23,7 +25,7 @@ class Kills:
         self._timers: dict[str, threading.Timer] = {}
 
     def pending(self) -> frozenset[str]:
-        """The topologies that are to be killed."""
+        """Return the topologies that are to be killed."""
         with self._lock:
             return frozenset(self._timers)
 

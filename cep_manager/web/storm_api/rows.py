@@ -23,7 +23,7 @@ Row = dict[str, Any]
 
 
 def topology_row(topology: StormTopology, now_ms: int) -> Row:
-    """What summary and page of a topology have in common; `now_ms` is the time of day."""
+    """Return what summary and page of a topology have in common; `now_ms` is the time of day."""
     record = topology.record
     up_s = topology.up_s(now_ms)
     requested = record.compiled.memory_bytes * record.workers if record.compiled is not None else 0
@@ -58,7 +58,7 @@ def topology_row(topology: StormTopology, now_ms: int) -> Row:
 
 
 def worker_row(topology: StormTopology, task: ClusterMember[RegisterTask], supervisor: str) -> Row:
-    """A task of a topology as Storm's tables of workers have it."""
+    """Return a task of a topology as Storm's tables of workers have it."""
     mine = [component.name for component in topology.components for one in component.executors if one.task is task]
     up_s = task.latest.up_ms // 1_000
     return {
@@ -80,8 +80,11 @@ def worker_row(topology: StormTopology, task: ClusterMember[RegisterTask], super
 
 
 def spout_counts(component: StormComponent, metrics: WindowMetrics) -> Row:
-    """What a receiver or trigger, or an instance of one, did. Its events are acknowledged when all that came of them
-    has gone on to a worker or into a state; the complete latency is the mean time until then."""
+    """Return what a receiver or trigger, or an instance of one, did.
+
+    Its events are acknowledged when all that came of them has gone on to a worker or into a state; the complete latency
+    is the mean time until then.
+    """
     return {
         "emitted": metrics.events_emitted(),
         "transferred": sum(component.transferred(metrics.emitted).values()),
@@ -92,7 +95,7 @@ def spout_counts(component: StormComponent, metrics: WindowMetrics) -> Row:
 
 
 def acked_by_stream(component: StormComponent, metrics: WindowMetrics) -> dict[str, int]:
-    """A receiver's acknowledged events, which are counted for all its streams together, shared out as they came."""
+    """Return a receiver's acknowledged events by stream, shared out in proportion to the events received."""
     acked, received = sum(metrics.latencies.values()), metrics.events_received()
     return {
         stream: round(acked * metrics.received.get(stream, 0) / received) if received else 0
@@ -101,8 +104,11 @@ def acked_by_stream(component: StormComponent, metrics: WindowMetrics) -> dict[s
 
 
 def bolt_counts(component: StormComponent, metrics: WindowMetrics, capacity: float) -> Row:
-    """What a processing or publisher stage, or an instance of one, did. The execute latency is the mean time that
-    working on an event took, the process latency that which it spent in the stage, waiting included."""
+    """Return what a processing or publisher stage, or an instance of one, did.
+
+    The execute latency is the mean time that working on an event took, the process latency that which it spent in the
+    stage, waiting included.
+    """
     return {
         "emitted": metrics.events_emitted(),
         "transferred": sum(component.transferred(metrics.emitted).values()),
@@ -116,7 +122,7 @@ def bolt_counts(component: StormComponent, metrics: WindowMetrics, capacity: flo
 
 
 def component_row(component: StormComponent, window: StormWindow, monotonic_ms: int, now_ms: int) -> Row:
-    """A spout or bolt in the tables of a topology."""
+    """Return a spout or bolt in the tables of a topology."""
     metrics = component.metrics(window, monotonic_ms)
     kind = "spout" if component.is_spout else "bolt"
     if component.is_spout:
@@ -136,12 +142,15 @@ def component_row(component: StormComponent, window: StormWindow, monotonic_ms: 
 
 
 def requested(generic: str) -> Row:
-    """What a component asks for: nothing of its own. `@Plan:resources` speaks of tasks, which components share."""
+    """Return what a component asks for: nothing of its own.
+
+    `@Plan:resources` speaks of tasks, which components share.
+    """
     return {"requestedMemOnHeap": 0.0, "requestedMemOffHeap": 0.0, "requestedCpu": 0.0, generic: ""}
 
 
 def last_error(error: ComponentError | None, now_ms: int) -> Row:
-    """The newest error in a row of a table, empty when there is none."""
+    """Return the newest error in a row of a table, empty when there is none."""
     if error is None:
         return {
             "lastError": "",
@@ -162,5 +171,5 @@ def last_error(error: ComponentError | None, now_ms: int) -> Row:
 
 
 def sampling_percent(topology: StormTopology) -> int:
-    """How many of a hundred events are written to the workers' logs: all of a plan that is traced."""
+    """Return how many of a hundred events are written to the workers' logs: all of a plan that is traced."""
     return 100 if topology.record.traced() else SAMPLING_PERCENT

@@ -15,7 +15,7 @@ Values = list[dict[str, Any]]
 
 
 def stream_metrics(overview: Overview, topology: StormTopology, window: StormWindow) -> dict[str, Any]:
-    """Every component with its values by stream."""
+    """Return every component with its values by stream."""
     monotonic_ms = overview.snapshot.now_ms
     told = [(component, component.metrics(window, monotonic_ms)) for component in topology.components]
     return {

@@ -52,8 +52,10 @@ def topology_page(
 
 
 def _totals(topology: StormTopology, window: StormWindow, monotonic_ms: int) -> dict[str, Any]:
-    """A row of the topology's statistics. Events are acknowledged where they came in; one that a stage dropped as too
-    late has failed."""
+    """Return a row of the topology's statistics.
+
+    Events are acknowledged where they came in; one that a stage dropped as too late has failed.
+    """
     told = [(component, component.metrics(window, monotonic_ms)) for component in topology.components]
     spouts = added_up(metrics for component, metrics in told if component.planned.kind == "receiver")
     return {

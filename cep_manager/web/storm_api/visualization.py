@@ -16,7 +16,7 @@ _GROUPINGS = {"global": "GLOBAL", "shuffle": "SHUFFLE", "all": "ALL"}
 
 
 def visualization_table(topology: StormTopology) -> list[dict[str, Any]]:
-    """The streams in rows of four, all chosen."""
+    """Return the streams in rows of four, all chosen."""
     streams = sorted({stream for component in topology.components for stream in component.planned.outputs})
     boxes = [{":stream": stream, ":sani-stream": sanitised(stream), ":checked": True} for stream in streams]
     return [{":row": boxes[start : start + IN_A_ROW]} for start in range(0, len(boxes), IN_A_ROW)]
@@ -77,7 +77,7 @@ def _instance(component: StormComponent, executor: StormExecutor, monotonic_ms: 
 
 
 def _groupings(topology: StormTopology) -> dict[tuple[str, int], str]:
-    """How each processing stage shares its inputs out, by stage and place of the input."""
+    """Return how each processing stage shares its inputs out, by stage and place of the input."""
     if topology.record.compiled is None:
         return {}
     plan = etree.fromstring(topology.record.compiled.query_plan.encode())

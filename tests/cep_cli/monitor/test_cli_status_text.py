@@ -116,7 +116,7 @@ def test_what_an_edited_plan_could_not_take_over_is_told() -> None:
 def test_a_change_that_came_to_nothing_is_told_with_its_reason() -> None:
     assert plan_status(plan(topology={"change_error": "it needs 5 slots"})).splitlines()[1:3] == [
         "Topology : ACTIVE",
-        "\tthe last change came to nothing: it needs 5 slots",
+        "\tthe last change failed: it needs 5 slots",
     ]
 
 

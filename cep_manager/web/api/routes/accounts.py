@@ -34,8 +34,10 @@ OWN = (AccountsOffError, NoAccountError)
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """Who makes the request, and what they may do; without a name nobody has to say who they are. `shown` tells by what
-    they are known: a session, a token, or name and password."""
+    """Who makes the request, and what they may do; without a name nobody has to say who they are.
+
+    `shown` tells by what they are known: a session, a token, or name and password.
+    """
 
     name: str
     role: AccessRole | None

@@ -24,7 +24,7 @@ _COSTLY = (PlansBusyError, PlanTooCostlyError)
 
 
 def authoring_routes(api: Api, view: ManagerView) -> None:
-    """Adds them to `api`."""
+    """Add them to `api`."""
 
     @api.get(
         "/language",

@@ -60,7 +60,7 @@ _TAIL = (UnknownStreamError, NoWorkerError, WorkerFailedError, TailsBusyError)
 
 
 def event_routes(api: Api, view: ManagerView) -> None:
-    """Adds them to `api`."""
+    """Add them to `api`."""
 
     @api.get("/event-streams", "The tenant's event streams with their attributes and plans", answers=EventStreamList)
     def list_event_streams() -> EventStreamList:
@@ -119,7 +119,7 @@ def event_routes(api: Api, view: ManagerView) -> None:
 
 
 def _read_file(asked: Request) -> bytes:
-    """The body, which may be longer than those of other calls."""
+    """Return the body, which may be longer than those of other calls."""
     asked.max_content_length = MOST_FILE_BYTES
     return asked.get_data()
 

@@ -31,7 +31,7 @@ _FAILS = (UnknownPlanError, NoWorkerError, WorkerFailedError)
 
 
 def error_routes(api: Api, view: ManagerView) -> None:
-    """Adds them to `api`."""
+    """Add them to `api`."""
 
     @api.get(
         "/plans/<name>/errors",
@@ -65,7 +65,7 @@ def error_routes(api: Api, view: ManagerView) -> None:
 
 
 def _checked(choice: FailedEventSelection) -> FailedEventSelection:
-    """Raises BadRequestError for one that chooses nothing, or both ids and all."""
+    """Raise BadRequestError for one that chooses nothing, or both ids and all."""
     if choice.all == bool(choice.ids):
         raise BadRequestError('name entries, {"ids": ["…"]}, or all of them, {"all": true}', {"body": ["ids", "all"]})
     return choice

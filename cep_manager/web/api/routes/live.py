@@ -33,7 +33,7 @@ STREAM = "text/event-stream"
 
 
 def live_routes(api: Api, view: ManagerView) -> None:
-    """Adds them to `api`."""
+    """Add them to `api`."""
 
     @api.get(
         "/plans/<name>/live",

@@ -68,7 +68,7 @@ class OperationsQuery(msgspec.Struct, frozen=True):
 
 
 def operation_routes(api: Api, view: ManagerView) -> None:
-    """Adds them to `api`."""
+    """Add them to `api`."""
 
     @api.get(
         "/operations", "The newest long actions and how far they have got", answers=OperationList, query=OperationsQuery
@@ -92,7 +92,7 @@ def operation_routes(api: Api, view: ManagerView) -> None:
 
 
 def change_begun(view: ManagerView, kind: OperationKind, outcome: Outcome, status: int = 200) -> Response:
-    """The answer to a command that changed a plan's form."""
+    """Return the answer to a command that changed a plan's form."""
     key = view.plan_key(outcome.tenant, outcome.plan)
     begun = change_of(view.overview().snapshot, kind, key, outcome.epoch) if outcome.changed else None
     told = StartedOperation(**msgspec.structs.asdict(outcome), operation=begun.text() if begun is not None else "")
@@ -100,26 +100,26 @@ def change_begun(view: ManagerView, kind: OperationKind, outcome: Outcome, statu
 
 
 def restart_begun(view: ManagerView, outcome: Outcome) -> Response:
-    """The answer to a command that starts a plan again as it is."""
+    """Return the answer to a command that starts a plan again as it is."""
     begun = OperationId("restart", view.overview().now_ms, view.plan_key(outcome.tenant, outcome.plan))
     return _answer(StartedOperation(**msgspec.structs.asdict(outcome), operation=begun.text()), begun, 200)
 
 
 def undeployment_begun(view: ManagerView, done: Undeployed) -> Response:
-    """The answer to undeploying: 202 while the plan is drained, 200 when it is gone."""
+    """Return the answer to undeploying: 202 while the plan is drained, 200 when it is gone."""
     begun = OperationId("undeploy", view.overview().now_ms, view.plan_key(done.tenant, done.plan))
     told = StartedUndeployment(**msgspec.structs.asdict(done), operation=begun.text())
     return _answer(told, begun, 202 if done.draining else 200)
 
 
 def savepoint_begun(view: ManagerView, taking: SavepointView) -> Response:
-    """The answer when a savepoint is being taken."""
+    """Return the answer when a savepoint is being taken."""
     begun = OperationId("savepoint", view.overview().now_ms, view.plan_key(taking.tenant, taking.plan), taking.name)
     return _answer(StartedSavepoint(**msgspec.structs.asdict(taking), operation=begun.text()), begun, 202)
 
 
 def removal_begun(view: ManagerView, key: PlanKey, name: str) -> Response:
-    """The answer when a savepoint is being removed."""
+    """Return the answer when a savepoint is being removed."""
     begun = OperationId("savepoint-removal", view.overview().now_ms, key, name)
     return _answer(StartedRemoval(key.plan, key.tenant, name, begun.text()), begun, 202)
 

@@ -21,7 +21,7 @@ MOST_KEPT = 256
 
 
 def overview_routes(api: Api, view: ManagerView) -> None:
-    """Adds it to `api`."""
+    """Add it to `api`."""
 
     @api.get(
         "/overview",
@@ -33,7 +33,7 @@ def overview_routes(api: Api, view: ManagerView) -> None:
 
 
 def asked_overview(view: ManagerView) -> SystemOverview:
-    """What whoever makes the present request gets to see."""
+    """Return what whoever makes the present request gets to see."""
     return overview_of(view, read_tenant(request), sees_system())
 
 
@@ -44,7 +44,7 @@ class OverviewQuery:
         self._told: dict[tuple[int, bool], tuple[ClusterSnapshot, SystemOverview]] = {}
 
     def at(self, snapshot: ClusterSnapshot, tenant: int, system: bool) -> SystemOverview | None:
-        """What was told of this snapshot, or of one that is hardly older."""
+        """Return what was told of this snapshot, or of one that is hardly older."""
         before = self._told.get((tenant, system))
         if before is None or not (before[0] is snapshot or 0 < snapshot.now_ms - before[0].now_ms < GOOD_FOR_MS):
             return None
@@ -63,7 +63,7 @@ _recent: WeakKeyDictionary[ManagerView, OverviewQuery] = WeakKeyDictionary()
 
 
 def overview_of(view: ManagerView, tenant: int, system: bool) -> SystemOverview:
-    """What is told of the tenant, and of the `system` as a whole to whoever may see it; at most a moment old."""
+    """Return what is told of the tenant, and of the `system` as a whole to whoever may see it; at most a moment old."""
     told = view.overview()
     recent = _recent.setdefault(view, OverviewQuery())
     known = recent.at(told.snapshot, tenant, system)
@@ -86,6 +86,6 @@ def _overview(view: ManagerView, told: Overview, tenant: int, system: bool) -> S
 
 
 def sees_system() -> bool:
-    """True when whoever makes the present request may see what belongs to all tenants."""
+    """Return whether whoever makes the present request may see what belongs to all tenants."""
     principal: Principal | None = g.get("principal")
     return principal is None or is_granted(principal, Permission.SEE_SYSTEM)

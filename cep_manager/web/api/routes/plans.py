@@ -116,7 +116,7 @@ _CHANGE = (UnknownPlanError, PlanStoreError)
 
 
 def plan_routes(api: Api, view: ManagerView) -> None:
-    """Adds them to `api`."""
+    """Add them to `api`."""
     _store_routes(api, view)
     _reading_routes(api, view)
     _life_cycle_routes(api, view)

@@ -39,7 +39,7 @@ class LogFilter(msgspec.Struct, frozen=True):
     limit: Limit = 200
 
     def query(self) -> LogQuery:
-        """The newest of them."""
+        """Return the newest of them."""
         return LogQuery(self.level, self.contains, limit=self.limit)
 
 
@@ -60,7 +60,7 @@ class LogSearchQuery(LogFilter, frozen=True):
 
 
 def insight_routes(api: Api, view: ManagerView) -> None:
-    """Adds them to `api`."""
+    """Add them to `api`."""
 
     @api.get("/processes", "All processes, with host, process id, plan and task", answers=ProcessList, of_tenant=False)
     def list_processes() -> ProcessList:

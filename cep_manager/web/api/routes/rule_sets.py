@@ -54,7 +54,7 @@ class RemoveRuleSetRequest(msgspec.Struct, frozen=True):
 
 
 def rule_routes(api: Api, view: ManagerView) -> None:
-    """Adds them to `api`."""
+    """Add them to `api`."""
 
     @api.get("/rule-sets", "The tenant's rule sets", answers=RuleSetList)
     def list_rule_sets() -> RuleSetList:

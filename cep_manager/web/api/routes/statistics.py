@@ -38,7 +38,7 @@ class HistoryQuery(msgspec.Struct, frozen=True):
     )
 
     def wanted(self, now_ms: int, interval_ms: int) -> Wanted:
-        """The same in times of day. Raises BadRequestError."""
+        """Return the same in times of day. Raises BadRequestError."""
         since_ms, until_ms = (at_ms if at_ms > 0 else now_ms + at_ms for at_ms in (self.since_ms, self.until_ms))
         length_ms = until_ms - since_ms
         step_ms = self.step_ms or max(2 * interval_ms, -(-length_ms // USUAL_STEPS))
@@ -51,7 +51,7 @@ USUAL_STEPS = 300
 
 
 def statistics_routes(api: Api, view: ManagerView) -> None:
-    """Adds them to `api`."""
+    """Add them to `api`."""
 
     @api.get(
         "/plans/<name>/statistics",

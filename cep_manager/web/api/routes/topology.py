@@ -53,7 +53,7 @@ class SampleRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def topology_routes(api: Api, view: ManagerView) -> None:
-    """Adds them to `api`."""
+    """Add them to `api`."""
 
     @api.get(
         "/plans/<name>/components",

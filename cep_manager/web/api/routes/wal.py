@@ -21,7 +21,7 @@ LONGEST_ID = 24
 
 
 def wal_routes(api: Api, view: ManagerView) -> None:
-    """Adds them to `api`."""
+    """Add them to `api`."""
 
     @api.get(
         "/wal",
@@ -62,7 +62,7 @@ def wal_routes(api: Api, view: ManagerView) -> None:
 
 
 def _checked(id_: str) -> str:
-    """Raises BadRequestError for what can be no id."""
+    """Raise BadRequestError for what can be no id."""
     if not (id_.isascii() and id_.isalnum() and len(id_) <= LONGEST_ID):
         raise BadRequestError(f"an id is of letters and digits, not {id_[:40]!r}")
     return id_

@@ -11,7 +11,7 @@ from cep_manager.web.console.texts.api import present_areas, present_schemas
 
 
 def api_pages(console: Blueprint) -> None:
-    """Adds it."""
+    """Add it."""
 
     @console.get("/api")
     @page

@@ -21,7 +21,7 @@ DEEDS = {
 
 
 def checkpoint_pages(console: Blueprint, view: ManagerView) -> None:
-    """Adds the list of all plans, and the page of each with what can be done there."""
+    """Add the list of all plans, and the page of each with what can be done there."""
     _list_pages(console, view)
     _plan_pages(console, view)
     _deeds(console, view)

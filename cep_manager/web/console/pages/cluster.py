@@ -12,7 +12,7 @@ from cep_manager.web.ports import ManagerView
 
 
 def cluster_pages(console: Blueprint, view: ManagerView) -> None:
-    """Adds the page and its fragment."""
+    """Add the page and its fragment."""
 
     def told() -> dict[str, Any]:
         cluster = view.cluster()

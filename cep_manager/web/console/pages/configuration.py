@@ -43,7 +43,7 @@ class Section(msgspec.Struct, frozen=True):
 
 
 def configuration_pages(console: Blueprint, view: ManagerView) -> None:
-    """Adds the page; `process` in its address says whose configuration is shown, the manager's without one."""
+    """Add the page; `process` in its address says whose configuration is shown, the manager's without one."""
 
     @console.get("/configuration")
     @page
@@ -67,7 +67,7 @@ def configuration_pages(console: Blueprint, view: ManagerView) -> None:
 
 
 def sections(settings: tuple[KnownSetting, ...]) -> tuple[Section, ...]:
-    """The keys by their groups, those of none first; otherwise as they stand. Pure."""
+    """Return the keys by their groups, those of none first; otherwise as they stand. Pure."""
     single = tuple(_row(one) for one in settings if "." not in one.key)
     grouped = groupby((one for one in settings if "." in one.key), lambda one: one.key.rpartition(".")[0])
     groups = tuple(Section(name, tuple(_row(one) for one in rows)) for name, rows in grouped)

@@ -15,7 +15,7 @@ from cep_manager.web.ports import ManagerView
 
 
 def exception_pages(console: Blueprint, view: ManagerView) -> None:
-    """Adds the page of all plans and processes, and that of each plan."""
+    """Add the page of all plans and processes, and that of each plan."""
 
     def of_all() -> dict[str, Any]:
         overview = view.overview()

@@ -26,7 +26,7 @@ LONGEST_EVENT = 500
 
 
 def failed_event_pages(console: Blueprint, view: ManagerView) -> None:
-    """Adds the page, and what replays and discards one entry or all."""
+    """Add the page, and what replays and discards one entry or all."""
 
     def rendered(key: PlanKey, notice: str = "", problems: tuple[str, ...] = ()) -> str:
         told = view.failed_events(key, SHOWN_ENTRIES, shown_to_workers(request))
@@ -70,7 +70,7 @@ def _key(view: ManagerView, name: str) -> PlanKey:
 
 
 def _choice() -> FailedEventSelection:
-    """The entry that the form names, or all where the address says so. Raises BadRequestError for neither."""
+    """Return the entry that the form names, or all where the address says so. Raises BadRequestError for neither."""
     named = request.form.get("entry", "")[:LONGEST_ID]
     if bool(named) == (request.args.get("all") == "1"):
         raise BadRequestError("name an entry, or say that all are meant: all=1", {"form": ["entry"], "query": ["all"]})

@@ -14,8 +14,11 @@ from cep_manager.web.ports import ManagerView
 
 
 def log_pages(console: Blueprint, view: ManagerView) -> None:
-    """Adds the page and its fragment. The address says what is shown: `process` (an id), or `plan`, or neither for all;
-    `level` and `contains` filter. Templates link to a task's log by `task_log`."""
+    """Add the page and its fragment.
+
+    The address says what is shown: `process` (an id), or `plan`, or neither for all; `level` and `contains` filter.
+    Templates link to a task's log by `task_log`.
+    """
     console.app_context_processor(lambda: {"task_log": _task_log})
 
     @console.get("/logs")
@@ -49,7 +52,7 @@ def _task_log(plan: str, tenant: int, epoch: int, task: int) -> str:
 
 
 def _choice(view: ManagerView, target: str) -> dict[str, object]:
-    """What the list of processes shows; its entries lead to `target`."""
+    """Return what the list of processes shows; its entries lead to `target`."""
     processes = view.insights().processes()
     return {
         "hosts": by_host(processes),

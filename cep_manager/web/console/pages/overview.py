@@ -12,7 +12,7 @@ from cep_manager.web.ports import ManagerView
 
 
 def overview_pages(console: Blueprint, view: ManagerView) -> None:
-    """Adds the page and its fragment."""
+    """Add the page and its fragment."""
 
     @console.get("/")
     @page

@@ -24,7 +24,7 @@ MOST_TOLD = 5
 
 
 def plan_list_pages(console: Blueprint, view: ManagerView) -> None:
-    """Adds the page, its fragment and the actions on many plans."""
+    """Add the page, its fragment and the actions on many plans."""
 
     @console.get("/plans")
     @page
@@ -108,5 +108,5 @@ def _wanted() -> PlanFilter:
 
 
 def _query() -> dict[str, str]:
-    """What the address says of the list, for links that stay within it."""
+    """Return what the address says of the list, for links that stay within it."""
     return {name: value for name in (*PlanFilter.__struct_fields__, "page") if (value := request.values.get(name, ""))}

@@ -25,7 +25,7 @@ LONGEST_VALUE = 200
 
 
 def state_pages(console: Blueprint, view: ManagerView) -> None:
-    """Adds the page, which a `query` in its address fills in, and what puts the query to the plan: on purpose, since a
+    """Add the page, which a `query` in its address fills in, and what puts the query to the plan: on purpose, since a
     question takes time of the stage."""
 
     @console.get("/plans/<name>/state")
@@ -62,7 +62,7 @@ def _question(text: str) -> StateQuestion:
 
 
 def _first_question(source: QueryableState) -> str:
-    """What one would ask first."""
+    """Return what one would ask first."""
     if source.kind == "aggregation":
         return f"from {source.name} within 0L, {END_OF_TIME_MS}L per '{source.periods[0]}' select * limit 20"
     return f"from {source.name} select * limit 20"

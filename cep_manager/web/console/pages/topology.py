@@ -48,7 +48,7 @@ _WORDS = {
 
 
 def topology_pages(console: Blueprint, view: ManagerView) -> None:
-    """Adds them to `console`."""
+    """Add them to `console`."""
     _plan_pages(console, view)
     _stage_pages(console, view)
     _undeploying(console, view)
@@ -169,7 +169,7 @@ def _of_stage(view: ManagerView, name: str, component: str) -> dict[str, Any]:
 
 
 def _window() -> WindowName:
-    """The window that the address asks for. Raises BadRequestError."""
+    """Return the window that the address asks for. Raises BadRequestError."""
     written = request.args.get("window", "10m")
     for name in WINDOW_WORDS:
         if written == name:
@@ -178,7 +178,7 @@ def _window() -> WindowName:
 
 
 def _query_plan(view: ManagerView, key: PlanKey) -> list[list[tuple[str, str]]]:
-    """The XML's lines; none when the stored text cannot be compiled any more (the status says why)."""
+    """Return the XML's lines; none when the stored text cannot be compiled any more (the status says why)."""
     try:
         return xml_lines(shown_query_plan(view.query_plan(key), view.plan(key).text))
     except PlanInvalidError:

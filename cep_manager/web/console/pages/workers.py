@@ -13,7 +13,7 @@ from cep_manager.web.ports import ManagerView
 
 
 def worker_pages(console: Blueprint, view: ManagerView) -> None:
-    """Adds the list of workers and the page of each."""
+    """Add the list of workers and the page of each."""
 
     def of_all() -> dict[str, Any]:
         return {"workers": [present_worker_row(one) for one in worker_list(view.overview().snapshot).workers]}

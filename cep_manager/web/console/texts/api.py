@@ -57,7 +57,7 @@ class ApiSchema(msgspec.Struct, frozen=True):
 
 
 def present_areas(document: Table) -> tuple[ApiArea, ...]:
-    """All calls, by area."""
+    """Return all calls, by area."""
     calls = [
         (operation["tags"][0], _call(method, path, operation, document))
         for path, methods in document["paths"].items()
@@ -69,7 +69,7 @@ def present_areas(document: Table) -> tuple[ApiArea, ...]:
 
 
 def present_schemas(document: Table) -> tuple[ApiSchema, ...]:
-    """All forms that calls take or give, in order of name."""
+    """Return all forms that calls take or give, in order of name."""
     return tuple(
         ApiSchema(name, schema.get("description", ""), _fields(schema))
         for name, schema in sorted(document["components"]["schemas"].items())
@@ -112,7 +112,7 @@ def _answer(status: str, answer: Table) -> ApiAnswer:
 
 
 def shape(schema: Table) -> str:
-    """A schema in some words: `text`, `list of PlanSummary`, `whole number, 0 to 5000`, `a | b`."""
+    """Return a schema in some words: `text`, `list of PlanSummary`, `whole number, 0 to 5000`, `a | b`."""
     if "$ref" in schema:
         return str(schema["$ref"].rsplit("/", 1)[1])
     if "enum" in schema:

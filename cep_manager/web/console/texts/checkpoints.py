@@ -63,8 +63,10 @@ class CheckpointRow(msgspec.Struct, frozen=True):
 
 
 class CheckpointBar(msgspec.Struct, frozen=True):
-    """A checkpoint in the chart: where its bars stand, and what they say. `mark` is a sign above it that does not
-    depend on colours."""
+    """A checkpoint in the chart: where its bars stand, and what they say.
+
+    `mark` is a sign above it that does not depend on colours.
+    """
 
     number: int
     x: int
@@ -154,7 +156,7 @@ class PlanCheckpointRow(msgspec.Struct, frozen=True):
 
 
 def present_checkpoints(told: CheckpointList, savepoints: SavepointList) -> CheckpointPage:
-    """The page of a plan."""
+    """Return the page of a plan."""
     newest_first = told.checkpoints[::-1]
     rows = tuple(map(_row, newest_first))
     complete = next((row for row in rows if row.state == STATES["complete"][0]), None)
@@ -180,13 +182,13 @@ def present_checkpoints(told: CheckpointList, savepoints: SavepointList) -> Chec
 
 
 def present_overview(told: CheckpointOverview) -> tuple[PlanCheckpointRow, ...]:
-    """The list of all plans, those that want looking at first."""
+    """Return the list of all plans, those that want looking at first."""
     rows = tuple(map(_plan_row, told.plans))
     return tuple(sorted(rows, key=lambda row: (row.tone not in ("bad", "warn"), row.plan)))
 
 
 def present_settings(settings: CheckpointSettings | None) -> tuple[tuple[str, str], ...]:
-    """How checkpoints are taken, in words."""
+    """Return how checkpoints are taken, in words."""
     if settings is None:
         return ()
     if not settings.location:
@@ -265,7 +267,7 @@ def _savepoint(one: SavepointView) -> SavepointRow:
 
 def _troubled(summary: CheckpointSummary) -> str:
     if not summary.failed + summary.abandoned:
-        return "none came to nothing"
+        return "none failed"
     return f"{summary.failed} failed, {summary.abandoned} abandoned"
 
 
@@ -311,7 +313,7 @@ def _chart(shown: tuple[CheckpointView, ...]) -> CheckpointChart:
         largest=size(largest),
         words=(
             f"The last {plural(len(shown), 'checkpoint', 'checkpoints')}, oldest first: the longest took "
-            f"{latency(longest_ms)}, the largest was {size(largest)}, {troubled} came to nothing. "
+            f"{latency(longest_ms)}, the largest was {size(largest)}, {troubled} failed. "
             "The history below says the same in words."
         ),
     )

@@ -53,12 +53,12 @@ class ErrorRow(msgspec.Struct, frozen=True):
 
 
 def present_errors(groups: Iterable[ErrorGroup], snapshot: ClusterSnapshot, now_ms: int) -> tuple[ErrorRow, ...]:
-    """The groups in their order; `now_ms` is the time of day."""
+    """Return the groups in their order; `now_ms` is the time of day."""
     return tuple(present_error(group, snapshot, now_ms) for group in groups)
 
 
 def present_error(group: ErrorGroup, snapshot: ClusterSnapshot, now_ms: int) -> ErrorRow:
-    """One group."""
+    """Return one group."""
     key = snapshot.key_named(group.tenant, group.plan) if group.plan else None
     processes = _processes(snapshot, key)
     places = tuple(_place(place, processes, group) for place in group.places)
@@ -104,7 +104,7 @@ def _place(place: ErrorPlace, processes: dict[tuple[str, int], str], group: Erro
 
 
 def _processes(snapshot: ClusterSnapshot, key: PlanKey | None) -> dict[tuple[str, int], str]:
-    """The names under which logs are asked for, of the processes that may have errors of the plan and live."""
+    """Return the names under which logs are asked for, of the processes that may have errors of the plan and live."""
     found: dict[tuple[str, int], str] = {}
     driver = snapshot.driver
     if driver is not None and driver.live(snapshot.now_ms, snapshot.lease_ms):

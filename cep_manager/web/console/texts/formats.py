@@ -19,7 +19,7 @@ _BYTES = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")
 
 
 def duration(milliseconds: float | None) -> str:
-    """A length of time in its two largest units: `450 ms`, `12 s`, `3 min 5 s`, `2 h 10 min`, `4 d 1 h`."""
+    """Return a length of time in its two largest units: `450 ms`, `12 s`, `3 min 5 s`, `2 h 10 min`, `4 d 1 h`."""
     if milliseconds is None:
         return UNKNOWN
     if milliseconds < 1_000:
@@ -33,7 +33,10 @@ def duration(milliseconds: float | None) -> str:
 
 
 def latency(milliseconds: float | None) -> str:
-    """A short length of time to three digits: `85 µs`, `4.25 ms`, `830 ms`, `2.5 s`; minutes and more as `duration`."""
+    """Return a short length of time to three digits: `85 µs`, `4.25 ms`, `830 ms`, `2.5 s`.
+
+    Minutes and more as `duration`.
+    """
     if milliseconds is None:
         return UNKNOWN
     if milliseconds >= 60_000:
@@ -46,12 +49,12 @@ def latency(milliseconds: float | None) -> str:
 
 
 def count(number: int | None) -> str:
-    """A count with thousands set apart by thin spaces."""
+    """Return a count with thousands set apart by thin spaces."""
     return UNKNOWN if number is None else f"{number:,}".replace(",", SPACE)
 
 
 def short(number: float | None) -> str:
-    """A number to three digits: `7`, `950`, `12.3 k`, `4.56 M`."""
+    """Return a number to three digits: `7`, `950`, `12.3 k`, `4.56 M`."""
     if number is None:
         return UNKNOWN
     for size, name in _LARGE:
@@ -61,12 +64,12 @@ def short(number: float | None) -> str:
 
 
 def rate(per_second: float | None) -> str:
-    """Events per second to three digits: `0.25/s`, `12.3 k/s`."""
+    """Return events per second to three digits: `0.25/s`, `12.3 k/s`."""
     return UNKNOWN if per_second is None else f"{short(per_second)}/s"
 
 
 def size(octets: float | None) -> str:
-    """A size: `512 B`, `1.5 KiB`, `20.1 MiB`."""
+    """Return a size: `512 B`, `1.5 KiB`, `20.1 MiB`."""
     if octets is None:
         return UNKNOWN
     for unit, name in _BYTES:
@@ -76,7 +79,7 @@ def size(octets: float | None) -> str:
 
 
 def percent(share: float | None) -> str:
-    """A share of one in hundredths: `0.4 %`, `93 %`."""
+    """Return a share of one in hundredths: `0.4 %`, `93 %`."""
     if share is None:
         return UNKNOWN
     hundredths = share * 100
@@ -90,22 +93,22 @@ def plural(number: int, one: str, many: str) -> str:
 
 
 def utc(epoch_ms: int) -> str:
-    """A time of day as `2026-01-31 12:00:05 UTC`."""
+    """Return a time of day as `2026-01-31 12:00:05 UTC`."""
     return datetime.fromtimestamp(epoch_ms / 1_000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def iso(epoch_ms: int) -> str:
-    """A time of day for machines, such as `2026-01-31T12:00:05Z`."""
+    """Return a time of day for machines, such as `2026-01-31T12:00:05Z`."""
     return datetime.fromtimestamp(epoch_ms / 1_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def coded(text: str) -> Markup:
-    """A text with what stands in backquotes set as code; all else in it stays text."""
+    """Return a text with what stands in backquotes set as code; all else in it stays text."""
     return Markup(_CODE.sub(r"<code>\1</code>", str(escape(text))))  # noqa: S704 - escaped just here
 
 
 def sentence(text: str) -> str:
-    """A text with its first letter large; all others, as those of names, are as they were."""
+    """Return a text with its first letter large; all others, as those of names, are as they were."""
     return text[:1].upper() + text[1:]
 
 

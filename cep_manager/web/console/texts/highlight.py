@@ -35,12 +35,12 @@ _XML = re.compile(
 
 
 def siddhi_lines(text: str) -> list[list[Piece]]:
-    """A plan's text, line by line."""
+    """Return a plan's text, line by line."""
     return _lines(_pieces(_SIDDHI, text))
 
 
 def xml_lines(text: str) -> list[list[Piece]]:
-    """A query plan's XML, line by line."""
+    """Return a query plan's XML, line by line."""
     return _lines(_pieces(_XML, text))
 
 

@@ -86,7 +86,7 @@ class OverviewText(msgspec.Struct, frozen=True):
 
 
 def present_overview(told: SystemOverview) -> OverviewText:
-    """The overview page."""
+    """Return the overview page."""
     now = told.metrics
     worst = told.alerts[0].severity if told.alerts else None
     system = told.system
@@ -114,7 +114,7 @@ def present_overview(told: SystemOverview) -> OverviewText:
 
 
 def spark(traffic: Traffic, rates: tuple[float | None, ...]) -> Spark:
-    """The line of `rates` since counting began, from zero to their highest."""
+    """Return the line of `rates` since counting began, from zero to their highest."""
     known = [one for one in rates if one is not None]
     if len(known) < 2:
         return Spark("", "", "no history yet")

@@ -17,8 +17,10 @@ PAGE = 50
 
 
 class PlanLine(msgspec.Struct, frozen=True):
-    """A plan in the list. `reason` says why it is not active, `problem` what else is wrong with it. `words` is what the
-    list is searched in."""
+    """A plan in the list.
+
+    `reason` says why it is not active, `problem` what else is wrong with it. `words` is what the list is searched in.
+    """
 
     name: str
     tenant: int
@@ -42,9 +44,11 @@ class PlanLine(msgspec.Struct, frozen=True):
 
 
 class PlanLists(msgspec.Struct, frozen=True):
-    """The plans of a page of the list that are at work, and those that are not: deactivated, waiting, failed. `found`
-    says which of all that match are shown, where that is not all; `page` is the number of the page, from 1, of
-    `pages`."""
+    """The plans of a page of the list that are at work, and those that are not: deactivated, waiting, failed.
+
+    `found` says which of all that match are shown, where that is not all; `page` is the number of the page, from 1, of
+    `pages`.
+    """
 
     active: tuple[PlanLine, ...]
     inactive: tuple[PlanLine, ...]
@@ -59,7 +63,7 @@ class PlanLists(msgspec.Struct, frozen=True):
 
 
 def present_plans(snapshot: ClusterSnapshot, shown: PlanPage, most: int = PAGE) -> PlanLists:
-    """The lists of what is `shown`, at most so many plans."""
+    """Return the lists of what is `shown`, at most so many plans."""
     lines = [(one.state in NOT_AT_WORK, _line(one, snapshot)) for one in shown.entries]
     tally = f"{plural(shown.active, 'active plan', 'active plans')}, {shown.known - shown.active:,} inactive"
     last = shown.first + len(shown.entries)

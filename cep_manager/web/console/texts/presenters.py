@@ -147,7 +147,7 @@ class ClusterText(msgspec.Struct, frozen=True):
 
 
 def present_plan(plan: PlanSummary | PlanDetails) -> PlanRow:
-    """A plan as the list and the head of its page show it."""
+    """Return a plan as the list and the head of its page show it."""
     return PlanRow(
         name=plan.plan,
         tenant=plan.tenant,
@@ -160,7 +160,7 @@ def present_plan(plan: PlanSummary | PlanDetails) -> PlanRow:
 
 
 def present_status(status: PlanStatus) -> StatusText:
-    """The three parts: topology, inflow connections of each worker, outflow connections."""
+    """Return the three parts: topology, inflow connections of each worker, outflow connections."""
     topology = status.topology
     facts = [
         f"for {duration(topology.since_ms)}",
@@ -176,7 +176,7 @@ def present_status(status: PlanStatus) -> StatusText:
         reason=topology.reason,
         facts=" · ".join(facts),
         interruption=_interruption(topology),
-        change_error=f"came to nothing: {topology.change_error}" if topology.change_error else "",
+        change_error=f"failed: {topology.change_error}" if topology.change_error else "",
         last_error=topology.last_error,
         state_left=topology.state_left,
         inflow=(*(_inflow(worker) for worker in status.inflow), *(_lost(worker) for worker in status.lost_workers)),
@@ -185,7 +185,7 @@ def present_status(status: PlanStatus) -> StatusText:
 
 
 def present_problem(problem: PlanProblem) -> ProblemText:
-    """A problem with its place in words."""
+    """Return a problem with its place in words."""
     _, _, below = problem.rendered.partition("\n")
     snippet = [line for line in below.splitlines() if not line.startswith("hint: ")]
     place = f"Line {problem.line}, column {problem.column} · " if problem.line else ""
@@ -195,7 +195,7 @@ def present_problem(problem: PlanProblem) -> ProblemText:
 
 
 def present_cluster(cluster: Cluster) -> ClusterText:
-    """The cluster page."""
+    """Return the cluster page."""
     manager = cluster.manager
     return ClusterText(
         facts=(
@@ -216,7 +216,7 @@ def present_cluster(cluster: Cluster) -> ClusterText:
 
 
 def _interruption(topology: TopologyStatus) -> str:
-    """Why it last stopped being active, once it is active again; until then the reason says it."""
+    """Return why it last stopped being active, once it is active again; until then the reason says it."""
     if not topology.interruption or topology.state not in (PlanState.ACTIVE, PlanState.DEGRADED):
         return ""
     return f"{topology.interruption}, {duration(topology.interrupted_ms)} ago"
@@ -244,7 +244,7 @@ def _established(label: str, established: int, required: int) -> Line:
 
 
 def _hosts(driver: DriverView) -> str:
-    """How full the stage hosts are, in words; empty when there is none."""
+    """Return how full the stage hosts are, in words; empty when there is none."""
     if not driver.stage_hosts:
         return ""
     plans = plural(sum(one.plans for one in driver.stage_hosts), "plan", "plans")

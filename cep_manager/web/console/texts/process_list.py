@@ -33,7 +33,7 @@ ORDER = ("manager", "driver", "worker", "task")
 
 
 def by_host(processes: tuple[Process, ...]) -> tuple[HostProcesses, ...]:
-    """The processes by their hosts; on each managers first, tasks last."""
+    """Return the processes by their hosts; on each managers first, tasks last."""
     ordered = sorted(processes, key=lambda one: (one.host, ORDER.index(one.kind), one.name, one.epoch))
     return tuple(
         HostProcesses(host, tuple(_row(one) for one in group)) for host, group in groupby(ordered, lambda one: one.host)
@@ -41,7 +41,7 @@ def by_host(processes: tuple[Process, ...]) -> tuple[HostProcesses, ...]:
 
 
 def plans_of(processes: tuple[Process, ...], tenant: int) -> tuple[str, ...]:
-    """The tenant's plans that have tasks."""
+    """Return the tenant's plans that have tasks."""
     return tuple(sorted({one.plan for one in processes if one.kind == "task" and one.tenant == tenant}))
 
 

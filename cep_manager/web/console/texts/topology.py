@@ -92,7 +92,7 @@ class Summary(msgspec.Struct, frozen=True):
 
 
 def stage_tables(view: TopologyView) -> tuple[StageTable, ...]:
-    """The tables that have a stage to show."""
+    """Return the tables that have a stage to show."""
     tables = (
         StageTable(title, columns, tuple(stage for stage in view.stages if stage.kind in kinds))
         for title, kinds, columns in STAGE_TABLES
@@ -101,7 +101,7 @@ def stage_tables(view: TopologyView) -> tuple[StageTable, ...]:
 
 
 def summary(view: TopologyHead) -> Summary:
-    """What stands at the top."""
+    """Return what stands at the top."""
     topology = view.status.topology
     hosts = sorted({place.host for place in view.places if place.live})
     checkpoint = view.last_checkpoint
@@ -126,7 +126,7 @@ def summary(view: TopologyHead) -> Summary:
 
 def _notes(view: TopologyHead) -> tuple[tuple[str, str], ...]:
     topology = view.status.topology
-    notes = [("Last change", f"came to nothing: {topology.change_error}")] if topology.change_error else []
+    notes = [("Last change", f"failed: {topology.change_error}")] if topology.change_error else []
     if topology.interruption and topology.state in (PlanState.ACTIVE, PlanState.DEGRADED):
         ago = duration(topology.interrupted_ms)
         notes.append(
@@ -140,7 +140,7 @@ def _notes(view: TopologyHead) -> tuple[tuple[str, str], ...]:
 
 
 def actions(status: PlanStatus, stages: bool) -> dict[str, PlanAction]:
-    """What can be done now, and if not, why. `stages`: the plan's text can be compiled."""
+    """Return what can be done now, and if not, why. `stages`: the plan's text can be compiled."""
     topology = status.topology
     running = topology.state in (PlanState.ACTIVE, PlanState.DEGRADED, PlanState.INACTIVE)
     goes = "It is being undeployed: activate it to keep it." if topology.undeploying else ""
@@ -163,7 +163,7 @@ def actions(status: PlanStatus, stages: bool) -> dict[str, PlanAction]:
 
 
 def connection_texts(connections: Iterable[Connection]) -> tuple[ConnectionText, ...]:
-    """Who is linked to whom: workers with receivers, publishers with workers."""
+    """Return who is linked to whom: workers with receivers, publishers with workers."""
     return tuple(_connection(one) for one in connections)
 
 
@@ -190,24 +190,24 @@ def _connection(one: Connection) -> ConnectionText:
 
 
 def _used(one: Connection) -> str:
-    """How much of the connection's window is under way."""
+    """Return how much of the connection's window is under way."""
     if not one.window:
         return UNKNOWN
     return f"{count(one.under_way)} of {count(one.window)} ({percent(one.under_way / one.window)})"
 
 
 def capacity_step(share: float) -> int:
-    """The step of the capacity's scale, 0 to 4."""
+    """Return the step of the capacity's scale, 0 to 4."""
     return sum(share >= end for end in CAPACITY_STEPS)
 
 
 def error_words(error: StageError) -> str:
-    """Where an error happened."""
+    """Return where an error happened."""
     return f"{error.instance} on {error.host}, task {error.task}, process {error.process_id}"
 
 
 def histogram_bars(bars: tuple[HistogramBar, ...], width: float, height: float) -> tuple[BarText, ...]:
-    """The bars of a picture of that size; the highest fills it."""
+    """Return the bars of a picture of that size; the highest fills it."""
     if not bars:
         return ()
     each, most, total = width / len(bars), max(bar.events for bar in bars), sum(bar.events for bar in bars)
@@ -235,13 +235,13 @@ class TextLine(msgspec.Struct, frozen=True):
 
 
 def plan_lines(lines: list[list[Piece]], queries: dict[str, tuple[PlannedQuery, ...]]) -> tuple[TextLine, ...]:
-    """The plan's text with what runs each query; `queries` are those of each stage."""
+    """Return the plan's text with what runs each query; `queries` are those of each stage."""
     begun = {query.line: (stage, query.name) for stage, found in queries.items() for query in found if query.line}
     return tuple(TextLine(number, pieces, *begun.get(number, ("", ""))) for number, pieces in enumerate(lines, start=1))
 
 
 def query_text(text: str, query: PlannedQuery) -> str:
-    """The lines of a query in the plan's text."""
+    """Return the lines of a query in the plan's text."""
     return "\n".join(text.splitlines()[max(0, query.line - 1) : query.last_line])
 
 

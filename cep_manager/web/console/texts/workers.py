@@ -138,7 +138,7 @@ class WorkerPage(msgspec.Struct, frozen=True):
 
 
 def present_worker_row(told: WorkerDetails) -> WorkerRow:
-    """A line of the list."""
+    """Return a line of the list."""
     state, tone = STATES[told.state]
     if told.state == "live" and not told.synchronised:
         state, tone = BEHIND
@@ -176,7 +176,7 @@ def present_worker_row(told: WorkerDetails) -> WorkerRow:
 
 
 def present_worker(told: WorkerDetails) -> WorkerPage:
-    """The page of a worker."""
+    """Return the page of a worker."""
     connectors = [
         ConnectorRow(
             kind=one.direction,
@@ -220,7 +220,7 @@ def present_worker(told: WorkerDetails) -> WorkerPage:
 
 
 def _damage(told: WorkerDetails) -> list[str]:
-    """What of the files on its disk is lost, or was set aside."""
+    """Return what of the files on its disk is lost, or was set aside."""
     write_ahead_logs = [wal for plan in told.plans for wal in plan.write_ahead_logs]
     prepared = [plan.prepared for plan in told.plans if plan.prepared is not None]
     events, results = sum(one.lost_events for one in write_ahead_logs), sum(one.lost_events for one in prepared)
