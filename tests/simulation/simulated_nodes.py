@@ -1,0 +1,375 @@
+"""Two nodes, a database and a sender under virtual time: the real election and the real protection of the mirror.
+
+Processes die and hang, the network is cut between the nodes or from the database, clocks run apart, roles are switched.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import msgspec
+
+from cep_common.ids import Endpoint
+from cep_manager.election.election import (
+    ClaimLease,
+    ConfirmLease,
+    Election,
+    ElectionTiming,
+    Instruction,
+    Lease,
+    LeaseState,
+    ManagerAddress,
+    ProbeHolder,
+    ReadLease,
+    ReadPlans,
+    Request,
+)
+from cep_worker.mirror.protection import Protection, Record, Release, State
+
+PACE = ElectionTiming(heartbeat_ms=1_000, poll_ms=1_000, lease_ms=2_000, alone_ms=10_000)
+LOOK_MS = 20
+TIMEOUT_MS = 1_000
+
+
+@dataclass
+class Worker:
+    """The worker of an active node: what it has accepted waits until it may be acknowledged."""
+
+    token: int
+    protection: Protection
+    waiting: list[int] = field(default_factory=list)
+    batch_ms: int | None = None
+    """When the batch that is under way was collected."""
+    answer_by_ms: int = 0
+    session: int = 0
+    copied: int = 0
+
+
+@dataclass
+class Node:
+    """A host: `log` is on its disk. `until_ms` is what its manager has told of the lease, by the host's clock."""
+
+    name: str
+    rate: float
+    offset_ms: int
+    log: list[int] = field(default_factory=list)
+    alive: bool = True
+    hung_until_ms: int = 0
+    no_database_until_ms: int = 0
+    starts: int = 0
+    token: int = 0
+    until_ms: int = 0
+    worker: Worker | None = None
+    seen_token: int = 0
+    """The newest token of a sender that the passive worker has seen."""
+    session: int = 0
+    election: Election = field(init=False)
+
+    def start(self) -> None:
+        self.starts += 1
+        self.election = Election(self.me(), PACE)
+        self.alive, self.worker, self.token, self.until_ms, self.seen_token, self.session = True, None, 0, 0, 0, 0
+
+    def me(self) -> ManagerAddress:
+        return ManagerAddress(f"{self.name}-{self.starts}", Endpoint(self.name, 8_904), f"http://{self.name}")
+
+    def now_ms(self, true_ms: int) -> int:
+        return self.offset_ms + int(true_ms * self.rate)
+
+
+class TwoNodes:
+    """One schedule. After each step no two nodes are active; an acknowledgement and a claim are checked when made."""
+
+    def __init__(self, seed: int) -> None:
+        self.chance = random.Random(seed)  # noqa: S311 - made-up schedules
+        self.true_ms = 0
+        self.nodes = [Node("a", 1.045, self.chance.randrange(10**9)), Node("b", 0.955, self.chance.randrange(10**9))]
+        self.lease = Lease(token=0, holder=None, beat=0, lease_ms=0, since_ms=0, changes=0)
+        self.managers: dict[str, tuple[ManagerAddress, int]] = {}
+        self.in_sync = {"a"}
+        self.acknowledged: set[int] = set()
+        self.takeovers = 0
+        self.protected_ms = 0
+        self.cut_until_ms = 0
+        self._events = itertools.count(1)
+        self._sessions = itertools.count(1)
+        self._order = itertools.count()
+        self._agenda: list[tuple[int, int, Callable[[], None]]] = []
+
+    def run(self, until_ms: int, faults: int) -> None:
+        for node in self.nodes:
+            node.start()
+            self._at(self.chance.choice((0, 100, 3_000)), lambda node=node: self._manage(node))
+            self._at(5, lambda node=node: self._work(node))
+        self._at(10, self._send_event)
+        for _ in range(faults):
+            self._at(self.chance.randrange(until_ms * 2 // 3), self._fault)
+        while self._agenda and self._agenda[0][0] <= until_ms:
+            self.true_ms, _, happen = heapq.heappop(self._agenda)
+            happen()
+            active = [node.name for node in self.nodes if self._is_active(node)]
+            assert len(active) <= 1, f"{active} are active at once"
+        for node in self.nodes:
+            if node.name in self.in_sync:
+                assert self.acknowledged <= set(node.log), f"{node.name} lacks acknowledged events"
+
+    # ---- time and faults --------------------------------------------------------------------------------------------
+
+    def _at(self, after_ms: int, happen: Callable[[], None]) -> None:
+        heapq.heappush(self._agenda, (self.true_ms + after_ms, next(self._order), happen))
+
+    def _runs(self, node: Node) -> bool:
+        return node.alive and self.true_ms >= node.hung_until_ms
+
+    def _is_active(self, node: Node) -> bool:
+        """Its ports are open, and its worker would acknowledge."""
+        worker = node.worker
+        return self._runs(node) and worker is not None and self._holds(node, worker)
+
+    def _holds(self, node: Node, worker: Worker) -> bool:
+        return node.token == worker.token and node.now_ms(self.true_ms) < node.until_ms
+
+    def _other(self, node: Node) -> Node:
+        return self.nodes[1 - self.nodes.index(node)]
+
+    def _fault(self) -> None:
+        node = self.chance.choice([one for one in self.nodes if self._is_active(one)] or self.nodes)
+        if self.chance.random() < 0.3:
+            node = self._other(node)
+        length_ms = self.chance.choice((300, 1_500, 4_000, 12_000))
+        match self.chance.choice(("kill", "worker", "hang", "database", "cut", "both", "switch")):
+            case "kill":
+                node.alive = False
+                self._at(length_ms, lambda: node.alive or self._restart(node))
+            case "worker":
+                node.worker, node.session = None, 0
+            case "hang":
+                node.hung_until_ms = self.true_ms + length_ms
+            case "database":
+                node.no_database_until_ms = self.true_ms + length_ms
+            case "cut":
+                self.cut_until_ms = self.true_ms + length_ms
+            case "both":
+                self.cut_until_ms = node.no_database_until_ms = self.true_ms + length_ms
+            case "switch" if self._is_active(node) and node.worker and node.worker.protection.state is State.PROTECTED:
+                self._switch(node)
+
+    def _restart(self, node: Node) -> None:
+        node.start()
+        self._manage(node)
+        self._work(node)
+
+    def _switch(self, node: Node) -> None:
+        """The worker ends first, then the manager gives the lease back; the node starts again as passive."""
+        if self.lease.holder == node.me():
+            self.lease = msgspec.structs.replace(self.lease, holder=None)
+        node.alive = False
+        self._at(500, lambda: node.alive or self._restart(node))
+
+    # ---- managers and the database ----------------------------------------------------------------------------------
+
+    def _manage(self, node: Node, life: int = 0) -> None:
+        life = life or node.starts
+        if not node.alive or life != node.starts:
+            return
+        if not self._runs(node):
+            self._at(node.hung_until_ms - self.true_ms, lambda: self._manage(node, life))
+            return
+        now_ms = node.now_ms(self.true_ms)
+        self._carry_out(node, node.election.tick(now_ms))
+        node.token, node.until_ms = node.election.tenure(now_ms)  # role.json
+        self._at(max(1, min(LOOK_MS, node.election.wait_ms(now_ms))), lambda: self._manage(node, life))
+
+    def _carry_out(self, node: Node, instructions: list[Instruction]) -> None:
+        life = node.starts
+        for instruction in instructions:
+            match instruction:
+                case ReadLease() | ClaimLease() | ConfirmLease():
+                    self._ask(node, life, instruction)
+                case ReadPlans(token) if token:
+                    self._at(20, lambda token=token: self._report(
+                        node, life, lambda now_ms: node.election.prepared(token, now_ms)
+                    ))  # fmt: skip
+                case ProbeHolder(token, beat, control):
+                    holder = next(one for one in self.nodes if one.name == control.host)
+                    if not holder.alive:  # the guard port is closed when no process of the node is left
+                        self._at(1, lambda token=token, beat=beat: self._report(
+                            node, life, lambda now_ms: node.election.holder_gone(token, beat, now_ms)
+                        ))  # fmt: skip
+
+    def _delay_ms(self) -> int:
+        return self.chance.choice((1, 5, 40, 400, 1_200)) if self.chance.random() < 0.1 else 2
+
+    def _ask(self, node: Node, life: int, request: Request) -> None:
+        def arrive() -> None:
+            if self.true_ms < node.no_database_until_ms:
+                self._at(500, lambda: self._report(node, life, lambda now_ms: node.election.failed("cut", now_ms)))
+                return
+            seen = self._database(node, request)
+            self._at(
+                self._delay_ms(), lambda: self._report(node, life, lambda now_ms: node.election.heard(seen, now_ms))
+            )
+
+        self._at(self._delay_ms(), arrive)
+
+    def _database(self, node: Node, request: Request) -> LeaseState:
+        me, lease, done, barred = node.me(), self.lease, True, ""
+        match request:
+            case ClaimLease() if node.name not in self.in_sync:
+                done, barred = False, "behind"
+            case ClaimLease(token, beat, lease_ms) if (lease.token, lease.beat) == (token, beat):
+                self.lease = Lease(token + 1, me, 0, lease_ms, self.true_ms, lease.changes)
+                self.in_sync = {node.name}
+                self.takeovers += 1
+                assert self.acknowledged <= set(node.log), f"{node.name} takes over without acknowledged events"
+            case ConfirmLease(token, lease_ms) if lease.token == token and lease.holder == me:
+                self.lease = msgspec.structs.replace(lease, beat=lease.beat + 1, lease_ms=lease_ms)
+            case _:
+                done = False
+        _, beats = self.managers.get(node.name, (me, 0))
+        self.managers[node.name] = (me, beats + 1)
+        return LeaseState(self.lease, done, tuple(self.managers.values()), barred=barred)
+
+    def _report(self, node: Node, life: int, report: Callable[[int], list[Instruction]]) -> None:
+        if not node.alive or node.starts != life:
+            return
+        if not self._runs(node):
+            self._at(node.hung_until_ms - self.true_ms, lambda: self._report(node, life, report))
+            return
+        now_ms = node.now_ms(self.true_ms)
+        self._carry_out(node, node.election.tick(now_ms))
+        self._carry_out(node, report(now_ms))
+        node.token, node.until_ms = node.election.tenure(node.now_ms(self.true_ms))
+
+    # ---- workers ----------------------------------------------------------------------------------------------------
+
+    def _work(self, node: Node, life: int = 0) -> None:
+        life = life or node.starts
+        if not node.alive or life != node.starts:
+            return
+        if not self._runs(node):
+            self._at(node.hung_until_ms - self.true_ms, lambda: self._work(node, life))
+            return
+        now_ms = node.now_ms(self.true_ms)
+        worker = node.worker
+        if worker is not None and not self._holds(node, worker):
+            node.worker = worker = None  # it ends by itself
+        if worker is None and node.token and now_ms < node.until_ms:
+            worker = node.worker = Worker(node.token, Protection(now_ms))
+            self._do(node, worker, worker.protection.begin(now_ms))
+        if worker is not None:
+            self._mirror(node, worker, now_ms)
+            if worker.protection.state is State.PROTECTED:
+                self.protected_ms += LOOK_MS
+        self._at(self.chance.choice((1, LOOK_MS)), lambda: self._work(node, life))
+
+    def _mirror(self, node: Node, worker: Worker, now_ms: int) -> None:
+        protection = worker.protection
+        if protection.state is State.ALONE:
+            worker.session, worker.batch_ms, worker.copied = next(self._sessions), None, 0
+            self._exchange(node, worker, lambda other: self._open(other, worker), protection.linked)
+        elif protection.state is not State.LEAVING:
+            if worker.batch_ms is None:
+                self._send_batch(node, worker, now_ms)
+            elif now_ms > worker.answer_by_ms:
+                self._do(node, worker, protection.lost("silent", now_ms))
+
+    def _open(self, other: Node, worker: Worker) -> bool:
+        if other.worker is not None or worker.token < other.seen_token:
+            return False
+        other.seen_token, other.session = worker.token, worker.session
+        return True
+
+    def _send_batch(self, node: Node, worker: Worker, now_ms: int) -> None:
+        worker.batch_ms, worker.answer_by_ms = now_ms, now_ms + TIMEOUT_MS
+        session, everything = worker.session, list(node.log)
+        upto = max(worker.copied, len(everything) - self.chance.choice((0, 0, 0, 5)))
+        complete, began_ms = upto == len(everything), now_ms
+
+        def apply(other: Node) -> bool:
+            if other.worker is not None or other.session != session or worker.token < other.seen_token:
+                return False
+            other.log = everything[:upto]
+            return True
+
+        def applied(now: int) -> list[Record | Release]:
+            if worker.session != session:
+                return []
+            worker.batch_ms, worker.copied = None, upto
+            if not complete:
+                return []
+            done = set(everything)
+            self._acknowledge(node, worker, [event for event in worker.waiting if event in done])
+            return [*worker.protection.applied(began_ms, now), *worker.protection.caught_up(now)]
+
+        self._exchange(node, worker, apply, applied)
+
+    def _exchange(
+        self, node: Node, worker: Worker, there: Callable[[Node], bool], back: Callable[[int], list[Record | Release]]
+    ) -> None:
+        """A message to the other node and its answer; what is cut, or finds nobody, has no answer."""
+
+        def arrive() -> None:
+            other = self._other(node)
+            if self.true_ms < self.cut_until_ms or not other.alive:
+                return
+            if not self._runs(other):  # the socket keeps it
+                self._at(other.hung_until_ms - self.true_ms, arrive)
+                return
+            if there(other):
+                self._at(self._delay_ms(), answer)
+
+        def answer() -> None:
+            if self.true_ms < self.cut_until_ms or not node.alive or node.worker is not worker:
+                return
+            if not self._runs(node):
+                self._at(node.hung_until_ms - self.true_ms, answer)
+                return
+            if self._holds(node, worker):
+                self._do(node, worker, back(node.now_ms(self.true_ms)))
+
+        self._at(self._delay_ms(), arrive)
+
+    def _do(self, node: Node, worker: Worker, instructions: list[Record | Release]) -> None:
+        for instruction in instructions:
+            match instruction:
+                case Record(number, in_sync):
+                    self._at(self._delay_ms(), lambda number=number, in_sync=in_sync: self._record(
+                        node, worker, number, in_sync
+                    ))  # fmt: skip
+                case Release():
+                    self._acknowledge(node, worker, list(worker.waiting))
+
+    def _record(self, node: Node, worker: Worker, number: int, in_sync: bool) -> None:
+        """The manager records the newest request of its worker, if it still leads, and asks again when it cannot."""
+        if not node.alive or node.worker is not worker or worker.protection.number != number:
+            return
+        if not self._runs(node) or self.true_ms < node.no_database_until_ms:
+            self._at(100, lambda: self._record(node, worker, number, in_sync))
+            return
+        if self.lease.token != worker.token or self.lease.holder != node.me():
+            return
+        self.in_sync = {node.name, self._other(node).name} if in_sync else {node.name}
+        if self._holds(node, worker):
+            self._do(node, worker, worker.protection.recorded(number, node.now_ms(self.true_ms)))
+
+    def _acknowledge(self, node: Node, worker: Worker, events: list[int]) -> None:
+        assert self.lease.token == worker.token, f"{node.name} acknowledges under a lease that was taken"
+        self.acknowledged.update(events)
+        worker.waiting = [event for event in worker.waiting if event not in self.acknowledged]
+
+    def _send_event(self) -> None:
+        """The sender tries the nodes whose ports are open."""
+        for node in self.nodes:
+            if self._is_active(node) and node.worker is not None:
+                event = next(self._events)
+                node.log.append(event)
+                if node.worker.protection.waits:
+                    node.worker.waiting.append(event)
+                else:
+                    self._acknowledge(node, node.worker, [event])
+        self._at(self.chance.choice((5, 30, 200)), self._send_event)
