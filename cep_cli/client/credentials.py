@@ -39,7 +39,7 @@ class Credentials:
         return next((kept[one] for one in _addresses(manager) if one in kept), None)
 
     def keep(self, manager: str, credential: Credential) -> None:
-        """The token is kept. Raises ConfigError."""
+        """Store the token. Raises ConfigError."""
         self._write({**self._read(), **dict.fromkeys(_addresses(manager), credential)})
 
     def forget(self, manager: str) -> None:
@@ -57,7 +57,7 @@ class Credentials:
             raise ConfigError(f"{self._path}: holds no tokens: {error}; remove it and log in again") from error
 
     def _write(self, credentials: dict[str, Credential]) -> None:
-        """The file is replaced as a whole; a temporary file is its owner's alone from the start."""
+        """Replace the file atomically; the temporary file is private to its owner from the start."""
         try:
             make_private(self._path.parent)
             handle, name = tempfile.mkstemp(dir=self._path.parent, prefix=".credentials.")

@@ -32,8 +32,12 @@ SENT_ON, UNAVAILABLE = 307, 503
 
 
 class ManagerClient:
-    """Calls the manager at `url` (`http://host:port`; several are separated by commas), or the one that it names as the
-    leader; while none leads it waits a little. Raises PeerError when nobody answers, RefusedError on errors."""
+    """Client of the manager's REST API.
+
+    It calls the manager at `url` (`http://host:port`; several are separated by commas), or the one that this manager
+    names as the leader; while no manager leads it waits a little. Methods raise PeerError when nobody answers and
+    CommandRefusedError on errors.
+    """
 
     def __init__(
         self, url: str, tenant: int = SUPER_TENANT, token: str = "", basic: tuple[str, str] | None = None
@@ -65,8 +69,14 @@ class ManagerClient:
         return self._do("GET", f"/plans/{quote(plan)}/explanation", None, {}, PREVIEW_TIMEOUT_S)
 
     def act(self, plan: str, action: str, **body: Any) -> Any:
-        """Return what became of `action` (`activate`, `deactivate`, `restart`, `rebalance`, `rename`, `trace`,
-        `statistics-level`, `release`) on the plan."""
+        """Run an action on the plan and return its outcome.
+
+        Args:
+            plan: Name of the plan.
+            action: `activate`, `deactivate`, `restart`, `rebalance`, `rename`, `trace`,
+                `statistics-level` or `release`.
+            body: Parameters of the action.
+        """
         return self._call("POST", f"/plans/{quote(plan)}/{action}", body=msgspec.json.encode(body) if body else None)
 
     def restart(self, plan: str, savepoint: str = "") -> Any:
@@ -284,8 +294,7 @@ class ManagerClient:
             raise PeerError(f"the answer of the manager at {self.url} cannot be used: {error}") from error
 
     def _ask(self, method: str, path: str, body: bytes | None, parameters: dict[str, str], timeout_s: float) -> Answer:
-        """Return the answer of the manager that was asked last, or of another one when nobody listens there or it
-        hangs."""
+        """Return the answer of the manager that was asked last, or of another one when that one does not answer."""
         problem: requests.RequestException | None = None
         for url in dict.fromkeys((self.url, *self._urls)):
             may_be_done = False
@@ -316,7 +325,7 @@ class ManagerClient:
         ) from problem
 
     def _turn_to(self, location: str) -> None:
-        """The manager at `location` is asked from now on. Raises RefusedError rather than send a token in the clear."""
+        """Ask the manager at `location` next. Raise CommandRefusedError rather than send a token in the clear."""
         there = urlsplit(location)
         if self._shown and self.url.startswith("https:") and there.scheme != "https":
             raise CommandRefusedError(
@@ -332,7 +341,7 @@ def _basic(name: str, password: str) -> str:
 
 
 def _is_of_no_leader(answer: Answer) -> bool:
-    """True of the answer of a manager that does not lead."""
+    """Return whether a manager that does not lead answered."""
     if answer.status not in (SENT_ON, UNAVAILABLE):
         return False
     try:

@@ -25,8 +25,10 @@ POLL_S = 1.0
 @manager_options
 @with_readable_errors
 def sample_command(plan: str, stage: str, percent: float, seconds: int, as_json: bool, client: ManagerClient) -> None:
-    """Show about PERCENT of a hundred events that the stages of PLAN take in and give out, at most ten a second of each
-    stream; nothing is restarted. Ctrl-C ends it."""
+    """Show about PERCENT of a hundred events that the stages of PLAN take in and give out.
+
+    At most ten events a second of each stream are shown; nothing is restarted. Ctrl-C ends it.
+    """
     client.act(plan, "sample", component=stage, percent=percent, for_s=seconds)
     shown: Counter[tuple[Any, ...]] = Counter()
     try:

@@ -55,8 +55,11 @@ class ProcessFacts:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """`plans` are texts by name, `modes` the rights of files and folders that are for one user alone, `new_users` those
-    who have not chosen a password of their own."""
+    """Facts about a running system.
+
+    `plans` are texts by name, `modes` the permissions of files and folders that should be private, `new_users` those
+    who have not chosen a password of their own.
+    """
 
     processes: Sequence[ProcessFacts] = ()
     plans: Mapping[str, str] = field(default_factory=dict)

@@ -65,7 +65,7 @@ def kafka_command(
 
 
 def look(options: KafkaSourceOptions, topics: tuple[str, ...]) -> Iterator[ObservedCluster]:
-    """What there is to say of the brokers and topics."""
+    """Return the findings on brokers and topics."""
     kafka = library()
     yield ObservedCluster("ok", "client", f"confluent-kafka {kafka.__version__}, librdkafka {kafka.libversion()[0]}")
     errors = Errors()

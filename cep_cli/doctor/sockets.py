@@ -50,7 +50,7 @@ def listening_sockets(roots: Iterable[int]) -> list[ListeningSocket]:
 
 
 def family(roots: Iterable[int]) -> set[int]:
-    """These processes and all that they started, directly or not."""
+    """Return these processes and all their descendants."""
     parents = {int(entry.name): _parent(entry) for entry in PROC.iterdir() if entry.name.isdecimal()}
     found = set(roots)
     grown = True
@@ -83,7 +83,7 @@ def _sockets_of(process_id: int) -> Iterator[str]:
 
 
 def _bound() -> Iterator[tuple[str, tuple[str, str, int]]]:
-    """The inode of each socket that listens, with protocol, address and port.
+    """Yield the inode of each socket that listens, with protocol, address and port.
 
     A UDP socket that is connected to a peer takes nothing from others and is left out.
     """

@@ -104,7 +104,7 @@ def show_config_command(process: str, changed: bool, as_json: bool, client: Mana
 
 
 def _one(client: ManagerClient, process: str, wanted: dict[str, str]) -> Iterator[list[Any]]:
-    """The newest records of the process, and then at each step what has come since."""
+    """Yield the newest records of the process, and then at each step what has come since."""
     place = ""
     while True:
         try:
@@ -124,7 +124,7 @@ def _one(client: ManagerClient, process: str, wanted: dict[str, str]) -> Iterato
 
 
 def _several(client: ManagerClient, wanted: dict[str, str]) -> Iterator[list[Any]]:
-    """The newest records of all processes, and then at each step those that have not been told."""
+    """Yield the newest records of all processes, and then at each step the new ones."""
     told: dict[tuple[Any, ...], None] = {}
     problems: list[str] = []
     while True:

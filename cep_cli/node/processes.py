@@ -160,8 +160,11 @@ class Node:
         child.restart_at = max(child.restart_at, time.monotonic() + LOOK_S)
 
     def _stop_processes(self) -> None:
-        """End all in order: topologies take a last checkpoint, the worker sends the rest to the passive node, and the
-        manager gives the lease back last."""
+        """End all processes in order.
+
+        Topologies take a last checkpoint, the worker sends the rest to the passive node, and the manager gives the
+        lease back last.
+        """
         for name in ("driver", "worker", "manager"):
             child = self._children.get(name)
             if child is None or child.process is None:

@@ -26,7 +26,7 @@ def _read_values(_context: click.Context, _option: click.Parameter, given: tuple
 
 
 def is_text(value: str) -> bool:
-    """False for what the system gave with bytes that are no UTF-8, which Python keeps as halves of characters."""
+    """Return whether the text is valid UTF-8: Python keeps other bytes of arguments as surrogates."""
     return not any("\ud800" <= character <= "\udfff" for character in value)
 
 

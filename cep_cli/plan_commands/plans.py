@@ -266,8 +266,7 @@ def status_command(plan: str | None, watch: bool, as_json: bool, client: Manager
 
 
 def wait_until_connected(client: ManagerClient, plan: str, wait_s: float) -> Any:
-    """Return the plan's details once it is active (or inactive, for one that is deactivated) and all its connections
-    stand.
+    """Wait until the plan is active (inactive, if it is deactivated) and fully connected; return its details.
 
     Raises RefusedError when it fails, or is not there in time; the message holds its status.
     """

@@ -138,7 +138,7 @@ class Demo:
             sender.mark_idle()
 
     def _paced(self, stream: str, sender: EventSender) -> Iterator[pa.RecordBatch]:
-        """The stream's batches, each not before its share of the time has passed."""
+        """Yield the stream's batches, each when its share of the time has passed."""
         file = self._sample.file(stream)
         total = count_events(file) or 1
         start, rows = time.monotonic(), 0

@@ -113,8 +113,10 @@ class Ports(msgspec.Struct, frozen=True):
         return cls(*ports)
 
     def refuse_taken(self) -> None:
-        """LocalSystemError names the first port that somebody listens on: the processes of a second system would find
-        the manager of the first one there and take it for theirs."""
+        """Raise LocalSystemError for the first port that is in use.
+
+        The processes of a second system would otherwise connect to the manager of the first one.
+        """
         with contextlib.ExitStack() as opened:  # all at once, so that two that are the same are found as well
             for name, variable in PORT_VARIABLES.items():
                 port = getattr(self, name)
@@ -223,8 +225,10 @@ class LocalSystem:
         self._start(name)
 
     def watch(self) -> None:
-        """Start processes again that ended by themselves, a moment later, but for those that only a change of their
-        configuration can help; call it every now and then."""
+        """Restart processes that ended by themselves, a moment later; call it periodically.
+
+        A process that only a change of its configuration can help is not restarted.
+        """
         for name, child in self._children.items():
             if child.process is None or child.process.poll() is None:
                 continue
@@ -241,8 +245,10 @@ class LocalSystem:
                 self._start(name)
 
     def _allowed(self) -> dict[str, str]:
-        """Return what plans may reach beyond what is shipped: nothing where people log in, nor what the user has
-        settled, in the environment or in the files that the processes read."""
+        """Return the settings that let plans reach more than the shipped configuration does.
+
+        There are none where users log in, and none for what the user configured in the environment or in files.
+        """
         if self.login:
             return {}
         files = {process: _configured(process) for process in ("worker", "driver")}
@@ -284,7 +290,7 @@ class LocalSystem:
             self._lock = None
 
     def _prepare_login(self) -> None:
-        """The system has a token of its own, by which it sees whether its processes live.
+        """Create the token with which the system checks whether its processes are up.
 
         The first admin's password is said here, where it does not get into a log.
         """

@@ -185,7 +185,7 @@ def _distribution(name: str) -> metadata.Distribution:
 
 
 def _files_of(name: str) -> Iterator[Entry]:
-    """What a distribution installed among the packages; its commands and data elsewhere are of no use to stages."""
+    """Yield the files that a distribution installed among the packages; stages need none of its others."""
     distribution = _distribution(name)
     if distribution.files is None:
         raise PackagingError(f"the library {name} does not say which files it consists of; install it with pip")
