@@ -174,7 +174,7 @@ ROWS: tuple[tuple[str, int, tuple[Panel, ...]], ...] = (
                 "bytes",
                 (
                     (f"cep_wal_bytes{{{PLAN}}}", "{{instance}} {{plan}} {{stream}} log"),
-                    (f"cep_prepared_results_bytes{{{PLAN}}}", "{{instance}} {{plan}} held"),
+                    (f"cep_prepared_results_bytes{{{PLAN}}}", "{{instance}} {{plan}} prepared results"),
                 ),
             ),
             (
