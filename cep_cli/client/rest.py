@@ -158,7 +158,7 @@ class ManagerClient:
         return self._call("POST", f"/plans/{quote(plan)}/errors/discard", body=msgspec.json.encode(choice))
 
     def overview(self) -> Any:
-        """Return the system at a glance, and what needs attention."""
+        """Return the system at a glance, with its alerts."""
         return self._call("GET", "/overview")
 
     def workers(self) -> Any:

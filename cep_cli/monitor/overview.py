@@ -1,4 +1,4 @@
-"""The command that tells how all is, and what needs attention first."""
+"""The command `cep overview`: traffic, plans and alerts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CRITICAL = "critical"
 @manager_options
 @with_readable_errors
 def overview_command(check: bool, as_json: bool, client: ManagerClient) -> None:
-    """Show traffic, plans and the system at a glance, and what needs attention, the worst first."""
+    """Show traffic, plans and the system at a glance, and alerts, the worst first."""
     told = client.overview()
     for line in [json.dumps(told)] if as_json else [*_at_a_glance(told), *map(_alert, told["alerts"])]:
         click.echo(printable(line))

@@ -35,7 +35,7 @@ CLOCKS_APART_MS = 5_000
 
 
 class OperationError(msgspec.Struct, frozen=True):
-    """Why an operation came to nothing."""
+    """Why an operation failed."""
 
     code: str
     message: str

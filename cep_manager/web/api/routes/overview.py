@@ -25,7 +25,7 @@ def overview_routes(api: Api, view: ManagerView) -> None:
 
     @api.get(
         "/overview",
-        "The system at a glance: traffic, latency, plans by state, and what needs attention, the worst first",
+        "The system at a glance: traffic, latency, plans by state, and alerts, the worst first",
         answers=SystemOverview,
     )
     def show_overview() -> SystemOverview:
