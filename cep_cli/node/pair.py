@@ -184,7 +184,9 @@ class NodePair:
         def protected() -> PairNode | None:
             node = self.active()
             mirror = node.mirror if node is not None else None
-            return node if mirror is not None and mirror.state == "protected" else None
+            if node is None or mirror is None or mirror.state != "protected":
+                return None
+            return node if node.client.is_healthy() else None
 
         found: PairNode = self.wait(protected, "a node that is active and protected")
         return found
