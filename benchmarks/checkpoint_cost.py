@@ -45,7 +45,7 @@ FILL_ROWS = 1_200_000
 """So many events fill the window before anything is measured."""
 
 
-class Side:
+class CostSide:
     """The plan on a system of its own, which takes a checkpoint every `interval_ms` (0: none)."""
 
     def __init__(self, folder: Path, interval_ms: int, opened: ExitStack) -> None:
@@ -126,8 +126,8 @@ def main() -> None:
     options = parser.parse_args()
     with ExitStack() as opened:
         folder = Path(opened.enter_context(tempfile.TemporaryDirectory()))
-        taking = Side(folder / "taking", options.interval_ms, opened)
-        without = Side(folder / "without", 0, opened)
+        taking = CostSide(folder / "taking", options.interval_ms, opened)
+        without = CostSide(folder / "without", 0, opened)
         pairs = [(taking.events_per_s(options.seconds), without.events_per_s(options.seconds))
                  for _ in range(options.rounds)]  # fmt: skip
         complete = taking.checkpoints()

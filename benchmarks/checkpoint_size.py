@@ -48,7 +48,7 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class SizeResult:
     name: str
     rows: int
     full_bytes: int
@@ -130,7 +130,7 @@ def _names(data: bytes) -> dict[bytes, int]:
     return {hashlib.sha256(piece).digest(): len(piece) for piece in cut(data)}
 
 
-def measure(subject: Subject, asked: int) -> Result:
+def measure(subject: Subject, asked: int) -> SizeResult:
     """What two snapshots of `subject` cost, between which a part has changed."""
     rows = max(int(asked * subject.share), SHARE)
     app = analyse(parse(HEAD + subject.query.replace("length(N)", f"length({rows})")))
@@ -145,7 +145,7 @@ def measure(subject: Subject, asked: int) -> Result:
     megabytes = len(data) / 1e6
     snapshot_ms = _timed(runtime.snapshot)
     pieces = cut(data)
-    return Result(
+    return SizeResult(
         name=subject.name,
         rows=rows,
         full_bytes=len(data),

@@ -28,9 +28,9 @@ from cep_common.protocol.links import OpenLink, StreamSchema
 from cep_common.security.config import SecurityConfig
 from cep_common.security.context import open_context
 from cep_common.security.keys import write_keys
-from cep_common.security.roles import Door, Role
+from cep_common.security.roles import Role, SocketKind
 from topology.events.frames import arrow_schema, encode_batch
-from topology.links.protocol import NO_WATERMARK
+from topology.events.watermarks import NO_WATERMARK
 from topology.links.sender import LinkSender, LinkState
 from topology.links.server import FrameArrived, LinkServer
 
@@ -43,7 +43,7 @@ BATCHES = {1: 500, 100: 4_000, 1_000: 3_000, 10_000: 600}
 def serve(keys: str, ports: Any) -> None:
     """A server that takes every frame at once, until it is ended."""
     context = open_context(SecurityConfig(keys), Role.STAGE)
-    server = LinkServer.listen(context, Door.RECEIVER, "127.0.0.1", (20_000, 60_000), WINDOW_ROWS, lambda _: None)
+    server = LinkServer.listen(context, SocketKind.RECEIVER, "127.0.0.1", (20_000, 60_000), WINDOW_ROWS, lambda _: None)
     ports.put(server.endpoint.port)
     while True:
         server.socket.poll()
@@ -53,13 +53,15 @@ def serve(keys: str, ports: Any) -> None:
         server.flush()
 
 
-class Way:
+class CurveRoute:
     """A link to a server process, with or without keys."""
 
     def __init__(self, keys: str, port: int, server: int) -> None:
         self._server = server
         self._context = open_context(SecurityConfig(keys), Role.WORKER)
-        self._link = LinkSender(self._context, Door.RECEIVER, Endpoint("127.0.0.1", port), OpenLink("b", (SCHEMA,)), 0)
+        self._link = LinkSender(
+            self._context, SocketKind.RECEIVER, Endpoint("127.0.0.1", port), OpenLink("b", (SCHEMA,)), 0
+        )
         self._poller = zmq.Poller()
         self._poller.register(self._link.socket, zmq.POLLIN)
         self._wait(lambda: self._link.state is LinkState.OPEN)
@@ -109,13 +111,13 @@ def batch_of(rows: int) -> pa.RecordBatch:
 
 
 @contextmanager
-def way(keys: str) -> Iterator[Way]:
+def way(keys: str) -> Iterator[CurveRoute]:
     """A link to a process of its own."""
     spawn = multiprocessing.get_context("spawn")
     ports: Any = spawn.Queue()
     process = spawn.Process(target=serve, args=(keys, ports), daemon=True)
     process.start()
-    made = Way(keys, ports.get(timeout=60), process.pid or 0)
+    made = CurveRoute(keys, ports.get(timeout=60), process.pid or 0)
     try:
         yield made
     finally:

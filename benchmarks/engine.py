@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.engine_cases import CASES, EngineCase, Run
+from benchmarks.engine_cases import CASES, CaseRun, EngineCase
 
 REFERENCE_PER_S = 2_600_000.0
 """What the calibration loop made on the machine where Siddhi was measured."""
@@ -31,7 +31,7 @@ BATCHES = (1, 100, 4_096)
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class Measurement:
     """One measurement; `state_bytes_per_event` is what the whole app holds in memory by event that its query holds."""
 
     case: EngineCase
@@ -65,13 +65,13 @@ def main() -> None:
     for case in CASES:
         if options.case and case.name not in options.case:
             continue
-        run = Run(case)
+        run = CaseRun(case)
         for batch in options.batch or BATCHES:
             figure = _measure(run, batch, seconds, rounds)
             print(figure.as_json() if options.json else figure.as_text(), flush=True)
 
 
-def _measure(run: Run, batch: int, seconds: float, rounds: int) -> Figure:
+def _measure(run: CaseRun, batch: int, seconds: float, rounds: int) -> Measurement:
     """The best of `rounds` rounds of about `seconds` each, with the machine's own speed measured in between."""
     machine = calibrate()
     best = 0.0
@@ -86,10 +86,10 @@ def _measure(run: Run, batch: int, seconds: float, rounds: int) -> Figure:
     siddhi = run.case.siddhi_per_s
     ratio = None if siddhi is None else (best / machine) / (siddhi / REFERENCE_PER_S)
     held = bytes_held(run.runtime) / run.case.held if run.case.held else None
-    return Figure(run.case, batch, best, ratio, held)
+    return Measurement(run.case, batch, best, ratio, held)
 
 
-def _round(run: Run, batch: int, events: int) -> tuple[float, int]:
+def _round(run: CaseRun, batch: int, events: int) -> tuple[float, int]:
     batches = run.batches(events, batch)
     count = sum(part.num_rows for parts in batches for _, part in parts)
     gc.collect()

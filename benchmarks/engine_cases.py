@@ -156,7 +156,7 @@ class Stocks:
         )
 
 
-class Run:
+class CaseRun:
     """An app that runs `case` and what is sent to it, in batches."""
 
     def __init__(self, case: EngineCase, symbols: int = 100) -> None:

@@ -15,14 +15,14 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.engine_cases import CASES, EngineCase, Run
+from benchmarks.engine_cases import CASES, CaseRun, EngineCase
 
 BATCH = 4_096
 _LENGTHS = (1_000, 10_000, 100_000, 1_000_000)
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class GrowthSeries:
     """One query measured while one thing grows."""
 
     name: str
@@ -65,14 +65,14 @@ def _partials() -> tuple[tuple[int, EngineCase, int], ...]:
 
 
 SERIES = (
-    Series("b", "keys", _keys("b")),
-    Series("h", "keys", _keys("h")),
-    Series(
+    GrowthSeries("b", "keys", _keys("b")),
+    GrowthSeries("h", "keys", _keys("h")),
+    GrowthSeries(
         "b",
         "window length",
         _lengths("b", "from S#window.length(N) select symbol, avg(price) as p group by symbol insert into Out;"),
     ),
-    Series(
+    GrowthSeries(
         "d",
         "window length",
         _lengths(
@@ -81,7 +81,7 @@ SERIES = (
             " insert into Out;",
         ),
     ),
-    Series(
+    GrowthSeries(
         "j",
         "window length",
         _lengths(
@@ -90,7 +90,7 @@ SERIES = (
             " select distinctCount(symbol) as n, min(price) as low, max(price) as high insert into Out;",
         ),
     ),
-    Series("e", "partial matches", _partials()),
+    GrowthSeries("e", "partial matches", _partials()),
 )
 
 
@@ -111,7 +111,7 @@ def main() -> None:
 
 def _rate(case: EngineCase, symbols: int) -> float:
     """Events/s, the best of some rounds."""
-    run = Run(case, symbols)
+    run = CaseRun(case, symbols)
     best = 0.0
     for _ in range(8):
         batches = run.batches(300_000, BATCH)

@@ -19,7 +19,7 @@ from statistics import median
 from typing import Any
 
 from benchmarks.peers.engines import Ours
-from benchmarks.peers.kinds import Kind, kinds
+from benchmarks.peers.kinds import QueryKind, kinds
 from siddhi.engine.planner.explain import operator_name, parts_of
 
 ENOUGH = 3
@@ -28,10 +28,10 @@ SECONDS = 0.3
 _TABLE = Path(__file__).parent.parent / "siddhi" / "engine" / "planner" / "costs.py"
 
 
-class Watch:
+class CostWatch:
     """How much processor time the operators of one kind take."""
 
-    def __init__(self, kind: Kind) -> None:
+    def __init__(self, kind: QueryKind) -> None:
         self.ours = Ours(kind, int(time.time() * 1_000), by_cpu=True)
         queries = self.ours.runtime._queries.values()
         self.operators = [(operator_name(one), one) for query in queries for _, one in parts_of(query)]
@@ -73,7 +73,7 @@ def main() -> None:
     for kind in kinds():
         if not fnmatchcase(kind.name, options.kind) or kind.name == "rules1000":
             continue
-        watch = Watch(kind)
+        watch = CostWatch(kind)
         names = {name for name, _ in watch.operators}
         if all(len(seen.get(name, ())) >= ENOUGH for name in names):
             continue

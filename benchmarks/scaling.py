@@ -37,7 +37,7 @@ from cep_cli.system.local_system import LocalSystem, Ports
 from cep_common.ids import SUPER_TENANT, PlanKey
 from cep_worker.ingest.event_sender import EventSender, fetch_schema
 from query_plan.examination import examine
-from topology.events.bundle import Bundle, Receipt
+from topology.events.bundle import Ack, Bundle
 from topology.events.frames import arrow_schema
 from topology.links.event_listener import EventListener
 from topology.model import Topology
@@ -73,7 +73,7 @@ RESULT_TIMEOUT_MS = 120_000
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class ScalingRun:
     """Seconds of one run, and the processor seconds of each slot meanwhile."""
 
     elapsed_s: float
@@ -91,7 +91,7 @@ def main() -> None:
         tempfile.TemporaryDirectory() as folder,
         LocalSystem(Path(folder), Ports.free(), environment=environment) as system,
     ):
-        runs: dict[int, list[Run]] = {1: [], 2: []}
+        runs: dict[int, list[ScalingRun]] = {1: [], 2: []}
         for _ in range(options.runs):
             for slots, done in runs.items():
                 done.append(_pattern(system, slots, options.events))
@@ -130,7 +130,7 @@ def _deployed(system: LocalSystem, text: str, name: str) -> Iterator[list[int]]:
         system.client.undeploy(name, discard=True)
 
 
-def _pattern(system: LocalSystem, slots: int, events: int) -> Run:
+def _pattern(system: LocalSystem, slots: int, events: int) -> ScalingRun:
     with _deployed(system, PATTERN.format(slots=slots), "Scaling") as processes:
         schema = fetch_schema(system.worker_http, "Uses")
         with EventListener(system.egress, "Pairs") as listener, EventSender(system.ingress, schema) as sender:
@@ -148,7 +148,7 @@ def _pattern(system: LocalSystem, slots: int, events: int) -> Run:
                 found += batch.num_rows
             elapsed_s = time.monotonic() - started
             sending.join()
-        return Run(
+        return ScalingRun(
             elapsed_s, tuple(after - at_first for after, at_first in zip(_cpu_s(processes), before, strict=True))
         )
 
@@ -227,7 +227,7 @@ def _exchange_us(rows: int) -> float:
 
     def once() -> None:
         settled = len(gone)
-        bundle = Bundle("first#0", "first#0", settled, batches=(("Middle", batch),), receipt=Receipt(gone_on))
+        bundle = Bundle("first#0", "first#0", settled, batches=(("Middle", batch),), receipt=Ack(gone_on))
         ends[0].send(1, "second#0", bundle)
         bundle.settle()
         while len(gone) == settled:

@@ -28,12 +28,12 @@ from cep_common.ids import SUPER_TENANT, PlanKey
 from cep_common.protocol.links import OpenLink
 from cep_common.protocol.registry import EndpointAssigned
 from cep_common.protocol.tasks import StatisticsLevel
-from cep_common.security.roles import Door
+from cep_common.security.roles import SocketKind
 from query_plan.builder import build
 from siddhi.analysis.analyser import analyse
 from siddhi.language.parser import parse
 from topology.events.frames import arrow_schema, encode_batch
-from topology.links.protocol import NO_WATERMARK
+from topology.events.watermarks import NO_WATERMARK
 from topology.links.sender import LinkSender, LinkState
 from topology.links.server import FrameArrived, LinkServer
 from topology.model import Topology
@@ -72,13 +72,13 @@ class Cost:
         opened.callback(self._thread.join)
         opened.callback(task.stop)
         self._clock = time.pthread_getcpuclockid(self._thread.ident or 0)
-        self._results = LinkServer.listen(context, Door.OUTFLOW, "127.0.0.1", PORTS, 65_536, lambda _: None)
+        self._results = LinkServer.listen(context, SocketKind.OUTFLOW, "127.0.0.1", PORTS, 65_536, lambda _: None)
         opened.callback(self._results.close)
         task.assign(task.publishers[0].name, EndpointAssigned(self._results.endpoint, "worker"))
         stream = topology.streams["Readings"]
         self._schema = arrow_schema(stream)
         opening = OpenLink("worker", (stream,), KEY, EPOCH)
-        self._sender = LinkSender(context, Door.RECEIVER, task.receivers[0].server.endpoint, opening, 0)
+        self._sender = LinkSender(context, SocketKind.RECEIVER, task.receivers[0].server.endpoint, opening, 0)
         opened.callback(self._sender.close)
         self._poller = zmq.Poller()
         for socket in (self._results.socket, *self._sender.sockets):

@@ -33,7 +33,7 @@ from cep_common.ids import Endpoint, PlanKey
 from cep_common.process.freed_memory import keep_freed_memory
 from cep_common.protocol.links import Data, StreamSchema
 from cep_common.protocol.registry import DeployedPlan, EndpointAssigned, StreamBinding
-from cep_common.security.roles import Door
+from cep_common.security.roles import SocketKind
 from cep_worker.config import EgressConfig, IngressConfig, WalConfig, WorkerConfig, WorkerHttpConfig
 from cep_worker.data_plane import DataPlane
 from cep_worker.inflows.wal.log import StreamLog
@@ -272,7 +272,7 @@ def _receive(pipe: Any) -> None:
     """A receiver stage that takes everything at once and secures it now and then."""
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     server = LinkServer.listen(
-        context, Door.RECEIVER, "127.0.0.1", (20_000, 29_999), 65_536, lambda _: None, resume=lambda _: (0, False)
+        context, SocketKind.RECEIVER, "127.0.0.1", (20_000, 29_999), 65_536, lambda _: None, resume=lambda _: (0, False)
     )
     pipe.send(server.endpoint)
     latencies: list[float] = []

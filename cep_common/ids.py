@@ -64,7 +64,7 @@ class Endpoint(msgspec.Struct, frozen=True, order=True):
         return f"tcp://{self.host}:{self.port}"
 
 
-class InsightAddress(msgspec.Struct, frozen=True):
+class InspectionAddress(msgspec.Struct, frozen=True):
     """Where a process answers managers that ask for its log; `run` is unlike that of any other process."""
 
     endpoint: Endpoint

@@ -12,7 +12,7 @@ import msgspec
 
 from cep_common.clock import Clock
 from cep_common.ids import PlanKey
-from cep_common.inspection.endpoint import Insight
+from cep_common.inspection.endpoint import Inspection
 from cep_common.process.up_time import process_up_ms
 from cep_manager.authoring.edits import EditPreviews
 from cep_manager.authoring.explanations import Explanations
@@ -82,7 +82,7 @@ class ManagerFacade:
         database: str,
         service: ManagerControlLoop,
         clock: Clock,
-        insight: Insight | None = None,
+        insight: Inspection | None = None,
     ) -> None:
         """`database` is its address, without a password; `insight` is what this process tells of itself."""
         self._service = service

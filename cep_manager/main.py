@@ -12,7 +12,7 @@ from contextlib import ExitStack
 import msgspec
 
 from cep_common.clock import Clock, SystemClock
-from cep_common.inspection.endpoint import Insight
+from cep_common.inspection.endpoint import Inspection
 from cep_common.process.freed_memory import give_back_freed_memory, share_freed_memory
 from cep_common.process.priority import raise_process_priority
 from cep_common.security.web import Gate
@@ -44,7 +44,7 @@ takes megabytes for a moment."""
 class ManagerProcess:
     """Store, control loop and web server of one manager. `close` may be called at any time, more than once."""
 
-    def __init__(self, config: ManagerConfig, clock: Clock | None = None, insight: Insight | None = None) -> None:
+    def __init__(self, config: ManagerConfig, clock: Clock | None = None, insight: Inspection | None = None) -> None:
         """Everything is started and answers; `insight` is what this process tells of itself.
 
         Raises StoreError, PortInUseError; nothing is left behind then.
@@ -89,7 +89,7 @@ class ManagerProcess:
         self._stack.close()
 
 
-def run(config: ManagerConfig, insight: Insight | None = None) -> None:
+def run(config: ManagerConfig, insight: Inspection | None = None) -> None:
     """Run a manager until SIGTERM or SIGINT, then leaves in order; call it from the main thread.
 
     Raises StoreError or PortInUseError when it cannot start, ManagerUnavailableError when its control loop dies.

@@ -8,7 +8,7 @@ import sys
 import threading
 from types import FrameType
 
-from cep_common.inspection.endpoint import Insight
+from cep_common.inspection.endpoint import Inspection
 from cep_common.nodes.role_watch import RoleWatch
 from cep_common.process.freed_memory import keep_freed_memory
 from cep_common.process.priority import raise_process_priority
@@ -20,7 +20,7 @@ SWITCH_INTERVAL_S = 0.0005
 """How long a busy thread may keep the data thread waiting for the interpreter."""
 
 
-def run(config: WorkerConfig, insight: Insight | None = None) -> None:
+def run(config: WorkerConfig, insight: Inspection | None = None) -> None:
     """Run a worker until SIGTERM or SIGINT; managers may read what `insight` tells.
 
     Raises PortInUseError or ConfigError when it cannot start, and whatever brought it down.

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cep_common.clock import Clock, SystemClock
-from cep_common.inspection.endpoint import Insight, InsightDoor, open_door
+from cep_common.inspection.endpoint import Inspection, InspectionEndpoint, open_door
 from cep_common.nodes.role_watch import RoleWatch
 from cep_common.security.context import open_context
 from cep_common.security.roles import Role
@@ -31,7 +31,7 @@ class Worker:
         self,
         config: WorkerConfig,
         clock: Clock | None = None,
-        insight: Insight | None = None,
+        insight: Inspection | None = None,
         watch: RoleWatch | None = None,
         ended: threading.Event | None = None,
     ) -> None:
@@ -63,7 +63,7 @@ class Worker:
         )
         self._control = ControlLoop(config, self.name, self._context, self._clock, self._data, self._wal.ownership)
         self._config, self._insight = config, insight
-        self._door: InsightDoor | None = None
+        self._door: InspectionEndpoint | None = None
         self._data_thread = threading.Thread(target=self._run_data, name="data")
         self._control_thread = threading.Thread(target=self._control.run, name="control")
         self._leave_ms = config.leave_ms

@@ -39,7 +39,7 @@ _LABEL = re.compile(r"[A-Za-z0-9][\w./-]*(=[\w.-]*)?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class AnnotationValue:
     """A value as it stands in the text."""
 
     text: str
@@ -50,20 +50,20 @@ class Written:
 class Header:
     """The plan's own annotations."""
 
-    written_name: Written | None
+    written_name: AnnotationValue | None
     default_name: str
     description: str
     dialect_3x: bool
-    receiver_parallel: Written | None
-    publisher_parallel: Written | None
-    workers: Written | None
+    receiver_parallel: AnnotationValue | None
+    publisher_parallel: AnnotationValue | None
+    workers: AnnotationValue | None
     trace: bool
-    statistics: Written | None
-    delivery: Written | None
-    host: Written | None
-    cores: Written | None
-    memory: Written | None
-    labels: Written | None
+    statistics: AnnotationValue | None
+    delivery: AnnotationValue | None
+    host: AnnotationValue | None
+    cores: AnnotationValue | None
+    memory: AnnotationValue | None
+    labels: AnnotationValue | None
 
     @property
     def name(self) -> str:
@@ -76,8 +76,8 @@ class Distribution:
     """The `@dist` of a query or partition; `present` is False when there is none."""
 
     present: bool
-    group: Written | None
-    parallel: Written | None
+    group: AnnotationValue | None
+    parallel: AnnotationValue | None
 
 
 def named(annotations: Iterable[ast.Annotation], *names: str) -> Iterator[ast.Annotation]:
@@ -94,17 +94,17 @@ def of_header(app: ast.App, name: str) -> Iterator[ast.Annotation]:
     )
 
 
-def written(annotations: Iterable[ast.Annotation], key: str | None) -> tuple[Written, ...]:
+def written(annotations: Iterable[ast.Annotation], key: str | None) -> tuple[AnnotationValue, ...]:
     """Every value of element `key` (None: the unnamed ones) in `annotations`, in text order."""
     return tuple(
-        Written(element.value, element.span)
+        AnnotationValue(element.value, element.span)
         for annotation in annotations
         for element in annotation.elements
         if (element.key or "").casefold() == (key or "").casefold()
     )
 
 
-def first(annotations: Iterable[ast.Annotation], key: str | None) -> Written | None:
+def first(annotations: Iterable[ast.Annotation], key: str | None) -> AnnotationValue | None:
     return next(iter(written(annotations, key)), None)
 
 
@@ -130,15 +130,15 @@ def read_header(app: ast.App) -> Header:
     )
 
 
-def _value(annotation: ast.Annotation) -> Written:
-    return Written(annotation.value() or "", annotation.span)
+def _value(annotation: ast.Annotation) -> AnnotationValue:
+    return AnnotationValue(annotation.value() or "", annotation.span)
 
 
-def _statistics(annotation: ast.Annotation) -> Written:
+def _statistics(annotation: ast.Annotation) -> AnnotationValue:
     """`@Plan:statistics('basic')`, or `@app:statistics(enable='true', …)` as Siddhi has it; what else that says (which
     reporter, how often) has no meaning here."""
     switched = first([annotation], "enable")
-    return switched or Written(annotation.value() or "true", annotation.span)
+    return switched or AnnotationValue(annotation.value() or "true", annotation.span)
 
 
 def read_distribution(annotations: tuple[ast.Annotation, ...]) -> Distribution:
@@ -146,12 +146,12 @@ def read_distribution(annotations: tuple[ast.Annotation, ...]) -> Distribution:
     return Distribution(bool(dist), first(dist, "execGroup"), first(dist, "parallel"))
 
 
-def written_name(annotations: tuple[ast.Annotation, ...]) -> Written | None:
+def written_name(annotations: tuple[ast.Annotation, ...]) -> AnnotationValue | None:
     """The name of an element: its `@name('…')`, else its `@info(name='…')`."""
     return first(named(annotations, "name"), None) or first(named(annotations, "info"), "name")
 
 
-def positive(value: Written | None) -> int | None:
+def positive(value: AnnotationValue | None) -> int | None:
     """`value` as an integer from 1 to `MOST_INSTANCES`; None when it is absent or no such number."""
     if value is None:
         return None
@@ -162,32 +162,32 @@ def positive(value: Written | None) -> int | None:
     return number if 1 <= number <= MOST_INSTANCES else None
 
 
-def delivery_of(value: Written | None) -> Delivery | None:
+def delivery_of(value: AnnotationValue | None) -> Delivery | None:
     """What becomes of events and results when something dies; None when that is absent or no such guarantee."""
     text = value.text.strip().casefold() if value is not None else ""
     return next((delivery for delivery in DELIVERIES if delivery == text), None)
 
 
-def host_of(value: Written | None) -> PlanHost | None:
+def host_of(value: AnnotationValue | None) -> PlanHost | None:
     """Where the plan's task is to run; None when that is absent or no such place."""
     text = value.text.strip().casefold() if value is not None else ""
     return next((host for host in HOSTS if host == text), None)
 
 
-def statistics_of(value: Written | None) -> StatisticsLevel | None:
+def statistics_of(value: AnnotationValue | None) -> StatisticsLevel | None:
     """What stages are to count; None when that is absent or no level. `true` stands for `basic` and `false` for `off`:
     who has written these meant to have statistics or not."""
     text = value.text.strip().casefold() if value is not None else ""
     return STATISTICS.get(text)
 
 
-def read_cores(value: Written | None) -> int | None:
+def read_cores(value: AnnotationValue | None) -> int | None:
     """How many cores each task takes; None when that is absent or out of bounds."""
     cores = positive(value)
     return cores if cores is not None and cores <= MOST_CORES else None
 
 
-def memory_of(value: Written | None) -> int | None:
+def memory_of(value: AnnotationValue | None) -> int | None:
     """Bytes from a text such as `512m` or `2g`; None when it is absent, no such text, or too little for any task."""
     found = _MEMORY.fullmatch(value.text.strip()) if value is not None else None
     if found is None:
@@ -196,7 +196,7 @@ def memory_of(value: Written | None) -> int | None:
     return memory if memory >= LEAST_MEMORY_BYTES else None
 
 
-def labels_of(value: Written | None) -> tuple[str, ...] | None:
+def labels_of(value: AnnotationValue | None) -> tuple[str, ...] | None:
     """Labels from a text such as `ssd, zone=a`; None when it is absent or one of them is none."""
     labels = tuple(label.strip() for label in value.text.split(",")) if value is not None else ()
     return labels if labels and all(_LABEL.fullmatch(label) for label in labels) else None

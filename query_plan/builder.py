@@ -21,7 +21,7 @@ from query_plan.model import (
     TriggerStage,
 )
 from query_plan.planning.groupings import grouping_of, obstacles
-from query_plan.planning.groups import Group
+from query_plan.planning.groups import ExecutionGroup
 from query_plan.planning.survey import Survey, survey
 from query_plan.validation import findings_of
 from siddhi.analysis import model
@@ -63,7 +63,7 @@ def build_surveyed(plan: Survey) -> QueryPlan:
     )
 
 
-def _processor(plan: Survey, group: Group) -> ProcessingStage:
+def _processor(plan: Survey, group: ExecutionGroup) -> ProcessingStage:
     app = plan.app
     inputs, outputs, errors = plan.inputs(group), plan.outputs(group), plan.errors(group)
     touched = group.streams_read | group.streams_written | _key_streams(group)
@@ -95,7 +95,7 @@ def _processor(plan: Survey, group: Group) -> ProcessingStage:
     )
 
 
-def _key_streams(group: Group) -> frozenset[str]:
+def _key_streams(group: ExecutionGroup) -> frozenset[str]:
     """The streams that give keys to partitions of `group`, whether their queries read them or not."""
     partitions = (one.element for one in group.members if isinstance(one.element, model.AnalysedPartition))
     return frozenset(key.stream for partition in partitions for key in partition.keys)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from query_plan.builder import build_surveyed
-from query_plan.checks.reach import UNKNOWN, Reaches, unreachable
+from query_plan.checks.reach import UNKNOWN, WorkerReach, unreachable
 from query_plan.components.bindings import PlanBindings
 from query_plan.errors import QueryPlanXmlError
 from query_plan.findings import Finding, Severity
@@ -47,7 +47,7 @@ class Examination:
 
 
 def examine(
-    text: str, registry: Registry | None = None, reaches: Reaches = UNKNOWN, most_words: int = MOST_WORDS
+    text: str, registry: Registry | None = None, reaches: WorkerReach = UNKNOWN, most_words: int = MOST_WORDS
 ) -> Examination:
     """The execution plan `text`, judged by the language and by every rule of distribution, and compiled if it may be.
 

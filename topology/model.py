@@ -13,7 +13,7 @@ from cep_common.protocol.links import StreamSchema
 from cep_common.protocol.tasks import ComponentKind
 from query_plan.model import Grouping, GroupingKind, QueryPlan
 from siddhi.language import ast
-from topology.placement import Stage, Way, place
+from topology.placement import PlacedStage, StageLink, place
 
 RECEIVER: Final = "receiver"
 PROCESSOR: Final = "processor"
@@ -78,9 +78,9 @@ class Topology:
     @cached_property
     def placement(self) -> dict[str, int]:
         """The task of every instance: evenly spread, instances of one component apart, neighbours together."""
-        stages = [Stage(component.name, component.instances()) for component in self.components]
+        stages = [PlacedStage(component.name, component.instances()) for component in self.components]
         pairs = dict.fromkeys((link.producer, link.consumer) for link in self.plan.links())
-        return place(stages, [Way(*pair, self._is_pairwise(*pair)) for pair in pairs], self.tasks)
+        return place(stages, [StageLink(*pair, self._is_pairwise(*pair)) for pair in pairs], self.tasks)
 
     def run(self) -> str:
         """Which run of the plan this is, for people."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class PlacedStage:
     """A stage to be placed: the names of its instances."""
 
     name: str
@@ -21,7 +21,7 @@ class Stage:
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class StageLink:
     """Events go from stage `producer` to stage `consumer`. `pairwise` says that instance i of the one gives all its
     events to instance i of the other; otherwise every instance gives its share to each."""
 
@@ -30,13 +30,13 @@ class Way:
     pairwise: bool = False
 
 
-def place(stages: Sequence[Stage], ways: Iterable[Way], tasks: int) -> dict[str, int]:
+def place(stages: Sequence[PlacedStage], ways: Iterable[StageLink], tasks: int) -> dict[str, int]:
     """The task of every instance, 0 ≤ task < `tasks`; the same for the same arguments.
 
     `stages` stand so that producers come before their consumers.
     """
     by_name = {stage.name: stage for stage in stages}
-    producers: dict[str, list[Way]] = {stage.name: [] for stage in stages}
+    producers: dict[str, list[StageLink]] = {stage.name: [] for stage in stages}
     for way in ways:
         producers[way.consumer].append(way)
     room = _Room(sum(len(stage.instances) % tasks for stage in stages), tasks)
@@ -50,7 +50,7 @@ def place(stages: Sequence[Stage], ways: Iterable[Way], tasks: int) -> dict[str,
     return placed
 
 
-def _nearness(index: int, sources: Iterable[tuple[Stage, bool]], placed: Mapping[str, int]) -> Counter[int]:
+def _nearness(index: int, sources: Iterable[tuple[PlacedStage, bool]], placed: Mapping[str, int]) -> Counter[int]:
     """How many stages' worth of events instance `index` gets from each task, in thousandths: whole numbers tie."""
     nearness: Counter[int] = Counter()
     for producer, pairwise in sources:

@@ -17,8 +17,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from benchmarks.peers.events import write_events
-from benchmarks.peers.kinds import Kind, kinds, kinds_of_file
-from benchmarks.peers.measure import Effort, Result, measure
+from benchmarks.peers.kinds import QueryKind, kinds, kinds_of_file
+from benchmarks.peers.measure import Effort, PeerResult, measure
 from benchmarks.peers.report import line, summary, title
 
 
@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     effort = Effort(warm, seconds, options.rounds, by_cpu=options.clock == "cpu")
     sizes = sorted(set(options.size or (4_096, 100, 1)), reverse=True)
     print(title(sizes), flush=True)
-    results: list[Result] = []
+    results: list[PeerResult] = []
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
         write_events(folder / "events")
@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print(summary(results, sizes))
 
 
-def _chosen(options: argparse.Namespace) -> list[Kind]:
+def _chosen(options: argparse.Namespace) -> list[QueryKind]:
     known = kinds() if options.cases is None else kinds_of_file(Path(options.cases))
     patterns = options.kind or ["*"]
     chosen = [kind for kind in known if any(fnmatchcase(kind.name, pattern) for pattern in patterns)]

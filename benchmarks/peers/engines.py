@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.peers.events import events, table_rows
-from benchmarks.peers.kinds import Kind
+from benchmarks.peers.kinds import QueryKind
 from siddhi.analysis.analyser import analyse
 from siddhi.engine.app_runtime import AppRuntime
 from siddhi.language.parser import parse
@@ -31,7 +31,7 @@ Parts = tuple[tuple[str, pa.RecordBatch], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Timing:
+class EngineTiming:
     """`events` were sent, and took so long by the clock chosen; `outputs` events came out."""
 
     events: int
@@ -42,21 +42,21 @@ class Timing:
 class Engine(Protocol):
     """One engine that runs one kind."""
 
-    def send(self, count: int, batch: int) -> Timing:
+    def send(self, count: int, batch: int) -> EngineTiming:
         """Send `count` events in batches."""
 
-    def measure(self, seconds: float, batch: int) -> Timing:
+    def measure(self, seconds: float, batch: int) -> EngineTiming:
         """Send events in batches for so long."""
 
 
-class RefusedError(Exception):
+class EngineRefusedError(Exception):
     """An engine does not run the app of a kind."""
 
 
 class Siddhi:
     """The released Siddhi in a JVM of its own, so that no kind profits or suffers from what another one compiled."""
 
-    def __init__(self, kind: Kind, events_file: Path, log: Path, *, by_cpu: bool) -> None:
+    def __init__(self, kind: QueryKind, events_file: Path, log: Path, *, by_cpu: bool) -> None:
         jars = fetch_jars()
         classes = compile_driver(_JAVA, jars)
         path = ":".join(map(str, (classes, *sorted(jars.glob("*.jar")))))
@@ -82,10 +82,10 @@ class Siddhi:
         self._process.kill()
         self._process.communicate()
 
-    def send(self, count: int, batch: int) -> Timing:
+    def send(self, count: int, batch: int) -> EngineTiming:
         return _timing(self._ask({"events": count, "chunk": batch}))
 
-    def measure(self, seconds: float, batch: int) -> Timing:
+    def measure(self, seconds: float, batch: int) -> EngineTiming:
         return _timing(self._ask({"seconds": seconds, "chunk": batch}))
 
     def _ask(self, command: dict[str, Any]) -> dict[str, Any]:
@@ -103,18 +103,18 @@ class Siddhi:
             json.loads(line) if line else {"error": f"its process ended, or hung for {_LONGEST_S} s"}
         )
         if "error" in answer:
-            raise RefusedError(answer["error"])
+            raise EngineRefusedError(answer["error"])
         return answer
 
 
-def _timing(answer: dict[str, Any]) -> Timing:
-    return Timing(int(answer["events"]), answer["ns"] / 1e9, int(answer["outputs"]))
+def _timing(answer: dict[str, Any]) -> EngineTiming:
+    return EngineTiming(int(answer["events"]), answer["ns"] / 1e9, int(answer["outputs"]))
 
 
 class Ours:
     """Our engine in this process; results are handed to the callback as Arrow batches."""
 
-    def __init__(self, kind: Kind, start_ms: int, *, by_cpu: bool) -> None:
+    def __init__(self, kind: QueryKind, start_ms: int, *, by_cpu: bool) -> None:
         self.runtime = AppRuntime(analyse(parse(kind.app)))
         self._kind = kind
         self._now = time.thread_time if by_cpu else time.perf_counter
@@ -129,13 +129,13 @@ class Ours:
     def _count(self, records: pa.RecordBatch) -> None:
         self._outputs += records.num_rows
 
-    def send(self, count: int, batch: int) -> Timing:
+    def send(self, count: int, batch: int) -> EngineTiming:
         return self._run(count, float("inf"), batch)
 
-    def measure(self, seconds: float, batch: int) -> Timing:
+    def measure(self, seconds: float, batch: int) -> EngineTiming:
         return self._run(1 << 62, seconds, batch)
 
-    def _run(self, most: int, seconds: float, batch: int) -> Timing:
+    def _run(self, most: int, seconds: float, batch: int) -> EngineTiming:
         first, outputs, used = self._sent, self._outputs, 0.0
         block = _BLOCK - _BLOCK % batch
         gc.collect()
@@ -147,7 +147,7 @@ class Ours:
                 if self._now() - start + used >= seconds:
                     break
             used += self._now() - start
-        return Timing(self._sent - first, used, self._outputs - outputs)
+        return EngineTiming(self._sent - first, used, self._outputs - outputs)
 
     def _split(self, count: int, batch: int) -> Iterator[Parts]:
         """Return the next `count` events in batches; those of two streams come in turn, also within a batch."""

@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.peers.engines import Engine, Ours, RefusedError, Siddhi
-from benchmarks.peers.kinds import Kind
+from benchmarks.peers.engines import Engine, EngineRefusedError, Ours, Siddhi
+from benchmarks.peers.kinds import QueryKind
 from siddhi.errors import SiddhiError
 
 SIDDHI_BATCHES = (1, 100)
@@ -31,10 +31,10 @@ class Effort:
 
 
 @dataclass(slots=True)
-class Result:
+class PeerResult:
     """What one kind gave: events/s by batch size of both engines, and results for the first events of each."""
 
-    kind: Kind
+    kind: QueryKind
     siddhi: dict[int, float] = field(default_factory=dict)
     ours: dict[int, float] = field(default_factory=dict)
     outputs: dict[str, int] = field(default_factory=dict)
@@ -60,9 +60,9 @@ class Result:
         return made
 
 
-def measure(kind: Kind, sizes: Collection[int], effort: Effort, folder: Path, *, peer: bool = True) -> Result:
+def measure(kind: QueryKind, sizes: Collection[int], effort: Effort, folder: Path, *, peer: bool = True) -> PeerResult:
     """Return the rates of `kind`, with our engine at batches of `sizes`; `folder` has the events and takes the log."""
-    result = Result(kind)
+    result = PeerResult(kind)
     with ExitStack() as stack:
         siddhi = None
         start_ms = int(time.time() * 1_000)
@@ -72,7 +72,7 @@ def measure(kind: Kind, sizes: Collection[int], effort: Effort, folder: Path, *,
                 siddhi = stack.enter_context(closing(Siddhi(kind, folder / "events", log, by_cpu=effort.by_cpu)))
                 start_ms = siddhi.start_ms
                 result.outputs["siddhi"] = siddhi.send(_CHECKED, 1).outputs
-            except RefusedError as error:
+            except EngineRefusedError as error:
                 result.error = f"Siddhi: {error}"
                 siddhi = None
         try:

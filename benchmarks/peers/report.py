@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from benchmarks.peers.measure import Result
+from benchmarks.peers.measure import PeerResult
 
 _LIMITS = {1: (0.1,), 100: (1.0, 0.3)}
 """Ratios below which kinds are counted, by batch size; 1 for all others."""
@@ -18,7 +18,7 @@ def title(sizes: Sequence[int]) -> str:
     return f"{'kind':<24}{ratios}{'Siddhi 1':>11}{'Siddhi 100':>11}{rates}  results"
 
 
-def line(result: Result, sizes: Sequence[int]) -> str:
+def line(result: PeerResult, sizes: Sequence[int]) -> str:
     """Return the table's line of a kind."""
     ratios = "".join(f"{_ratio(result.ratio(size)):>11}" for size in sizes)
     siddhi = "".join(f"{_rate(result.siddhi.get(size)):>11}" for size in (1, 100))
@@ -26,7 +26,7 @@ def line(result: Result, sizes: Sequence[int]) -> str:
     return f"{result.kind.name:<24}{ratios}{siddhi}{rates}  {result.error or _outputs(result)}"
 
 
-def summary(results: Sequence[Result], sizes: Sequence[int]) -> str:
+def summary(results: Sequence[PeerResult], sizes: Sequence[int]) -> str:
     """Return for each size the geometric mean, the slowest kind, and how many kinds are below the limits."""
     lines = []
     for size in sizes:
@@ -49,7 +49,7 @@ def summary(results: Sequence[Result], sizes: Sequence[int]) -> str:
     return "\n".join(["", *lines])
 
 
-def _outputs(result: Result) -> str:
+def _outputs(result: PeerResult) -> str:
     counts = result.outputs
     return f"{counts['ours']:,}" if result.same_outputs else f"{counts['ours']:,} (Siddhi {counts['siddhi']:,})"
 

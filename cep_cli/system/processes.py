@@ -15,7 +15,7 @@ from cep_cli.client.options import CONFIG_OPTION
 from cep_cli.errors import with_readable_errors
 from cep_common.configuration.loading import Loaded, load_with_sources
 from cep_common.inspection.config import LogConfig
-from cep_common.inspection.endpoint import Insight
+from cep_common.inspection.endpoint import Inspection
 from cep_common.inspection.log_setup import start_log
 from cep_common.inspection.settings import settings_of
 
@@ -71,6 +71,6 @@ def _prepare(kind: type[T], path: Path | None, process: str) -> Loaded[T]:
     return load_with_sources(kind, path or (default if default.exists() else None), process, os.environ)
 
 
-def _insight(loaded: Loaded[T], log: LogConfig, name: str) -> Insight:
+def _insight(loaded: Loaded[T], log: LogConfig, name: str) -> Inspection:
     """Return what the process can tell of itself; what it logs from now on is kept."""
-    return Insight(start_log(log, name), settings_of(loaded.config, loaded.sources))
+    return Inspection(start_log(log, name), settings_of(loaded.config, loaded.sources))

@@ -12,11 +12,11 @@ import msgspec
 import zmq
 
 from cep_common.errors import DecodeError, PortInUseError
-from cep_common.ids import Endpoint, InsightAddress
+from cep_common.ids import Endpoint, InspectionAddress
 from cep_common.inspection.config import LogConfig
-from cep_common.inspection.log_buffer import LogRing
+from cep_common.inspection.log_buffer import LogBuffer
 from cep_common.protocol.codec import MAXIMUM_CONTROL_BYTES, Envelope, decode, encode
-from cep_common.protocol.inspection import ConfigurationRead, QueryState, ReadConfiguration, ReadLog, Setting
+from cep_common.protocol.inspection import ConfigurationRead, QueryRunningState, ReadConfiguration, ReadLog, Setting
 from cep_common.protocol.registry import Message, Rejected
 from cep_common.security.roles import INSIGHT_DOORS, Role
 from cep_common.sockets.transport import bind_in_range, listening_socket, receive
@@ -30,14 +30,14 @@ WAITING_ANSWERS = 16
 """So many requests may wait; whoever asks while there are more gets no answer."""
 
 
-class Insight(msgspec.Struct, frozen=True):
+class Inspection(msgspec.Struct, frozen=True):
     """What the process can tell: its newest log records, and its settings."""
 
-    ring: LogRing
+    ring: LogBuffer
     settings: tuple[Setting, ...] = ()
 
 
-class InsightDoor(threading.Thread):
+class InspectionEndpoint(threading.Thread):
     """Answers managers, and nobody else, until `close`. `address` is for the process's registration; whoever asks must
     name its `run`, so that no other process that got the port later is taken for this one."""
 
@@ -47,14 +47,14 @@ class InsightDoor(threading.Thread):
         role: Role,
         host: str,
         config: LogConfig,
-        insight: Insight,
+        insight: Inspection,
         advertised_host: str = "",
     ) -> None:
         """The door listens at `host` and a port of `config`'s range; others reach it at `advertised_host` (empty: at
         `host`). Raises PortInUseError."""
         super().__init__(name="insight", daemon=True)
         self._insight = insight
-        self.answers_queries: Callable[[QueryState], Message] | None = None
+        self.answers_queries: Callable[[QueryRunningState], Message] | None = None
         """What answers queries about the process's state, once it has one; called by the door's thread."""
         self._closing = threading.Event()
         self._socket = listening_socket(context, INSIGHT_DOORS[role], host, MAXIMUM_CONTROL_BYTES, WAITING_ANSWERS)
@@ -63,7 +63,7 @@ class InsightDoor(threading.Thread):
         except BaseException:
             self._socket.close()
             raise
-        self.address = InsightAddress(Endpoint(advertised_host or host, port), uuid.uuid4().hex)
+        self.address = InspectionAddress(Endpoint(advertised_host or host, port), uuid.uuid4().hex)
 
     def close(self) -> None:
         """Nobody is answered any more."""
@@ -93,7 +93,7 @@ class InsightDoor(threading.Thread):
         """The frames of the answer; what goes wrong with one must not end the door."""
         message, run = envelope.message, self.address.run
         try:
-            if isinstance(message, QueryState) and message.run == run and self.answers_queries is not None:
+            if isinstance(message, QueryRunningState) and message.run == run and self.answers_queries is not None:
                 return encode(self.answers_queries(message), envelope.correlation)
             return encode(answer_to(message, run, self._insight), envelope.correlation)
         except Exception as error:
@@ -102,14 +102,14 @@ class InsightDoor(threading.Thread):
             return encode(Rejected("internal", reason), envelope.correlation)
 
 
-def answer_to(message: Message, run: str, insight: Insight) -> Message:
+def answer_to(message: Message, run: str, insight: Inspection) -> Message:
     """What the process that runs as `run` says to `message`."""
     match message:
         case ReadLog() if message.run == run:
             return insight.ring.read(message)
         case ReadConfiguration() if message.run == run:
             return ConfigurationRead(insight.settings)
-        case ReadLog() | ReadConfiguration() | QueryState() if message.run != run:
+        case ReadLog() | ReadConfiguration() | QueryRunningState() if message.run != run:
             return Rejected("other-run", "the process that was asked has ended, and another one is here now")
         case _:
             return Rejected("unexpected-message", f"{message.TYPE} is not answered here")
@@ -120,15 +120,15 @@ def open_door(
     role: Role,
     host: str,
     config: LogConfig,
-    insight: Insight | None,
+    insight: Inspection | None,
     advertised_host: str = "",
-) -> InsightDoor | None:
+) -> InspectionEndpoint | None:
     """An open door, or None: a process that tells nothing of itself has none, and one that finds no free port works
     without and says so."""
     if insight is None:
         return None
     try:
-        door = InsightDoor(context, role, host, config, insight, advertised_host)
+        door = InspectionEndpoint(context, role, host, config, insight, advertised_host)
     except PortInUseError as error:
         logger.warning("managers cannot read this process's log: reason=%s", error)
         return None

@@ -24,7 +24,7 @@ _TRACEBACKS = logging.Formatter()
 _NUMBERS: dict[Level, int] = {level: getattr(logging, level) for level in LEVELS}
 
 
-class LogRing(logging.Handler):
+class LogBuffer(logging.Handler):
     """Keeps records that are logged, without their secrets, until those that follow take up `most_bytes`. Any thread
     may log and read."""
 

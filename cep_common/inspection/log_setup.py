@@ -15,7 +15,7 @@ import msgspec
 from cep_common.configuration.redaction import redact
 from cep_common.errors import ConfigError
 from cep_common.inspection.config import LogConfig
-from cep_common.inspection.log_buffer import LogRing, structured
+from cep_common.inspection.log_buffer import LogBuffer, structured
 from cep_common.process.private_folders import make_private
 from cep_common.writable import one_line
 
@@ -24,10 +24,10 @@ LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s %(message)s"
 logger = logging.getLogger(__name__)
 
 
-def start_log(config: LogConfig, name: str) -> LogRing:
+def start_log(config: LogConfig, name: str) -> LogBuffer:
     """All that this process logs from now on goes where `config` says; what it logged before is in none of it. Threads
     that end by an error say so in the log. `name` is that of the file. Raises ConfigError when it cannot be written."""
-    ring = LogRing(config.ring_bytes)
+    ring = LogBuffer(config.ring_bytes)
     to_stderr = logging.StreamHandler(sys.stderr)
     to_stderr.setFormatter(_Lines(LOG_FORMAT))
     handlers: list[logging.Handler] = [to_stderr, ring]

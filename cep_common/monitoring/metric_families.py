@@ -33,7 +33,7 @@ def counter(name: str, text: str, labels: tuple[str, ...], values: Labelled) -> 
     return family
 
 
-class Figure(NamedTuple, Generic[Thing]):
+class MetricFamily(NamedTuple, Generic[Thing]):
     """A family that tells one figure of each of several things: its name, its help, and how the figure is read."""
 
     name: str
@@ -42,7 +42,7 @@ class Figure(NamedTuple, Generic[Thing]):
 
 
 def told(
-    figures: Iterable[Figure[Thing]], labels: tuple[str, ...], things: Iterable[tuple[tuple[object, ...], Thing]]
+    figures: Iterable[MetricFamily[Thing]], labels: tuple[str, ...], things: Iterable[tuple[tuple[object, ...], Thing]]
 ) -> Iterator[Metric]:
     """A family for each of `figures`, told of all `things` with the values of their labels: a counter where its name
     ends with `_total`, else a gauge."""

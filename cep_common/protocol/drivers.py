@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from cep_common.ids import Endpoint, InsightAddress, PlanKey
+from cep_common.ids import Endpoint, InspectionAddress, PlanKey
 from cep_common.protocol.error_records import ErrorRecord
 from cep_common.protocol.registry import CheckpointSpan, Message
 
@@ -142,7 +142,7 @@ class RegisterDriver(Message, frozen=True):
     savepoints: tuple[SavepointReport, ...] = ()
     executors: tuple[ExecutorReport, ...] = ()
     checkpointing: CheckpointSettings | None = None
-    insight: InsightAddress | None = None
+    insight: InspectionAddress | None = None
     up_ms: int = 0
     store_urls: bool = True
     stage_hosts: tuple[StageHostReport, ...] = ()

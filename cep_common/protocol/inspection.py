@@ -95,7 +95,7 @@ class ConfigurationRead(Message, frozen=True):
     settings: tuple[Setting, ...]
 
 
-class QueryState(Message, frozen=True):
+class QueryRunningState(Message, frozen=True):
     """A manager asks a task, which runs as `run`, for what the instance of the stage `component` of plan `key` (None:
     of the only one) holds: the on-demand
     `query` reads a table, a named window or an aggregation. Up to `most_rows` of what it finds are told."""

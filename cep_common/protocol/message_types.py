@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from cep_common import mirror_messages
-from cep_common.protocol import checkpoints, drivers, inspection, links, registry, stage_hosts, tasks
+from cep_common.protocol import checkpoints, drivers, inspection, links, mirrors, registry, stage_hosts, tasks
 from cep_common.protocol.registry import Message
 
 MODULES = (
@@ -14,7 +13,7 @@ MODULES = (
     stage_hosts,
     checkpoints,
     inspection,
-    mirror_messages,
+    mirrors,
 )
 
 

@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar, Literal
 
 import msgspec
 
-from cep_common.ids import Endpoint, InsightAddress, PlanKey
+from cep_common.ids import Endpoint, InspectionAddress, PlanKey
 from cep_common.protocol.error_records import ErrorRecord
 from cep_common.protocol.worker_reports import (
     ConnectorReport,
@@ -161,7 +161,7 @@ class RegisterWorker(Message, frozen=True):
     http_address: str = ""
     ingress: Endpoint | None = None
     egress: Endpoint | None = None
-    insight: InsightAddress | None = None
+    insight: InspectionAddress | None = None
     up_ms: int = 0
     memory_bytes: int = 0
     cpu_ms: int = 0

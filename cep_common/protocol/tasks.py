@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from cep_common.ids import Endpoint, InsightAddress, PlanKey
+from cep_common.ids import Endpoint, InspectionAddress, PlanKey
 from cep_common.protocol.error_records import ErrorRecord
 from cep_common.protocol.registry import Message
 
@@ -22,7 +22,7 @@ class StreamCount(msgspec.Struct, frozen=True):
     events: int
 
 
-class HeldState(msgspec.Struct, frozen=True):
+class ComponentState(msgspec.Struct, frozen=True):
     """What one part of a running plan holds in memory: `kind` is `query`, `window`, `table`, `aggregation`,
     `partition` or `strings`; `bytes` is an estimate."""
 
@@ -71,7 +71,7 @@ class ComponentReport(msgspec.Struct, frozen=True):
     errors: int = 0
     last_error: str = ""
     last_error_ms: int = 0
-    held: tuple[HeldState, ...] = ()
+    held: tuple[ComponentState, ...] = ()
     queries: tuple[QueryReport, ...] = ()
     failures: tuple[ErrorRecord, ...] = ()
     """What `errors` counts, by kind."""
@@ -105,7 +105,7 @@ class SampledEvent(msgspec.Struct, frozen=True):
 
 
 TaskOrder = Literal["work", "stand-by", "pause", "give"]
-HandOver = Literal["", "quiet", "given", "restored"]
+StateTransfer = Literal["", "quiet", "given", "restored"]
 
 
 class StateSource(msgspec.Struct, frozen=True):
@@ -119,7 +119,7 @@ class StateSource(msgspec.Struct, frozen=True):
 class RegisterTask(Message, frozen=True):
     """A task of a topology is alive, with what its components did; sent again it is the heartbeat. Its process holds
     `memory_bytes` of memory of its own, and has used `cpu_ms` of processor time since the task started, `up_ms` ago.
-    `hand_over`
+    `state_transfer`
     says how far it has got with giving its state (at `state_endpoint`) to a topology that is to take over, or with
     taking it. `attempt` is how often the driver had started the topology anew, `left` what its
     instances could not take over of the state that they began from, for people. `samples` are events that were
@@ -136,12 +136,12 @@ class RegisterTask(Message, frozen=True):
     components: tuple[ComponentReport, ...] = ()
     memory_bytes: int = 0
     cpu_ms: int = 0
-    hand_over: HandOver = ""
+    state_transfer: StateTransfer = ""
     state_endpoint: Endpoint | None = None
     attempt: int = 0
     left: tuple[str, ...] = ()
     up_ms: int = 0
-    insight: InsightAddress | None = None
+    insight: InspectionAddress | None = None
     samples: tuple[SampledEvent, ...] = ()
     counted_ago_ms: Annotated[int, msgspec.Meta(ge=0)] = 0
     stage_host: str = ""

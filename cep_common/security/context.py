@@ -15,7 +15,7 @@ from cep_common.errors import ConfigError
 from cep_common.monitoring.paced_log import PacedLog
 from cep_common.security.config import SecurityConfig
 from cep_common.security.keys import Keyring, read_keys
-from cep_common.security.roles import DOORS, Door, Role, may_enter
+from cep_common.security.roles import DOORS, Role, SocketKind, may_connect
 
 logger = logging.getLogger(__name__)
 paced_logger = PacedLog(logger)
@@ -60,8 +60,8 @@ class _Doorkeeper(ThreadAuthenticator):
 
     def callback(self, domain: str, key: bytes) -> bool:
         """True when the holder of `key` may enter the door named `domain`."""
-        role, door = self._keyring.role_of(key), Door[domain]
-        if role is not None and may_enter(role, door):
+        role, door = self._keyring.role_of(key), SocketKind[domain]
+        if role is not None and may_connect(role, door):
             return True
         peer = role.value if role else "unknown key"
         paced_logger.problem(f"{door.value} {peer}", "refused at a door: door=%r role=%s", door.value, peer)
@@ -89,7 +89,7 @@ def open_context(config: SecurityConfig, role: Role, listens: dict[str, str] | N
     return context
 
 
-def guard_listening(socket: Socket, context: zmq.Context[Any], door: Door, host: str) -> None:
+def guard_listening(socket: Socket, context: zmq.Context[Any], door: SocketKind, host: str) -> None:
     """`socket` lets in who may enter `door`, and nobody else. Raises ConfigError when it would listen at a `host`
     beyond loopback without keys."""
     keyring = context.keyring if isinstance(context, GuardedContext) else None
@@ -105,7 +105,7 @@ def guard_listening(socket: Socket, context: zmq.Context[Any], door: Door, host:
     socket.setsockopt(zmq.ZAP_ENFORCE_DOMAIN, 1)
 
 
-def guard_connecting(socket: Socket, context: zmq.Context[Any], door: Door) -> None:
+def guard_connecting(socket: Socket, context: zmq.Context[Any], door: SocketKind) -> None:
     """`socket` connects to nobody but the owner of `door`, under the role of its process. Raises ConfigError when the
     owner's public key is not known."""
     keyring = context.keyring if isinstance(context, GuardedContext) else None

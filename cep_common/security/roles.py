@@ -24,7 +24,7 @@ class Role(StrEnum):
     CLIENT = "client"
 
 
-class Door(StrEnum):
+class SocketKind(StrEnum):
     """A place where a process listens, by what it is for."""
 
     CONTROL = "the control plane"
@@ -44,35 +44,35 @@ class Door(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class DoorRule:
+class SocketRule:
     """`owner` listens at the door, and it opens to `visitors`."""
 
     owner: Role
     visitors: frozenset[Role]
 
 
-def _rule(owner: Role, *visitors: Role) -> DoorRule:
-    return DoorRule(owner, frozenset(visitors))
+def _rule(owner: Role, *visitors: Role) -> SocketRule:
+    return SocketRule(owner, frozenset(visitors))
 
 
 DOORS = {
-    Door.CONTROL: _rule(Role.MANAGER, Role.DRIVER, Role.STAGE, Role.WORKER),
-    Door.COORDINATOR: _rule(Role.DRIVER, Role.STAGE),
-    Door.HOSTS: _rule(Role.DRIVER, Role.STAGE),
-    Door.RECEIVER: _rule(Role.STAGE, Role.WORKER),
-    Door.EXCHANGE: _rule(Role.STAGE, Role.STAGE),
-    Door.STATE: _rule(Role.STAGE, Role.STAGE),
-    Door.OUTFLOW: _rule(Role.WORKER, Role.STAGE),
-    Door.INGRESS: _rule(Role.WORKER, Role.CLIENT, Role.WORKER),
-    Door.EGRESS: _rule(Role.WORKER, Role.CLIENT, Role.WORKER, Role.MANAGER),
-    Door.MIRROR: _rule(Role.WORKER, Role.WORKER),
+    SocketKind.CONTROL: _rule(Role.MANAGER, Role.DRIVER, Role.STAGE, Role.WORKER),
+    SocketKind.COORDINATOR: _rule(Role.DRIVER, Role.STAGE),
+    SocketKind.HOSTS: _rule(Role.DRIVER, Role.STAGE),
+    SocketKind.RECEIVER: _rule(Role.STAGE, Role.WORKER),
+    SocketKind.EXCHANGE: _rule(Role.STAGE, Role.STAGE),
+    SocketKind.STATE: _rule(Role.STAGE, Role.STAGE),
+    SocketKind.OUTFLOW: _rule(Role.WORKER, Role.STAGE),
+    SocketKind.INGRESS: _rule(Role.WORKER, Role.CLIENT, Role.WORKER),
+    SocketKind.EGRESS: _rule(Role.WORKER, Role.CLIENT, Role.WORKER, Role.MANAGER),
+    SocketKind.MIRROR: _rule(Role.WORKER, Role.WORKER),
 }
 
 INSIGHT_DOORS = {
-    Role.MANAGER: Door.INSIGHT_MANAGER,
-    Role.DRIVER: Door.INSIGHT_DRIVER,
-    Role.STAGE: Door.INSIGHT_STAGE,
-    Role.WORKER: Door.INSIGHT_WORKER,
+    Role.MANAGER: SocketKind.INSIGHT_MANAGER,
+    Role.DRIVER: SocketKind.INSIGHT_DRIVER,
+    Role.STAGE: SocketKind.INSIGHT_STAGE,
+    Role.WORKER: SocketKind.INSIGHT_WORKER,
 }
 """At which door a process of each role tells managers of its log and its configuration."""
 
@@ -92,7 +92,7 @@ ENDPOINT_OWNERS = {"receiver": Role.STAGE, "worker": Role.WORKER}
 ENDPOINT_SEEKERS = {"receiver": Role.WORKER, "worker": Role.STAGE}
 
 
-def may_enter(role: Role, door: Door) -> bool:
+def may_connect(role: Role, door: SocketKind) -> bool:
     """True when a process of `role` may connect to `door`."""
     return role in DOORS[door].visitors
 

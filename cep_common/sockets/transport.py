@@ -24,7 +24,7 @@ from cep_common.protocol.drivers import DriverRegistered
 from cep_common.protocol.registry import Message, Rejected, WorkerRegistered
 from cep_common.protocol.tasks import TaskRegistered
 from cep_common.security.context import about_silence, guard_connecting, guard_listening
-from cep_common.security.roles import Door, Role, may_send
+from cep_common.security.roles import Role, SocketKind, may_send
 
 logger = logging.getLogger(__name__)
 paced_logger = PacedLog(logger)
@@ -35,7 +35,11 @@ MOST_BYTES_IN_ALL = 4
 
 
 def listening_socket(
-    context: zmq.Context[zmq.Socket[bytes]], door: Door, host: str, maximum_bytes: int, high_water_mark: int = 1000
+    context: zmq.Context[zmq.Socket[bytes]],
+    door: SocketKind,
+    host: str,
+    maximum_bytes: int,
+    high_water_mark: int = 1000,
 ) -> zmq.Socket[bytes]:
     """A ROUTER for `door`, to be bound to `host`: bounded, and with CURVE when the context has keys. Raises ConfigError
     when it has none and `host` is beyond loopback."""
@@ -50,7 +54,7 @@ def listening_socket(
 
 
 def connecting_socket(
-    context: zmq.Context[zmq.Socket[bytes]], door: Door, maximum_bytes: int, high_water_mark: int = 1000
+    context: zmq.Context[zmq.Socket[bytes]], door: SocketKind, maximum_bytes: int, high_water_mark: int = 1000
 ) -> zmq.Socket[bytes]:
     """A DEALER, to be connected to a `door`: bounded, and with CURVE when the context has keys. Raises ConfigError when
     these do not hold the public key of the door's owner."""
@@ -169,7 +173,7 @@ class ControlClient:
         context: zmq.Context[zmq.Socket[bytes]],
         managers: Sequence[Endpoint],
         timeout_ms: int,
-        door: Door = Door.CONTROL,
+        door: SocketKind = SocketKind.CONTROL,
     ) -> None:
         if not managers:
             raise ValueError("a control client needs at least one manager")
@@ -305,7 +309,7 @@ class ControlServer:
     shown a key it takes what the key's role may send, and nothing else."""
 
     def __init__(
-        self, context: zmq.Context[zmq.Socket[bytes]], host: str, port: int, door: Door = Door.CONTROL
+        self, context: zmq.Context[zmq.Socket[bytes]], host: str, port: int, door: SocketKind = SocketKind.CONTROL
     ) -> None:
         self._door = door
         self.socket = listening_socket(context, door, host, MAXIMUM_CONTROL_BYTES)
@@ -325,7 +329,7 @@ class ControlServer:
         try:
             envelope = decode(frames)
             correlation = envelope.correlation
-            if self._door is Door.CONTROL and self.socket.getsockopt(zmq.CURVE_SERVER):
+            if self._door is SocketKind.CONTROL and self.socket.getsockopt(zmq.CURVE_SERVER):
                 _authorise(Role(str(received[0].get("User-Id"))), envelope.message)
         except (DecodeError, UnauthorisedError) as error:
             self.send(peer, Rejected(code=error.code, reason=str(error)), correlation)

@@ -7,7 +7,7 @@ import os
 import threading
 
 
-class Bell:
+class Wakeup:
     """The loop registers `handle` with its poller, and calls `silence` when that can be read; any thread may `ring`."""
 
     def __init__(self) -> None:

@@ -18,7 +18,7 @@ import msgspec
 from cep_manager.authoring.model import Preview, Validation
 from cep_manager.errors import PlanProblem
 from cep_manager.plans.compiled_plan import CompiledPlan
-from query_plan.checks.reach import Reaches
+from query_plan.checks.reach import WorkerReach
 
 LENGTH = struct.Struct("!I")
 READY = b"ready"
@@ -38,7 +38,7 @@ class CompileRequest(msgspec.Struct, frozen=True):
     text: str
     languages: tuple[str, ...] | None
     setting: str
-    reaches: Reaches
+    reaches: WorkerReach
     cpu_s: float
     memory_bytes: int
     most_words: int

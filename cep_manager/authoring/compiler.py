@@ -15,7 +15,7 @@ from cep_manager.authoring.scope import scope_of
 from cep_manager.errors import BadRequestError, PlanInvalidError, PlanProblem
 from cep_manager.plans.compiled_plan import CompiledPlan, PlannedComponent, PlannedQuery
 from query_plan.annotations import host_of, of_header, read_header, statistics_of
-from query_plan.checks.reach import UNKNOWN, Reaches
+from query_plan.checks.reach import UNKNOWN, WorkerReach
 from query_plan.components import bindings
 from query_plan.connectors.reading import read_connectors, stores_of_errors
 from query_plan.examination import Compiled, examine
@@ -35,7 +35,7 @@ LONGEST_MESSAGE = 1_000
 
 
 def compile_plan(
-    text: str, scripts: ScriptPolicy, reaches: Reaches = UNKNOWN, most_words: int = MOST_WORDS
+    text: str, scripts: ScriptPolicy, reaches: WorkerReach = UNKNOWN, most_words: int = MOST_WORDS
 ) -> CompiledPlan:
     """Return the plan in `text`, compiled.
 
@@ -47,7 +47,7 @@ def compile_plan(
 
 
 def examine_plan(
-    text: str, scripts: ScriptPolicy, reaches: Reaches = UNKNOWN, most_words: int = MOST_WORDS
+    text: str, scripts: ScriptPolicy, reaches: WorkerReach = UNKNOWN, most_words: int = MOST_WORDS
 ) -> Compiled:
     """Return the analysis and the query plan of the plan in `text`.
 
@@ -75,7 +75,7 @@ def with_name(text: str, name: str) -> str:
 
 
 def validate_plan(
-    text: str, scripts: ScriptPolicy, reaches: Reaches = UNKNOWN, most_words: int = MOST_WORDS
+    text: str, scripts: ScriptPolicy, reaches: WorkerReach = UNKNOWN, most_words: int = MOST_WORDS
 ) -> Validation:
     """Return everything that is wrong with `text`, and what is merely odd: the very checks of deployment."""
     examined = examine(text, builtin_registry(scripts), reaches, most_words)
@@ -192,6 +192,6 @@ def _ids(streams: Iterable[StreamDefinition]) -> tuple[str, ...]:
     return tuple(stream.id for stream in streams)
 
 
-def _binding(bound: bindings.StreamBinding) -> StreamBinding:
+def _binding(bound: bindings.EventBinding) -> StreamBinding:
     attributes = tuple((attribute.name, attribute.type.value) for attribute in bound.stream.attributes)
     return StreamBinding(stream=bound.stream.id, event_stream=bound.event_stream, attributes=attributes)

@@ -31,7 +31,7 @@ from cep_manager.authoring.processes import KEPT_VARIABLES, kill
 from cep_manager.config import CompileConfig
 from cep_manager.errors import PlanInvalidError, PlansBusyError, PlanTooCostlyError
 from cep_manager.plans.compiled_plan import CompiledPlan
-from query_plan.checks.reach import UNKNOWN, Reaches
+from query_plan.checks.reach import UNKNOWN, WorkerReach
 from siddhi.scripts.language import ScriptPolicy
 
 logger = logging.getLogger(__name__)
@@ -56,7 +56,7 @@ class PlanCompilers:
         self._looking = _Line(config.at_once, LOOKING_WAITS, LOOKING_WAIT_S)
         self._deploying = _Line(1, DEPLOYING_WAITS, DEPLOYING_WAIT_S)
 
-    def validate(self, text: str, reaches: Reaches = UNKNOWN) -> Validation:
+    def validate(self, text: str, reaches: WorkerReach = UNKNOWN) -> Validation:
         """Return everything that is wrong with `text`. Raises PlansBusyError, PlanTooCostlyError."""
         answer = self._answer(self._looking, "validated", text, reaches=reaches)
         assert isinstance(answer, Validated)  # noqa: S101 - for mypy: the process answers what is wanted
@@ -72,7 +72,7 @@ class PlanCompilers:
         """Raise PlanInvalidError when `text` is no SiddhiQL without errors, PlansBusyError, PlanTooCostlyError."""
         self._answer(self._looking, "checked", text)
 
-    def compile(self, text: str, reaches: Reaches = UNKNOWN, *, looking: bool = False) -> CompiledPlan:
+    def compile(self, text: str, reaches: WorkerReach = UNKNOWN, *, looking: bool = False) -> CompiledPlan:
         """Return the plan in `text`, compiled; `looking` when it is not deployed.
 
         Raises PlanInvalidError, PlansBusyError, PlanTooCostlyError.
@@ -92,7 +92,7 @@ class PlanCompilers:
         _IDLE.put_back(process)
 
     def _answer(
-        self, line: _Line, wanted: str, text: str, tenant: int = 0, reaches: Reaches = UNKNOWN
+        self, line: _Line, wanted: str, text: str, tenant: int = 0, reaches: WorkerReach = UNKNOWN
     ) -> CompileAnswer:
         config, scripts = self._config, self._scripts
         languages = None if scripts.allowed is None else tuple(scripts.allowed)

@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from cep_common.protocol.tasks import HeldState
+from cep_common.protocol.tasks import ComponentState
 from cep_manager.errors import PlanProblem
 from cep_manager.graph.model import TopologyGraph
 from siddhi.trial.messages import TrialEvent
@@ -104,7 +104,7 @@ class EditedPart(msgspec.Struct, frozen=True):
     name: str
     kept: bool
     reason: str
-    held: HeldState | None
+    held: ComponentState | None
 
 
 class EditedStream(msgspec.Struct, frozen=True):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from cep_manager.control.snapshot import ClusterSnapshot
-from query_plan.checks.reach import UNKNOWN, Reaches
+from query_plan.checks.reach import UNKNOWN, WorkerReach
 
 
-def known_reaches(snapshot: ClusterSnapshot | None) -> Reaches:
+def known_reaches(snapshot: ClusterSnapshot | None) -> WorkerReach:
     """Return what those that are alive have told; of others nothing is known, and of nobody without a snapshot."""
     if snapshot is None:
         return UNKNOWN
@@ -17,4 +17,4 @@ def known_reaches(snapshot: ClusterSnapshot | None) -> Reaches:
     }
     driver = snapshot.driver
     live = driver is not None and driver.live(snapshot.now_ms, snapshot.lease_ms)
-    return Reaches(workers, driver.latest.store_urls if driver is not None and live else True)
+    return WorkerReach(workers, driver.latest.store_urls if driver is not None and live else True)

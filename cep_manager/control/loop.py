@@ -21,7 +21,7 @@ import zmq
 from cep_common.clock import Clock
 from cep_common.errors import DecodeError, PortInUseError, UnauthorisedError
 from cep_common.ids import PlanKey
-from cep_common.inspection.endpoint import Insight, open_door
+from cep_common.inspection.endpoint import Inspection, open_door
 from cep_common.monitoring.paced_log import PacedLog
 from cep_common.process.priority import raise_priority
 from cep_common.protocol.drivers import DriverRegistered
@@ -81,7 +81,7 @@ class ManagerControlLoop:
         database: Database,
         clock: Clock,
         read_plans: Callable[[PlanStore], tuple[PlanToRun, ...]],
-        insight: Insight | None = None,
+        insight: Inspection | None = None,
     ) -> None:
         """The control port is bound; nothing is answered before `start`.
 

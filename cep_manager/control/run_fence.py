@@ -38,7 +38,7 @@ class RunFence:
         """Return the answer to a stage of a former epoch which the driver has still to end: it may take its last
         checkpoint, and is known of no more. None for everyone else; who has given its state away is one of them."""
         match message:
-            case RegisterTask(hand_over="") | RegisterEndpoint(role="receiver") | RequestEndpoint(role="worker"):
+            case RegisterTask(state_transfer="") | RegisterEndpoint(role="receiver") | RequestEndpoint(role="worker"):
                 pass
             case _:
                 return None

@@ -17,7 +17,7 @@ import msgspec
 
 from cep_common.clock import Clock
 from cep_common.errors import CepError
-from cep_common.ids import Endpoint, InsightAddress
+from cep_common.ids import Endpoint, InspectionAddress
 from cep_common.monitoring.paced_log import PacedLog
 from cep_common.process.priority import raise_priority
 from cep_common.protocol.registry import Rejected
@@ -102,7 +102,7 @@ class Leadership:
         clock: Clock,
         read_plans: Callable[[], tuple[PlanToRun, ...]],
         wake: Callable[[], None],
-        insight: InsightAddress | None = None,
+        insight: InspectionAddress | None = None,
         nodes: NodeStore | None = None,
     ) -> None:
         """`read_plans` is called in a thread of its own and may raise CepError.

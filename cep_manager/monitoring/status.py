@@ -13,7 +13,7 @@ import msgspec
 
 from cep_common.ids import PlanKey
 from cep_common.protocol.registry import RegisterWorker, WorkerPlanReport
-from cep_common.protocol.tasks import ComponentReport, HeldState, RegisterTask, StatisticsLevel, StreamCount
+from cep_common.protocol.tasks import ComponentReport, ComponentState, RegisterTask, StatisticsLevel, StreamCount
 from cep_manager.checkpoints.view import unreadable_state
 from cep_manager.control.deployment.draining import Unprocessed, unprocessed_of
 from cep_manager.control.members import ClusterMember
@@ -124,7 +124,7 @@ class PlanStatus(msgspec.Struct, frozen=True):
     outflow: OutflowStatus
     connected: bool
     lost_workers: tuple[LostWorker, ...] = ()
-    state: tuple[HeldState, ...] = ()
+    state: tuple[ComponentState, ...] = ()
     tasks: tuple[TaskStatus, ...] = ()
     unprocessed: Unprocessed = Unprocessed()
     degraded: tuple[DegradedPart, ...] = ()
@@ -237,14 +237,14 @@ def _components(tasks: Tasks) -> Iterator[ComponentReport]:
     return (component for task in tasks for component in task.latest.components)
 
 
-def _held(tasks: tuple[ClusterMember[RegisterTask], ...]) -> tuple[HeldState, ...]:
+def _held(tasks: tuple[ClusterMember[RegisterTask], ...]) -> tuple[ComponentState, ...]:
     sums: dict[tuple[str, str], Counter[str]] = {}
     for task in tasks:
         for component in task.latest.components:
             for part in component.held:
                 counts = {name: value for name, value in msgspec.structs.asdict(part).items() if isinstance(value, int)}
                 sums.setdefault((part.kind, part.name), Counter()).update(counts)
-    return tuple(HeldState(kind, name, **counts) for (kind, name), counts in sums.items())
+    return tuple(ComponentState(kind, name, **counts) for (kind, name), counts in sums.items())
 
 
 def worker_reports(snapshot: ClusterSnapshot, key: PlanKey, epoch: int) -> WorkerReports:

@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 
-from cep_common.ids import InsightAddress, PlanKey
-from cep_common.protocol.inspection import QueryState, StateFound
+from cep_common.ids import InspectionAddress, PlanKey
+from cep_common.protocol.inspection import QueryRunningState, StateFound
 from cep_manager.authoring.compiler import plan_problems
 from cep_manager.control.snapshot import ClusterSnapshot
 from cep_manager.errors import InsightBusyError, PlanNotRunningError, ProcessSilentError, QueryInvalidError
@@ -51,7 +51,7 @@ class StateQueries:
         """
         stage = asked_stage(_query_plan(record), question.query, self._scripts)
         known, address = _at_work(snapshot, record.key, f"{stage.name}#0")
-        message = QueryState(address.run, stage.name, question.query, question.limit, record.key)
+        message = QueryRunningState(address.run, stage.name, question.query, question.limit, record.key)
         with self._turn():
             (answer,) = self._ask([ProcessQuestion(known.role, address.endpoint, message, PATIENCE_MS)])
         if not isinstance(answer, StateFound):
@@ -118,7 +118,7 @@ def _stage_of(plan: QueryPlan, query: OnDemandQuery) -> ProcessingStage:
     return stages[source]
 
 
-def _at_work(snapshot: ClusterSnapshot, key: PlanKey, instance: str) -> tuple[KnownProcess, InsightAddress]:
+def _at_work(snapshot: ClusterSnapshot, key: PlanKey, instance: str) -> tuple[KnownProcess, InspectionAddress]:
     """Return the task that has the instance, and where it can be asked."""
     for known in known_processes(snapshot):
         process = known.process

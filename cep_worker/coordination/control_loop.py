@@ -14,7 +14,7 @@ import zmq
 
 from cep_common.clock import Clock
 from cep_common.errors import CepError, PeerError, RequestRejectedError
-from cep_common.ids import Endpoint, InsightAddress, PlanKey
+from cep_common.ids import Endpoint, InspectionAddress, PlanKey
 from cep_common.monitoring.paced_log import PacedLog
 from cep_common.process.priority import raise_priority
 from cep_common.process.up_time import process_up_ms
@@ -112,7 +112,7 @@ class ControlLoop:
         self._worker = worker
         self._clock = clock
         self._flows = flows
-        self.insight: InsightAddress | None = None
+        self.insight: InspectionAddress | None = None
         """Where managers can read the worker's log; to be set before `run`."""
         self._client = ControlClient(context, config.manager_endpoints(), config.registry.timeout_ms)
         self._woken = threading.Event()

@@ -16,7 +16,7 @@ import zmq
 from cep_common.ids import PlanKey
 from cep_common.protocol.links import OpenLink, StreamSchema
 from cep_common.protocol.registry import DeployedPlan, EndpointAssigned, InflowReport, StreamBinding
-from cep_common.security.roles import Door
+from cep_common.security.roles import SocketKind
 from cep_worker.config import WorkerConfig
 from cep_worker.inflows.backlog import MemoryBacklog
 from cep_worker.inflows.logged_backlog import KeepFailed, LoggedBacklog
@@ -33,7 +33,7 @@ from cep_worker.storage.records import BatchOrigin
 from siddhi.column_names import TIMESTAMP
 from topology.events.conversion import attributes_of, conversion_problem, converted
 from topology.events.frames import arrow_schema
-from topology.links.protocol import NO_WATERMARK
+from topology.events.watermarks import NO_WATERMARK
 
 logger = logging.getLogger(__name__)
 
@@ -94,7 +94,7 @@ class Inflow:
         self._failed = failed
         self._tell = changed
         self._out = ReceiverLink(
-            event_loop, context, Door.RECEIVER, self._opening(), backlog, limits, self._changed, room, wall_ms
+            event_loop, context, SocketKind.RECEIVER, self._opening(), backlog, limits, self._changed, room, wall_ms
         )
 
     @property

@@ -14,13 +14,13 @@ import zmq
 from cep_common.ids import Endpoint
 from cep_common.monitoring.paced_log import PacedLog
 from cep_common.protocol.links import OpenLink
-from cep_common.security.roles import Door
+from cep_common.security.roles import SocketKind
 from cep_worker.inflows.backlog import Backlog
 from cep_worker.inflows.batching import QueuedBatch, ReadyFrame
 from cep_worker.runtime.event_loop import EventLoop
 from cep_worker.storage.records import BatchOrigin
 from topology.events.frames import arrow_schema, encode_batch
-from topology.links.protocol import NO_WATERMARK
+from topology.events.watermarks import NO_WATERMARK
 from topology.links.sender import LinkSender, LinkState
 
 logger = logging.getLogger(__name__)
@@ -64,7 +64,7 @@ class ReceiverLink:
         self,
         event_loop: EventLoop,
         context: zmq.Context[zmq.Socket[bytes]],
-        door: Door,
+        door: SocketKind,
         opening: OpenLink,
         backlog: Backlog,
         limits: ReceiverLinkLimits,

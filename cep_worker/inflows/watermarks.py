@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 
-from topology.links.protocol import HEARD_OF, NO_WATERMARK
+from topology.events.watermarks import HEARD_OF, NO_WATERMARK
 
 
 @dataclass(slots=True)

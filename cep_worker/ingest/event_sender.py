@@ -20,11 +20,11 @@ from cep_common.ids import SUPER_TENANT, Endpoint
 from cep_common.protocol.links import OpenLink, StreamSchema
 from cep_common.security.config import SecurityConfig
 from cep_common.security.context import about_silence, open_context
-from cep_common.security.roles import Door, Role
+from cep_common.security.roles import Role, SocketKind
 from cep_common.security.tokens import bearer
 from cep_common.web.client import WebClient
 from topology.events.frames import arrow_schema, encode_batch
-from topology.links.protocol import NO_WATERMARK
+from topology.events.watermarks import NO_WATERMARK
 from topology.links.sender import LinkSender, LinkState
 
 LOOK_EVERY_MS = 10
@@ -67,7 +67,7 @@ class EventSender:
         self._timeout_ms = timeout_ms
         self._context = open_context(security, Role.CLIENT)
         opening = OpenLink(sender=sender, streams=(schema,), tenant=tenant)
-        self._link = LinkSender(self._context, Door.INGRESS, endpoint, opening, _now_ms())
+        self._link = LinkSender(self._context, SocketKind.INGRESS, endpoint, opening, _now_ms())
         self._poller = zmq.Poller()
         for socket in self._link.sockets:
             self._poller.register(socket, zmq.POLLIN)

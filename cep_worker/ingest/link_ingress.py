@@ -14,7 +14,7 @@ import zmq
 from cep_common.errors import InputError
 from cep_common.protocol.links import Data, MarkIdle, OpenLink, StreamSchema
 from cep_common.protocol.registry import Rejected
-from cep_common.security.roles import Door
+from cep_common.security.roles import SocketKind
 from cep_common.sockets.transport import readable
 from cep_worker.formats.event_times import LATEST_MS, WRONG_TIME, strange_times
 from cep_worker.formats.object_values import WRONG_JSON, unreadable_object
@@ -25,7 +25,7 @@ from cep_worker.runtime.event_loop import EventLoop
 from cep_worker.storage.group_commit import DiskSync
 from siddhi.column_names import KIND, TIMESTAMP
 from topology.events.frames import CURRENT
-from topology.links.server import FrameArrived, Link, LinkArrived, LinkGone, LinkServer
+from topology.links.server import FrameArrived, IncomingLink, LinkArrived, LinkGone, LinkServer
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ MakeRoute = Callable[[Hashable, StreamSchema, EventStream], Route]
 class _IngressClient:
     """An open link: a route for each of its streams, and frames that found no room."""
 
-    link: Link
+    link: IncomingLink
     routes: dict[str, Route] = field(default_factory=dict)
     parked: deque[FrameArrived] = field(default_factory=deque)
     closed: bool = False
@@ -70,7 +70,9 @@ class LinkIngress:
 
         Raises PortInUseError.
         """
-        self._server = LinkServer.listen(context, Door.INGRESS, host, port, window_rows, self._accept, trusted=False)
+        self._server = LinkServer.listen(
+            context, SocketKind.INGRESS, host, port, window_rows, self._accept, trusted=False
+        )
         self._event_loop.watch(self._server.socket, self._handle)
 
     def retry(self, now_ms: int) -> None:
@@ -133,7 +135,7 @@ class LinkIngress:
             return Rejected(error.reason_code, error.message)
         return None
 
-    def _routes(self, link: Link) -> dict[str, Route]:
+    def _routes(self, link: IncomingLink) -> dict[str, Route]:
         source = ("link", id(self), link.peer)
         opening = link.opening
         return {offered.stream: self._route(source, offered, opening.tenant) for offered in opening.streams}
@@ -166,7 +168,7 @@ class LinkIngress:
             if again_ms is not None:
                 self._event_loop.call_at(again_ms, self._flush)
 
-    def _arrived(self, link: Link, now_ms: int) -> None:
+    def _arrived(self, link: IncomingLink, now_ms: int) -> None:
         self._forget(link.peer)  # the same peer may open another link
         client = _IngressClient(link, self._routes(link))
         self._clients[link.peer] = client
@@ -224,7 +226,7 @@ class LinkIngress:
         self._disk_sync.when_safe(partial(self._done, client.link, frame.sequence))
         return True
 
-    def _done(self, link: Link, sequence: int) -> None:
+    def _done(self, link: IncomingLink, sequence: int) -> None:
         if self._server is not None:
             self._server.done(link, sequence)
             self._event_loop.defer(self._flush)

@@ -19,7 +19,7 @@ from cep_worker.plans.streams import EventStream
 from cep_worker.runtime.event_loop import EventLoop
 from cep_worker.storage.group_commit import DiskSync
 from cep_worker.storage.records import BatchOrigin
-from topology.links.protocol import NO_WATERMARK
+from topology.events.watermarks import NO_WATERMARK
 
 MakeRoute = Callable[[Hashable, StreamSchema, EventStream], Route]
 

@@ -18,7 +18,9 @@ from typing import Any
 import zmq
 
 from cep_common.errors import DecodeError
-from cep_common.mirror_messages import (
+from cep_common.process.private_folders import make_private
+from cep_common.protocol.codec import MAXIMUM_DATA_BYTES, decode, encode
+from cep_common.protocol.mirrors import (
     FileChange,
     MirrorApplied,
     MirrorChanges,
@@ -26,10 +28,8 @@ from cep_common.mirror_messages import (
     MirrorOpened,
     OpenMirror,
 )
-from cep_common.process.private_folders import make_private
-from cep_common.protocol.codec import MAXIMUM_DATA_BYTES, decode, encode
 from cep_common.protocol.registry import Message
-from cep_common.security.roles import Door
+from cep_common.security.roles import SocketKind
 from cep_common.sockets.transport import bind, listening_socket, receive, send_now
 from cep_worker.mirror.folders import below, checksum, mirrored_files
 
@@ -133,7 +133,7 @@ class MirrorReceiver:
         node: Callable[[], str],
     ) -> None:
         """Bind the port. `node` gives the name of this node. Raises PortInUseError."""
-        self._socket = listening_socket(context, Door.MIRROR, host, MAXIMUM_DATA_BYTES)
+        self._socket = listening_socket(context, SocketKind.MIRROR, host, MAXIMUM_DATA_BYTES)
         try:
             bind(self._socket, host, port, "the active node's events (deployment.config.eventSyncServer.port)")
         except BaseException:

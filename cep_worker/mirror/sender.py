@@ -20,7 +20,12 @@ import zmq
 
 from cep_common.errors import DecodeError
 from cep_common.ids import Endpoint
-from cep_common.mirror_messages import (
+from cep_common.monitoring.paced_log import PacedLog
+from cep_common.nodes.config import WorkerNode
+from cep_common.nodes.files import MIRROR_FILE, MirrorReport, write_file
+from cep_common.nodes.role_watch import FENCED, RoleWatch, monotonic_ms
+from cep_common.protocol.codec import MAXIMUM_DATA_BYTES, decode, encode
+from cep_common.protocol.mirrors import (
     FileChange,
     MirrorApplied,
     MirrorChanges,
@@ -28,13 +33,8 @@ from cep_common.mirror_messages import (
     MirrorOpened,
     OpenMirror,
 )
-from cep_common.monitoring.paced_log import PacedLog
-from cep_common.nodes.config import WorkerNode
-from cep_common.nodes.files import MIRROR_FILE, MirrorReport, write_file
-from cep_common.nodes.role_watch import FENCED, RoleWatch, monotonic_ms
-from cep_common.protocol.codec import MAXIMUM_DATA_BYTES, decode, encode
 from cep_common.protocol.registry import Message
-from cep_common.security.roles import Door
+from cep_common.security.roles import SocketKind
 from cep_common.sockets.transport import connecting_socket, receive_now, send_now
 from cep_worker.mirror.folders import checksum, is_mirrored, mirrored_files
 from cep_worker.mirror.protection import Instruction, Protection, Record, Release, State
@@ -191,7 +191,7 @@ class MirrorSender:
     def _open(self, peer: Endpoint) -> list[MirroredFile]:
         self._disconnect()
         self._session = uuid.uuid4().hex
-        self._socket = connecting_socket(self._context, Door.MIRROR, MAXIMUM_DATA_BYTES)
+        self._socket = connecting_socket(self._context, SocketKind.MIRROR, MAXIMUM_DATA_BYTES)
         self._socket.connect(peer.url())
         role = self._watch.role
         self._send(OpenMirror(self._watch.token, role.node if role is not None else "", self._session))

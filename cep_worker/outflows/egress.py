@@ -22,7 +22,7 @@ from cep_common.protocol.codec import MAXIMUM_CONTROL_BYTES, decode, encode
 from cep_common.protocol.links import Acknowledge, BeatLink, CloseLink, Data, Subscribe, Subscribed
 from cep_common.protocol.registry import Message, Rejected
 from cep_common.protocol.worker_reports import MOST_LISTENERS, ListenerReport
-from cep_common.security.roles import Door
+from cep_common.security.roles import SocketKind
 from cep_common.sockets.transport import bind, listening_socket, readable, receive
 from cep_worker.config import EgressConfig
 from cep_worker.inflows.batching import BatchingQueue, QueuedBatch
@@ -30,7 +30,8 @@ from cep_worker.outflows.consumers import FrameId, GroupId
 from cep_worker.outflows.receipts import DeliveryReceipt
 from cep_worker.plans.streams import EventStream, SchemaFit, StreamDirectory
 from cep_worker.runtime.event_loop import EventLoop
-from topology.links.protocol import NO_WATERMARK, Outbox, PendingFrame
+from topology.events.watermarks import NO_WATERMARK
+from topology.links.protocol import Outbox, PendingFrame
 
 logger = logging.getLogger(__name__)
 
@@ -168,7 +169,9 @@ class Egress:
 
         Raises PortInUseError.
         """
-        socket = listening_socket(context, Door.EGRESS, self._config.host, MAXIMUM_CONTROL_BYTES, high_water_mark=0)
+        socket = listening_socket(
+            context, SocketKind.EGRESS, self._config.host, MAXIMUM_CONTROL_BYTES, high_water_mark=0
+        )
         socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
         try:
             bind(socket, self._config.host, self._config.port, "listeners")

@@ -26,7 +26,7 @@ from cep_common.monitoring.paced_log import PacedLog
 from cep_common.protocol.links import RESULTS_MISSING, STALE_ATTEMPT, Data, MarkCheckpoint, MarkIdle, OpenLink
 from cep_common.protocol.registry import DeployedPlan, OutflowReport, Rejected
 from cep_common.protocol.worker_reports import PublisherReport
-from cep_common.security.roles import Door
+from cep_common.security.roles import SocketKind
 from cep_common.sockets.transport import readable
 from cep_worker.config import OutflowConfig
 from cep_worker.outflows.consumers import Consumers
@@ -36,7 +36,7 @@ from cep_worker.outflows.transactional_log.prepared_results import PreparedResul
 from cep_worker.plans.event_trace import EventTrace
 from cep_worker.plans.stream_counts import StreamCounts
 from cep_worker.runtime.event_loop import EventLoop
-from topology.links.server import FrameArrived, Link, LinkArrived, LinkGone, LinkServer
+from topology.links.server import FrameArrived, IncomingLink, LinkArrived, LinkGone, LinkServer
 
 logger = logging.getLogger(__name__)
 paced_logger = PacedLog(logger)
@@ -94,12 +94,12 @@ class Outflow:
         self.problem = ""
         """Why results cannot be stored now, or nothing."""
         self._changed = changed
-        self._parked: dict[Link, None] = {}
+        self._parked: dict[IncomingLink, None] = {}
         self._attempt = 0
         self._leaving = False
         self._server = LinkServer.listen(
             context,
-            Door.OUTFLOW,
+            SocketKind.OUTFLOW,
             config.host,
             (config.first_port, config.last_port),
             config.window_rows,
@@ -282,7 +282,7 @@ class Outflow:
         self._acknowledge(frame)
         return True
 
-    def _kept_before(self, link: Link) -> PreparedResults | None:
+    def _kept_before(self, link: IncomingLink) -> PreparedResults | None:
         """Return where results of the publisher wait on the disk already, which came before those that come now."""
         kept = self._logs.kept()
         return kept if kept is not None and kept.holds(link.opening) else None
@@ -323,7 +323,7 @@ class Outflow:
         receipt = DeliveryReceipt(1, delivered)
         return receipt
 
-    def _spill(self, link: Link, now_ms: int) -> None:
+    def _spill(self, link: IncomingLink, now_ms: int) -> None:
         """Put the publisher's results that wait for consumers on the disk."""
         publisher: InFlightFrames = link.attachment
         fresh = publisher.in_memory()

@@ -23,7 +23,7 @@ from cep_worker.plans.streams import EventStream, schema_problems
 from cep_worker.storage.group_commit import DiskSync
 from cep_worker.storage.records import SOURCE_BYTES, BatchOrigin
 from topology.events.frames import arrow_schema
-from topology.links.protocol import NO_WATERMARK
+from topology.events.watermarks import NO_WATERMARK
 
 logger = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import zmq
 
-from cep_common.sockets.wakeup import Bell
+from cep_common.sockets.wakeup import Wakeup
 
 Handler = Callable[[int], None]
 """Called with the monotonic time in milliseconds when its socket can be read."""
@@ -26,8 +26,8 @@ class EventLoop:
         self._posted: deque[Callable[[], None]] = deque()
         self._deferred: dict[Handler, None] = {}
         self._timed: dict[Handler, int] = {}
-        self._bell = Bell()
-        self._poller.register(self._bell.handle, zmq.POLLIN)
+        self._wakeup = Wakeup()
+        self._poller.register(self._wakeup.handle, zmq.POLLIN)
 
     def watch(self, socket: zmq.Socket[bytes], handler: Handler) -> None:
         """Call `handler` whenever `socket` is readable; it may read some or all of the messages."""
@@ -45,7 +45,7 @@ class EventLoop:
         After `close` nothing runs.
         """
         self._posted.append(call)
-        self._bell.ring()
+        self._wakeup.ring()
 
     def defer(self, handler: Handler) -> None:
         """Run `handler` once at the end of this turn, however often it is deferred."""
@@ -65,8 +65,8 @@ class EventLoop:
             del self._timed[due]
             self._deferred[due] = None
         for source, _ in ready:
-            if source == self._bell.handle:
-                self._bell.silence()
+            if source == self._wakeup.handle:
+                self._wakeup.silence()
                 continue
             handler = self._handlers.get(source)
             if handler is not None:  # closed by a handler before it in this turn
@@ -80,4 +80,4 @@ class EventLoop:
 
     def close(self) -> None:
         """Close the wakeup socket. Other sockets are closed by their owners."""
-        self._bell.close()
+        self._wakeup.close()

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from prometheus_client.core import Metric
 
 from cep_common.ids import PlanKey
-from cep_common.monitoring.metric_families import Figure, Labelled, counter, gauge, told
+from cep_common.monitoring.metric_families import Labelled, MetricFamily, counter, gauge, told
 from cep_common.protocol.registry import InflowReport
 from cep_common.protocol.worker_reports import PartitionReport
 from cep_worker.runtime.worker_metrics import ConnectorMetrics, PreparedResultsMetrics, WalMetrics, WorkerMetrics
@@ -61,52 +61,54 @@ def _of_missing_plans(metrics: WorkerMetrics) -> Labelled:
     return events.items()
 
 
-_INFLOWS: tuple[Figure[InflowReport], ...] = (
-    Figure("cep_inflow_connected", "1 while the stream has a connection to a receiver", lambda one: one.connected),
-    Figure("cep_inflow_sent_events_total", "Events sent into the topology", lambda one: one.sent_events),
-    Figure("cep_inflow_waiting_events", "Events that wait for the topology", lambda one: one.waiting_events),
+_INFLOWS: tuple[MetricFamily[InflowReport], ...] = (
+    MetricFamily(
+        "cep_inflow_connected", "1 while the stream has a connection to a receiver", lambda one: one.connected
+    ),
+    MetricFamily("cep_inflow_sent_events_total", "Events sent into the topology", lambda one: one.sent_events),
+    MetricFamily("cep_inflow_waiting_events", "Events that wait for the topology", lambda one: one.waiting_events),
 )
 
-_WALS: tuple[Figure[WalMetrics], ...] = (
-    Figure(
+_WALS: tuple[MetricFamily[WalMetrics], ...] = (
+    MetricFamily(
         "cep_wal_bytes",
         "Bytes of accepted events on disk that the topology may ask for again",
         lambda one: one.size_bytes,
     ),
-    Figure(
+    MetricFamily(
         "cep_wal_recycled_bytes",
         "Bytes of files that held accepted events and will be written over",
         lambda one: one.spare_bytes,
     ),
-    Figure(
+    MetricFamily(
         "cep_wal_damaged_bytes",
         "Bytes of damaged files that were set aside and stay until somebody removes them",
         lambda one: one.damaged_file_bytes,
     ),
-    Figure("cep_wal_full", "1 while nothing more can be stored, and sources wait", lambda one: one.full),
-    Figure(
+    MetricFamily("cep_wal_full", "1 while nothing more can be stored, and sources wait", lambda one: one.full),
+    MetricFamily(
         "cep_wal_lost_events_total",
         "Accepted events that could not be read from the disk again",
         lambda one: one.lost_events,
     ),
 )
 
-_PREPARED: tuple[Figure[PreparedResultsMetrics], ...] = (
-    Figure(
+_PREPARED: tuple[MetricFamily[PreparedResultsMetrics], ...] = (
+    MetricFamily(
         "cep_prepared_results", "Results on disk that wait for their checkpoint or for sinks", lambda one: one.events
     ),
-    Figure("cep_prepared_results_bytes", "Bytes of the files that hold them", lambda one: one.size_bytes),
-    Figure(
+    MetricFamily("cep_prepared_results_bytes", "Bytes of the files that hold them", lambda one: one.size_bytes),
+    MetricFamily(
         "cep_prepared_results_oldest_seconds",
         "For how long the oldest of them have waited",
         lambda one: one.oldest_ms / 1_000,
     ),
-    Figure(
+    MetricFamily(
         "cep_prepared_results_lost_total",
         "Prepared results that could not be read from the disk again",
         lambda one: one.lost_events,
     ),
-    Figure(
+    MetricFamily(
         "cep_prepared_results_damaged_bytes",
         "Bytes of damaged files that were set aside and stay until somebody removes them",
         lambda one: one.damaged_file_bytes,
@@ -162,18 +164,18 @@ def _connectors(connectors: tuple[ConnectorMetrics, ...]) -> Iterator[Metric]:
     )
 
 
-_PARTITIONS: tuple[Figure[PartitionReport], ...] = (
-    Figure(
+_PARTITIONS: tuple[MetricFamily[PartitionReport], ...] = (
+    MetricFamily(
         "cep_kafka_source_lag",
         "Messages of the partition that the worker, which reads it, has not taken yet",
         lambda one: one.lag,
     ),
-    Figure(
+    MetricFamily(
         "cep_kafka_source_position",
         "The offset of the next message that the worker reads: those before it are in its log",
         lambda one: one.position,
     ),
-    Figure(
+    MetricFamily(
         "cep_kafka_source_committed",
         "The offset that was committed to the brokers last; -1 before that",
         lambda one: one.committed,

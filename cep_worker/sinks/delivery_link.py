@@ -15,11 +15,11 @@ import zmq
 from cep_common.ids import Endpoint
 from cep_common.monitoring.paced_log import PacedLog
 from cep_common.protocol.links import Data, OpenLink
-from cep_common.security.roles import Door
+from cep_common.security.roles import SocketKind
 from cep_worker.outflows.receipts import DeliveryReceipt
 from cep_worker.runtime.event_loop import EventLoop
 from topology.events.frames import concatenate, encode_batch
-from topology.links.protocol import NO_WATERMARK
+from topology.events.watermarks import NO_WATERMARK
 from topology.links.sender import LinkSender, LinkState
 
 logger = logging.getLogger(__name__)
@@ -91,7 +91,7 @@ class DeliveryLink:
                 self.last_error = reason
                 paced_logger.problem(self._endpoint.url(), "sink is not linked: reason=%s", reason)
                 return
-            self._link = link = LinkSender(self._context, Door.INGRESS, self._endpoint, self._opening, now_ms)
+            self._link = link = LinkSender(self._context, SocketKind.INGRESS, self._endpoint, self._opening, now_ms)
             for socket in link.sockets:
                 self._event_loop.watch(socket, self._handle)
 

@@ -11,7 +11,7 @@ from siddhi.language import ast
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownNames:
     """An annotation that means something at some place: its named `options`, and those that are accepted and have no
     effect, with the reason. `judged` says that other rules look at its options. `idle` says why the annotation as a
     whole has no effect."""
@@ -19,7 +19,7 @@ class Known:
     name: str
     options: tuple[str, ...] = ()
     without_effect: Mapping[str, str] = field(default_factory=dict)
-    nested: tuple[Known, ...] = ()
+    nested: tuple[KnownNames, ...] = ()
     judged: bool = False
     idle: str = ""
 
@@ -41,51 +41,51 @@ REPEATED = warning_rule(
 _IN_ORDER = "events are processed in the order in which they come in any case"
 _NO_BUFFER = "streams need no buffers of their own; @dist(parallel='…') on a query runs it in parallel"
 _REPORTER = "statistics go to the manager, which shows and exports them"
-_DIST = Known("dist", judged=True)
+_DIST = KnownNames("dist", judged=True)
 
 _HEADER = (
-    Known("name"),
-    Known("description"),
-    Known("playback", judged=True),
-    Known("statistics", ("enable",), dict.fromkeys(("reporter", "interval", "include"), _REPORTER)),
-    Known("trace"),
-    Known("delivery"),
-    Known("host"),
-    Known("resources", judged=True),
+    KnownNames("name"),
+    KnownNames("description"),
+    KnownNames("playback", judged=True),
+    KnownNames("statistics", ("enable",), dict.fromkeys(("reporter", "interval", "include"), _REPORTER)),
+    KnownNames("trace"),
+    KnownNames("delivery"),
+    KnownNames("host"),
+    KnownNames("resources", judged=True),
     _DIST,
-    Known("async", idle=_NO_BUFFER),
-    Known("config", idle=_NO_BUFFER),
-    Known("enforceOrder", idle=_IN_ORDER),
-    Known("transportChannelCreationEnabled", idle="sources and sinks are always opened by the worker"),
+    KnownNames("async", idle=_NO_BUFFER),
+    KnownNames("config", idle=_NO_BUFFER),
+    KnownNames("enforceOrder", idle=_IN_ORDER),
+    KnownNames("transportChannelCreationEnabled", idle="sources and sinks are always opened by the worker"),
 )
 _STREAM = (
-    Known("Import", judged=True),
-    Known("Export", judged=True),
-    Known("source", judged=True),
-    Known("sink", judged=True),
-    Known("OnError", ("action",)),
-    Known("async", idle=_NO_BUFFER),
-    Known("config", idle=_NO_BUFFER),
+    KnownNames("Import", judged=True),
+    KnownNames("Export", judged=True),
+    KnownNames("source", judged=True),
+    KnownNames("sink", judged=True),
+    KnownNames("OnError", ("action",)),
+    KnownNames("async", idle=_NO_BUFFER),
+    KnownNames("config", idle=_NO_BUFFER),
     _DIST,
 )
 _TABLE = (
-    Known("PrimaryKey", judged=True),
-    Known("Index", judged=True),
-    Known("IndexBy", judged=True),
-    Known("store", judged=True),
-    Known("From", judged=True),
+    KnownNames("PrimaryKey", judged=True),
+    KnownNames("Index", judged=True),
+    KnownNames("IndexBy", judged=True),
+    KnownNames("store", judged=True),
+    KnownNames("From", judged=True),
     _DIST,
 )
 _AGGREGATION = (
-    Known("store", judged=True),
-    Known("purge", ("enable", "interval"), nested=(Known("retentionPeriod", judged=True),)),
-    Known("PrimaryKey", judged=True),
-    Known("PartitionById", idle="one instance keeps the whole aggregation"),
+    KnownNames("store", judged=True),
+    KnownNames("purge", ("enable", "interval"), nested=(KnownNames("retentionPeriod", judged=True),)),
+    KnownNames("PrimaryKey", judged=True),
+    KnownNames("PartitionById", idle="one instance keeps the whole aggregation"),
     _DIST,
 )
-_QUERY = (Known("info", ("name",)), Known("name"), _DIST, Known("synchronized", idle=_IN_ORDER))
-_PARTITION = (*_QUERY, Known("purge", ("enable", "interval", "idle.period")))
-_PLACES: dict[str, tuple[Known, ...]] = {
+_QUERY = (KnownNames("info", ("name",)), KnownNames("name"), _DIST, KnownNames("synchronized", idle=_IN_ORDER))
+_PARTITION = (*_QUERY, KnownNames("purge", ("enable", "interval", "idle.period")))
+_PLACES: dict[str, tuple[KnownNames, ...]] = {
     "an app": _HEADER,
     "a stream": _STREAM,
     "a table": _TABLE,
@@ -131,7 +131,7 @@ def _annotations(app: ast.App) -> Iterator[tuple[str, ast.Annotation]]:
             yield from (("a query", one) for one in query.annotations)
 
 
-def _judged(annotation: ast.Annotation, place: str, there: tuple[Known, ...], owner: str) -> Iterator[Finding]:
+def _judged(annotation: ast.Annotation, place: str, there: tuple[KnownNames, ...], owner: str) -> Iterator[Finding]:
     known = next((one for one in there if one.name.casefold() == annotation.name.casefold()), None)
     written = f"@{annotation.namespace}:{annotation.name}" if annotation.namespace else f"@{annotation.name}"
     if known is None:
@@ -158,14 +158,14 @@ def _judged(annotation: ast.Annotation, place: str, there: tuple[Known, ...], ow
         yield from _judged(nested, place, known.nested, written)
 
 
-def _option(known: Known, key: str) -> str:
+def _option(known: KnownNames, key: str) -> str:
     near = difflib.get_close_matches(key, known.options, n=1)
     if near:
         return f"did you mean '{near[0]}'?"
     return f"known options: {', '.join(known.options)}" if known.options else f"write @{known.name}('…')"
 
 
-def _meant(annotation: ast.Annotation, there: tuple[Known, ...]) -> str:
+def _meant(annotation: ast.Annotation, there: tuple[KnownNames, ...]) -> str:
     """The nearest name at the same place, else where the annotation belongs, else all names of the place."""
     names = {one.name.casefold(): one.name for one in there}
     prefix = f"@{annotation.namespace}:" if annotation.namespace else "@"

@@ -10,7 +10,7 @@ from query_plan.components.members import Member, Read
 from query_plan.findings import Finding, error_rule, warning_rule
 from query_plan.model import SHUFFLE
 from query_plan.planning.groupings import grouping_of
-from query_plan.planning.groups import Group
+from query_plan.planning.groups import ExecutionGroup
 from query_plan.planning.survey import Survey
 from siddhi.analysis import model
 from siddhi.analysis.parts import parts_of
@@ -162,11 +162,11 @@ def _downstream(plan: Survey) -> list[Member]:
     return left[::-1]
 
 
-def _writers(plan: Survey, stream: str, reader: Group) -> Iterator[Group]:
+def _writers(plan: Survey, stream: str, reader: ExecutionGroup) -> Iterator[ExecutionGroup]:
     return (group for group in plan.writers.get(stream, ()) if group is not reader)
 
 
-def _queries(group: Group) -> Iterator[model.AnalysedQuery]:
+def _queries(group: ExecutionGroup) -> Iterator[model.AnalysedQuery]:
     for member in group.members:
         if not isinstance(member.element, model.AnalysedAggregation):
             yield from queries_of(member.element)
@@ -180,7 +180,7 @@ def _makes_objects(member: Member) -> bool:
 
 
 def _seen_singly(
-    query: model.AnalysedQuery, source: model.SourceInput, reader: Group, writer: Group
+    query: model.AnalysedQuery, source: model.SourceInput, reader: ExecutionGroup, writer: ExecutionGroup
 ) -> Iterator[Finding]:
     selection, window = query.selection, source.window
     together = f"give both the same execGroup ('{writer.name}')"
@@ -200,7 +200,7 @@ def _seen_singly(
         )
 
 
-def _chunked_streams(group: Group) -> frozenset[str]:
+def _chunked_streams(group: ExecutionGroup) -> frozenset[str]:
     """The streams to which a query of `group` may write several events at once."""
     handed_on: dict[str, list[str]] = {}
     waiting: list[str] = []

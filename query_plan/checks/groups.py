@@ -9,7 +9,7 @@ from query_plan.components.elements import queries_of, syntax_of
 from query_plan.findings import Finding, error_rule, warning_rule
 from query_plan.model import PUBLISHER_NAME, RECEIVER_NAME
 from query_plan.planning.groupings import grouping_of, obstacles
-from query_plan.planning.groups import Group, loops
+from query_plan.planning.groups import ExecutionGroup, loops
 from query_plan.planning.survey import Survey
 from siddhi.analysis import model
 from siddhi.errors import did_you_mean
@@ -150,7 +150,7 @@ def groups_agree_on_parallel(plan: Survey) -> Iterator[Finding]:
             yield from _brought_together(group)
 
 
-def _brought_together(group: Group) -> Iterator[Finding]:
+def _brought_together(group: ExecutionGroup) -> Iterator[Finding]:
     """Members without execGroup that must run with others, because they share something or form a loop."""
     most = max(group.members, key=lambda member: member.parallel)
     for member in group.members:
@@ -306,7 +306,7 @@ def _instances(plan: Survey) -> int:
     return ends + sum(group.parallel for group in plan.groups) + len(plan.app.triggers)
 
 
-def _parallel_span(group: Group) -> ast.Span:
+def _parallel_span(group: ExecutionGroup) -> ast.Span:
     written = (member.distribution.parallel for member in group.members)
     return next((one.span for one in written if one is not None), _group_span(group))
 
@@ -321,7 +321,7 @@ def _name_span(element: model.AnalysedQuery | model.AnalysedPartition) -> ast.Sp
     return written.span if written else syntax.span
 
 
-def _group_span(group: Group) -> ast.Span:
+def _group_span(group: ExecutionGroup) -> ast.Span:
     """Where the group has its name from."""
     member = next((member for member in group.members if member.group is not None), group.members[0])
     if member.distribution.group is not None:

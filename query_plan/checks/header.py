@@ -12,7 +12,7 @@ from query_plan.annotations import (
     IMPORTING,
     MOST_INSTANCES,
     STATISTICS,
-    Written,
+    AnnotationValue,
     delivery_of,
     host_of,
     named,
@@ -122,7 +122,7 @@ def plan_name_is_usable(app: ast.App) -> Iterator[Finding]:
             )
 
 
-def _as_in(app: ast.App, name: Written) -> str:
+def _as_in(app: ast.App, name: AnnotationValue) -> str:
     """An example with what may stand of the name, if anything."""
     rest = re.sub(r"[^A-Za-z0-9_.-]+", "_", name.text.strip()).strip("_.-")
     return f", as in {_naming(app, rest)}" if USABLE.fullmatch(rest) else ""
@@ -144,7 +144,7 @@ def parallel_is_a_positive_integer(app: ast.App) -> Iterator[Finding]:
 def delivery_is_known(app: ast.App) -> Iterator[Finding]:
     """A guarantee that is misspelt would silently be another one."""
     for number, annotation in enumerate(of_header(app, "delivery")):
-        value = Written(annotation.value() or "", annotation.span)
+        value = AnnotationValue(annotation.value() or "", annotation.span)
         if number:
             yield DELIVERY_UNKNOWN.broken("@Plan:delivery stands there again", "keep one of them", annotation.span)
         elif delivery_of(value) is None:
@@ -155,7 +155,7 @@ def delivery_is_known(app: ast.App) -> Iterator[Finding]:
 def host_is_known(app: ast.App) -> Iterator[Finding]:
     """A place that is misspelt would silently be another one; in a shared host a plan has one task and no resources."""
     for number, annotation in enumerate(of_header(app, "host")):
-        value = Written(annotation.value() or "", annotation.span)
+        value = AnnotationValue(annotation.value() or "", annotation.span)
         if number:
             yield HOST_UNKNOWN.broken("@Plan:host stands there again", "keep one of them", annotation.span)
         elif host_of(value) is None:
@@ -248,7 +248,7 @@ def names_are_usable(app: ast.App) -> Iterator[Finding]:
                 )
 
 
-def _dist_values(element: ast.ExecutionElement, key: str) -> tuple[Written, ...]:
+def _dist_values(element: ast.ExecutionElement, key: str) -> tuple[AnnotationValue, ...]:
     return written(named(element.annotations, "dist"), key)
 
 

@@ -24,7 +24,7 @@ _OPTIONS_OF_URLS = ("url", "jdbc.url", "password.file")
 
 
 @dataclass(frozen=True, slots=True)
-class Reaches:
+class WorkerReach:
     """What live workers let plans reach, by their names, and whether stages use databases that plans name by URLs.
     Without workers or driver nothing is known, and they judge when they come."""
 
@@ -32,10 +32,10 @@ class Reaches:
     store_urls: bool = True
 
 
-UNKNOWN = Reaches()
+UNKNOWN = WorkerReach()
 
 
-def unreachable(app: ast.App, reaches: Reaches) -> Iterator[Finding]:
+def unreachable(app: ast.App, reaches: WorkerReach) -> Iterator[Finding]:
     """Everything that the plan may not reach at some worker, or that stages do not open."""
     guards = {worker: Guard(reach, here=False) for worker, reach in reaches.workers.items()}
     for definition in app.definitions:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from query_plan.annotations import (
     LEAST_MEMORY_BYTES,
     MOST_CORES,
-    Written,
+    AnnotationValue,
     labels_of,
     memory_of,
     of_header,
@@ -37,7 +37,7 @@ def resources_are_usable(app: ast.App) -> Iterator[Finding]:
     annotations = tuple(of_header(app, "resources"))
     for element in (element for annotation in annotations for element in annotation.elements):
         key = (element.key or "").casefold()
-        value = Written(element.value, element.span)
+        value = AnnotationValue(element.value, element.span)
         if key not in _READERS:
             named = f"the key '{element.key}'" if element.key else "a value without a key"
             yield RESOURCES_UNUSABLE.broken(

@@ -23,7 +23,7 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Unmet:
+class UnmetFilter:
     """Why no event passes a filter, what to do, and the condition's place."""
 
     reason: str
@@ -47,7 +47,7 @@ class _Comparison:
         return _COMPARE[self.sign](value, self.value)
 
 
-def unmet_filter(source: ast.SingleInput) -> Unmet | None:
+def unmet_filter(source: ast.SingleInput) -> UnmetFilter | None:
     """Return why no event passes the filters of a pattern's element; None when one may."""
     parts = [
         part
@@ -57,11 +57,11 @@ def unmet_filter(source: ast.SingleInput) -> Unmet | None:
     ]
     for part in parts:
         if _is_false(part):
-            return Unmet("its condition is always false", "change the condition", part.span)
+            return UnmetFilter("its condition is always false", "change the condition", part.span)
         if _asks_for_former_event(part, source):
             former = f"{source.alias}[last]"
             reason = f"its first event is compared with the one before it, {former}, which is not there yet"
-            return Unmet(reason, f"compare only behind '{former}.… is null or'", part.span)
+            return UnmetFilter(reason, f"compare only behind '{former}.… is null or'", part.span)
     return _contradiction(parts, source)
 
 
@@ -112,7 +112,7 @@ def _attributes(expression: ast.Expression) -> Iterator[ast.Attribute]:
         yield from _attributes(expression.right)
 
 
-def _contradiction(parts: Sequence[ast.Expression], source: ast.SingleInput) -> Unmet | None:
+def _contradiction(parts: Sequence[ast.Expression], source: ast.SingleInput) -> UnmetFilter | None:
     about: dict[str, list[_Comparison]] = {}
     for part in parts:
         comparison = _of_own_attribute(part, source)
@@ -123,7 +123,7 @@ def _contradiction(parts: Sequence[ast.Expression], source: ast.SingleInput) -> 
         if not any(all(one.holds(value) for one in together) for value in _samples(together)):
             first, last = together[0].condition.span, comparison.condition.span
             place = replace(last, line=first.line, column=first.column, start=first.start)
-            return Unmet(f"no value of '{comparison.name}' meets its conditions", "change the conditions", place)
+            return UnmetFilter(f"no value of '{comparison.name}' meets its conditions", "change the conditions", place)
     return None
 
 

@@ -22,7 +22,7 @@ ENGINE_ANNOTATIONS = ("onerror",)
 
 
 @dataclass(frozen=True, slots=True)
-class StreamBinding:
+class EventBinding:
     """`event_stream` is `name:version` of the annotation, or the stream's own id where no annotation names one."""
 
     stream: ast.StreamDefinition
@@ -32,8 +32,8 @@ class StreamBinding:
 class PlanBindings(NamedTuple):
     """Both in order of definition; last come the streams of events that failed and are to be stored."""
 
-    imported: tuple[StreamBinding, ...]
-    exported: tuple[StreamBinding, ...]
+    imported: tuple[EventBinding, ...]
+    exported: tuple[EventBinding, ...]
 
 
 def plan_bindings(app: model.AnalysedApp, found: tuple[Member, ...] | None = None) -> PlanBindings:
@@ -41,7 +41,7 @@ def plan_bindings(app: model.AnalysedApp, found: tuple[Member, ...] | None = Non
     found = members(app) if found is None else found
     imported = _bound(app, IMPORTING) | {name: name for name in taken_in_by_rule(app, found)}
     exported = _bound(app, EXPORTING) | {name: name for name in _given_out_by_rule(app, found)}
-    failed = tuple(StreamBinding(one.stream, one.stream.id) for one in error_streams(app, found))
+    failed = tuple(EventBinding(one.stream, one.stream.id) for one in error_streams(app, found))
     return PlanBindings(_bindings(app, imported), _bindings(app, exported) + failed)
 
 
@@ -71,8 +71,8 @@ def definition_of(app: model.AnalysedApp, stream: str) -> ast.StreamDefinition:
     )
 
 
-def _bindings(app: model.AnalysedApp, names: Mapping[str, str]) -> tuple[StreamBinding, ...]:
-    return tuple(StreamBinding(definition_of(app, name), names[name]) for name in app.streams if name in names)
+def _bindings(app: model.AnalysedApp, names: Mapping[str, str]) -> tuple[EventBinding, ...]:
+    return tuple(EventBinding(definition_of(app, name), names[name]) for name in app.streams if name in names)
 
 
 def _bound(app: model.AnalysedApp, annotations: tuple[str, ...]) -> dict[str, str]:

@@ -8,7 +8,7 @@ from query_plan.components.elements import syntax_of
 from query_plan.components.members import Member
 from query_plan.findings import Finding, error_rule
 from query_plan.model import GLOBAL, SHUFFLE, Grouping, GroupingKind
-from query_plan.planning.groups import Group, agreed
+from query_plan.planning.groups import ExecutionGroup, agreed
 from query_plan.planning.survey import Survey
 from siddhi.analysis import model
 from siddhi.language import ast
@@ -45,12 +45,12 @@ OBSTACLES = (STATEFUL, SHARED_STATE, KEYS_DIFFER, OWN_STREAM, CONFLICT)
 _FLOATING = (ast.AttributeType.FLOAT, ast.AttributeType.DOUBLE)
 
 
-def grouping_of(group: Group, stream: str) -> Grouping:
+def grouping_of(group: ExecutionGroup, stream: str) -> Grouping:
     """How the instances of `group` share `stream`; global where its readers cannot agree."""
     return group.groupings.get(stream, SHUFFLE) or GLOBAL
 
 
-def obstacles(plan: Survey, group: Group) -> Iterator[Finding]:
+def obstacles(plan: Survey, group: ExecutionGroup) -> Iterator[Finding]:
     """Everything that forbids `group` to run in several instances, in text order for each kind."""
     for member in group.members:
         yield from _own_state(group, member)
@@ -60,7 +60,7 @@ def obstacles(plan: Survey, group: Group) -> Iterator[Finding]:
     yield from _disagreements(group)
 
 
-def _own_state(group: Group, member: Member) -> Iterator[Finding]:
+def _own_state(group: ExecutionGroup, member: Member) -> Iterator[Finding]:
     if member.keeps is None or _kept_by_key(group, member):
         return
     if isinstance(member.element, model.AnalysedPartition):
@@ -80,7 +80,7 @@ def _own_state(group: Group, member: Member) -> Iterator[Finding]:
     )
 
 
-def _kept_by_key(group: Group, member: Member) -> bool:
+def _kept_by_key(group: ExecutionGroup, member: Member) -> bool:
     """True when the group's instances share the member's events by the very key that its state goes by."""
     return all(
         grouping_of(group, read.stream) in read.bears and read.stream not in group.streams_written
@@ -119,7 +119,7 @@ def _kind(key: model.PartitionKey) -> str:
     return "a floating-point number" if key.expression.type in _FLOATING else "a value"
 
 
-def _own_streams(group: Group, member: Member) -> Iterator[Finding]:
+def _own_streams(group: ExecutionGroup, member: Member) -> Iterator[Finding]:
     if not isinstance(member.element, model.AnalysedPartition):
         return
     for read in member.reads:
@@ -131,7 +131,7 @@ def _own_streams(group: Group, member: Member) -> Iterator[Finding]:
             )
 
 
-def _disagreements(group: Group) -> Iterator[Finding]:
+def _disagreements(group: ExecutionGroup) -> Iterator[Finding]:
     for stream, all_reads in group.reads_of.items():
         reads = [read for read in all_reads if not read.bears]
         if reads and agreed(reads) is None:

@@ -17,7 +17,7 @@ from query_plan.model import GLOBAL, SHUFFLE, Grouping, GroupingKind
 
 
 @dataclass(frozen=True)
-class Group:
+class ExecutionGroup:
     """`members` stand in text order. `name` is the execGroup, else the name of the first member that has one from the
     plan, else that of the first. `idle_state` are tables and named windows that no member uses, kept for on-demand
     queries."""
@@ -72,7 +72,9 @@ def agreed(reads: Collection[Read]) -> Grouping | None:
     return demand if once or all(read.grouping == demand for read in reads) else None
 
 
-def execution_groups(plan_name: str, members: tuple[Member, ...], state: Iterable[str] = ()) -> tuple[Group, ...]:
+def execution_groups(
+    plan_name: str, members: tuple[Member, ...], state: Iterable[str] = ()
+) -> tuple[ExecutionGroup, ...]:
     """The groups of a plan in the order of their first members. What of `state` (the plan's tables and named windows)
     no member uses is kept by the only group of an undistributed plan, by the first that keeps such state anyway, or by
     a group of its own, so that it stops no other from running in parallel."""
@@ -89,7 +91,7 @@ def execution_groups(plan_name: str, members: tuple[Member, ...], state: Iterabl
     )
     keeper = next(keepers, None)
     if keeper is None:
-        return (*groups, Group(_free_name(plan_name, {group.name for group in groups}), (), idle))
+        return (*groups, ExecutionGroup(_free_name(plan_name, {group.name for group in groups}), (), idle))
     return tuple(
         replace(group, idle_state=idle) if position == keeper else group for position, group in enumerate(groups)
     )
@@ -101,18 +103,18 @@ def _free_name(wanted: str, taken: set[str]) -> str:
     return wanted
 
 
-def _groups_of(plan_name: str, members: tuple[Member, ...]) -> tuple[Group, ...]:
+def _groups_of(plan_name: str, members: tuple[Member, ...]) -> tuple[ExecutionGroup, ...]:
     if not members:
         return ()
     if not any(member.distribution.present for member in members):
-        return (Group(plan_name, members),)
+        return (ExecutionGroup(plan_name, members),)
     sets = _MemberSets(members)
     _join_sharers(sets)
     _join_loops(sets)
     return tuple(_group(part) for part in sets.parts())
 
 
-def loops(groups: tuple[Group, ...]) -> tuple[tuple[str, ...], ...]:
+def loops(groups: tuple[ExecutionGroup, ...]) -> tuple[tuple[str, ...], ...]:
     """The sets of groups that feed each other in a circle, each in the order of the groups."""
     readers: dict[str, list[int]] = {}
     for number, group in enumerate(groups):
@@ -214,7 +216,7 @@ def _join_sharers(sets: _MemberSets) -> None:
 def _join_loops(sets: _MemberSets) -> None:
     """Groups that feed each other in a circle become one, unless the plan itself put one of them apart by name."""
     parts = sets.parts()
-    by_number = tuple(Group(str(number), part) for number, part in enumerate(parts))
+    by_number = tuple(ExecutionGroup(str(number), part) for number, part in enumerate(parts))
     positions = {id(member): position for position, member in enumerate(sets.members)}
     for loop in loops(by_number):
         inside = [positions[id(member)] for name in loop for member in parts[int(name)]]
@@ -222,8 +224,8 @@ def _join_loops(sets: _MemberSets) -> None:
             sets.join(inside)
 
 
-def _group(members: tuple[Member, ...]) -> Group:
+def _group(members: tuple[Member, ...]) -> ExecutionGroup:
     asked = next((member.group for member in members if member.group is not None), None)
     if asked is not None:
-        return Group(asked, members)
-    return Group(next((member for member in members if member.named), members[0]).name, members)
+        return ExecutionGroup(asked, members)
+    return ExecutionGroup(next((member for member in members if member.named), members[0]).name, members)

@@ -10,7 +10,7 @@ from query_plan.annotations import Header, read_header
 from query_plan.components.bindings import PlanBindings, plan_bindings
 from query_plan.components.error_streams import ErrorStream, error_streams
 from query_plan.components.members import Member, members
-from query_plan.planning.groups import Group, execution_groups
+from query_plan.planning.groups import ExecutionGroup, execution_groups
 from siddhi.analysis.model import AnalysedApp
 
 
@@ -20,7 +20,7 @@ class Survey:
     header: Header
     bindings: PlanBindings
     members: tuple[Member, ...]
-    groups: tuple[Group, ...]
+    groups: tuple[ExecutionGroup, ...]
     error_streams: tuple[ErrorStream, ...]
 
     @cached_property
@@ -32,12 +32,12 @@ class Survey:
         return frozenset(binding.stream.id for binding in self.bindings.exported)
 
     @cached_property
-    def writers(self) -> Mapping[str, tuple[Group, ...]]:
+    def writers(self) -> Mapping[str, tuple[ExecutionGroup, ...]]:
         """The groups that write each stream, in their order."""
         return _by_stream(self.groups, lambda group: group.streams_written)
 
     @cached_property
-    def readers(self) -> Mapping[str, tuple[Group, ...]]:
+    def readers(self) -> Mapping[str, tuple[ExecutionGroup, ...]]:
         """The groups that read each stream, in their order."""
         return _by_stream(self.groups, lambda group: group.streams_read)
 
@@ -49,7 +49,7 @@ class Survey:
         """Those of `streams` that the plan has, in order of definition."""
         return tuple(sorted((name for name in streams if name in self._place), key=self._place.__getitem__))
 
-    def comes_from_outside(self, stream: str, group: Group) -> bool:
+    def comes_from_outside(self, stream: str, group: ExecutionGroup) -> bool:
         """True when the receiver, a trigger or another group gives out `stream`."""
         return (
             stream in self.imported
@@ -57,19 +57,19 @@ class Survey:
             or any(other is not group for other in self.writers.get(stream, ()))
         )
 
-    def needed_outside(self, stream: str, group: Group) -> bool:
+    def needed_outside(self, stream: str, group: ExecutionGroup) -> bool:
         """True when `stream` is exported or another group takes it in."""
         return stream in self.exported or any(other is not group for other in self.readers.get(stream, ()))
 
-    def inputs(self, group: Group) -> tuple[str, ...]:
+    def inputs(self, group: ExecutionGroup) -> tuple[str, ...]:
         """The streams that come to `group` from outside, in order of definition."""
         return self.as_defined([name for name in group.streams_read if self.comes_from_outside(name, group)])
 
-    def errors(self, group: Group) -> tuple[ErrorStream, ...]:
+    def errors(self, group: ExecutionGroup) -> tuple[ErrorStream, ...]:
         """What `group` gives out of events that fail in it."""
         return tuple(one for one in self.error_streams if one.of in group.streams_read)
 
-    def outputs(self, group: Group) -> tuple[str, ...]:
+    def outputs(self, group: ExecutionGroup) -> tuple[str, ...]:
         """The streams that `group` writes and others need, in order of definition."""
         return self.as_defined([name for name in group.streams_written if self.needed_outside(name, group)])
 
@@ -81,8 +81,10 @@ def survey(app: AnalysedApp) -> Survey:
     return Survey(app, header, plan_bindings(app, found), found, groups, error_streams(app, found))
 
 
-def _by_stream(groups: Iterable[Group], streams: Callable[[Group], Iterable[str]]) -> Mapping[str, tuple[Group, ...]]:
-    found: dict[str, list[Group]] = {}
+def _by_stream(
+    groups: Iterable[ExecutionGroup], streams: Callable[[ExecutionGroup], Iterable[str]]
+) -> Mapping[str, tuple[ExecutionGroup, ...]]:
+    found: dict[str, list[ExecutionGroup]] = {}
     for group in groups:
         for stream in streams(group):
             found.setdefault(stream, []).append(group)

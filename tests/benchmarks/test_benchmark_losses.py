@@ -84,8 +84,8 @@ def test_statistics_are_judged_when_all_have_come_back(link: type[Link]) -> None
     assert len(load.latencies_ms) == 2 * PIECES * ROWS
 
 
-def side(client: object = None) -> checkpoint_cost.Side:
-    made = object.__new__(checkpoint_cost.Side)
+def side(client: object = None) -> checkpoint_cost.CostSide:
+    made = object.__new__(checkpoint_cost.CostSide)
     made.__dict__.update(
         _system=SimpleNamespace(egress=None, ingress=None, client=client), _schema=None, _batches=[None] * 64
     )

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.peers.kinds import Kind, kinds
-from benchmarks.peers.measure import Result
+from benchmarks.peers.kinds import QueryKind, kinds
+from benchmarks.peers.measure import PeerResult
 from benchmarks.peers.report import summary
 from siddhi.analysis.analyser import analyse
 from siddhi.language.parser import parse
@@ -29,18 +29,18 @@ WITHOUT = {
 
 
 @pytest.fixture(scope="module")
-def known() -> list[Kind]:
+def known() -> list[QueryKind]:
     return kinds()
 
 
-def test_kinds_are_apps_with_names_of_their_own(known: list[Kind]) -> None:
+def test_kinds_are_apps_with_names_of_their_own(known: list[QueryKind]) -> None:
     assert len({kind.name for kind in known}) == len(known)
     for kind in known:
         app = analyse(parse(kind.app))
         assert {"S", "T", "Out"} <= set(app.streams), kind.name
 
 
-def test_every_built_in_has_a_kind(known: list[Kind]) -> None:
+def test_every_built_in_has_a_kind(known: list[QueryKind]) -> None:
     texts = "\n".join(kind.app for kind in known)
     section = TABLES[TABLES.index("### Windows") : TABLES.index("## Patterns and sequences")]
     rows = set(re.findall(r"^\| `(#?)(?:window\.)?(\w+)\(", section, re.MULTILINE))
@@ -49,7 +49,7 @@ def test_every_built_in_has_a_kind(known: list[Kind]) -> None:
     assert not missing
 
 
-def test_every_form_has_a_kind(known: list[Kind]) -> None:
+def test_every_form_has_a_kind(known: list[QueryKind]) -> None:
     texts = "\n".join(re.sub(r"\s+", " ", kind.app) for kind in known)
     forms = [form.strip() for form in re.split(r"[|\n]", FORMS.strip())]
     assert len(forms) > 35
@@ -57,10 +57,10 @@ def test_every_form_has_a_kind(known: list[Kind]) -> None:
 
 
 def test_the_summary_has_mean_slowest_and_numbers_below_the_limits() -> None:
-    one, other = Kind("fast", "group", ""), Kind("slow", "group", "")
+    one, other = QueryKind("fast", "group", ""), QueryKind("slow", "group", "")
     results = [
-        Result(one, siddhi={1: 10.0, 100: 20.0}, ours={100: 80.0, 1: 5.0}, outputs={"siddhi": 3, "ours": 3}),
-        Result(other, siddhi={1: 100.0, 100: 50.0}, ours={100: 25.0, 1: 1.0}, outputs={"siddhi": 9, "ours": 3}),
+        PeerResult(one, siddhi={1: 10.0, 100: 20.0}, ours={100: 80.0, 1: 5.0}, outputs={"siddhi": 3, "ours": 3}),
+        PeerResult(other, siddhi={1: 100.0, 100: 50.0}, ours={100: 25.0, 1: 1.0}, outputs={"siddhi": 9, "ours": 3}),
     ]
     assert [result.ratio(100) for result in results] == [4.0, 0.25]
     assert [result.ratio(1) for result in results] == [0.5, 0.01]

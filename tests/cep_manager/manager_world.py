@@ -6,7 +6,7 @@ from collections.abc import Collection, Hashable
 from pathlib import Path
 
 from cep_common.ids import SUPER_TENANT, Endpoint, PlanKey
-from cep_common.inspection.endpoint import Insight
+from cep_common.inspection.endpoint import Inspection
 from cep_common.protocol.drivers import RegisterDriver, RunState, SavepointReport, TopologyReport
 from cep_common.protocol.registry import (
     InflowReport,
@@ -17,7 +17,14 @@ from cep_common.protocol.registry import (
     StreamBinding,
     WorkerPlanReport,
 )
-from cep_common.protocol.tasks import ComponentReport, HandOver, HeldState, RegisterTask, StatisticsLevel, StreamCount
+from cep_common.protocol.tasks import (
+    ComponentReport,
+    ComponentState,
+    RegisterTask,
+    StateTransfer,
+    StatisticsLevel,
+    StreamCount,
+)
 from cep_manager.authoring.language import describe_language
 from cep_manager.authoring.model import EditedPart, EditedStream, EditPreview, Language, PlanTrial, Preview
 from cep_manager.checkpoints.view import (
@@ -224,9 +231,11 @@ def task(
     events: int = 0,
     key: PlanKey = KEY,
     attempt: int = 0,
-    step: HandOver = "",
+    step: StateTransfer = "",
 ) -> RegisterTask:
-    return RegisterTask(key, epoch, number, "10.0.0.2", process_id, components(events), attempt=attempt, hand_over=step)
+    return RegisterTask(
+        key, epoch, number, "10.0.0.2", process_id, components(events), attempt=attempt, state_transfer=step
+    )
 
 
 def worker(
@@ -361,7 +370,7 @@ class FakeTail:
         self.closed = True
 
 
-def insights_of(world: World, ask: Ask, own: Insight | None = None) -> Insights:
+def insights_of(world: World, ask: Ask, own: Inspection | None = None) -> Insights:
     """Insights into the processes of `world`, which answer as `ask` says."""
     manager = own_process(Endpoint("127.0.0.1", 8904), 1, 60_000)
     return Insights(lambda: (manager, *known_processes(world.snapshot())), ask, manager.process.id, own)
@@ -407,7 +416,7 @@ class FakeView:
         self.broadcaster = Broadcaster(2)
         self.sent: list[tuple[str, bytes, str, str]] = []
         self.asked: Ask = lambda questions: [NoAnswer("nobody answers here") for _ in questions]
-        self.own: Insight | None = None
+        self.own: Inspection | None = None
         self.chosen: list[FailedEventSelection] = []
 
     def plans(self, tenant: int, only: Collection[PlanKey] | None = None) -> tuple[PlanSummary, ...]:
@@ -511,7 +520,7 @@ class FakeView:
         self._record(key)
         if self.validate(text).problems:
             raise PlanInvalidError((PROBLEM,))
-        held = HeldState("query", "late", rows=12, bytes=480)
+        held = ComponentState("query", "late", rows=12, bytes=480)
         part = EditedPart("one", "query", "late", kept=False, reason="it is defined otherwise", held=held)
         return EditPreview(key.plan, 0, 1, (part,), (EditedStream("Departures", 7, "mapped", "by name; null: gate"),))
 

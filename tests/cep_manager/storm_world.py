@@ -7,7 +7,7 @@ from manager_world import COMPILED, FakeView, World, driver, plan, receiver, ser
 
 from cep_common.monitoring.latency import bucket
 from cep_common.protocol.drivers import CheckpointReport, ExecutorReport, StageHostReport
-from cep_common.protocol.tasks import ComponentReport, HeldState, RegisterTask
+from cep_common.protocol.tasks import ComponentReport, ComponentState, RegisterTask
 
 PER_SECOND = 100
 RUNS_S = 1_200
@@ -57,7 +57,10 @@ def _worked(component: ComponentReport, second: int) -> ComponentReport:
         case "lateness#0":
             return msgspec.structs.replace(worked, busy_ms=second * 120, dropped_events=second // 10)
         case "storms#0":
-            held = (HeldState("window", "Late", rows=12, bytes=4_096), HeldState("strings", "all", rows=3, bytes=100))
+            held = (
+                ComponentState("window", "Late", rows=12, bytes=4_096),
+                ComponentState("strings", "all", rows=3, bytes=100),
+            )
             at_ms = CREATED_MS + 900_000
             return msgspec.structs.replace(
                 worked, held=held, errors=2, last_error="no such key: " + "x" * 300, last_error_ms=at_ms

@@ -36,7 +36,7 @@ from cep_common.protocol.registry import (
     TenantLimit,
     WorkerRegistered,
 )
-from cep_common.security.roles import Door
+from cep_common.security.roles import SocketKind
 from cep_common.sockets.transport import ControlServer
 from cep_worker.config import (
     EgressConfig,
@@ -237,7 +237,7 @@ class FakeReceiver:
         """How often a sender that tells the time said, in a frame of its own, that nothing waits."""
         self.acknowledge = True
         self.server = LinkServer.listen(
-            context, Door.RECEIVER, "127.0.0.1", port or free_port(), window_rows, self._accept
+            context, SocketKind.RECEIVER, "127.0.0.1", port or free_port(), window_rows, self._accept
         )
 
     @property
@@ -287,7 +287,7 @@ class FakePublisher:
         streams = tuple(StreamSchema(binding.stream, binding.attributes) for binding in plan.exported)
         log = f"{plan.epoch}.{attempt}"
         opening = OpenLink(name, streams, plan.key, plan.epoch, attempt=attempt, log=log, position=acknowledged)
-        self.link = LinkSender(context, Door.OUTFLOW, endpoint, opening, now_ms())
+        self.link = LinkSender(context, SocketKind.OUTFLOW, endpoint, opening, now_ms())
         self.position = position
 
     def pump(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from query_plan.components.bindings import StreamBinding, plan_bindings
+from query_plan.components.bindings import EventBinding, plan_bindings
 from siddhi.analysis.analyser import analyse
 from siddhi.language.parser import parse
 
@@ -10,7 +10,7 @@ from siddhi.language.parser import parse
 def bound(text: str) -> tuple[dict[str, str], dict[str, str]]:
     imported, exported = plan_bindings(analyse(parse(text)))
 
-    def names(bindings: tuple[StreamBinding, ...]) -> dict[str, str]:
+    def names(bindings: tuple[EventBinding, ...]) -> dict[str, str]:
         return {binding.stream.id: binding.event_stream for binding in bindings}
 
     return names(imported), names(exported)

@@ -251,7 +251,7 @@ def test_a_text_beyond_all_measure_is_refused_unread() -> None:
 
 
 def test_a_plan_that_xml_cannot_hold_is_refused_when_written() -> None:
-    plan = QueryPlan("bell\a", ReceiverStage(1, ()), (), (), PublisherStage(1, ()))
+    plan = QueryPlan("wakeup\a", ReceiverStage(1, ()), (), (), PublisherStage(1, ()))
     with pytest.raises(QueryPlanXmlError) as error:
         write_xml(plan)
     assert error.value.problems[0].code == "text-not-xml"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import zmq
 
-from cep_common.security.roles import Door
+from cep_common.security.roles import SocketKind
 from cep_common.sockets import transport
 from cep_common.sockets.transport import MOST_BYTES_IN_ALL, MOST_FRAMES, listening_socket, receive, receive_now
 
@@ -20,7 +20,7 @@ def test_a_message_of_very_many_frames_is_dropped(
 ) -> None:
     told: list[str] = []
     monkeypatch.setattr(transport.paced_logger, "problem", lambda _, message, *__: told.append(message))
-    listening = listening_socket(zmq_context, Door.CONTROL, "127.0.0.1", 1_000)
+    listening = listening_socket(zmq_context, SocketKind.CONTROL, "127.0.0.1", 1_000)
     port = listening.bind_to_random_port("tcp://127.0.0.1")
     sender = zmq_context.socket(zmq.DEALER)
     sender.connect(f"tcp://127.0.0.1:{port}")

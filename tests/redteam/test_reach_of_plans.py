@@ -27,7 +27,7 @@ from cep_worker.config import (
 )
 from cep_worker.connector_runtime.reach import worker_guard
 from cep_worker.sinks import zeromq
-from query_plan.checks.reach import Reaches
+from query_plan.checks.reach import WorkerReach
 from query_plan.connectors.judging import Kind
 from query_plan.connectors.reach import reach_faults, refuse_reach
 from query_plan.examination import examine
@@ -261,7 +261,7 @@ from In select a insert into T;
 
 def test_a_manager_refuses_what_its_workers_and_driver_would() -> None:
     guard = Guard(Reach(), here=False)
-    reaches = Reaches({"w1": Reach(sink_folders=("/srv",)), "w2": Reach(sink_folders=("/srv",))}, store_urls=False)
+    reaches = WorkerReach({"w1": Reach(sink_folders=("/srv",)), "w2": Reach(sink_folders=("/srv",))}, store_urls=False)
     found = [
         finding.problem for finding in examine(PLAN, reaches=reaches).findings if finding.problem.code == "not-allowed"
     ]
@@ -271,7 +271,7 @@ def test_a_manager_refuses_what_its_workers_and_driver_would() -> None:
     ]  # fmt: skip
     assert examine(PLAN, reaches=reaches).compiled is None
     assert examine(PLAN).compiled is not None
-    open_to_all = Reaches({"w1": Reach(sink_folders=("/",))})
+    open_to_all = WorkerReach({"w1": Reach(sink_folders=("/",))})
     assert examine(PLAN, reaches=open_to_all).compiled is not None
 
 

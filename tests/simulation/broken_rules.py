@@ -15,7 +15,7 @@ from cep_manager.control.registry import EndpointRegistry
 from cep_manager.election.election import Election, ElectionRole
 from cep_worker.outflows.transactional_log.commit_decisions import Attempt, CommitDecision, commit_decision
 from topology.checkpoint.alignment import Aligner, Step
-from topology.checkpoint.coordination.archive import Archive, Opened
+from topology.checkpoint.coordination.archive import Archive, RunStart
 from topology.checkpoint.coordination.coordinator import Coordinator
 from topology.checkpoint.coordination.runs import Opening, RunId
 from topology.driver.fencing import OrderFence
@@ -153,10 +153,10 @@ def _numbers_again() -> Iterator[None]:
     """Numbers are given out again from the checkpoint on which an attempt begins."""
     open_run = Archive.open_run
 
-    def from_there(self: Archive, run: RunId, restore: str, restore_epoch: int = 0) -> Opened:
+    def from_there(self: Archive, run: RunId, restore: str, restore_epoch: int = 0) -> RunStart:
         found = open_run(self, run, restore, restore_epoch)
         before = found.opening
-        return Opened(Opening(before.spans, found.number, before.reserved), found.reference, found.number)
+        return RunStart(Opening(before.spans, found.number, before.reserved), found.reference, found.number)
 
     with mock.patch.object(Archive, "open_run", from_there):
         yield

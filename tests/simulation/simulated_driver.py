@@ -25,7 +25,7 @@ from topology.checkpoint.coordination.service import CheckpointService, RunOpene
 from topology.checkpoint.errors import CheckpointError, CheckpointUnreadableError, StoreUnreachableError
 from topology.checkpoint.storage.store import CheckpointStore
 from topology.driver.fencing import OrderFence
-from topology.driver.lifecycle import Action, Instruction, TopologyRuns
+from topology.driver.lifecycle import Instruction, TopologyAction, TopologyRuns
 from topology.model import Topology
 
 SLOTS = 8
@@ -245,15 +245,15 @@ class SimulatedDriver(Process):
             submission = one.submission
             job_id = (submission.key, submission.epoch)
             run = RunId(*job_id, one.attempt, submission.deployed_ms)
-            if one.action is Action.START_JOB:
+            if one.action is TopologyAction.START_JOB:
                 self._opening[run] = submission
                 older = any(key == run.key and epoch < run.epoch for key, epoch in self.runs.runs)
                 plan, beside = submission.query_plan, submission.beside and older
                 restore, told_under = submission.restore, submission.restore_epoch
                 self.service.open_run(run, plan, submission.workers, restore, beside, told_under)
-            elif one.action is Action.DRAIN_JOB:
+            elif one.action is TopologyAction.DRAIN_JOB:
                 self.service.drain(run)
-            elif one.action is Action.CANCEL_JOB and job_id in self.jobs:
+            elif one.action is TopologyAction.CANCEL_JOB and job_id in self.jobs:
                 self.jobs[job_id].cancel()
         if instructions:
             self.wake_at(self.world.now_ms + 1)

@@ -34,7 +34,7 @@ from cep_manager.control.control_plane import ControlPlane
 from cep_manager.control.instructions import PushToDriver, RaiseEpoch, SettleChange
 from cep_manager.plans.compiled_plan import CompiledPlan, PlannedComponent
 from cep_manager.plans.record import PlanToRun, PlanVersion
-from topology.driver.lifecycle import Action, Instruction, TopologyRuns
+from topology.driver.lifecycle import Instruction, TopologyAction, TopologyRuns
 
 HEARTBEAT_MS, LEASE_MS = 700, 2_100
 FAULTS_UNTIL_MS, UNTIL_MS = 14_000, 75_000
@@ -224,7 +224,7 @@ class HandOverWorld(VirtualWorld):
     def _do(self, instructions: list[Instruction]) -> None:
         for one in instructions:
             jobs = [job for job in self.jobs if job.submission.epoch == one.submission.epoch and not job.over]
-            if one.action is Action.START_JOB:
+            if one.action is TopologyAction.START_JOB:
                 epoch = one.submission.epoch
                 older = any(before < epoch for _, before in self.runs.runs)
                 beside = one.submission.beside and older
@@ -232,9 +232,9 @@ class HandOverWorld(VirtualWorld):
                 self.jobs.append(job)
                 self.runs.job_given(KEY, epoch, self.now_ms)
                 self.later(self.chance.randrange(50, 400), lambda job=job: self._start(self.driver, job))
-            elif one.action is Action.DRAIN_JOB:
+            elif one.action is TopologyAction.DRAIN_JOB:
                 self.later(60, lambda one=one, jobs=jobs: self._drain(self.driver, one, jobs))
-            elif one.action is Action.CANCEL_JOB:
+            elif one.action is TopologyAction.CANCEL_JOB:
                 for job in jobs:
                     self._end(job, "cancelled")
 

@@ -35,7 +35,7 @@ class MovingTask(Task):
         self.replaced = False
         self.heir_of: list[MovingTask] = []
         self.seen: set[int] = set()
-        self.hand_over = ""
+        self.state_transfer = ""
         self.states = {}
         self._instances = _Alone({f"all#{index}": self})  # type: ignore[assignment]
         self._order = "stand-by" if job.submission.beside else "work"
@@ -81,10 +81,10 @@ class MovingTask(Task):
         """Its heartbeat."""
         submission = self.job.submission
         instance = f"all#{self.index}"
-        door = Endpoint("task", self.number) if self.hand_over == "given" else None
+        door = Endpoint("task", self.number) if self.state_transfer == "given" else None
         return RegisterTask(
             KEY, submission.epoch, self.index, "host", self.number, (ComponentReport(instance, "all", "processor"),),
-            hand_over=self.hand_over, state_endpoint=door, attempt=self.job.attempt,
+            state_transfer=self.state_transfer, state_endpoint=door, attempt=self.job.attempt,
         )  # fmt: skip
 
 

@@ -21,11 +21,11 @@ from topology.checkpoint.storage.writer import PartWriter
 from topology.events.bundle import Bundle
 from topology.events.resequencer import Resequencer
 from topology.model import PROCESSOR, Component, Topology
-from topology.stages.contract import NO_STATE, Emit, Parts, Statistics
+from topology.stages.contract import NO_STATE, Emit, InstanceStatistics, Parts
 from topology.stages.settings import StageSettings
 from topology.stages.state import stored_states
 from topology.stages.tasks.checkpoint_agent import CheckpointAgent
-from topology.stages.tasks.instances import Instances, Surroundings
+from topology.stages.tasks.instances import InstanceContext, TaskInstances
 from topology.stages.tasks.task import Task
 
 SEEN = "engine"
@@ -37,7 +37,7 @@ class RememberingStage:
 
     def __init__(self, name: str, topology: Topology, component: Component, emit: Emit) -> None:
         self.name = name
-        self.statistics = Statistics(component.name, PROCESSOR)
+        self.statistics = InstanceStatistics(component.name, PROCESSOR)
         self.seen: dict[int, int] = {}
         self._emit = emit
         self._passes = topology.keeps_tickets(component)
@@ -86,7 +86,7 @@ class RememberingStage:
         """Nothing is held outside of memory."""
 
 
-class RememberingInstances(Instances):
+class RememberingInstances(TaskInstances):
     """The real ends of a topology, and stages that remember between them."""
 
     def peers(self, name: str) -> tuple[str, ...]:
@@ -105,7 +105,7 @@ class TurningTask(Task):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self._bell.close()  # nobody waits here, and thousands of tasks would leave their pipes behind
+        self._wakeup.close()  # nobody waits here, and thousands of tasks would leave their pipes behind
 
     def go_round(self) -> None:
         """What has come is dealt with. Raises whatever ends the task."""
@@ -126,7 +126,7 @@ class TurningTask(Task):
         self.flush_ms = super()._flush(monotonic_ms)
         return self.flush_ms
 
-    def _place(self, around: Surroundings) -> Instances:
+    def _place(self, around: InstanceContext) -> TaskInstances:
         return RememberingInstances(self.topology, self.index, around)
 
 
@@ -202,7 +202,13 @@ class SimulatedTask(Process):
         self._ask(
             self,
             RegisterTask(
-                key, epoch, self.task.index, "127.0.0.1", self.number, hand_over=self.task.hand_over, attempt=attempt
+                key,
+                epoch,
+                self.task.index,
+                "127.0.0.1",
+                self.number,
+                state_transfer=self.task.state_transfer,
+                attempt=attempt,
             ),
             self._registered,
         )

@@ -32,7 +32,7 @@ from cep_worker.runtime.event_loop import Handler
 from cep_worker.serving.context import PlanContext
 from cep_worker.serving.plan_flow import PlanFlow
 from cep_worker.storage.group_commit import DiskSync
-from topology.links.protocol import NO_WATERMARK
+from topology.events.watermarks import NO_WATERMARK
 
 STREAM, RESULTS = "In", "Out"
 HOST = "127.0.0.1"

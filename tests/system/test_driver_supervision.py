@@ -18,7 +18,7 @@ from cep_common.ids import SUPER_TENANT, Endpoint, PlanKey
 from cep_common.protocol.links import OpenLink, StreamSchema
 from cep_common.protocol.registry import RegisterEndpoint
 from cep_common.protocol.tasks import RegisterTask
-from cep_common.security.roles import Door
+from cep_common.security.roles import SocketKind
 from cep_common.sockets.transport import ControlClient
 from cep_worker.ingest.event_sender import EventSender, fetch_schema
 from topology.links.sender import LinkSender, LinkState
@@ -109,7 +109,7 @@ def assert_refused_by_the_stage(system: LocalSystem, epoch: int) -> None:
     receiver = next(one for one in system.client.cluster()["endpoints"] if one["role"] == "receiver")
     with zmq.Context() as context:
         endpoint = Endpoint(receiver["host"], receiver["port"])
-        link = LinkSender(context, Door.RECEIVER, endpoint, OpenLink("worker-1", (DEPARTURES,), KEY, epoch), 0)
+        link = LinkSender(context, SocketKind.RECEIVER, endpoint, OpenLink("worker-1", (DEPARTURES,), KEY, epoch), 0)
         while link.state is LinkState.CONNECTING:
             assert link.socket.poll(5_000), "the stage does not answer"
             link.handle()

@@ -25,7 +25,7 @@ from cep_common.clock import SystemClock
 from cep_common.ids import PlanKey
 from cep_common.protocol.links import OpenLink
 from cep_common.protocol.registry import EndpointAssigned
-from cep_common.security.roles import Door
+from cep_common.security.roles import SocketKind
 from query_plan.builder import build
 from query_plan.xml import read_xml, write_xml
 from siddhi.analysis.analyser import analyse
@@ -103,7 +103,7 @@ class StagesInProcess:
         self._failures: list[BaseException] = []
         self._threads = [threading.Thread(target=self._run, args=(task,)) for task in self._tasks]
         self._outflow = LinkServer.listen(
-            context, Door.OUTFLOW, "127.0.0.1", (18_000, 18_999), WINDOW_ROWS, lambda _: None
+            context, SocketKind.OUTFLOW, "127.0.0.1", (18_000, 18_999), WINDOW_ROWS, lambda _: None
         )
         self._links: dict[str, LinkSender] = {}
 
@@ -118,7 +118,7 @@ class StagesInProcess:
         for stream in IMPORTED:
             opening = OpenLink(sender="worker-1", streams=(self.topology.streams[stream],), key=KEY, epoch=EPOCH)
             self._links[stream] = LinkSender(
-                self._context, Door.RECEIVER, receiver.server.endpoint, opening, self._clock.now_ms()
+                self._context, SocketKind.RECEIVER, receiver.server.endpoint, opening, self._clock.now_ms()
             )
         return self
 

@@ -23,7 +23,7 @@ from tools.differential.draw import optional, optional_parts, plain
 from tools.differential.known import KNOWN, reason_for
 from tools.differential.minimise import minimise
 from tools.differential.reference import slow_forms
-from tools.differential.run import Run
+from tools.differential.run import DifferentialRun
 from tools.differential.variants import VARIANTS, as_case, changed_answers, own_answers, told
 
 SEED = 28
@@ -45,7 +45,7 @@ def quiet() -> Iterator[None]:
 
 @pytest.mark.parametrize("number", CASES)
 def test_no_way_of_playing_a_random_case_changes_the_answers(number: int) -> None:
-    found = list(Run(SEED, None, shrink=1).play(number))
+    found = list(DifferentialRun(SEED, None, shrink=1).play(number))
     assert [(one.against, one.differences, told(one.document())) for one in found] == []
 
 

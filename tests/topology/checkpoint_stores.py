@@ -20,7 +20,7 @@ from siddhi.language.parser import parse
 from topology.checkpoint.model import Lineage, Manifest, needed_packs, new_pack
 from topology.checkpoint.storage.blobs import ObjectBlobs
 from topology.checkpoint.storage.store import CheckpointStore, open_store
-from topology.checkpoint.storage.writer import Part, PartWriter
+from topology.checkpoint.storage.writer import PartWriter, StoredPart
 
 KEY = PlanKey(-1234, "Delays")
 PLAN = """@Plan:name('Delays')
@@ -61,7 +61,7 @@ def store_on_server(kind: str) -> Iterator[CheckpointStore]:
 
 
 def manifest_of(
-    part: Part,
+    part: StoredPart,
     checkpoint: int,
     before: Manifest | None = None,
     epoch: int = 1,

@@ -12,10 +12,10 @@ from query_plan.model import instance_stage
 from query_plan.xml import read_xml
 from topology.events.bundle import Bundle
 from topology.events.resequencer import Resequencer
-from topology.links.protocol import HEARD_OF
+from topology.events.watermarks import HEARD_OF
 from topology.model import PROCESSOR, TRIGGER, Component, Topology
 from topology.stages.kinds.processor import Processor
-from topology.stages.kinds.trigger import Trigger
+from topology.stages.kinds.trigger import TriggerInstance
 from topology.stages.routes.routing import Routing
 from topology.stages.settings import StageSettings
 
@@ -39,17 +39,19 @@ class InProcessTopology:
         self._receiver, publisher = components["receiver"], components["publisher"]
         self._emit = self._routing.emitter(self._receiver)
         self._publishers = {name: Resequencer(self.topology.paths(publisher)) for name in publisher.instances()}
-        self._stages: dict[str, Processor | Trigger] = {}
+        self._stages: dict[str, Processor | TriggerInstance] = {}
         for component in self.topology.components:
             for index, name in enumerate(component.instances() if component.kind in (PROCESSOR, TRIGGER) else ()):
                 self._stages[name] = self._built(component, index, name, settings)
         self._by_clock = plan.playback is None
         self._streams = [stream.id for stream in plan.receiver.streams]
 
-    def _built(self, component: Component, index: int, name: str, settings: StageSettings) -> Processor | Trigger:
+    def _built(
+        self, component: Component, index: int, name: str, settings: StageSettings
+    ) -> Processor | TriggerInstance:
         plan, emit = self.topology.plan, self._routing.emitter(component)
         if component.kind == TRIGGER:
-            return Trigger(name, next(one for one in plan.triggers if one.name == component.name), emit)
+            return TriggerInstance(name, next(one for one in plan.triggers if one.name == component.name), emit)
         stage = instance_stage(plan.processor(component.name), index)
         return Processor(name, self.topology, stage, emit, settings)
 

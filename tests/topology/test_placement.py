@@ -11,17 +11,17 @@ from topology_builders import plan_of, stage, topology_of
 
 from query_plan.model import GLOBAL, SHUFFLE, ProcessingStage, fields
 from topology.model import Topology
-from topology.placement import Stage, Way, place
+from topology.placement import PlacedStage, StageLink, place
 
 
-def chain(*parallels: int, by_pairs: bool = False) -> tuple[list[Stage], list[Way]]:
+def chain(*parallels: int, by_pairs: bool = False) -> tuple[list[PlacedStage], list[StageLink]]:
     """Stages a, b, c … of so many instances, each fed by the one before."""
     names = [chr(ord("a") + index) for index in range(len(parallels))]
     stages = [
-        Stage(name, tuple(f"{name}{index}" for index in range(parallel)))
+        PlacedStage(name, tuple(f"{name}{index}" for index in range(parallel)))
         for name, parallel in zip(names, parallels, strict=True)
     ]
-    return stages, [Way(*pair, by_pairs) for pair in pairwise(names)]
+    return stages, [StageLink(*pair, by_pairs) for pair in pairwise(names)]
 
 
 def tasks_of(topology: Topology, component: str) -> list[int]:
@@ -46,8 +46,8 @@ def test_instance_i_stands_with_instance_i_that_feeds_it_alone() -> None:
 
 
 def test_a_consumer_stands_where_most_of_its_producers_do() -> None:
-    stages = [Stage("a", ("a0", "a1")), Stage("b", ("b0",)), Stage("c", ("c0",))]
-    placed = place(stages, [Way("a", "c"), Way("b", "c")], tasks=3)
+    stages = [PlacedStage("a", ("a0", "a1")), PlacedStage("b", ("b0",)), PlacedStage("c", ("c0",))]
+    placed = place(stages, [StageLink("a", "c"), StageLink("b", "c")], tasks=3)
     assert placed["c0"] == placed["b0"], "all of b comes from there, and only half of a"
 
 

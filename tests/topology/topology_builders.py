@@ -17,9 +17,9 @@ from query_plan.model import (
     StageInput,
 )
 from siddhi.language import ast
-from topology.events.bundle import Bundle, Receipt
+from topology.events.bundle import Ack, Bundle
 from topology.events.frames import CURRENT, arrow_schema
-from topology.links.protocol import NO_WATERMARK
+from topology.events.watermarks import NO_WATERMARK
 from topology.model import Topology
 from topology.stages.kinds.processor import Processor
 
@@ -68,7 +68,7 @@ def bundle(
         watermark_ms=watermark_ms,
         idle=idle,
         batches=tuple((stream, numbers(stream, rows)) for stream, rows in batches),
-        receipt=None if settled is None else Receipt(settled),
+        receipt=None if settled is None else Ack(settled),
     )
 
 

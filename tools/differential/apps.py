@@ -17,18 +17,18 @@ from tools.differential.queries import (
     table,
     trigger,
 )
-from tools.differential.schema import INPUT, INPUTS, App, attributes
+from tools.differential.schema import INPUT, INPUTS, GeneratedApp, attributes
 
-Part = Callable[[Draw, App], list[str]]
+Part = Callable[[Draw, GeneratedApp], list[str]]
 
 
-def random_app(draw: Draw, *, peer: bool) -> App:
+def random_app(draw: Draw, *, peer: bool) -> GeneratedApp:
     """Return an app.
 
     Args:
         peer: only with what the released Siddhi has, too.
     """
-    app = App(streams=dict.fromkeys(INPUTS, INPUT))
+    app = GeneratedApp(streams=dict.fromkeys(INPUTS, INPUT))
     app.definitions.append("@app:playback" if draw.chance(0.92 if peer else 0.8) else "")
     app.definitions += [f"define stream {name} ({attributes(INPUT)});" for name in INPUTS]
     for number in range(draw.weighted([(1, 5), (2, 3), (3, 1.5), (4, 0.5)])):
@@ -55,7 +55,7 @@ def _parts(*, peer: bool) -> list[tuple[Part, float]]:
     ]
 
 
-def partition(draw: Draw, app: App) -> list[str]:
+def partition(draw: Draw, app: GeneratedApp) -> list[str]:
     """Return a partition by value or range, with one to three queries inside."""
     app.kinds.add("partition")
     keyed = draw.some(INPUTS, 1, 3)
@@ -76,7 +76,7 @@ def partition(draw: Draw, app: App) -> list[str]:
     return [f"partition with ({keys}) begin {' '.join(body)} end;"]
 
 
-def _inside(draw: Draw, app: App, kind: str, number: int) -> list[str]:
+def _inside(draw: Draw, app: GeneratedApp, kind: str, number: int) -> list[str]:
     match kind:
         case "single":
             return [single(draw, app, inside=True)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tools.differential.draw import Draw
-from tools.differential.schema import INPUTS, App
+from tools.differential.schema import INPUTS, GeneratedApp
 
 Event = dict[str, Any]
 
@@ -13,7 +13,7 @@ _GAPS = ((0, 3.0), (10, 2.0), (50, 2.0), (100, 4.0), (130, 2.0), (200, 1.5), (30
 _TEXTS = ("a", "b", "x", "c")
 
 
-def random_events(draw: Draw, app: App, start: int, *, late: bool, peer: bool) -> list[Event]:
+def random_events(draw: Draw, app: GeneratedApp, start: int, *, late: bool, peer: bool) -> list[Event]:
     """Return the steps of a case: events alone and in chunks, moves of the clock, on-demand queries.
 
     Args:
@@ -75,7 +75,7 @@ def _row(draw: Draw, stamp: int, nulls: float) -> Event:
     }
 
 
-def _questions(draw: Draw, app: App) -> list[Event]:
+def _questions(draw: Draw, app: GeneratedApp) -> list[Event]:
     asked: list[str] = []
     for name in app.tables:
         clause = draw.one(

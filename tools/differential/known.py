@@ -12,7 +12,7 @@ Document = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownDifference:
     """A known difference: its name (that in the table of docs/siddhiql.md, if it is there), why it is, and which cases
     may show it."""
 
@@ -87,96 +87,96 @@ def _mixes_pair_with_its_stream(document: Document) -> bool:
     return False
 
 
-KNOWN: tuple[Known, ...] = (
-    Known(
+KNOWN: tuple[KnownDifference, ...] = (
+    KnownDifference(
         "sequences-count",
         "counts with a minimum of 2 and more, and counted last elements, never match in Siddhi's sequences",
         _counts_in_sequence,
     ),
-    Known(
+    KnownDifference(
         "and-takes-neighbours",
         "`A and B` of one stream in a sequence",
         lambda document: _pairs(document, sequence=True),
     ),
-    Known(
+    KnownDifference(
         "and-needs-no-order",
         "a pattern of nothing but `A and B` loses its match in Siddhi when A comes last",
         lambda document: _pairs(document, sequence=False),
     ),
-    Known(
+    KnownDifference(
         "late-events-end-nothing",
         "an event that is older than a match by more than `within` ends it in Siddhi",
         lambda document: is_late(document) and " within " in document["app"],
     ),
-    Known(
+    KnownDifference(
         "all-matches-are-told",
         "a stream that completes a pattern and feeds a `not` of the same pattern: Siddhi loses matches",
         _mixes_pair_with_its_stream,
     ),
-    Known(
+    KnownDifference(
         "rows-behind-a-cut-row",
         "`having` or `limit` that cuts the last row of a chunk of a join loses the rows behind it in Siddhi",
         lambda document: any(
             " join " in query and re.search(r" (having|limit) ", query) for query in document["app"].split(";")
         ),
     ),
-    Known(
+    KnownDifference(
         "no-deviation-below-zero",
         "Siddhi's running sum of squares may fall below zero by rounding, and its root is no number then",
         _text(r"stdDev\("),
     ),
-    Known(
+    KnownDifference(
         "float-as-text",
         "the text of a float is the shortest that reads back, as in Java 19 and later; older ones add digits",
         _text(r"'float'\), 'string'\)|convert\((\w+\.)?f, 'string'\)"),
         in_table=False,
     ),
-    Known(
+    KnownDifference(
         "set-reads-keyed-tables",
         "Siddhi reads null where `set` of a table with a key or an index reads the stored value",
         _text(rf"(?s)({_KEY}|{_INDEX}).*set Tab\d+\.\w+ = [^;]*Tab\d+\.\w+( \+|;|,| on)"),
     ),
-    Known(
+    KnownDifference(
         "rows-leave-at-their-own-time",
         "a window by time is a queue in Siddhi: late rows wait for the next one, one from the future holds up all",
         lambda document: is_late(document) and re.search(_BY_TIME, document["app"]) is not None,
     ),
-    Known(
+    KnownDifference(
         "backlog-at-its-own-time",
         "events older than the system clock are taken as of now in Siddhi",
         lambda document: is_late(document) and "@app:playback" not in document["app"],
     ),
-    Known(
+    KnownDifference(
         "failed-chunks-leave-no-rest",
         "what stands behind an event that fails in its chunk stays in the aggregates of Siddhi for ever",
         _text(r"(math:parseInt|and|or)\("),
     ),
-    Known(
+    KnownDifference(
         "open-bucket-of-the-newest",
         "an aggregation shows the part of its open bucket in which a late event came in Siddhi",
         lambda document: is_late(document) and "define aggregation" in document["app"],
     ),
-    Known(
+    KnownDifference(
         "partitions-hand-on-all",
         "readers behind a partition lose events of a chunk in Siddhi",
         lambda document: "partition with" in document["app"] and any("batch" in event for event in document["events"]),
     ),
-    Known(
+    KnownDifference(
         "optional-ends-per-key",
         "a pattern in a partition that ends with an optional element comes out too early in Siddhi",
         _text(r"partition with .*<(0)?:\d>( within [^;]*?)? select"),
     ),
-    Known(
+    KnownDifference(
         "matches-stay-current",
         "matches of `or` that a rate holds back come out as removed ones in Siddhi",
         _text(r" or e\d+=[^;]* output "),
     ),
-    Known(
+    KnownDifference(
         "keyed-rows-in-order",
         "which row of a chunk is the last one, and so stands for its group, depends on the order of keyed rows",
         _text(rf"(?s){_KEY}.* join [^;]*( group by | order by | limit | output |Forever\()"),
     ),
-    Known(
+    KnownDifference(
         "questions-change-nothing",
         "rows of a named batch window that an on-demand query asked for leave with their own time in Siddhi",
         lambda document: (
@@ -184,22 +184,22 @@ KNOWN: tuple[Known, ...] = (
             and re.search(rf"define window .*\) {_BATCHES}", document["app"]) is not None
         ),
     ),
-    Known(
+    KnownDifference(
         "aggregations-are-filtered",
         "an aggregation with a filter in its input keeps nothing in Siddhi",
         _text(r"define aggregation \w+ from \w+\["),
     ),
-    Known(
+    KnownDifference(
         "empty-buckets-hold-nothing",
         "a time without events gives a row of the time 0 without values in Siddhi's aggregations without `group by`",
         _text(r"define aggregation (?!.* group by )(?!.* aggregate by )"),
     ),
-    Known(
+    KnownDifference(
         "silences-alike-in-partitions",
         "sequences with `<1:n>` and a silence at the end differ inside and outside a partition in Siddhi",
         _text(r"partition with .*<1:\d*>, not \w+[^;]* for "),
     ),
-    Known(
+    KnownDifference(
         "chunks-change-no-match",
         "a match that ends with an optional element still takes events behind it in the chunk in Siddhi",
         lambda document: (
@@ -207,22 +207,22 @@ KNOWN: tuple[Known, ...] = (
             and any(re.search(r"<0?:\d>\)?( within .*)?$", machine) for machine in _state_queries(document))
         ),
     ),
-    Known(
+    KnownDifference(
         "equal-rows-stay",
         "a table with an index and no key keeps equal rows once in Siddhi",
         _text(_INDEX),
     ),
-    Known(
+    KnownDifference(
         "indexes-hold-the-rows",
         "rows found by an index come in the order of a Java hash map, and some that changed are missed",
         _text(_INDEX),
     ),
-    Known(
+    KnownDifference(
         "indexes-hold-the-rows",
         "Siddhi deletes nothing where a key must equal something and more is asked",
         _text(rf"(?s){_KEY}.*delete (Tab\d+) on [^;]*( and |not )"),
     ),
-    Known(
+    KnownDifference(
         "snapshot-rows-leave",
         "in Siddhi a row stays in the snapshots for ever when its aggregates differ as it leaves",
         lambda document: any(
@@ -231,17 +231,17 @@ KNOWN: tuple[Known, ...] = (
             for query in document["app"].split(";")
         ),
     ),
-    Known(
+    KnownDifference(
         "deleted-last-row",
         "Siddhi loses rows that come after the last row of a table without a key was deleted",
         _deletes_from_plain_table,
     ),
-    Known(
+    KnownDifference(
         "joined-batches-end",
         "a batch window in a join of current events shows every batch since the start in Siddhi",
         _joins_batches,
     ),
-    Known(
+    KnownDifference(
         "every-key-has-timers",
         "of equal times of several keys of a partition, Siddhi fires one for each move of the clock",
         _text(r"partition with .*(time|Time|session|delay| for |every \d|within)"),
@@ -249,6 +249,6 @@ KNOWN: tuple[Known, ...] = (
 )
 
 
-def reason_for(document: Document) -> Known | None:
+def reason_for(document: Document) -> KnownDifference | None:
     """Return the first known difference that the case may show."""
     return next((known for known in KNOWN if known.shows(document)), None)

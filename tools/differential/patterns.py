@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from tools.differential.draw import Draw, optional
 from tools.differential.expressions import Ref, condition, constant_comparison
 from tools.differential.queries import insert
-from tools.differential.schema import INPUT, INPUTS, App, refs
-from tools.differential.selections import Selection, selection
+from tools.differential.schema import INPUT, INPUTS, GeneratedApp, refs
+from tools.differential.selections import GeneratedSelection, selection
 
 _SPANS = ("100 milliseconds", "200 milliseconds", "300", "1 sec")
 _WITHIN = ("200 milliseconds", "500 milliseconds", "1 sec", "2 sec")
@@ -114,7 +114,7 @@ def machine(draw: Draw, *, sequence: bool) -> tuple[str, list[tuple[str, bool]]]
     return text + draw.maybe(0.4, f" within {draw.one(_WITHIN)}"), chain.seen
 
 
-def pattern_selection(draw: Draw, seen: list[tuple[str, bool]], *, rates: float = 0.06) -> Selection:
+def pattern_selection(draw: Draw, seen: list[tuple[str, bool]], *, rates: float = 0.06) -> GeneratedSelection:
     """Return a selection from the elements of a pattern."""
     found: list[Ref] = []
     for alias, counted in seen:
@@ -124,7 +124,7 @@ def pattern_selection(draw: Draw, seen: list[tuple[str, bool]], *, rates: float 
     return selection(draw, chosen, aggregates=0.15, rates=rates, plain=0.6)
 
 
-def pattern(draw: Draw, app: App, *, sequence: bool, inside: bool = False) -> str:
+def pattern(draw: Draw, app: GeneratedApp, *, sequence: bool, inside: bool = False) -> str:
     """Return a query over a pattern or sequence."""
     app.kinds.add("sequence" if sequence else "pattern")
     text, seen = machine(draw, sequence=sequence)

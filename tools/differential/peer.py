@@ -15,7 +15,7 @@ from tools.differential.variants import as_case
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class ResultComparison:
     """How a case went in both engines: `outcome` is one of `equal`, `differs`, `refused by both`, `Siddhi failed`
     (it logged an error of its own, or did not end); `differences` say how it differs."""
 
@@ -24,7 +24,7 @@ class Comparison:
     answer: SiddhiAnswer | None = None
 
 
-def compare(document: Mapping[str, Any], siddhi: SiddhiProcess, *, failing: bool) -> Comparison:
+def compare(document: Mapping[str, Any], siddhi: SiddhiProcess, *, failing: bool) -> ResultComparison:
     """Play a case in both engines.
 
     Args:
@@ -34,23 +34,23 @@ def compare(document: Mapping[str, Any], siddhi: SiddhiProcess, *, failing: bool
     """
     answer = siddhi.play(document)
     if answer.hung:
-        return Comparison("Siddhi failed")
+        return ResultComparison("Siddhi failed")
     if answer.error is not None:
         refusal = _refusal(document["app"])
         if refusal is not None:
-            return Comparison("refused by both")
-        return Comparison("differs", (f"accepted, Siddhi refuses: {answer.error['message'][:300]}",), answer)
+            return ResultComparison("refused by both")
+        return ResultComparison("differs", (f"accepted, Siddhi refuses: {answer.error['message'][:300]}",), answer)
     if answer.failures and not failing and not all("primary key" in text.lower() for text in answer.failures):
-        return Comparison("Siddhi failed", answer.failures, answer)
+        return ResultComparison("Siddhi failed", answer.failures, answer)
     result = run_case(as_case(document, answer.expect))
     if result.passed:
-        return Comparison("equal", (), answer)
+        return ResultComparison("equal", (), answer)
     if any(word in document["app"] for word in ("@PrimaryKey", "@Index", "define aggregation")):
         # Rows that are found by a key, and buckets of aggregations, come in the order of a Java hash map.
         unordered = {**document, "tags": ["java-hash-order"]}
         if run_case(as_case(unordered, answer.expect)).passed:
-            return Comparison("equal but for the order", (), answer)
-    return Comparison("differs", result.differences, answer)
+            return ResultComparison("equal but for the order", (), answer)
+    return ResultComparison("differs", result.differences, answer)
 
 
 def _refusal(text: str) -> str | None:

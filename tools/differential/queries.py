@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tools.differential.draw import Draw, optional
 from tools.differential.expressions import Ref, comparison, condition, expression, of_type
-from tools.differential.schema import INPUT, INPUTS, App, Schema, attributes, refs
+from tools.differential.schema import INPUT, INPUTS, GeneratedApp, Schema, attributes, refs
 from tools.differential.selections import outputs, selection
 from tools.differential.windows import named_window, window
 
@@ -12,7 +12,9 @@ _LISTENED = 0.6
 TABLE: Schema = (("k", "string"), ("i", "int"), ("p", "double"))
 
 
-def insert(draw: Draw, app: App, body: str, schema: Schema, *, inside: bool = False, events: str | None = None) -> str:
+def insert(
+    draw: Draw, app: GeneratedApp, body: str, schema: Schema, *, inside: bool = False, events: str | None = None
+) -> str:
     """Return the query `body` with an output to a new stream, which further queries may read."""
     target = app.name("O")
     app.streams[target] = schema
@@ -28,7 +30,7 @@ def insert(draw: Draw, app: App, body: str, schema: Schema, *, inside: bool = Fa
     return f"{annotation}{body} insert {optional(taken) if taken else ''}into {target};"
 
 
-def source(draw: Draw, app: App, *, inputs: bool = False) -> tuple[str, Schema]:
+def source(draw: Draw, app: GeneratedApp, *, inputs: bool = False) -> tuple[str, Schema]:
     """Return a stream to read and what it has: mostly one of the inputs."""
     if not inputs and len(app.streams) > len(INPUTS) and draw.chance(0.35):
         name = draw.one([stream for stream in app.streams if stream not in INPUTS])
@@ -36,7 +38,7 @@ def source(draw: Draw, app: App, *, inputs: bool = False) -> tuple[str, Schema]:
     return draw.one(INPUTS), INPUT
 
 
-def single(draw: Draw, app: App, *, inside: bool = False, unique: bool = False) -> str:
+def single(draw: Draw, app: GeneratedApp, *, inside: bool = False, unique: bool = False) -> str:
     """Return a query over one stream: filters, a window or none, a selection."""
     stream, schema = source(draw, app)
     found = refs(schema)
@@ -63,7 +65,7 @@ def _filter(draw: Draw, found: list[Ref], share: float) -> str:
     return draw.maybe(share, f"[{condition(draw, found)}]")
 
 
-def join(draw: Draw, app: App, *, inside: bool = False) -> str:
+def join(draw: Draw, app: GeneratedApp, *, inside: bool = False) -> str:
     """Return a join of two streams."""
     app.kinds.add("join")
     kind = draw.weighted([("join", 5), ("left outer join", 2), ("right outer join", 2), ("full outer join", 2)])
@@ -85,7 +87,7 @@ def _side(draw: Draw, stream: str, alias: str) -> str:
     return f"{stream}{_filter(draw, refs(INPUT), 0.25)}{held} as {alias}"
 
 
-def table(draw: Draw, app: App) -> list[str]:
+def table(draw: Draw, app: GeneratedApp) -> list[str]:
     """Return a table's definition, with queries that fill it, and perhaps change it and read it."""
     app.kinds.add("table")
     name = app.name("Tab")
@@ -141,7 +143,7 @@ def _change(draw: Draw, name: str) -> str:
             return f"{text} update or insert into {name}{_set(draw, name)} on {_on(draw, name)};"
 
 
-def _look_up(draw: Draw, app: App, name: str) -> str:
+def _look_up(draw: Draw, app: GeneratedApp, name: str) -> str:
     stream = draw.one(INPUTS)
     if draw.chance(0.35):
         test = f"[({_on(draw, name)}) in {name}]" if draw.chance(0.8) else f"[not (({_on(draw, name)}) in {name})]"
@@ -155,7 +157,7 @@ def _look_up(draw: Draw, app: App, name: str) -> str:
     return insert(draw, app, body, chosen.schema)
 
 
-def named(draw: Draw, app: App) -> list[str]:
+def named(draw: Draw, app: GeneratedApp) -> list[str]:
     """Return a named window, what goes into it, and its readers."""
     app.kinds.add("named-window")
     name = app.name("Win")
@@ -182,7 +184,7 @@ def named(draw: Draw, app: App) -> list[str]:
     return queries
 
 
-def aggregation(draw: Draw, app: App) -> list[str]:
+def aggregation(draw: Draw, app: GeneratedApp) -> list[str]:
     """Return nothing to run: an incremental aggregation, which questions and perhaps a join read."""
     app.kinds.add("aggregation")
     name = app.name("Agg")
@@ -204,7 +206,7 @@ def aggregation(draw: Draw, app: App) -> list[str]:
     return [insert(draw, app, body, (("o0", "string"), ("o1", type_)), events="")]
 
 
-def trigger(draw: Draw, app: App) -> list[str]:
+def trigger(draw: Draw, app: GeneratedApp) -> list[str]:
     """Return queries that read a trigger."""
     app.kinds.add("trigger")
     name = app.name("Tick")
@@ -216,7 +218,7 @@ def trigger(draw: Draw, app: App) -> list[str]:
     return [insert(draw, app, body, (("o0", "string"), ("o1", "int")))]
 
 
-def failing(draw: Draw, app: App) -> list[str]:
+def failing(draw: Draw, app: GeneratedApp) -> list[str]:
     """Return queries of which some fail at some events, with a reader of the fault stream."""
     app.kinds.add("failing")
     app.failing = True
@@ -241,7 +243,7 @@ def failing(draw: Draw, app: App) -> list[str]:
     return queries
 
 
-def inner_chain(draw: Draw, app: App, number: int) -> list[str]:
+def inner_chain(draw: Draw, app: GeneratedApp, number: int) -> list[str]:
     """Return two queries of a partition, of which the second one reads what the first gives to an inner stream."""
     stream = draw.one(INPUTS[:2])
     first = selection(draw, refs(INPUT), rates=0.05)
@@ -260,7 +262,7 @@ def inner_chain(draw: Draw, app: App, number: int) -> list[str]:
     ]
 
 
-def filtered(draw: Draw, app: App) -> str:
+def filtered(draw: Draw, app: GeneratedApp) -> str:
     """Return a query without a window, over any stream."""
     stream, schema = source(draw, app)
     found = refs(schema)

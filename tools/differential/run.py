@@ -50,7 +50,7 @@ class Difference:
 
 
 @dataclass(slots=True)
-class Run:
+class DifferentialRun:
     """Cases of one seed, and how they went."""
 
     seed: int
@@ -103,7 +103,7 @@ class Run:
         if self.shrink <= 0:
             return found
         self.shrink -= 1
-        counted = Run(self.seed, self.siddhi, 0)
+        counted = DifferentialRun(self.seed, self.siddhi, 0)
 
         def again(case: RandomCase) -> Difference | None:
             if found.against == "Siddhi":
@@ -131,7 +131,7 @@ def main() -> None:
     with ExitStack() as open_things:
         siddhi = None if given.no_siddhi else open_things.enter_context(SiddhiProcess())
         found = open_things.enter_context((given.out / f"{given.seed}.jsonl").open("a", encoding="utf-8"))
-        run = Run(given.seed, siddhi, given.shrink)
+        run = DifferentialRun(given.seed, siddhi, given.shrink)
         unexplained, reported = 0, time.monotonic()
         for number in range(given.first, given.first + given.cases):
             for difference in run.play(number):
@@ -145,7 +145,7 @@ def main() -> None:
     sys.exit(1 if unexplained else 0)
 
 
-def _summary(run: Run) -> str:
+def _summary(run: DifferentialRun) -> str:
     return f"{dict(sorted(run.outcomes.items()))} differing because of {dict(run.reasons.most_common())}"
 
 

@@ -33,7 +33,7 @@ def refs(schema: Schema, prefix: str = "") -> list[Ref]:
 
 
 @dataclass(slots=True)
-class App:
+class GeneratedApp:
     """An app in the making: its text as a template (`draw.optional`), and what it has."""
 
     definitions: list[str] = field(default_factory=list)

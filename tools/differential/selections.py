@@ -33,7 +33,7 @@ _AGGREGATORS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class GeneratedSelection:
     """What stands behind the input of a query, and the attributes that it gives."""
 
     text: str
@@ -53,7 +53,7 @@ def aggregate(draw: Draw, refs: Refs) -> tuple[str, str]:
 
 def selection(
     draw: Draw, refs: Refs, *, aggregates: float = 0.5, groups: bool = True, rates: float = 0.15, plain: float = 0.0
-) -> Selection:
+) -> GeneratedSelection:
     """Return a selection over `refs`.
 
     Args:
@@ -84,7 +84,7 @@ def selection(
         text += _limits(draw, refs, schema)
         if draw.chance(rates):
             text += optional(f" {rate(draw)}")
-    return Selection(text, tuple(schema))
+    return GeneratedSelection(text, tuple(schema))
 
 
 def _append(items: list[str], schema: list[tuple[str, str]], text: str, type_: str) -> None:

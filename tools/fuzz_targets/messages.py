@@ -79,7 +79,7 @@ def registry_seeds() -> Iterator[bytes]:
     where = Endpoint("10.0.0.1", 15_000)
     story = [
         RegisterDriver("d", "10.0.0.1", 7, "local[2]", 2, 2, (TopologyReport(KEY, 1, "running"),)),
-        RegisterTask(KEY, 1, 0, "10.0.0.1", 9, memory_bytes=5, cpu_ms=3, hand_over="quiet", state_endpoint=where),
+        RegisterTask(KEY, 1, 0, "10.0.0.1", 9, memory_bytes=5, cpu_ms=3, state_transfer="quiet", state_endpoint=where),
         RegisterEndpoint("receiver", KEY, 1, "EventReceiver#0", where, ("w/In",)),
         RegisterWorker("w", "10.0.0.2", 8, 1, ingress=where, egress=where),
         ListPlans(),
@@ -97,7 +97,7 @@ def registry_seeds() -> Iterator[bytes]:
 
 
 @dataclass(frozen=True)
-class Part:
+class MessagePart:
     """A frame of a message; `more`: another one follows."""
 
     buffer: bytes
@@ -114,12 +114,12 @@ class Scripted:
     def getsockopt(self, _option: int) -> int:
         return -1
 
-    def recv(self, _flags: int = 0, *, copy: bool = True) -> Part:
+    def recv(self, _flags: int = 0, *, copy: bool = True) -> MessagePart:
         if not self._parts:
             if not self._messages:
                 raise zmq.Again
             self._parts.extend(self._messages.popleft())
-        return Part(self._parts.popleft(), more=bool(self._parts))
+        return MessagePart(self._parts.popleft(), more=bool(self._parts))
 
     def send_multipart(self, frames: list[bytes]) -> None:
         decode(frames[1:])

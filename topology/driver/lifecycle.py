@@ -49,7 +49,7 @@ OVERBOOKED_MS = 5_000
 """So long topologies may hold more slots than there are: those that ran on a lost executor end by themselves."""
 
 
-class Move(Enum):
+class TopologyTransition(Enum):
     """What can happen to a topology."""
 
     ADMIT = "admit"
@@ -62,7 +62,7 @@ class Move(Enum):
     DRAINED = "drained"
 
 
-class Action(Enum):
+class TopologyAction(Enum):
     """What the driver must do."""
 
     NOTHING = "nothing"
@@ -72,29 +72,29 @@ class Action(Enum):
     FORGET = "forget"
 
 
-TRANSITIONS: dict[tuple[RunState, Move], tuple[RunState, Action]] = {
-    ("waiting", Move.ADMIT): ("starting", Action.START_JOB),
-    ("waiting", Move.KILL): ("stopping", Action.FORGET),
-    ("starting", Move.RUNNING): ("running", Action.NOTHING),
-    ("starting", Move.ENDED): ("restarting", Action.NOTHING),
-    ("starting", Move.UNFIT): ("failed", Action.NOTHING),
-    ("starting", Move.KILL): ("stopping", Action.CANCEL_JOB),
-    ("running", Move.ENDED): ("restarting", Action.NOTHING),
-    ("running", Move.UNFIT): ("failed", Action.NOTHING),
-    ("running", Move.KILL): ("stopping", Action.CANCEL_JOB),
-    ("restarting", Move.DUE): ("waiting", Action.NOTHING),
-    ("restarting", Move.KILL): ("stopping", Action.FORGET),
-    ("failed", Move.KILL): ("stopping", Action.FORGET),
-    ("stopping", Move.ENDED): ("stopping", Action.FORGET),
-    ("stopping", Move.UNFIT): ("stopping", Action.FORGET),
-    ("stopping", Move.RUNNING): ("stopping", Action.CANCEL_JOB),
-    ("stopping", Move.KILL): ("stopping", Action.CANCEL_JOB),
-    ("waiting", Move.DRAIN): ("stopping", Action.FORGET),
-    ("starting", Move.DRAIN): ("stopping", Action.CANCEL_JOB),
-    ("running", Move.DRAIN): ("stopping", Action.DRAIN_JOB),
-    ("restarting", Move.DRAIN): ("stopping", Action.FORGET),
-    ("failed", Move.DRAIN): ("stopping", Action.FORGET),
-    ("stopping", Move.DRAINED): ("stopping", Action.CANCEL_JOB),
+TRANSITIONS: dict[tuple[RunState, TopologyTransition], tuple[RunState, TopologyAction]] = {
+    ("waiting", TopologyTransition.ADMIT): ("starting", TopologyAction.START_JOB),
+    ("waiting", TopologyTransition.KILL): ("stopping", TopologyAction.FORGET),
+    ("starting", TopologyTransition.RUNNING): ("running", TopologyAction.NOTHING),
+    ("starting", TopologyTransition.ENDED): ("restarting", TopologyAction.NOTHING),
+    ("starting", TopologyTransition.UNFIT): ("failed", TopologyAction.NOTHING),
+    ("starting", TopologyTransition.KILL): ("stopping", TopologyAction.CANCEL_JOB),
+    ("running", TopologyTransition.ENDED): ("restarting", TopologyAction.NOTHING),
+    ("running", TopologyTransition.UNFIT): ("failed", TopologyAction.NOTHING),
+    ("running", TopologyTransition.KILL): ("stopping", TopologyAction.CANCEL_JOB),
+    ("restarting", TopologyTransition.DUE): ("waiting", TopologyAction.NOTHING),
+    ("restarting", TopologyTransition.KILL): ("stopping", TopologyAction.FORGET),
+    ("failed", TopologyTransition.KILL): ("stopping", TopologyAction.FORGET),
+    ("stopping", TopologyTransition.ENDED): ("stopping", TopologyAction.FORGET),
+    ("stopping", TopologyTransition.UNFIT): ("stopping", TopologyAction.FORGET),
+    ("stopping", TopologyTransition.RUNNING): ("stopping", TopologyAction.CANCEL_JOB),
+    ("stopping", TopologyTransition.KILL): ("stopping", TopologyAction.CANCEL_JOB),
+    ("waiting", TopologyTransition.DRAIN): ("stopping", TopologyAction.FORGET),
+    ("starting", TopologyTransition.DRAIN): ("stopping", TopologyAction.CANCEL_JOB),
+    ("running", TopologyTransition.DRAIN): ("stopping", TopologyAction.DRAIN_JOB),
+    ("restarting", TopologyTransition.DRAIN): ("stopping", TopologyAction.FORGET),
+    ("failed", TopologyTransition.DRAIN): ("stopping", TopologyAction.FORGET),
+    ("stopping", TopologyTransition.DRAINED): ("stopping", TopologyAction.CANCEL_JOB),
 }
 """Every legal move; anything else is ignored, since it speaks of what is over."""
 
@@ -106,13 +106,13 @@ class Instruction:
     """`action` (start, drain or cancel the job) for the topology submitted by `submission`, which has been started anew
     `attempt` times."""
 
-    action: Action
+    action: TopologyAction
     submission: SubmitTopology
     attempt: int
 
 
 @dataclass(slots=True)
-class Run:
+class TopologyRun:
     """One topology. `ending` says how its last job ended, `recalled` why its present one is cancelled; one that is
     `draining` takes its last checkpoint. One that stands `alone` gets no place in a stage host, and one that `moves`
     leaves its host now. Its slots were given at `admitted_ms`, its job to Spark at `given_ms`, None:
@@ -160,7 +160,7 @@ class TopologyRuns:
     longest_backoff_ms: int
     start_timeout_ms: int
     seen_ms: int | None = None
-    runs: dict[RunId, Run] = field(default_factory=dict)
+    runs: dict[RunId, TopologyRun] = field(default_factory=dict)
     hosts: dict[int, int] = field(default_factory=dict)
     """How many stage hosts each tenant has, which hold a slot each."""
     hosts_open: frozenset[int] = frozenset()
@@ -176,7 +176,7 @@ class TopologyRuns:
             return []
         instructions = [] if submission.beside else self.kill(submission.key, drain=True)
         state: RunState = "failed" if refusal else "waiting"
-        self.runs[submission.key, submission.epoch] = Run(submission, state, refusal)
+        self.runs[submission.key, submission.epoch] = TopologyRun(submission, state, refusal)
         return instructions
 
     def rename(self, key: PlanKey) -> None:
@@ -191,7 +191,7 @@ class TopologyRuns:
         instructions: list[Instruction] = []
         for run in self._of(key):
             if epoch in (0, run.submission.epoch):
-                instructions += self._move(run, Move.DRAIN if drain else Move.KILL)
+                instructions += self._move(run, TopologyTransition.DRAIN if drain else TopologyTransition.KILL)
         return instructions
 
     def drain_all(self) -> list[Instruction]:
@@ -204,7 +204,7 @@ class TopologyRuns:
         if run is None or run.restarts != attempt or not run.draining:
             return []
         run.draining = False
-        return self._move(run, Move.DRAINED)
+        return self._move(run, TopologyTransition.DRAINED)
 
     def recall(self, key: PlanKey, epoch: int, attempt: int, reason: str) -> list[Instruction]:
         """The topology's job has lost a task: it is cancelled for that `reason`, and started again."""
@@ -212,7 +212,7 @@ class TopologyRuns:
         if run is None or run.restarts != attempt or run.state not in ("starting", "running"):
             return []
         run.recalled = reason
-        return [Instruction(Action.CANCEL_JOB, run.submission, attempt)]
+        return [Instruction(TopologyAction.CANCEL_JOB, run.submission, attempt)]
 
     def job_given(self, key: PlanKey, epoch: int, now_ms: int) -> None:
         """It is known what the topology begins from, and Spark has its job: tasks have their time to start."""
@@ -226,7 +226,7 @@ class TopologyRuns:
         if run is None or run.draining:
             return []
         run.running_since_ms = now_ms
-        return self._move(run, Move.RUNNING)
+        return self._move(run, TopologyTransition.RUNNING)
 
     def job_ended(self, key: PlanKey, epoch: int, reason: str, unfit: bool, now_ms: int) -> list[Instruction]:
         """The topology's job is over; `unfit` when the plan itself cannot run, so that another try is no use."""
@@ -243,18 +243,18 @@ class TopologyRuns:
             run.recalled = ""
             run.alone, run.moves = run.alone or run.moves, False
             self._unsure_until_ms = now_ms + SETTLES_MS
-        return self._move(run, Move.UNFIT if unfit else Move.ENDED)
+        return self._move(run, TopologyTransition.UNFIT if unfit else TopologyTransition.ENDED)
 
     def on_time(self, now_ms: int) -> list[Instruction]:
         """Lets topologies start that are due and fit, in the order in which they began to wait; recalls those whose
         tasks do not start."""
         for run_id, run in list(self.runs.items()):
             if run.state == "restarting" and run.due_ms <= now_ms:
-                self._move(run, Move.DUE)
+                self._move(run, TopologyTransition.DUE)
                 self.runs[run_id] = self.runs.pop(run_id)  # behind those that wait already
         instructions = self._recall(now_ms)
         unsure = self.seen_ms is not None and self.seen_ms < self._unsure_until_ms
-        first: Run | None = None
+        first: TopologyRun | None = None
         for run in list(self.runs.values()):
             if run.state != "waiting":
                 continue
@@ -281,10 +281,10 @@ class TopologyRuns:
                 instructions += self._admit(run, now_ms)
         return instructions
 
-    def _admit(self, run: Run, now_ms: int) -> list[Instruction]:
+    def _admit(self, run: TopologyRun, now_ms: int) -> list[Instruction]:
         run.reason = run.ending
         run.admitted_ms, run.given_ms = now_ms, None
-        return self._move(run, Move.ADMIT)
+        return self._move(run, TopologyTransition.ADMIT)
 
     @property
     def slots_total(self) -> int:
@@ -349,7 +349,7 @@ class TopologyRuns:
                 run.recalled = (
                     f"its tasks did not start within {self.start_timeout_ms / 1000:.0f} s, though there are slots"
                 )
-                instructions.append(Instruction(Action.CANCEL_JOB, run.submission, run.restarts))
+                instructions.append(Instruction(TopologyAction.CANCEL_JOB, run.submission, run.restarts))
         return instructions + self._take_back(now_ms)
 
     def _take_back(self, now_ms: int) -> list[Instruction]:
@@ -367,31 +367,31 @@ class TopologyRuns:
                 if run.state == "starting" and missing > 0:
                     missing -= run.slots
                     run.recalled = "its slots were lost before its tasks had started"
-                    instructions.append(Instruction(Action.CANCEL_JOB, run.submission, run.restarts))
+                    instructions.append(Instruction(TopologyAction.CANCEL_JOB, run.submission, run.restarts))
         return instructions
 
-    def _of(self, key: PlanKey) -> list[Run]:
+    def _of(self, key: PlanKey) -> list[TopologyRun]:
         return [run for (plan, _), run in self.runs.items() if plan == key]
 
-    def _former(self, submission: SubmitTopology) -> Run | None:
+    def _former(self, submission: SubmitTopology) -> TopologyRun | None:
         """An older topology of the plan whose end must be waited for."""
         older = (run for run in self._of(submission.key) if run.submission.epoch < submission.epoch)
         return None if submission.beside else next(older, None)
 
-    def _move(self, run: Run, move: Move) -> list[Instruction]:
+    def _move(self, run: TopologyRun, move: TopologyTransition) -> list[Instruction]:
         found = TRANSITIONS.get((run.state, move))
         if found is None:
             return []
         run.state, action = found
         if run.state == "running":
             run.reason = run.recalled = ""
-        run.draining = action is Action.DRAIN_JOB
+        run.draining = action is TopologyAction.DRAIN_JOB
         if run.draining:
             run.reason = "takes its last checkpoint"
-        if action is Action.FORGET:
+        if action is TopologyAction.FORGET:
             self._forget(run.submission)
             return []
-        return [Instruction(action, run.submission, run.restarts)] if action is not Action.NOTHING else []
+        return [Instruction(action, run.submission, run.restarts)] if action is not TopologyAction.NOTHING else []
 
     def _forget(self, gone: SubmitTopology) -> None:
         del self.runs[gone.key, gone.epoch]

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from topology.links.protocol import NO_WATERMARK
+from topology.events.watermarks import NO_WATERMARK
 
 NO_TICKET = -1
 
 
 @dataclass(slots=True)
-class Receipt:
+class Ack:
     """Calls back once when as many `settle`s have come as holders were announced.
 
     The receiver makes one for each frame that it takes in; whoever holds the frame's rows, or what came of them,
@@ -60,7 +60,7 @@ class Bundle:
     watermark_ms: int = NO_WATERMARK
     idle: bool = False
     batches: tuple[tuple[str, pa.RecordBatch], ...] = ()
-    receipt: Receipt | None = field(default=None, compare=False)
+    receipt: Ack | None = field(default=None, compare=False)
     checkpoint: int = 0
     clock_ms: int = NO_WATERMARK
 

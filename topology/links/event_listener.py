@@ -21,7 +21,7 @@ from cep_common.protocol.links import Acknowledge, BeatLink, CloseLink, Data, St
 from cep_common.protocol.registry import Rejected
 from cep_common.security.config import SecurityConfig
 from cep_common.security.context import about_silence, open_context
-from cep_common.security.roles import Door, Role
+from cep_common.security.roles import Role, SocketKind
 from cep_common.sockets.transport import connecting_socket, readable, receive_now, send_now
 from topology.events.frames import arrow_schema, decode_batch
 from topology.links.server import ACKNOWLEDGE_WITHIN_MS
@@ -50,7 +50,7 @@ class EventListener:
         those of `role`."""
         self._where = f"{endpoint.host}:{endpoint.port}"
         self._context = open_context(security, role)
-        self._socket = connecting_socket(self._context, Door.EGRESS, MAXIMUM_DATA_BYTES, high_water_mark=0)
+        self._socket = connecting_socket(self._context, SocketKind.EGRESS, MAXIMUM_DATA_BYTES, high_water_mark=0)
         self._monitor = self._socket.get_monitor_socket(zmq.EVENT_DISCONNECTED)
         self._poller = zmq.Poller()
         self._poller.register(self._socket, zmq.POLLIN)

@@ -25,14 +25,6 @@ from typing import Any
 from cep_common.errors import InputError
 from cep_common.protocol.registry import Message
 
-NO_WATERMARK = -(2**63)
-"""The watermark of a sender that promises nothing about later timestamps."""
-
-HEARD_OF = NO_WATERMARK + 1
-"""The watermark of a sender that has nothing to send and says so before its first event."""
-
-END_OF_TIME = 2**63 - 1
-
 URGENT_SHARE = 8
 """An acknowledgement may wait a moment for others, until it is owed for one part in so many of the window."""
 

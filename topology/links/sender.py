@@ -25,7 +25,7 @@ from cep_common.protocol.links import (
     SettleBundles,
 )
 from cep_common.protocol.registry import Message, Rejected
-from cep_common.security.roles import Door
+from cep_common.security.roles import SocketKind
 from cep_common.sockets.transport import connecting_socket, readable, receive_now, send_now
 from topology.links.protocol import Outbox, PendingFrame
 
@@ -61,7 +61,7 @@ class LinkSender:
     def __init__(
         self,
         context: zmq.Context[zmq.Socket[bytes]],
-        door: Door,
+        door: SocketKind,
         endpoint: Endpoint,
         opening: OpenLink,
         now_ms: int,

@@ -26,7 +26,7 @@ from cep_common.protocol.links import (
     SettleBundles,
 )
 from cep_common.protocol.registry import Message, Rejected
-from cep_common.security.roles import Door
+from cep_common.security.roles import SocketKind
 from cep_common.sockets.transport import bind, bind_in_range, listening_socket, readable, receive_now
 from topology.events.frames import arrow_schema, decode_batch
 from topology.links.protocol import Inbox
@@ -47,7 +47,7 @@ CLOSED = "closed"
 
 
 @dataclass(slots=True, eq=False)
-class Link:
+class IncomingLink:
     """One sender as its server sees it."""
 
     peer: bytes
@@ -61,14 +61,14 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class LinkArrived:
-    link: Link
+    link: IncomingLink
 
 
 @dataclass(frozen=True, slots=True)
 class FrameArrived:
     """A numbered frame; for `data`, `batch` is its record batch."""
 
-    link: Link
+    link: IncomingLink
     message: Message
     sequence: int
     batch: pa.RecordBatch | None = None
@@ -77,7 +77,7 @@ class FrameArrived:
 
 @dataclass(frozen=True, slots=True)
 class LinkGone:
-    link: Link
+    link: IncomingLink
     reason: str
 
 
@@ -113,15 +113,15 @@ class LinkServer:
     resume: Resume | None = None
     clock: Callable[[], int] | None = None
     """The time of day, which senders learn when it is given."""
-    links: dict[bytes, Link] = field(default_factory=dict)
-    _due: dict[bytes, Link] = field(default_factory=dict)
+    links: dict[bytes, IncomingLink] = field(default_factory=dict)
+    _due: dict[bytes, IncomingLink] = field(default_factory=dict)
     _due_since_ms: int | None = None
 
     @classmethod
     def listen(
         cls,
         context: zmq.Context[zmq.Socket[bytes]],
-        door: Door,
+        door: SocketKind,
         host: str,
         ports: int | tuple[int, int],
         window_rows: int,
@@ -162,7 +162,7 @@ class LinkServer:
                 link.heard_ms = now_ms
             yield from self._take(peer, link, envelope.message, envelope.bodies, now_ms)
 
-    def done(self, link: Link, sequence: int) -> None:
+    def done(self, link: IncomingLink, sequence: int) -> None:
         """All frames of `link` up to `sequence` are handed on; `flush` tells the sender, if the link still stands."""
         link.inbox.done(sequence)
         self._note_due(link)
@@ -188,26 +188,26 @@ class LinkServer:
         self._due_since_ms = None
         return None
 
-    def _acknowledge(self, link: Link) -> None:
+    def _acknowledge(self, link: IncomingLink) -> None:
         sequence = link.inbox.due_acknowledgement()
         if sequence is not None:
             self._send(link.peer, Acknowledge(sequence=sequence))
 
-    def secure(self, link: Link, position: int, unneeded: int | None = None) -> None:
+    def secure(self, link: IncomingLink, position: int, unneeded: int | None = None) -> None:
         """Tells the sender that a checkpoint holds its log up to `position`, and that it need not be kept up to
         `unneeded` (None: up to `position`), if the link still stands."""
         if self.links.get(link.peer) is link:
             self._send(link.peer, Secured(position, position if unneeded is None else unneeded))
 
-    def settle(self, link: Link, sequences: Iterable[int]) -> None:
+    def settle(self, link: IncomingLink, sequences: Iterable[int]) -> None:
         """Tells the sender that these bundles have gone on."""
         self._send(link.peer, SettleBundles(sequences=tuple(sequences)))
 
-    def refuse_frame(self, link: Link, code: str, reason: str) -> None:
+    def refuse_frame(self, link: IncomingLink, code: str, reason: str) -> None:
         """Tells the sender that one frame was refused; the link goes on. `code` is given as `frame-<code>`."""
         self._refuse(link.peer, f"frame-{code}", reason)
 
-    def drop(self, link: Link, code: str, reason: str) -> None:
+    def drop(self, link: IncomingLink, code: str, reason: str) -> None:
         """Ends a link from this side."""
         self.links.pop(link.peer, None)
         self._due.pop(link.peer, None)
@@ -222,7 +222,7 @@ class LinkServer:
             self.drop(link, "link-expired", f"silent for {now_ms - link.heard_ms} ms")
         return [LinkGone(link, "silent") for link in gone]
 
-    def _is_gone(self, link: Link, silent_ms: int) -> bool:
+    def _is_gone(self, link: IncomingLink, silent_ms: int) -> bool:
         if silent_ms <= LINK_LEASE_MS:
             return False
         return silent_ms > HUNG_MS or not self._send(link.peer, Acknowledge(sequence=link.inbox.acknowledged))
@@ -231,7 +231,7 @@ class LinkServer:
         self.socket.close(linger=0)
 
     def _take(
-        self, peer: bytes, link: Link | None, message: Message, bodies: tuple[Any, ...], now_ms: int
+        self, peer: bytes, link: IncomingLink | None, message: Message, bodies: tuple[Any, ...], now_ms: int
     ) -> Iterator[LinkEvent]:
         if isinstance(message, OpenLink):
             if link is not None:
@@ -260,14 +260,14 @@ class LinkServer:
         if refusal is not None:
             self._send(peer, refusal)
             return
-        link = Link(peer, opening, Inbox(self.window_rows), schemas, now_ms)
+        link = IncomingLink(peer, opening, Inbox(self.window_rows), schemas, now_ms)
         self.links[peer] = link
         position, goes_back = (0, False) if self.resume is None else self.resume(opening)
         now_of_day_ms = 0 if self.clock is None else self.clock()
         self._send(peer, LinkOpened(self.window_rows, position, self.resume is not None, now_of_day_ms, goes_back))
         yield LinkArrived(link)
 
-    def _frame(self, link: Link, message: Message, bodies: tuple[Any, ...]) -> Iterator[LinkEvent]:
+    def _frame(self, link: IncomingLink, message: Message, bodies: tuple[Any, ...]) -> Iterator[LinkEvent]:
         sequence = getattr(message, "sequence", None)
         if sequence is None or isinstance(message, Acknowledge):
             self._refuse(link.peer, "frame-unexpected", f"a {message.TYPE} does not belong here")
@@ -289,7 +289,7 @@ class LinkServer:
                 return
         yield FrameArrived(link, message, sequence, batch, bodies)
 
-    def _batch(self, link: Link, message: Data, bodies: tuple[Any, ...]) -> pa.RecordBatch:
+    def _batch(self, link: IncomingLink, message: Data, bodies: tuple[Any, ...]) -> pa.RecordBatch:
         schema = link.schemas.get(message.stream)
         if schema is None:
             raise InputError("unknown-stream", f"the link was not opened for stream {message.stream}")
@@ -299,7 +299,7 @@ class LinkServer:
             raise DecodeError(f"a data message with {len(bodies)} bodies")
         return decode_batch(bodies[0], schema, message.rows, self.trusted)
 
-    def _break(self, peer: bytes, link: Link | None, code: str, reason: str) -> Iterator[LinkEvent]:
+    def _break(self, peer: bytes, link: IncomingLink | None, code: str, reason: str) -> Iterator[LinkEvent]:
         """Refuses a peer that does not keep to the protocol, and ends its link if it has one."""
         if link is None:
             self._refuse(peer, code, reason)
@@ -307,7 +307,7 @@ class LinkServer:
             self.drop(link, code, reason)
             yield LinkGone(link, reason)
 
-    def _note_due(self, link: Link) -> None:
+    def _note_due(self, link: IncomingLink) -> None:
         if self.links.get(link.peer) is link:
             self._due[link.peer] = link
 

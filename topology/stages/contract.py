@@ -12,7 +12,7 @@ from cep_common.protocol.error_records import ErrorLog
 from cep_common.protocol.tasks import (
     ComponentKind,
     ComponentReport,
-    HeldState,
+    ComponentState,
     QueryReport,
     StatisticsLevel,
     StreamCount,
@@ -34,7 +34,7 @@ class StageInstance(Protocol):
     """One instance of a component. All calls come from the task's one thread; times are the task's clock in ms."""
 
     name: str
-    statistics: Statistics
+    statistics: InstanceStatistics
 
     def open(self, now_ms: int, state: Parts = NO_STATE) -> None:
         """Called once, before anything else. `state` is what `snapshot` of an instance of the same stage gave, in a
@@ -82,7 +82,7 @@ class QueryWork:
 
 
 @dataclass(slots=True)
-class Statistics:
+class InstanceStatistics:
     """Counters of one instance since its task started. `stay_ns` adds up how long each event was here; `latencies`
     count, at receivers, the events by how long it took until all that came of them had gone on. Times in nanoseconds
     are those of `perf_counter_ns`.
@@ -109,7 +109,7 @@ class Statistics:
     last_error: str = ""
     last_error_ms: int = 0
     failures: ErrorLog = field(default_factory=ErrorLog)
-    held: tuple[HeldState, ...] = ()
+    held: tuple[ComponentState, ...] = ()
     queries: dict[str, QueryWork] = field(default_factory=dict)
     level: StatisticsLevel = "basic"
     _queued: int = 0

@@ -39,7 +39,7 @@ class UnreadableRowsError(ValueError):
     """The database's rows do not fit the table's attributes."""
 
 
-class Group(NamedTuple):
+class ChangeGroup(NamedTuple):
     """A group of changes that is written once, whatever happens: it has a number in the `lineage` of a state."""
 
     lineage: str
@@ -125,7 +125,7 @@ class DatabaseTable:
         with self._engine.connect() as connection:
             return self._newest(connection, lineage)
 
-    def write(self, writes: Writes, group: Group | None = None) -> int:
+    def write(self, writes: Writes, group: ChangeGroup | None = None) -> int:
         """`writes` are in the database, unless those of `group` were before; gives the number of rows that it refused.
         Raises SQLAlchemyError when it cannot take them now."""
         with self._engine.begin() as connection:
@@ -283,7 +283,7 @@ class DatabaseTable:
         query = sqlalchemy.select(COMMITS.c.group_number).where(*self._of(lineage))
         return connection.scalar(query) or 0
 
-    def _note(self, connection: Connection, group: Group) -> bool:
+    def _note(self, connection: Connection, group: ChangeGroup) -> bool:
         """Whether the group was not in the table. It is noted before its changes are made: a stage that was given up
         and is still at it waits here for the other to end, and then finds that it was written."""
         values = {"group_number": group.number}

@@ -24,7 +24,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from cep_common.monitoring.paced_log import PacedLog
 from siddhi.engine.operators.tables.stored_table import RowChange
-from topology.stores.database_table import DatabaseTable, Group, UnreadableRowsError
+from topology.stores.database_table import ChangeGroup, DatabaseTable, UnreadableRowsError
 from topology.stores.databases import RETRY_WAITS_S, may_pass, said_by
 from topology.stores.pending import writes_of
 
@@ -38,7 +38,7 @@ READING_SHARE = 20
 """At most one part in so many of the time is spent on reading."""
 
 
-class Fresh(NamedTuple):
+class LoadedRows(NamedTuple):
     """The rows of the database, and the changes that it did not have yet."""
 
     rows: pa.RecordBatch
@@ -128,14 +128,14 @@ class TableKeeper:
         """How many rows of changes are not known to be in the database."""
         return self._waiting_rows
 
-    def fresh(self) -> Fresh | None:
+    def fresh(self) -> LoadedRows | None:
         """What was read since the last call, if that is anything new."""
         if self._fresh is None:  # most often, and without waiting for the other thread
             return None
         with self._lock:
             if self._fresh is None:
                 return None
-            fresh = Fresh(self._fresh, self._since or ())
+            fresh = LoadedRows(self._fresh, self._since or ())
             self._fresh = self._since = None
             return fresh
 
@@ -189,7 +189,7 @@ class TableKeeper:
     def _write(self, changes: Sequence[RowChange], group: int) -> bool:
         """Whether the database could take `changes`; what it refuses of them is counted."""
         writes = writes_of(changes, self._table.primary_key)
-        number = Group(self._lineage, group) if group else None
+        number = ChangeGroup(self._lineage, group) if group else None
         refused = 0
         try:
             if writes or number is not None:

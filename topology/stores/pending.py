@@ -21,7 +21,7 @@ Identity = tuple[Hashable, ...]
 """What tells a row from others: its primary key, or all its values."""
 
 
-class Move(NamedTuple):
+class RowMove(NamedTuple):
     """So many `rows` that are `before` become `after`: columns that the plan does not have keep what they hold."""
 
     before: Row
@@ -36,7 +36,7 @@ class Writes:
 
     deletes: list[Row] = field(default_factory=list)
     updates: list[Row] = field(default_factory=list)
-    moves: list[Move] = field(default_factory=list)
+    moves: list[RowMove] = field(default_factory=list)
     inserts: list[Row] = field(default_factory=list)
 
     def __len__(self) -> int:
@@ -120,7 +120,7 @@ class _Rows:
         for (origin, now), count in counts.items():
             alone = ways[origin] == 1 and origin not in self._mixed
             if alone and self._more.get(origin, 0) >= 0 and now not in leaving:
-                writes.moves.append(Move(self._known[origin], self._known[now], count))
+                writes.moves.append(RowMove(self._known[origin], self._known[now], count))
             else:
                 self._more[origin] = self._more.get(origin, 0) - count
                 self._more[now] = self._more.get(now, 0) + count

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import msgspec
 
 from topology.events.bundle import Bundle
-from topology.links.protocol import END_OF_TIME, NO_WATERMARK
+from topology.events.watermarks import END_OF_TIME, NO_WATERMARK
 
 Bound = tuple[int, int]
 """(watermark, rank): rows up to there may go."""

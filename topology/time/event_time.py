@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from query_plan.model import Playback
 from siddhi.engine.app_runtime import AppRuntime
 from topology.events.bundle import Bundle
-from topology.links.protocol import END_OF_TIME, NO_WATERMARK
+from topology.events.watermarks import END_OF_TIME, NO_WATERMARK
 from topology.time.merger import EventTimeMerger
 
 

@@ -25,7 +25,7 @@ from topology.errors import STATE_UNREADABLE, TopologyError
 from topology.events.bundle import Bundle
 from topology.events.conversion import attributes_of, conversion_problem, converted
 from topology.events.frames import CLOCK, arrow_schema, concatenate, decode_batch, encode_batch, has_clocks, with_clocks
-from topology.links.protocol import END_OF_TIME, NO_WATERMARK
+from topology.events.watermarks import END_OF_TIME, NO_WATERMARK
 from topology.time.channels import Channels, HeldChannel
 
 Order = npt.NDArray[np.int64]

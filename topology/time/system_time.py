@@ -18,7 +18,7 @@ from siddhi.column_names import TIMESTAMP
 from siddhi.engine.app_runtime import AppRuntime
 from topology.events.bundle import Bundle
 from topology.events.frames import CLOCK, has_clocks, shifted, without_clocks
-from topology.links.protocol import END_OF_TIME
+from topology.events.watermarks import END_OF_TIME
 from topology.time.merger import EventTimeMerger, MergedStep
 
 MOST_ROWS, MOST_PIECES = 1_024, 128

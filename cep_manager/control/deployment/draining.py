@@ -159,7 +159,7 @@ def _exactly_once(said: Collection[WorkerPlanReport]) -> DrainStep:
 
 
 def _at_rest(tasks: Iterable[RegisterTask]) -> bool:
-    return all(task.hand_over in AT_REST for task in tasks)
+    return all(task.state_transfer in AT_REST for task in tasks)
 
 
 def _is_done(worker: Worker, record: PlanRecord) -> bool:

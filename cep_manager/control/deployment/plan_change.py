@@ -2,7 +2,7 @@
 
 plan changed ──▶ TRIAL: the new topology starts beside the former one, which goes on working
                     │ all its tasks are heard          ▶ TAKE OVER: workers turn to it, the former one is killed
-                    │ … and the former state fits     ▶ MOVE STATE first, see `hand_over`
+                    │ … and the former state fits     ▶ MOVE STATE first, see `state_transfer`
                     │ it cannot start                  ▶ REJECT: it is killed, the former one just goes on
                     │ there is room for one only (on   ▶ IN PLACE: the former one is killed, the new one takes its
                     │ the cluster, in the quota), or the           place; if it cannot start the former comes back

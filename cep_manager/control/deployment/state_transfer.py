@@ -14,7 +14,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from cep_common.protocol.tasks import HandOver, RegisterTask, StateSource, TaskOrder
+from cep_common.protocol.tasks import RegisterTask, StateSource, StateTransfer, TaskOrder
 from cep_manager.control.members import ClusterMember
 from cep_manager.plans.record import ChangeTrial, PlanRecord
 
@@ -25,7 +25,7 @@ LONGEST_MS = 30_000
 """A former topology works on when its state has not been moved by then."""
 
 
-AT_REST: frozenset[HandOver] = frozenset({"quiet", "given"})
+AT_REST: frozenset[StateTransfer] = frozenset({"quiet", "given"})
 """What paused tasks say once nothing of theirs is under way any more."""
 
 
@@ -51,9 +51,9 @@ def moves_state(record: PlanRecord) -> bool:
 
 def progress(record: PlanRecord, trial: ChangeTrial, tasks: Tasks, lease_ms: int, now_ms: int) -> TransferProgress:
     """Return what is heard of a trial's tasks, and of those that it comes after."""
-    at_rest = sum(task.latest.hand_over in AT_REST for task in _of(tasks, record.epoch))
+    at_rest = sum(task.latest.state_transfer in AT_REST for task in _of(tasks, record.epoch))
     heard = [task for task in _of(tasks, trial.version.epoch) if task.live(now_ms, lease_ms)]
-    return TransferProgress(len(heard), sum(task.latest.hand_over == "restored" for task in heard), at_rest)
+    return TransferProgress(len(heard), sum(task.latest.state_transfer == "restored" for task in heard), at_rest)
 
 
 def order(record: PlanRecord, epoch: int, tasks: Tasks) -> tuple[TaskOrder, tuple[StateSource, ...]]:
@@ -62,7 +62,7 @@ def order(record: PlanRecord, epoch: int, tasks: Tasks) -> tuple[TaskOrder, tupl
     if trial is None:
         return "work", ()
     former = _of(tasks, record.epoch)
-    steps = [task.latest.hand_over for task in former]
+    steps = [task.latest.state_transfer for task in former]
     # A task that had to pause for an earlier manager process stays so: its state may have been fetched already.
     begun = moves_state(record) and (trial.moving_since_ms is not None or not AT_REST.isdisjoint(steps))
     whole = begun and len(former) == record.workers

@@ -10,7 +10,7 @@ from typing import Literal
 import msgspec
 
 from cep_common.protocol.registry import Delivery
-from cep_common.protocol.tasks import ComponentKind, HeldState, SampledEvent, SampleOrder
+from cep_common.protocol.tasks import ComponentKind, ComponentState, SampledEvent, SampleOrder
 from cep_manager.graph.model import Connection
 from cep_manager.history.errors import ErrorGroup
 from cep_manager.monitoring.status import PlanStatus
@@ -164,7 +164,7 @@ class Instance(msgspec.Struct, frozen=True):
     process_id: int
     up_ms: int
     counts: StageCounts
-    held: tuple[HeldState, ...] = ()
+    held: tuple[ComponentState, ...] = ()
 
 
 class StreamIn(msgspec.Struct, frozen=True):

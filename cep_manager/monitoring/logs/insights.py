@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 
 from cep_common.ids import PlanKey
-from cep_common.inspection.endpoint import Insight, answer_to
+from cep_common.inspection.endpoint import Inspection, answer_to
 from cep_common.protocol.inspection import ConfigurationRead, LogRead, ReadConfiguration, ReadLog
 from cep_common.protocol.registry import Message, Rejected
 from cep_manager.errors import BadRequestError, InsightBusyError, ProcessSilentError, UnknownProcessError
@@ -44,7 +44,7 @@ class Insights:
     """What the web reads of processes. Any thread may call; nothing here is the control loop's business."""
 
     def __init__(
-        self, known: Callable[[], tuple[KnownProcess, ...]], ask: Ask, own_id: str, own: Insight | None
+        self, known: Callable[[], tuple[KnownProcess, ...]], ask: Ask, own_id: str, own: Inspection | None
     ) -> None:
         """`known` are all processes; the manager itself, `own_id`, tells what `own` has without being asked."""
         self._known = known

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from cep_common.ids import Endpoint, InsightAddress, PlanKey
+from cep_common.ids import Endpoint, InspectionAddress, PlanKey
 from cep_common.security.roles import Role
 from cep_manager.control.snapshot import ClusterSnapshot
 from cep_manager.monitoring.logs.model import Process
@@ -15,7 +15,7 @@ class KnownProcess(msgspec.Struct, frozen=True):
 
     process: Process
     role: Role
-    address: InsightAddress | None
+    address: InspectionAddress | None
 
 
 def manager_id(control: Endpoint) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cep_common.ids import InsightAddress
+from cep_common.ids import InspectionAddress
 from cep_common.security.roles import Role
 from cep_manager.election.election import ManagerAddress
 from cep_manager.election.leadership import ElectionStatus
@@ -34,5 +34,5 @@ def _manager(manager: ManagerAddress, silent_ms: int) -> KnownProcess:
         silent_ms=silent_ms,
     )
     return KnownProcess(
-        process, Role.MANAGER, InsightAddress(insight, manager.instance) if insight is not None else None
+        process, Role.MANAGER, InspectionAddress(insight, manager.instance) if insight is not None else None
     )

@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 
 from cep_common.ids import PlanKey
-from cep_common.protocol.tasks import HeldState
+from cep_common.protocol.tasks import ComponentState
 
 Kind = Literal["gauge", "counter", "meter", "histogram", "timer"]
 
@@ -23,7 +23,7 @@ class StageReading(msgspec.Struct, frozen=True):
     queued: int
     heard_ms: int
     busy: dict[str, tuple[int, int]]
-    held: tuple[HeldState, ...]
+    held: tuple[ComponentState, ...]
 
 
 class QueryReading(msgspec.Struct, frozen=True):

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from cep_common.ids import PlanKey, instance_name
-from cep_common.protocol.tasks import ComponentReport, HeldState, QueryReport
+from cep_common.protocol.tasks import ComponentReport, ComponentState, QueryReport
 from cep_manager.control.snapshot import ClusterSnapshot
 from cep_manager.history.windowed_metrics import WindowMetrics, added_up, window_metrics
 from cep_manager.monitoring.metric_tables.model import PlanReading, QueryReading, StageReading
@@ -73,7 +73,7 @@ def _stage(
     )
 
 
-def _held(reports: Iterable[ComponentReport]) -> tuple[HeldState, ...]:
+def _held(reports: Iterable[ComponentReport]) -> tuple[ComponentState, ...]:
     """Return the state of the instances, those of the same part together."""
     rows: Counter[tuple[str, str]] = Counter()
     sizes: Counter[tuple[str, str]] = Counter()
@@ -81,7 +81,7 @@ def _held(reports: Iterable[ComponentReport]) -> tuple[HeldState, ...]:
         for part in report.held:
             rows[part.kind, part.name] += part.rows
             sizes[part.kind, part.name] += part.bytes
-    return tuple(HeldState(kind, name, rows=rows[kind, name], bytes=sizes[kind, name]) for kind, name in rows)
+    return tuple(ComponentState(kind, name, rows=rows[kind, name], bytes=sizes[kind, name]) for kind, name in rows)
 
 
 def _queries(reports: Iterable[ComponentReport], now_ms: int) -> Iterator[QueryReading]:

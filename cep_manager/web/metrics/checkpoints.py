@@ -7,35 +7,35 @@ from collections.abc import Iterator
 from prometheus_client.core import Metric
 
 from cep_common.ids import PlanKey
-from cep_common.monitoring.metric_families import Figure, counter, told
+from cep_common.monitoring.metric_families import MetricFamily, counter, told
 from cep_common.protocol.drivers import CheckpointReport
 from cep_manager.control.snapshot import ClusterSnapshot
 
 PLAN = ("tenant", "plan")
 
 
-_NEWEST: tuple[Figure[CheckpointReport], ...] = (
-    Figure(
+_NEWEST: tuple[MetricFamily[CheckpointReport], ...] = (
+    MetricFamily(
         "cep_plan_checkpoint_completed_timestamp_seconds",
         "Time of day at which the plan's newest checkpoint was complete",
         lambda one: (one.began_ms + one.duration_ms) / 1_000,
     ),
-    Figure(
+    MetricFamily(
         "cep_plan_checkpoint_duration_seconds",
         "How long the plan's newest complete checkpoint took",
         lambda one: one.duration_ms / 1_000,
     ),
-    Figure(
+    MetricFamily(
         "cep_plan_checkpoint_alignment_seconds",
         "How long an instance waited for markers at most, in the newest complete checkpoint",
         lambda one: one.alignment_ms / 1_000,
     ),
-    Figure(
+    MetricFamily(
         "cep_plan_checkpoint_size_bytes",
         "Size of all states in the newest complete checkpoint",
         lambda one: one.size_bytes,
     ),
-    Figure(
+    MetricFamily(
         "cep_plan_checkpoint_stored_bytes",
         "What the newest complete checkpoint added to the store",
         lambda one: one.stored_bytes,

@@ -8,7 +8,7 @@ from typing import get_args
 from prometheus_client.core import Metric
 
 from cep_common.ids import PlanKey
-from cep_common.monitoring.metric_families import Figure, gauge, told
+from cep_common.monitoring.metric_families import MetricFamily, gauge, told
 from cep_common.protocol.tasks import RegisterTask, StatisticsLevel
 from cep_manager.control.snapshot import ClusterSnapshot
 from cep_manager.monitoring.status import PlanStatus, plan_status
@@ -18,45 +18,47 @@ PLAN = ("tenant", "plan")
 TASK = (*PLAN, "task", "host")
 
 
-_STATUS: tuple[Figure[PlanStatus], ...] = (
-    Figure(
+_STATUS: tuple[MetricFamily[PlanStatus], ...] = (
+    MetricFamily(
         "cep_plan_state_age_seconds",
         "How long the plan has been in its state",
         lambda one: one.topology.since_ms / 1_000,
     ),
-    Figure(
+    MetricFamily(
         "cep_plan_restarts_total",
         "How often the driver has started the plan's topology again, in its present epoch",
         lambda one: one.topology.restarts,
     ),
-    Figure("cep_plan_tasks", "Tasks of the plan that are heard", lambda one: one.topology.tasks_live),
-    Figure("cep_plan_tasks_required", "Tasks that the plan is to have", lambda one: one.topology.tasks_required),
-    Figure(
+    MetricFamily("cep_plan_tasks", "Tasks of the plan that are heard", lambda one: one.topology.tasks_live),
+    MetricFamily("cep_plan_tasks_required", "Tasks that the plan is to have", lambda one: one.topology.tasks_required),
+    MetricFamily(
         "cep_plan_inflow_connections",
         "Connections from workers to the plan's receivers that stand",
         lambda one: sum(inflow.established for inflow in one.inflow),
     ),
-    Figure(
+    MetricFamily(
         "cep_plan_inflow_connections_required",
         "Connections from workers to the plan's receivers that should stand",
         lambda one: sum(inflow.required for inflow in one.inflow),
     ),
-    Figure(
+    MetricFamily(
         "cep_plan_outflow_connections",
         "Publishers of the plan that are connected to a worker",
         lambda one: one.outflow.connected,
     ),
-    Figure(
+    MetricFamily(
         "cep_plan_outflow_connections_required",
         "Publishers of the plan that should be connected to a worker",
         lambda one: one.outflow.required,
     ),
 )
 
-_TASK: tuple[Figure[RegisterTask], ...] = (
-    Figure("cep_task_uptime_seconds", "How long the task has been there", lambda one: one.up_ms / 1_000),
-    Figure("cep_task_memory_bytes", "Memory that the task's process holds for itself", lambda one: one.memory_bytes),
-    Figure(
+_TASK: tuple[MetricFamily[RegisterTask], ...] = (
+    MetricFamily("cep_task_uptime_seconds", "How long the task has been there", lambda one: one.up_ms / 1_000),
+    MetricFamily(
+        "cep_task_memory_bytes", "Memory that the task's process holds for itself", lambda one: one.memory_bytes
+    ),
+    MetricFamily(
         "cep_task_cpu_seconds_total",
         "Processor time that the task's process has used since the task began",
         lambda one: one.cpu_ms / 1_000,

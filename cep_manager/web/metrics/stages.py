@@ -13,7 +13,7 @@ from prometheus_client.core import HistogramMetricFamily, Metric
 
 from cep_common.ids import PlanKey, instance_name
 from cep_common.monitoring.latency import BUCKETS, PER_DOUBLING, upper_bound_ms
-from cep_common.monitoring.metric_families import Figure, counter, gauge, told
+from cep_common.monitoring.metric_families import MetricFamily, counter, gauge, told
 from cep_common.protocol.tasks import ComponentReport
 from cep_manager.control.snapshot import ClusterSnapshot
 from cep_manager.history.counter_history import CounterHistory
@@ -141,38 +141,42 @@ def _late(instances: list[_Instance]) -> Iterable[tuple[tuple[object, ...], int]
     return counts.items()
 
 
-_COUNTED: tuple[Figure[WindowMetrics], ...] = (
-    Figure("cep_instance_received_events_total", "Events that the instance took in", WindowMetrics.events_received),
-    Figure("cep_instance_emitted_events_total", "Events that the instance sent", WindowMetrics.events_emitted),
-    Figure("cep_instance_bundles_total", "Pieces in which the events came", lambda one: one.bundles),
-    Figure("cep_instance_busy_seconds_total", "Time spent working", lambda one: one.busy_ms / 1_000),
-    Figure(
+_COUNTED: tuple[MetricFamily[WindowMetrics], ...] = (
+    MetricFamily(
+        "cep_instance_received_events_total", "Events that the instance took in", WindowMetrics.events_received
+    ),
+    MetricFamily("cep_instance_emitted_events_total", "Events that the instance sent", WindowMetrics.events_emitted),
+    MetricFamily("cep_instance_bundles_total", "Pieces in which the events came", lambda one: one.bundles),
+    MetricFamily("cep_instance_busy_seconds_total", "Time spent working", lambda one: one.busy_ms / 1_000),
+    MetricFamily(
         "cep_instance_event_stay_seconds_total",
         "How long each event stayed in the instance, added up; at a receiver until all that came of it had gone on",
         lambda one: one.stay_ms / 1_000,
     ),
-    Figure("cep_instance_dropped_events_total", "Events dropped because they came too late", lambda one: one.dropped),
-    Figure("cep_instance_errors_total", "Errors", lambda one: one.errors),
+    MetricFamily(
+        "cep_instance_dropped_events_total", "Events dropped because they came too late", lambda one: one.dropped
+    ),
+    MetricFamily("cep_instance_errors_total", "Errors", lambda one: one.errors),
 )
 
-_HELD: tuple[Figure[ComponentReport], ...] = (
-    Figure(
+_HELD: tuple[MetricFamily[ComponentReport], ...] = (
+    MetricFamily(
         "cep_instance_behind_seconds",
         "How far the instance's processing time is behind the time of day, under the system clock",
         lambda one: one.behind_ms / 1_000,
     ),
-    Figure(
+    MetricFamily(
         "cep_instance_awaited_connections",
         "Connections for whose first event, or older events, the instance's time waits",
         lambda one: len(one.awaits),
     ),
-    Figure("cep_instance_queued_events", "Events that wait in the instance", lambda one: one.queued_events),
-    Figure(
+    MetricFamily("cep_instance_queued_events", "Events that wait in the instance", lambda one: one.queued_events),
+    MetricFamily(
         "cep_instance_state_rows",
         "Rows of the state that the instance holds in memory",
         lambda one: sum(part.rows for part in one.held if part.kind != "strings"),
     ),
-    Figure(
+    MetricFamily(
         "cep_instance_state_bytes",
         "An estimate of the state that the instance holds in memory",
         lambda one: sum(part.bytes for part in one.held),

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 from prometheus_client.core import Metric
 
-from cep_common.monitoring.metric_families import Figure, told
+from cep_common.monitoring.metric_families import MetricFamily, told
 from cep_manager.monitoring.metric_tables.writer import MetricTablesView
 
-_TABLES: tuple[Figure[MetricTablesView], ...] = (
-    Figure("cep_metric_tables_up", "1 while the metric tables can be written", lambda one: not one.problem),
-    Figure("cep_metric_tables_rows_total", "Rows written into the metric tables", lambda one: one.written_rows),
-    Figure(
+_TABLES: tuple[MetricFamily[MetricTablesView], ...] = (
+    MetricFamily("cep_metric_tables_up", "1 while the metric tables can be written", lambda one: not one.problem),
+    MetricFamily("cep_metric_tables_rows_total", "Rows written into the metric tables", lambda one: one.written_rows),
+    MetricFamily(
         "cep_metric_tables_dropped_rows_total",
         "Rows given up because the metric tables could not be written in time",
         lambda one: one.dropped_rows,

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from cep_common.inspection.config import LogConfig
-from cep_common.inspection.endpoint import Insight, InsightDoor, open_door
-from cep_common.inspection.log_buffer import LogRing
+from cep_common.inspection.endpoint import Inspection, InspectionEndpoint, open_door
+from cep_common.inspection.log_buffer import LogBuffer
 from cep_common.protocol.codec import MAXIMUM_CONTROL_BYTES, decode, encode
 from cep_common.protocol.inspection import ConfigurationRead, LogRead, ReadConfiguration, ReadLog, Setting
 from cep_common.protocol.registry import ListPlans, Message, Rejected
@@ -24,10 +24,10 @@ SETTING = Setting("http.port", "9080", "9080")
 
 
 @pytest.fixture
-def insight() -> Insight:
-    ring = LogRing(100_000)
+def insight() -> Inspection:
+    ring = LogBuffer(100_000)
     ring.handle(logging.makeLogRecord({"name": "w", "msg": "started", "levelno": logging.INFO}))
-    return Insight(ring, (SETTING,))
+    return Inspection(ring, (SETTING,))
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def context() -> Iterator[GuardedContext]:
 
 
 def ask(
-    context: GuardedContext, door: InsightDoor, role: Role, message: Message, within_ms: int = 5_000
+    context: GuardedContext, door: InspectionEndpoint, role: Role, message: Message, within_ms: int = 5_000
 ) -> Message | None:
     with connecting_socket(context, INSIGHT_DOORS[role], MAXIMUM_CONTROL_BYTES) as socket:
         socket.connect(door.address.endpoint.url())
@@ -46,7 +46,7 @@ def ask(
         return decode(socket.recv_multipart()).message if socket.poll(within_ms) else None
 
 
-def test_log_and_configuration_are_told_to_who_names_the_run(context: GuardedContext, insight: Insight) -> None:
+def test_log_and_configuration_are_told_to_who_names_the_run(context: GuardedContext, insight: Inspection) -> None:
     door = open_door(context, Role.WORKER, "127.0.0.1", LogConfig(), insight, advertised_host="localhost")
     assert door is not None
     run = door.address.run
@@ -69,7 +69,7 @@ def test_log_and_configuration_are_told_to_who_names_the_run(context: GuardedCon
 def test_a_question_that_cannot_be_answered_ends_nothing(
     context: GuardedContext, caplog: pytest.LogCaptureFixture
 ) -> None:
-    broken = Insight(LogRing(100_000), (Setting("wal.folder", chr(0xD800), ""),))
+    broken = Inspection(LogBuffer(100_000), (Setting("wal.folder", chr(0xD800), ""),))
     door = open_door(context, Role.WORKER, "127.0.0.1", LogConfig(), broken)
     assert door is not None
     answer = ask(context, door, Role.WORKER, ReadConfiguration(door.address.run))
@@ -83,7 +83,7 @@ def test_a_question_that_cannot_be_answered_ends_nothing(
 
 
 def test_a_process_without_a_free_port_works_without_a_door(
-    context: GuardedContext, insight: Insight, caplog: pytest.LogCaptureFixture
+    context: GuardedContext, insight: Inspection, caplog: pytest.LogCaptureFixture
 ) -> None:
     first = open_door(context, Role.WORKER, "127.0.0.1", LogConfig(), insight)
     assert first is not None
@@ -94,11 +94,11 @@ def test_a_process_without_a_free_port_works_without_a_door(
     first.close()
 
 
-def test_no_other_role_than_a_manager_is_let_in(tmp_path: Path, insight: Insight) -> None:
+def test_no_other_role_than_a_manager_is_let_in(tmp_path: Path, insight: Inspection) -> None:
     write_keys(tmp_path)
     security = SecurityConfig(keys=str(tmp_path))
     contexts = {role: open_context(security, role) for role in (Role.STAGE, Role.MANAGER, Role.WORKER, Role.CLIENT)}
-    door = InsightDoor(contexts[Role.STAGE], Role.STAGE, "127.0.0.1", LogConfig(), insight)
+    door = InspectionEndpoint(contexts[Role.STAGE], Role.STAGE, "127.0.0.1", LogConfig(), insight)
     door.start()
     message = ReadLog(door.address.run)
     assert isinstance(ask(contexts[Role.MANAGER], door, Role.STAGE, message), LogRead)
@@ -109,9 +109,9 @@ def test_no_other_role_than_a_manager_is_let_in(tmp_path: Path, insight: Insight
         context.destroy(linger=0)
 
 
-def test_a_door_of_another_role_is_not_opened(tmp_path: Path, insight: Insight) -> None:
+def test_a_door_of_another_role_is_not_opened(tmp_path: Path, insight: Inspection) -> None:
     write_keys(tmp_path)
     context = open_context(SecurityConfig(keys=str(tmp_path)), Role.WORKER)
     with pytest.raises(Exception, match="does not listen for"):
-        InsightDoor(context, Role.DRIVER, "127.0.0.1", LogConfig(), insight)
+        InspectionEndpoint(context, Role.DRIVER, "127.0.0.1", LogConfig(), insight)
     context.destroy(linger=0)

@@ -9,17 +9,17 @@ import threading
 
 import pytest
 
-from cep_common.inspection.log_buffer import ANSWER_BYTES, MOST_TEXT, OVERHEAD_BYTES, LogRing
+from cep_common.inspection.log_buffer import ANSWER_BYTES, MOST_TEXT, OVERHEAD_BYTES, LogBuffer
 from cep_common.protocol.codec import decode, encode
 from cep_common.protocol.inspection import LogRead, ReadLog
 
 
 @pytest.fixture
-def ring() -> LogRing:
-    return LogRing(1_000_000)
+def ring() -> LogBuffer:
+    return LogBuffer(1_000_000)
 
 
-def logger_of(ring: LogRing) -> logging.Logger:
+def logger_of(ring: LogBuffer) -> logging.Logger:
     logger = logging.Logger("cep_test", logging.DEBUG)  # noqa: LOG001 - one that no other test has
     logger.addHandler(ring)
     return logger
@@ -29,7 +29,7 @@ def texts(read: LogRead) -> list[str]:
     return [record.text for record in read.records]
 
 
-def test_a_record_has_its_parts(ring: LogRing) -> None:
+def test_a_record_has_its_parts(ring: LogBuffer) -> None:
     logger_of(ring).error("it failed: plan=%s", "P[1]", exc_info=ValueError("password=hunter2"))
     (record,) = ring.read(ReadLog("r")).records
     assert (record.sequence, record.level, record.logger, record.text) == (
@@ -44,7 +44,7 @@ def test_a_record_has_its_parts(ring: LogRing) -> None:
 
 
 def test_the_oldest_go_when_the_bytes_are_used_up() -> None:
-    ring = LogRing(10 * (OVERHEAD_BYTES + sys.getsizeof("1") + sys.getsizeof("")))
+    ring = LogBuffer(10 * (OVERHEAD_BYTES + sys.getsizeof("1") + sys.getsizeof("")))
     for number in range(25):
         logger_of(ring).info("%d", number % 10)
     read = ring.read(ReadLog("r"))
@@ -54,7 +54,7 @@ def test_the_oldest_go_when_the_bytes_are_used_up() -> None:
 def test_texts_of_wide_characters_count_for_the_bytes_that_they_take() -> None:
     kept = {}
     for character in "xж蟹🦀":
-        ring = LogRing(1_000_000)
+        ring = LogBuffer(1_000_000)
         for _ in range(1_000):
             logger_of(ring).info("%s", character * 1_000)
         read = ring.read(ReadLog("r"))
@@ -64,7 +64,7 @@ def test_texts_of_wide_characters_count_for_the_bytes_that_they_take() -> None:
     assert 225 < kept["🦀"] < 240
 
 
-def test_what_is_no_utf_8_can_be_told(ring: LogRing) -> None:
+def test_what_is_no_utf_8_can_be_told(ring: LogBuffer) -> None:
     name = os.fsdecode(b"plans/Stra\xdfe.siddhi")
     logger = logging.Logger(f"cep.{name}")  # noqa: LOG001 - one that no other test has
     logger.addHandler(ring)
@@ -79,7 +79,7 @@ def test_what_is_no_utf_8_can_be_told(ring: LogRing) -> None:
     assert decode(encode(read)).message == read
 
 
-def test_the_newest_that_fit_are_read_and_then_older_ones(ring: LogRing) -> None:
+def test_the_newest_that_fit_are_read_and_then_older_ones(ring: LogBuffer) -> None:
     for number in range(10):
         logger_of(ring).info("%d", number)
     newest = ring.read(ReadLog("r", most_records=3))
@@ -90,7 +90,7 @@ def test_the_newest_that_fit_are_read_and_then_older_ones(ring: LogRing) -> None
     assert not older.more
 
 
-def test_what_follows_a_place_is_read_in_pieces_without_gaps(ring: LogRing) -> None:
+def test_what_follows_a_place_is_read_in_pieces_without_gaps(ring: LogBuffer) -> None:
     for number in range(10):
         logger_of(ring).info("%d", number)
     first = ring.read(ReadLog("r", after=2, most_records=5))
@@ -99,14 +99,14 @@ def test_what_follows_a_place_is_read_in_pieces_without_gaps(ring: LogRing) -> N
     assert (first.more, rest.more, rest.reached) == (True, False, 10)
 
 
-def test_records_that_do_not_fit_are_passed_over_for_good(ring: LogRing) -> None:
+def test_records_that_do_not_fit_are_passed_over_for_good(ring: LogBuffer) -> None:
     for number in range(5):
         logger_of(ring).debug("%d", number)
     read = ring.read(ReadLog("r", after=0, level="WARNING"))
     assert (read.records, read.reached) == ((), 5)
 
 
-def test_filters_look_at_level_text_traceback_and_logger(ring: LogRing) -> None:
+def test_filters_look_at_level_text_traceback_and_logger(ring: LogBuffer) -> None:
     logger = logger_of(ring)
     logger.info("Topology ended: topology=Storms[-1234]")
     logger.warning("other")
@@ -116,7 +116,7 @@ def test_filters_look_at_level_text_traceback_and_logger(ring: LogRing) -> None:
     assert len(ring.read(ReadLog("r", contains="cep_test")).records) == 3
 
 
-def test_a_plan_is_not_mentioned_where_one_that_ends_with_its_name_is(ring: LogRing) -> None:
+def test_a_plan_is_not_mentioned_where_one_that_ends_with_its_name_is(ring: LogBuffer) -> None:
     for name in ("Storms[-1234]", "MyStorms[-1234]", "Storms[-12345]", "my.Storms[-1234]"):
         logger_of(ring).info("topology ended: topology=%s reason=x", name)
     assert texts(ring.read(ReadLog("r", mentions="Storms[-1234]"))) == [
@@ -125,7 +125,7 @@ def test_a_plan_is_not_mentioned_where_one_that_ends_with_its_name_is(ring: LogR
 
 
 def test_long_texts_are_cut_and_answers_are_bounded() -> None:
-    ring = LogRing(100_000_000)
+    ring = LogBuffer(100_000_000)
     for _ in range(200):
         logger_of(ring).info("x" * 100_000)
     read = ring.read(ReadLog("r", most_records=1_000))
@@ -134,7 +134,7 @@ def test_long_texts_are_cut_and_answers_are_bounded() -> None:
     assert sum(len(record.text) for record in read.records) <= ANSWER_BYTES
 
 
-def test_a_record_that_cannot_be_formatted_raises_nothing(ring: LogRing, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_record_that_cannot_be_formatted_raises_nothing(ring: LogBuffer, capsys: pytest.CaptureFixture[str]) -> None:
     logger_of(ring).info("%d", "no number")
     assert ring.read(ReadLog("r")).records == ()
     assert "no number" in capsys.readouterr().err

@@ -18,7 +18,7 @@ from cep_common.protocol.registry import ListPlans, PlansListed
 from cep_common.security.config import SecurityConfig
 from cep_common.security.context import GuardedContext, is_loopback, open_context
 from cep_common.security.keys import write_keys
-from cep_common.security.roles import DOORS, Door, Role, may_enter
+from cep_common.security.roles import DOORS, Role, SocketKind, may_connect
 from cep_common.sockets.transport import ControlClient, ControlServer, connecting_socket, listening_socket
 
 MAXIMUM_BYTES = 1_000
@@ -49,7 +49,7 @@ def acting_as(keys: Path) -> Iterator[As]:
 
 
 def gets_through(
-    visitor: zmq.Context[zmq.Socket[bytes]], door: Door, listening: zmq.Socket[bytes], expected: bool = False
+    visitor: zmq.Context[zmq.Socket[bytes]], door: SocketKind, listening: zmq.Socket[bytes], expected: bool = False
 ) -> bool:
     """True when a message of the visitor arrives; one that is `expected` is waited for longer."""
     with connecting_socket(visitor, door, MAXIMUM_BYTES) as socket:
@@ -59,16 +59,16 @@ def gets_through(
         return decode(listening.recv_multipart()[1:]).message == ListPlans()
 
 
-@pytest.mark.parametrize("door", Door)
-def test_a_door_opens_to_the_roles_of_the_table_and_to_no_other(door: Door, acting_as: As) -> None:
+@pytest.mark.parametrize("door", SocketKind)
+def test_a_door_opens_to_the_roles_of_the_table_and_to_no_other(door: SocketKind, acting_as: As) -> None:
     with listening_socket(acting_as(DOORS[door].owner), door, "127.0.0.1", MAXIMUM_BYTES) as listening:
         listening.bind("tcp://127.0.0.1:*")
         with ExitStack() as knocking:
             for role in Role:
-                if not may_enter(role, door):
+                if not may_connect(role, door):
                     knock(knocking.enter_context(connecting_socket(acting_as(role), door, MAXIMUM_BYTES)), listening)
             assert not listening.poll(2 * REFUSED_MS), "of those who may not enter, all of whom knock, none is heard"
-        let_in = {role for role in Role if may_enter(role, door)}
+        let_in = {role for role in Role if may_connect(role, door)}
         assert let_in == {role for role in let_in if gets_through(acting_as(role), door, listening, expected=True)}
 
 
@@ -83,11 +83,11 @@ def test_who_has_no_keys_or_those_of_another_system_stays_outside(acting_as: As,
     stranger = open_context(SecurityConfig(str(tmp_path / "others")), Role.WORKER)
     plain = open_context(SecurityConfig(), Role.WORKER)
     try:
-        with listening_socket(acting_as(Role.STAGE), Door.RECEIVER, "127.0.0.1", MAXIMUM_BYTES) as listening:
+        with listening_socket(acting_as(Role.STAGE), SocketKind.RECEIVER, "127.0.0.1", MAXIMUM_BYTES) as listening:
             listening.bind("tcp://127.0.0.1:*")
-            assert not gets_through(plain, Door.RECEIVER, listening)
-            assert not gets_through(stranger, Door.RECEIVER, listening)
-            assert gets_through(acting_as(Role.WORKER), Door.RECEIVER, listening, expected=True)
+            assert not gets_through(plain, SocketKind.RECEIVER, listening)
+            assert not gets_through(stranger, SocketKind.RECEIVER, listening)
+            assert gets_through(acting_as(Role.WORKER), SocketKind.RECEIVER, listening, expected=True)
     finally:
         stranger.destroy(linger=0)
         plain.destroy(linger=0)
@@ -98,9 +98,9 @@ def test_who_forges_the_server_learns_nothing(acting_as: As, tmp_path: Path) -> 
     write_keys(tmp_path / "others")
     forger = open_context(SecurityConfig(str(tmp_path / "others")), Role.STAGE)
     try:
-        with listening_socket(forger, Door.RECEIVER, "127.0.0.1", MAXIMUM_BYTES) as listening:
+        with listening_socket(forger, SocketKind.RECEIVER, "127.0.0.1", MAXIMUM_BYTES) as listening:
             listening.bind("tcp://127.0.0.1:*")
-            assert not gets_through(acting_as(Role.WORKER), Door.RECEIVER, listening)
+            assert not gets_through(acting_as(Role.WORKER), SocketKind.RECEIVER, listening)
     finally:
         forger.destroy(linger=0)
 
@@ -144,13 +144,13 @@ def test_a_process_without_keys_does_not_listen_beyond_loopback() -> None:
 
 def test_a_plain_context_makes_no_socket_beyond_loopback(zmq_context: zmq.Context[zmq.Socket[bytes]]) -> None:
     with pytest.raises(ConfigError, match=r"192\.0\.2\.1 can be reached from other hosts"):
-        listening_socket(zmq_context, Door.INGRESS, "192.0.2.1", MAXIMUM_BYTES)
+        listening_socket(zmq_context, SocketKind.INGRESS, "192.0.2.1", MAXIMUM_BYTES)
 
 
 def test_who_asks_to_be_insecure_may_listen_anywhere_and_is_told_so(caplog: pytest.LogCaptureFixture) -> None:
     context = open_context(SecurityConfig(insecure=True), Role.WORKER, {"ingress.host": "0.0.0.0"})  # noqa: S104
     try:
-        listening_socket(context, Door.INGRESS, "0.0.0.0", MAXIMUM_BYTES).close()  # noqa: S104
+        listening_socket(context, SocketKind.INGRESS, "0.0.0.0", MAXIMUM_BYTES).close()  # noqa: S104
     finally:
         context.destroy(linger=0)
     assert "INSECURE" in caplog.text
@@ -158,13 +158,13 @@ def test_who_asks_to_be_insecure_may_listen_anywhere_and_is_told_so(caplog: pyte
 
 def test_keys_of_a_role_open_only_its_own_doors(acting_as: As) -> None:
     with pytest.raises(ConfigError, match="a worker does not listen for the control plane"):
-        listening_socket(acting_as(Role.WORKER), Door.CONTROL, "127.0.0.1", MAXIMUM_BYTES)
+        listening_socket(acting_as(Role.WORKER), SocketKind.CONTROL, "127.0.0.1", MAXIMUM_BYTES)
 
 
 def test_a_public_key_that_is_missing_is_named(keys: Path, acting_as: As) -> None:
     (keys / "stage.key").unlink()
     with pytest.raises(ConfigError, match=r"security\.keys: has no stage\.key, the public key of a stage"):
-        connecting_socket(acting_as(Role.WORKER), Door.RECEIVER, MAXIMUM_BYTES)
+        connecting_socket(acting_as(Role.WORKER), SocketKind.RECEIVER, MAXIMUM_BYTES)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from cep_common.protocol.drivers import RegisterDriver
 from cep_common.protocol.message_types import message_types
 from cep_common.protocol.registry import ListPlans, RegisterEndpoint, RegisterWorker, RequestEndpoint
 from cep_common.protocol.tasks import RegisterTask
-from cep_common.security.roles import CONTROL_SENDERS, DOORS, INSIGHT_DOORS, Door, Role, may_enter, may_send
+from cep_common.security.roles import CONTROL_SENDERS, DOORS, INSIGHT_DOORS, Role, SocketKind, may_connect, may_send
 
 KEY = PlanKey(-1234, "P")
 WHERE = Endpoint("127.0.0.1", 1)
@@ -30,16 +30,19 @@ BY_ROLE = {
 
 
 def test_every_door_has_an_owner_and_visitors() -> None:
-    assert DOORS.keys() == set(Door)
+    assert DOORS.keys() == set(SocketKind)
     assert all(rule.visitors for rule in DOORS.values())
 
 
 def test_a_client_enters_workers_ingress_and_egress_and_nothing_else() -> None:
-    assert {door for door in Door if may_enter(Role.CLIENT, door)} == {Door.INGRESS, Door.EGRESS}
+    assert {door for door in SocketKind if may_connect(Role.CLIENT, door)} == {SocketKind.INGRESS, SocketKind.EGRESS}
 
 
 def test_a_manager_listens_to_results_at_workers_looks_into_every_process_and_enters_nothing_else() -> None:
-    assert {door for door in Door if may_enter(Role.MANAGER, door)} == {Door.EGRESS, *INSIGHT_DOORS.values()}
+    assert {door for door in SocketKind if may_connect(Role.MANAGER, door)} == {
+        SocketKind.EGRESS,
+        *INSIGHT_DOORS.values(),
+    }
 
 
 def test_every_process_has_a_door_of_its_own_for_managers_alone() -> None:

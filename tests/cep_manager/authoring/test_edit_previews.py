@@ -6,7 +6,7 @@ from manager_world import World, plan, serves, task, worker
 
 from cep_common.ids import SUPER_TENANT, PlanKey
 from cep_common.protocol.registry import InflowReport
-from cep_common.protocol.tasks import HeldState
+from cep_common.protocol.tasks import ComponentState
 from cep_manager.authoring.compiler import compile_plan
 from cep_manager.authoring.edits import NOT_RUNNING, EditPreviews
 from cep_manager.authoring.model import EditedPart, EditedStream, EditPreview
@@ -59,7 +59,7 @@ def running(waiting: int = 0) -> World:
     )
     world.hear(worker(msgspec.structs.replace(serves(key=KEY), inflow=inflow)))
     registered = task(key=KEY)
-    held = (HeldState("query", "sums", rows=600, bytes=2_000),)
+    held = (ComponentState("query", "sums", rows=600, bytes=2_000),)
     first = msgspec.structs.replace(registered.components[0], held=held)
     world.hear(msgspec.structs.replace(registered, components=(first, *registered.components[1:])))
     return world
@@ -76,7 +76,9 @@ def test_parts_are_told_with_what_they_hold_now() -> None:
     found = preview(running(), TEXT)
     assert (found.plan, found.kept, found.reset, found.note) == (KEY.plan, 1, 1, "")
     assert found.parts == (
-        EditedPart("s", "query", "sums", kept=True, reason="", held=HeldState("query", "sums", rows=600, bytes=2_000)),
+        EditedPart(
+            "s", "query", "sums", kept=True, reason="", held=ComponentState("query", "sums", rows=600, bytes=2_000)
+        ),
         EditedPart("s", "query", "longs", kept=False, reason="why", held=None),
     )
     assert found.streams == ()

@@ -33,7 +33,7 @@ from cep_common.protocol.registry import (
     WorkerPlanReport,
     WorkerRegistered,
 )
-from cep_common.protocol.tasks import HandOver, TaskRegistered
+from cep_common.protocol.tasks import StateTransfer, TaskRegistered
 from cep_common.protocol.worker_reports import PreparedResultsReport
 from cep_manager.authoring.compiler import compile_plan
 from cep_manager.commands.plan_changes import FROM_CHECKPOINT
@@ -95,7 +95,7 @@ def beat(peer: Peer, *topologies: TopologyReport) -> None:
     peer.drive(*topologies)
     for topology in topologies:
         if topology.state == "running":
-            step: HandOver = "" if topology is topologies[0] else "restored"
+            step: StateTransfer = "" if topology is topologies[0] else "restored"
             peer.ask(task(key=topology.key, epoch=topology.epoch, step=step))
 
 

@@ -13,7 +13,7 @@ from serving import serving
 
 from cep_common.clock import SystemClock
 from cep_common.ids import SUPER_TENANT, PlanKey
-from cep_common.protocol.tasks import HeldState
+from cep_common.protocol.tasks import ComponentState
 from cep_manager.authoring.compiler import compile_plan, validate_plan
 from cep_manager.authoring.model import EditedPart, EditedStream, EditPreview, PlanTrial, Preview, Validation
 from cep_manager.authoring.preview import preview_plan
@@ -46,7 +46,7 @@ class AuthoringView(FakeView):
 
     def preview_edit(self, key: PlanKey, text: str) -> EditPreview:
         self.edits.append(text)
-        held = HeldState("query", "late", rows=1_234, groups=5)
+        held = ComponentState("query", "late", rows=1_234, groups=5)
         parts = (
             EditedPart("lateness", "query", HOSTILE, kept=True, reason="", held=held),
             EditedPart("storms", "query", "storms", kept=False, reason="it is defined otherwise", held=None),

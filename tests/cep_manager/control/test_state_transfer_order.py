@@ -6,7 +6,7 @@ from manager_world import COMPILED, KEY, World, driver, plan, task, topology
 
 from cep_common.ids import Endpoint
 from cep_common.protocol.drivers import KillTopology, RegisterDriver
-from cep_common.protocol.tasks import HandOver, RegisterTask, StateSource, TaskRegistered
+from cep_common.protocol.tasks import RegisterTask, StateSource, StateTransfer, TaskRegistered
 from cep_manager.control.deployment import state_transfer
 from cep_manager.control.instructions import PushToDriver
 from cep_manager.plans.record import PlanRecord
@@ -38,9 +38,9 @@ def world() -> World:
     return made
 
 
-def reports(epoch: int, number: int = 0, step: HandOver = "") -> RegisterTask:
+def reports(epoch: int, number: int = 0, step: StateTransfer = "") -> RegisterTask:
     door = DOOR if step == "given" else None
-    return msgspec.structs.replace(task(epoch=epoch, number=number), hand_over=step, state_endpoint=door)
+    return msgspec.structs.replace(task(epoch=epoch, number=number), state_transfer=step, state_endpoint=door)
 
 
 def told(world: World, message: RegisterTask) -> tuple[str, tuple[StateSource, ...]]:

@@ -15,7 +15,7 @@ from cep_common.protocol.links import Data, StreamSchema, Subscribe, Subscribed
 from cep_common.security.config import SecurityConfig
 from cep_common.security.context import open_context
 from cep_common.security.keys import write_keys
-from cep_common.security.roles import Door, Role
+from cep_common.security.roles import Role, SocketKind
 from cep_common.sockets.transport import listening_socket
 from cep_manager.config import TailConfig
 from cep_manager.errors import BadRequestError, TailsBusyError, WorkerFailedError
@@ -140,7 +140,7 @@ def test_a_manager_listens_at_workers_under_its_own_keys(tmp_path: Path) -> None
     security = SecurityConfig(str(tmp_path / "keys"))
     context = open_context(security, Role.WORKER)
     schema = StreamSchema("S", (("n", "long"),))
-    with listening_socket(context, Door.EGRESS, "127.0.0.1", 1_000) as egress, ThreadPoolExecutor(1) as worker:
+    with listening_socket(context, SocketKind.EGRESS, "127.0.0.1", 1_000) as egress, ThreadPoolExecutor(1) as worker:
         port = egress.bind_to_random_port("tcp://127.0.0.1")
 
         def serve() -> Subscribe:

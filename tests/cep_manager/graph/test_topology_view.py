@@ -6,7 +6,7 @@ from manager_world import KEY, FakeView, World, components, plan, serves, task, 
 
 from cep_common.monitoring.latency import bucket
 from cep_common.protocol.error_records import ErrorRecord
-from cep_common.protocol.tasks import HeldState, QueryReport, RegisterTask
+from cep_common.protocol.tasks import ComponentState, QueryReport, RegisterTask
 from cep_common.protocol.worker_reports import PublisherReport
 from cep_manager.errors import UnknownComponentError
 from cep_manager.graph.topology_view.component import component_view
@@ -27,7 +27,10 @@ def reporting(events: int, up_ms: int, error_ms: int = 0) -> RegisterTask:
     told["aircraft#0"] = change(
         told["aircraft#0"],
         busy_ms=up_ms // 4,
-        held=(HeldState("query", "knockOns", rows=40, bytes=4_096), HeldState("strings", "all", rows=2, bytes=100)),
+        held=(
+            ComponentState("query", "knockOns", rows=40, bytes=4_096),
+            ComponentState("strings", "all", rows=2, bytes=100),
+        ),
         errors=1 if error_ms else 0,
         last_error="division by <zero>" if error_ms else "",
         last_error_ms=error_ms,

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import msgspec
 from manager_world import FakeView, World, driver, insights_of, plan, task, worker
 
-from cep_common.ids import Endpoint, InsightAddress, PlanKey
-from cep_common.inspection.endpoint import Insight, answer_to
-from cep_common.inspection.log_buffer import LogRing
+from cep_common.ids import Endpoint, InspectionAddress, PlanKey
+from cep_common.inspection.endpoint import Inspection, answer_to
+from cep_common.inspection.log_buffer import LogBuffer
 from cep_common.protocol.inspection import ReadConfiguration, ReadLog, Setting
 from cep_common.protocol.registry import Message
 from cep_manager.monitoring.logs.client import NoAnswer, ProcessQuestion
@@ -18,17 +18,17 @@ from cep_manager.monitoring.logs.client import NoAnswer, ProcessQuestion
 KEY = PlanKey(-1234, "Storms")
 
 
-def where(number: int) -> InsightAddress:
-    return InsightAddress(Endpoint("10.0.0.9", 13_000 + number), f"run-{number}")
+def where(number: int) -> InspectionAddress:
+    return InspectionAddress(Endpoint("10.0.0.9", 13_000 + number), f"run-{number}")
 
 
-def insight(*texts: str) -> Insight:
-    ring = LogRing(1_000_000)
+def insight(*texts: str) -> Inspection:
+    ring = LogBuffer(1_000_000)
     logger = logging.Logger("cep_test")  # noqa: LOG001 - one that no other test has
     logger.addHandler(ring)
     for text in texts:
         logger.info(text)
-    return Insight(ring, (Setting("http.port", "1", "2", "file", "conf/x.yaml"),))
+    return Inspection(ring, (Setting("http.port", "1", "2", "file", "conf/x.yaml"),))
 
 
 class Processes:

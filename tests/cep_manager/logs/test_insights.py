@@ -14,8 +14,8 @@ from manager_world import components, insights_of, plan, task, worker
 
 from cep_common.ids import Endpoint, PlanKey
 from cep_common.inspection.config import LogConfig
-from cep_common.inspection.endpoint import Insight, InsightDoor
-from cep_common.inspection.log_buffer import LogRing
+from cep_common.inspection.endpoint import Inspection, InspectionEndpoint
+from cep_common.inspection.log_buffer import LogBuffer
 from cep_common.protocol.inspection import ReadLog
 from cep_common.protocol.registry import Message
 from cep_common.security.config import SecurityConfig
@@ -64,8 +64,8 @@ def test_a_process_that_was_started_again_is_read_from_its_beginning(processes: 
 
 
 def test_records_that_were_forgotten_between_two_looks_are_counted(processes: Processes) -> None:
-    ring = LogRing(2_000)
-    processes.insights["run-3"] = Insight(ring)
+    ring = LogBuffer(2_000)
+    processes.insights["run-3"] = Inspection(ring)
     for number in range(50):
         ring.handle(logging.makeLogRecord({"name": "t", "msg": str(number), "levelno": 20}))
     page = processes.view.log("task:Storms[-1234]:1:0", LogQuery(after="run-3:10"))
@@ -208,7 +208,7 @@ def context() -> Iterator[GuardedContext]:
 
 
 def test_processes_are_asked_over_sockets_all_at_once_and_none_is_waited_for_too_long(context: GuardedContext) -> None:
-    door = InsightDoor(context, Role.WORKER, "127.0.0.1", LogConfig(), insight("hello"))
+    door = InspectionEndpoint(context, Role.WORKER, "127.0.0.1", LogConfig(), insight("hello"))
     door.start()
     hung = context.socket(5)  # a REP that never answers
     port = hung.bind_to_random_port("tcp://127.0.0.1")

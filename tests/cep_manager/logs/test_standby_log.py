@@ -12,8 +12,8 @@ import pytest
 from free_ports import free_port
 from test_manager_process import eventually
 
-from cep_common.inspection.endpoint import Insight
-from cep_common.inspection.log_buffer import LogRing
+from cep_common.inspection.endpoint import Inspection
+from cep_common.inspection.log_buffer import LogBuffer
 from cep_manager.config import (
     AccountsConfig,
     ControlConfig,
@@ -41,9 +41,9 @@ def managers(tmp_path: Path) -> Iterator[tuple[ManagerProcess, ManagerProcess, i
                 election=ELECTION,
                 accounts=AccountsConfig(login=False),
             )
-            ring = LogRing(100_000)
+            ring = LogBuffer(100_000)
             ring.handle(logging.makeLogRecord({"name": "m", "msg": f"of the {name}", "levelno": logging.INFO}))
-            process = ManagerProcess(config, insight=Insight(ring))
+            process = ManagerProcess(config, insight=Inspection(ring))
             opened.callback(process.close)
             made.append(process)
         yield made[0], made[1], port

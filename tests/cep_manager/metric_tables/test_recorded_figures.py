@@ -12,7 +12,7 @@ from storm_world import PER_SECOND, working_task
 
 from cep_common.ids import PlanKey
 from cep_common.monitoring.latency import bucket
-from cep_common.protocol.tasks import HeldState, QueryReport
+from cep_common.protocol.tasks import ComponentState, QueryReport
 from cep_manager.monitoring.metric_tables.distribution import spread
 from cep_manager.monitoring.metric_tables.meter import Meter
 from cep_manager.monitoring.metric_tables.model import MetricRow
@@ -113,7 +113,7 @@ def test_queries_are_told_at_level_detail() -> None:
     for second in (1, 2):
         told = (QueryReport("late", 100 * second, 5_000 * second, ((bucket(5_000_000), 100 * second),)),)
         seen = task(events=second)
-        held = (HeldState("window", "Late", rows=12, bytes=4_096),)
+        held = (ComponentState("window", "Late", rows=12, bytes=4_096),)
         parts = [
             msgspec.structs.replace(one, queries=told, held=held) if one.component == "storms" else one
             for one in seen.components

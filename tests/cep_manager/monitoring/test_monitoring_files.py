@@ -25,7 +25,7 @@ from cep_worker.runtime.worker_metrics import ConnectorMetrics, PreparedResultsM
 from tools.write_dashboard import TARGET, text
 from topology.checkpoint.coordination.runs import HISTORY
 from topology.spark.driver_side.config import DriverConfig
-from topology.spark.driver_side.metrics import DriverFigures, driver_metrics
+from topology.spark.driver_side.metrics import DriverMetrics, driver_metrics
 
 ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / "conf" / "monitoring"
@@ -36,7 +36,7 @@ WORDS = {"by", "on", "or", "and", "unless", "without", "ignoring", "bool", "offs
 NAME = re.compile(r"(?<![\w$.])[a-z_][a-z0-9_]*(?!\w|\s*\()")
 
 
-DRIVER = DriverFigures(4, 1, 2, registered=True, topologies=(TopologyReport(KEY, 1, "running"),))
+DRIVER = DriverMetrics(4, 1, 2, registered=True, topologies=(TopologyReport(KEY, 1, "running"),))
 WORKER = WorkerMetrics(
     plans=(WorkerPlanReport(KEY, 1, (InflowReport("In", connected=True),), (OutflowReport("Out"),), ("p#0",)),),
     write_ahead_logs=((KEY, WalMetrics("In", 1_000, 0, full=True)),),

@@ -8,7 +8,7 @@ from manager_world import KEY, FakeView, World, driver, plan, task, topology
 from storm_world import PER_SECOND, running_view
 
 from cep_common.monitoring.latency import bucket
-from cep_common.protocol.tasks import HeldState, QueryReport
+from cep_common.protocol.tasks import ComponentState, QueryReport
 from cep_manager.monitoring.plan_statistics import Activity, PlanStatistics, WindowStatistics, plan_statistics
 from cep_manager.web.app import create_app
 
@@ -70,7 +70,7 @@ def test_queries_are_told_at_level_detail_those_of_a_stages_instances_together()
     world = World()
     world.put(msgspec.structs.replace(plan(), statistics="detail"))
     counted = QueryReport("late", 100, 2_000, ((bucket(5_000_000), 100),))
-    held = (HeldState("query", "late", rows=3, bytes=64),)
+    held = (ComponentState("query", "late", rows=3, bytes=64),)
     parts = tuple(
         msgspec.structs.replace(one, queries=(counted,), held=held) if one.component == "lateness" else one
         for one in task(events=100).components

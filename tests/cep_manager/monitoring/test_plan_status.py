@@ -17,7 +17,7 @@ from manager_world import (
     worker,
 )
 
-from cep_common.protocol.tasks import HeldState
+from cep_common.protocol.tasks import ComponentState
 from cep_manager.control.members import LOST_SHOWN_MS
 from cep_manager.monitoring.status import InflowStatus, LostWorker, OutflowStatus, PlanStatus, plan_status
 from cep_manager.plans.state import PlanState
@@ -130,7 +130,12 @@ def test_every_task_is_told_with_its_place_and_what_it_uses(world: World) -> Non
 
 def test_what_parallel_instances_hold_is_added_up(world: World) -> None:
     first, second, *others = components()
-    first = msgspec.structs.replace(first, held=(HeldState("query", "q", rows=3, bytes=100), HeldState("table", "T")))
-    second = msgspec.structs.replace(second, held=(HeldState("query", "q", rows=4, groups=1, bytes=50),))
+    first = msgspec.structs.replace(
+        first, held=(ComponentState("query", "q", rows=3, bytes=100), ComponentState("table", "T"))
+    )
+    second = msgspec.structs.replace(second, held=(ComponentState("query", "q", rows=4, groups=1, bytes=50),))
     world.hear(msgspec.structs.replace(task(), components=(first, second, *others)))
-    assert status(world).state == (HeldState("query", "q", rows=7, groups=1, bytes=150), HeldState("table", "T"))
+    assert status(world).state == (
+        ComponentState("query", "q", rows=7, groups=1, bytes=150),
+        ComponentState("table", "T"),
+    )

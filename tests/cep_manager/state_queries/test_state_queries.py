@@ -10,8 +10,8 @@ import pytest
 from flask.testing import FlaskClient
 from manager_world import KEY, FakeView, World, plan, task
 
-from cep_common.ids import Endpoint, InsightAddress
-from cep_common.protocol.inspection import QueryState, StateFound
+from cep_common.ids import Endpoint, InspectionAddress
+from cep_common.protocol.inspection import QueryRunningState, StateFound
 from cep_common.protocol.registry import Message
 from cep_common.protocol.tasks import ComponentReport
 from cep_common.security.roles import Role
@@ -40,7 +40,7 @@ select A.name as name insert into Out;
 """
 SCRIPTS = ScriptPolicy()
 COMPILED = compile_plan(PLAN, SCRIPTS)
-WHERE = InsightAddress(Endpoint("10.0.0.9", 13_003), "run-3")
+WHERE = InspectionAddress(Endpoint("10.0.0.9", 13_003), "run-3")
 
 
 class Tasks:
@@ -55,7 +55,7 @@ class Tasks:
         return [self.answer for _ in questions]
 
 
-def running(stage: str = "tables", address: InsightAddress | None = WHERE) -> tuple[ClusterSnapshot, PlanRecord]:
+def running(stage: str = "tables", address: InspectionAddress | None = WHERE) -> tuple[ClusterSnapshot, PlanRecord]:
     """The plan, whose task has told what it has."""
     world = World()
     world.put(plan(compiled=COMPILED))
@@ -115,7 +115,7 @@ def test_the_task_with_the_stage_is_asked_and_its_rows_are_told() -> None:
     assert rows.rows == (("a", 1), (None, 2))
     (question,) = tasks.questions
     assert (question.role, question.endpoint) == (Role.STAGE, WHERE.endpoint)
-    assert question.message == QueryState("run-3", "tables", "from Totals select *", 2, KEY)
+    assert question.message == QueryRunningState("run-3", "tables", "from Totals select *", 2, KEY)
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from cep_common.errors import ConfigError, InputError, PeerError
 from cep_common.ids import PlanKey
 from cep_common.protocol.links import Data, OpenLink
 from cep_common.protocol.registry import RegisterWorker, RequestEndpoint, StreamBinding
-from cep_common.security.roles import Door
+from cep_common.security.roles import SocketKind
 from cep_worker.config import InflowConfig, WalConfig, WorkerHttpConfig
 from cep_worker.inflows.wal import segment
 from cep_worker.worker import Worker
@@ -46,7 +46,7 @@ class Receiver(FakeReceiver):
         self.acknowledge = True
         self.taken: dict[str, int] = {} if taken is None else taken
         self.server = LinkServer.listen(
-            context, Door.RECEIVER, "127.0.0.1", free_port(), 65_536, self._accept, resume=self._resume
+            context, SocketKind.RECEIVER, "127.0.0.1", free_port(), 65_536, self._accept, resume=self._resume
         )
 
     def secure(self, position: int) -> None:

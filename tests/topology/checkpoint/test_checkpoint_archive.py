@@ -12,7 +12,7 @@ from checkpoint_stores import KEY, plan_xml, store_of
 
 from cep_common.protocol.checkpoints import ReportPart
 from cep_common.protocol.registry import CheckpointSpan
-from topology.checkpoint.coordination.archive import BEGIN_ANEW, Archive, Opened
+from topology.checkpoint.coordination.archive import BEGIN_ANEW, Archive, RunStart
 from topology.checkpoint.coordination.instructions import WriteManifest
 from topology.checkpoint.coordination.runs import RunId
 from topology.checkpoint.errors import CheckpointError, CheckpointUnreadableError
@@ -38,7 +38,7 @@ class Driver:
         self.writers: dict[RunId, PartWriter] = {}
         self.spans: dict[RunId, tuple[CheckpointSpan, ...]] = {}
 
-    def open(self, epoch: int, attempt: int = 0, restore: str = "", restore_epoch: int = 0) -> Opened:
+    def open(self, epoch: int, attempt: int = 0, restore: str = "", restore_epoch: int = 0) -> RunStart:
         run = RunId(KEY, epoch, attempt, self.deployed_ms)
         opened = self.archive.open_run(run, restore, restore_epoch)
         manifest = self.store.read_manifest(opened.reference) if opened.reference else None

@@ -30,7 +30,7 @@ from topology.checkpoint.coordination.instructions import (
     SavepointEnded,
     WriteManifest,
 )
-from topology.checkpoint.coordination.runs import TRANSITIONS, Move, Opening, Phase, Run, RunId
+from topology.checkpoint.coordination.runs import TRANSITIONS, CheckpointedRun, Opening, Phase, RunId, RunTransition
 
 KEY = PlanKey(-1234, "Delays")
 TIMING = Timing(
@@ -100,7 +100,7 @@ class World:
         self.done += found
         return found
 
-    def run(self) -> Run:
+    def run(self) -> CheckpointedRun:
         return self.coordinator.runs[KEY, 4]
 
 
@@ -112,24 +112,24 @@ def to_both(message: Message) -> list[tuple[bytes, Message]]:
     return [(b"0", message), (b"1", message)]
 
 
-@pytest.mark.parametrize(("phase", "move"), list(itertools.product(Phase, Move)))
-def test_every_move_in_every_phase_does_what_the_table_says_or_nothing(phase: Phase, move: Move) -> None:
+@pytest.mark.parametrize(("phase", "move"), list(itertools.product(Phase, RunTransition)))
+def test_every_move_in_every_phase_does_what_the_table_says_or_nothing(phase: Phase, move: RunTransition) -> None:
     world = World()
     world.beat()
     run = world.run()
     if phase in (Phase.TAKING, Phase.WRITING):
         world.pass_ms(10_000)
-        world.report(21, *((0, 1) if phase is Phase.WRITING or move is not Move.REPORTED else (0,)))
-    if move is Move.JOINED:
+        world.report(21, *((0, 1) if phase is Phase.WRITING or move is not RunTransition.REPORTED else (0,)))
+    if move is RunTransition.JOINED:
         run.seen.clear()
         world.beat(tasks=(0,))
     run.phase = phase
     {
-        Move.JOINED: lambda: world.beat(tasks=(1,)),
-        Move.BEGIN: lambda: (setattr(run, "due_ms", 0), world.pass_ms(500, beating=False)),
-        Move.REPORTED: lambda: world.report(21, 1),
-        Move.FAILED: lambda: (world.report(21, 1, error="disk full"), world.written(21, "disk full")),
-        Move.WRITTEN: lambda: world.written(21),
+        RunTransition.JOINED: lambda: world.beat(tasks=(1,)),
+        RunTransition.BEGIN: lambda: (setattr(run, "due_ms", 0), world.pass_ms(500, beating=False)),
+        RunTransition.REPORTED: lambda: world.report(21, 1),
+        RunTransition.FAILED: lambda: (world.report(21, 1, error="disk full"), world.written(21, "disk full")),
+        RunTransition.WRITTEN: lambda: world.written(21),
     }[move]()
     assert run.phase is TRANSITIONS.get((phase, move), phase)
 

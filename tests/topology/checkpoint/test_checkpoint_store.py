@@ -13,7 +13,7 @@ from cep_common.ids import PlanKey
 from topology.checkpoint.errors import OTHER_VERSION, CheckpointUnreadableError, StoreUnreachableError
 from topology.checkpoint.model import Lineage, seal
 from topology.checkpoint.storage.blobs import safe_name
-from topology.checkpoint.storage.store import CheckpointStore, Taken, open_store, read_state
+from topology.checkpoint.storage.store import CheckpointStore, ManifestName, open_store, read_state
 from topology.checkpoint.storage.writer import PartWriter
 
 WINDOW = random.Random(1).randbytes(1_000_000)  # noqa: S311 - the same in each run
@@ -222,5 +222,5 @@ def test_files_that_are_none_of_ours_are_left_out(tmp_path: Path) -> None:
     take(store, writer_of(store), 1, {"all#0": b"one"})
     folder = files(tmp_path, "checkpoints")[0].parent
     (folder / "notes.txt").write_text("hello")
-    (folder / f"{Taken(2, 1, 0).name()}.1234.being-written").write_text("half")
-    assert store.taken(KEY) == [Taken(1, 1, 0)]
+    (folder / f"{ManifestName(2, 1, 0).name()}.1234.being-written").write_text("half")
+    assert store.taken(KEY) == [ManifestName(1, 1, 0)]

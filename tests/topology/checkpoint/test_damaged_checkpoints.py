@@ -15,7 +15,7 @@ from query_plan.builder import build
 from query_plan.xml import write_xml
 from siddhi.analysis.analyser import analyse
 from siddhi.language.parser import parse
-from topology.checkpoint.coordination.archive import Archive, Opened
+from topology.checkpoint.coordination.archive import Archive, RunStart
 from topology.checkpoint.coordination.instructions import WriteManifest
 from topology.checkpoint.coordination.runs import RunId
 from topology.checkpoint.errors import CheckpointUnreadableError
@@ -64,7 +64,7 @@ class Store:
             writer.complete(number)
         assert archive.oldest(KEY) == 1
 
-    def restart(self, attempt: int = 1) -> Opened:
+    def restart(self, attempt: int = 1) -> RunStart:
         """The topology begins again, until what it begins from can be read whole."""
         while True:
             opened = Archive(self.store, 3).open_run(RunId(KEY, 1, attempt), "")

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topology.checkpoint.alignment import Aligned, Aligner, Step
-from topology.events.bundle import Bundle, Receipt
+from topology.events.bundle import Ack, Bundle
 
 
 def bundle(source: str, ticket: int) -> Bundle:
@@ -50,8 +50,8 @@ def test_a_later_marker_of_a_producer_says_that_the_earlier_one_will_not_come() 
 def test_markers_are_settled_here_and_bundles_that_wait_are_not() -> None:
     settled: list[str] = []
     aligner = Aligner.of(["a", "b"])
-    marker = Bundle("a", "a", -1, receipt=Receipt(lambda: settled.append("marker")), checkpoint=1)
-    held = Bundle("a", "a", 0, receipt=Receipt(lambda: settled.append("bundle")))
+    marker = Bundle("a", "a", -1, receipt=Ack(lambda: settled.append("marker")), checkpoint=1)
+    held = Bundle("a", "a", 0, receipt=Ack(lambda: settled.append("bundle")))
     pushed(aligner, marker, held)
     assert settled == ["marker"]
 

@@ -18,11 +18,11 @@ from topology.driver.lifecycle import (
     SETTLES_MS,
     SLOW_STORE_MS,
     TRANSITIONS,
-    Action,
     Instruction,
-    Move,
-    Run,
+    TopologyAction,
+    TopologyRun,
     TopologyRuns,
+    TopologyTransition,
 )
 
 FIRST_MS, LONGEST_MS, START_MS = 500, 4_000, 60_000
@@ -54,7 +54,7 @@ def reasons(topologies: TopologyRuns) -> dict[str, str]:
 
 
 def started(instructions: list[Instruction]) -> list[str]:
-    return [one.submission.key.plan for one in instructions if one.action is Action.START_JOB]
+    return [one.submission.key.plan for one in instructions if one.action is TopologyAction.START_JOB]
 
 
 def running(*names: str, slots: int = 4) -> TopologyRuns:
@@ -70,42 +70,49 @@ def running(*names: str, slots: int = 4) -> TopologyRuns:
 # ---- the table -------------------------------------------------------------------------------------------------------
 
 
-MOVES = [pair for pair in itertools.product(STATES, Move) if pair != ("waiting", Move.DUE)]
+MOVES = [pair for pair in itertools.product(STATES, TopologyTransition) if pair != ("waiting", TopologyTransition.DUE)]
 """Time admits what waits: for that, DUE is ADMIT."""
 
 
 @pytest.mark.parametrize(("state", "move"), MOVES)
-def test_every_move_in_every_state_does_what_the_table_says_or_nothing(state: RunState, move: Move) -> None:
+def test_every_move_in_every_state_does_what_the_table_says_or_nothing(
+    state: RunState, move: TopologyTransition
+) -> None:
     topologies = runs()
-    topologies.runs[key("p"), 1] = Run(submission("p"), state, draining=move is Move.DRAINED)
+    topologies.runs[key("p"), 1] = TopologyRun(submission("p"), state, draining=move is TopologyTransition.DRAINED)
     act = {
-        Move.ADMIT: lambda: topologies.on_time(-1),
-        Move.RUNNING: lambda: topologies.job_running(key("p"), 1, 0),
-        Move.ENDED: lambda: topologies.job_ended(key("p"), 1, "died", unfit=False, now_ms=0),
-        Move.UNFIT: lambda: topologies.job_ended(key("p"), 1, "unfit", unfit=True, now_ms=0),
-        Move.DUE: lambda: topologies.on_time(0),
-        Move.KILL: lambda: topologies.kill(key("p")),
-        Move.DRAIN: lambda: topologies.kill(key("p"), drain=True),
-        Move.DRAINED: lambda: topologies.drained(key("p"), 1, 0),
+        TopologyTransition.ADMIT: lambda: topologies.on_time(-1),
+        TopologyTransition.RUNNING: lambda: topologies.job_running(key("p"), 1, 0),
+        TopologyTransition.ENDED: lambda: topologies.job_ended(key("p"), 1, "died", unfit=False, now_ms=0),
+        TopologyTransition.UNFIT: lambda: topologies.job_ended(key("p"), 1, "unfit", unfit=True, now_ms=0),
+        TopologyTransition.DUE: lambda: topologies.on_time(0),
+        TopologyTransition.KILL: lambda: topologies.kill(key("p")),
+        TopologyTransition.DRAIN: lambda: topologies.kill(key("p"), drain=True),
+        TopologyTransition.DRAINED: lambda: topologies.drained(key("p"), 1, 0),
     }[move]
     instructions = act()
-    expected, action = TRANSITIONS.get((state, move), (state, Action.NOTHING))
-    if move is Move.DUE and state == "restarting":  # due, and admitted in the same turn, since there is room
-        expected, action = TRANSITIONS["waiting", Move.ADMIT]
-    if action is Action.FORGET:
+    expected, action = TRANSITIONS.get((state, move), (state, TopologyAction.NOTHING))
+    if (
+        move is TopologyTransition.DUE and state == "restarting"
+    ):  # due, and admitted in the same turn, since there is room
+        expected, action = TRANSITIONS["waiting", TopologyTransition.ADMIT]
+    if action is TopologyAction.FORGET:
         assert states(topologies) == {}
         assert instructions == []
     else:
         assert states(topologies) == {"p": expected}
-        assert [one.action for one in instructions] == ([] if action is Action.NOTHING else [action])
+        assert [one.action for one in instructions] == ([] if action is TopologyAction.NOTHING else [action])
 
 
 def test_the_table_leads_from_every_state_to_the_end() -> None:
     """A kill, and the end of the job if there is one, forgets a topology in whatever state it is."""
     for state in STATES:
-        after, action = TRANSITIONS[state, Move.KILL]
+        after, action = TRANSITIONS[state, TopologyTransition.KILL]
         assert after == "stopping"
-        assert action is Action.FORGET or TRANSITIONS["stopping", Move.ENDED][1] is Action.FORGET
+        assert (
+            action is TopologyAction.FORGET
+            or TRANSITIONS["stopping", TopologyTransition.ENDED][1] is TopologyAction.FORGET
+        )
 
 
 def test_a_renamed_plan_is_told_of_under_its_present_name_and_goes_on_as_it_is() -> None:
@@ -115,18 +122,18 @@ def test_a_renamed_plan_is_told_of_under_its_present_name_and_goes_on_as_it_is()
     assert {(report.key.plan, report.state) for report in topologies.reports()} == {("z", "running"), ("b", "running")}
     assert topologies.submit(submission("a")) == [], "it is known, whatever it is called"
     (killed,) = topologies.kill(renamed)
-    assert (killed.action, killed.submission.key.plan) == (Action.CANCEL_JOB, "z")
+    assert (killed.action, killed.submission.key.plan) == (TopologyAction.CANCEL_JOB, "z")
 
 
 def test_a_topology_that_takes_its_last_checkpoint_works_until_that_is_over() -> None:
     topologies = running("p")
     (drain,) = topologies.kill(key("p"), drain=True)
-    assert (drain.action, drain.attempt) == (Action.DRAIN_JOB, 0)
+    assert (drain.action, drain.attempt) == (TopologyAction.DRAIN_JOB, 0)
     assert reasons(topologies) == {"p": "takes its last checkpoint"}
     assert topologies.job_running(key("p"), 1, 10) == []
     assert topologies.kill(key("p"), drain=True) == []
     assert topologies.drained(key("p"), 1, 7) == [], "that is another attempt"
-    assert [one.action for one in topologies.drained(key("p"), 1, 0)] == [Action.CANCEL_JOB]
+    assert [one.action for one in topologies.drained(key("p"), 1, 0)] == [TopologyAction.CANCEL_JOB]
     assert topologies.drained(key("p"), 1, 0) == []
     topologies.job_ended(key("p"), 1, "cancelled", unfit=False, now_ms=20)
     assert states(topologies) == {}
@@ -135,14 +142,14 @@ def test_a_topology_that_takes_its_last_checkpoint_works_until_that_is_over() ->
 def test_who_is_killed_while_it_takes_its_last_checkpoint_ends_at_once() -> None:
     topologies = running("p")
     topologies.kill(key("p"), drain=True)
-    assert [one.action for one in topologies.kill(key("p"))] == [Action.CANCEL_JOB]
+    assert [one.action for one in topologies.kill(key("p"))] == [TopologyAction.CANCEL_JOB]
 
 
 def test_a_topology_that_has_lost_a_task_starts_again_and_says_why() -> None:
     topologies = running("p")
     assert topologies.recall(key("p"), 1, 1, "another attempt") == []
     (cancel,) = topologies.recall(key("p"), 1, 0, "task 1 was silent for 3000 ms")
-    assert cancel.action is Action.CANCEL_JOB
+    assert cancel.action is TopologyAction.CANCEL_JOB
     topologies.job_ended(key("p"), 1, "cancelled", unfit=False, now_ms=0)
     assert (states(topologies), reasons(topologies)) == ({"p": "restarting"}, {"p": "task 1 was silent for 3000 ms"})
     (start,) = topologies.on_time(FIRST_MS)
@@ -195,7 +202,7 @@ def test_a_plan_that_leaves_its_host_ends_there_first_and_then_takes_a_slot_of_i
     topologies.hosts, topologies.hosts_open = {1: 1}, frozenset({1})
     topologies.job_running(key("p"), 1, 0)
     (cancelled,) = topologies.leave_hosts(key("p"), "it ended its host twice")
-    assert cancelled.action is Action.CANCEL_JOB
+    assert cancelled.action is TopologyAction.CANCEL_JOB
     assert topologies.leave_hosts(key("p"), "it ended its host twice") == [], "once is enough"
     assert topologies.slots_free() == 1, "it is still in the host"
     topologies.job_ended(key("p"), 1, "cancelled", unfit=False, now_ms=0)
@@ -316,7 +323,7 @@ def test_who_lost_its_slots_before_it_started_is_taken_back_and_who_runs_is_let_
     assert topologies.on_time(20) == []
     assert topologies.on_time(19 + OVERBOOKED_MS) == []
     (cancel,) = topologies.on_time(20 + OVERBOOKED_MS)
-    assert (cancel.action, cancel.submission.key) == (Action.CANCEL_JOB, key("c"))
+    assert (cancel.action, cancel.submission.key) == (TopologyAction.CANCEL_JOB, key("c"))
     topologies.job_ended(key("c"), 1, "cancelled", unfit=False, now_ms=20 + OVERBOOKED_MS)
     topologies.on_time(20 + OVERBOOKED_MS + FIRST_MS)
     assert states(topologies) == {"a": "running", "b": "starting", "c": "waiting"}
@@ -375,7 +382,7 @@ def test_tasks_that_do_not_start_in_time_are_recalled_and_others_come_first() ->
     topologies.submit(submission("b"))
     assert topologies.on_time(START_MS - 1) == []
     (cancel,) = topologies.on_time(START_MS)
-    assert (cancel.action, cancel.submission.key) == (Action.CANCEL_JOB, key("a"))
+    assert (cancel.action, cancel.submission.key) == (TopologyAction.CANCEL_JOB, key("a"))
     assert topologies.on_time(START_MS + 1) == [], "one cancel is enough for now"
     topologies.job_ended(key("a"), 1, "cancelled", unfit=False, now_ms=START_MS + 2)
     assert started(topologies.on_time(START_MS + 2)) == ["b"]
@@ -395,7 +402,7 @@ def test_a_slow_checkpoint_store_takes_nothing_of_the_time_in_which_tasks_start_
     topologies.job_given(key("a"), 1, late_ms)
     assert (states(topologies), reasons(topologies)) == ({"a": "starting"}, {"a": ""})
     assert topologies.on_time(late_ms + START_MS - 1) == []
-    assert [one.action for one in topologies.on_time(late_ms + START_MS)] == [Action.CANCEL_JOB]
+    assert [one.action for one in topologies.on_time(late_ms + START_MS)] == [TopologyAction.CANCEL_JOB]
 
 
 def test_what_a_slow_checkpoint_store_says_against_the_start_is_the_reason() -> None:
@@ -495,14 +502,14 @@ def test_a_plan_that_cannot_run_fails_and_is_not_tried_again() -> None:
 def test_a_newer_epoch_stops_the_older_behind_its_last_checkpoint_and_then_takes_its_place() -> None:
     topologies = running("a", slots=1)
     (drain,) = topologies.submit(submission("a", epoch=2))
-    assert (drain.action, drain.submission.epoch) == (Action.DRAIN_JOB, 1)
+    assert (drain.action, drain.submission.epoch) == (TopologyAction.DRAIN_JOB, 1)
     assert started(topologies.on_time(0)) == []
     (cancel,) = topologies.drained(key("a"), 1, 0)
-    assert (cancel.action, cancel.submission.epoch) == (Action.CANCEL_JOB, 1)
+    assert (cancel.action, cancel.submission.epoch) == (TopologyAction.CANCEL_JOB, 1)
     assert started(topologies.on_time(0)) == []
     topologies.job_ended(key("a"), 1, "cancelled", unfit=False, now_ms=0)
     (start,) = topologies.on_time(0)
-    assert (start.action, start.submission.epoch) == (Action.START_JOB, 2)
+    assert (start.action, start.submission.epoch) == (TopologyAction.START_JOB, 2)
 
 
 def test_the_same_or_an_older_epoch_changes_nothing() -> None:
@@ -533,8 +540,8 @@ def test_a_kill_while_the_job_starts_cancels_it_again_once_it_runs() -> None:
     topologies = runs()
     topologies.submit(submission("a"))
     topologies.on_time(0)
-    assert [one.action for one in topologies.kill(key("a"))] == [Action.CANCEL_JOB]
-    assert [one.action for one in topologies.job_running(key("a"), 1, 0)] == [Action.CANCEL_JOB]
+    assert [one.action for one in topologies.kill(key("a"))] == [TopologyAction.CANCEL_JOB]
+    assert [one.action for one in topologies.job_running(key("a"), 1, 0)] == [TopologyAction.CANCEL_JOB]
     topologies.job_ended(key("a"), 1, "cancelled", unfit=False, now_ms=0)
     assert topologies.reports() == ()
     assert topologies.slots_free() == 4
@@ -559,7 +566,7 @@ def test_a_newer_epoch_may_start_beside_the_older_one_and_either_can_be_killed_a
         topologies.job_running(key("a"), 2, 0)
         assert {report.epoch: report.state for report in topologies.reports()} == {1: "running", 2: "running"}
         (cancel,) = topologies.kill(key("a"), killed)
-        assert (cancel.action, cancel.submission.epoch) == (Action.CANCEL_JOB, killed)
+        assert (cancel.action, cancel.submission.epoch) == (TopologyAction.CANCEL_JOB, killed)
         topologies.job_ended(key("a"), killed, "cancelled", unfit=False, now_ms=0)
         assert [report.epoch for report in topologies.reports()] == [left]
 
@@ -613,13 +620,13 @@ class AnyStory(RuleBasedStateMachine):
     def obey(self, instructions: list[Instruction]) -> None:
         for one in instructions:
             job = (one.submission.key.plan, one.submission.epoch)
-            if one.action is Action.START_JOB:
+            if one.action is TopologyAction.START_JOB:
                 assert self.topologies.slots_free() >= 0, "started on slots that are not there"
                 older = [epoch for name, epoch in self.jobs if name == job[0] and epoch < job[1]]
                 assert one.submission.beside or not older, "started before an older topology of its plan had ended"
                 self.jobs[job] = one.submission
             else:
-                assert one.action in (Action.CANCEL_JOB, Action.DRAIN_JOB)
+                assert one.action in (TopologyAction.CANCEL_JOB, TopologyAction.DRAIN_JOB)
                 assert self.jobs[job] == one.submission
 
     @rule(name=NAMES, workers=st.integers(1, SLOTS + 1), beside=st.booleans(), cores=st.integers(1, 2))

@@ -15,9 +15,9 @@ from cep_common.ids import Endpoint
 from cep_common.protocol.codec import MAGIC, encode
 from cep_common.protocol.links import Acknowledge, BeatLink, Data, MarkIdle, OpenLink, StreamSchema
 from cep_common.protocol.registry import Rejected
-from cep_common.security.roles import Door
+from cep_common.security.roles import SocketKind
 from topology.events.frames import encode_batch
-from topology.links.protocol import NO_WATERMARK
+from topology.events.watermarks import NO_WATERMARK
 from topology.links.sender import BEAT_MS, OPEN_TIMEOUT_MS, SILENT_MS, LinkSender, LinkState
 from topology.links.server import (
     CLOSED,
@@ -25,7 +25,7 @@ from topology.links.server import (
     LINK_LEASE_MS,
     Accept,
     FrameArrived,
-    Link,
+    IncomingLink,
     LinkArrived,
     LinkEvent,
     LinkGone,
@@ -50,7 +50,7 @@ class Wire:
     auto_done: bool = True
 
     def sender(self, opening: OpenLink = OPENING, wait_for: LinkState | None = LinkState.OPEN) -> LinkSender:
-        made = LinkSender(self.context, Door.RECEIVER, self.server.endpoint, opening, self.now_ms)
+        made = LinkSender(self.context, SocketKind.RECEIVER, self.server.endpoint, opening, self.now_ms)
         self.senders.append(made)
         if wait_for is not None:
             self.until(lambda: made.state is wait_for)
@@ -77,7 +77,7 @@ class Wire:
     def gone(self) -> list[LinkGone]:
         return [event for event in self.events if isinstance(event, LinkGone)]
 
-    def link(self) -> Link:
+    def link(self) -> IncomingLink:
         return next(event.link for event in self.events if isinstance(event, LinkArrived))
 
 
@@ -91,7 +91,7 @@ def accept_all(_: OpenLink) -> Rejected | None:
 
 
 def wired(context: Context, drive: Callable[..., None], accept: Accept) -> Iterator[Wire]:
-    server = LinkServer.listen(context, Door.RECEIVER, "127.0.0.1", (20000, 60000), WINDOW, accept, trusted=False)
+    server = LinkServer.listen(context, SocketKind.RECEIVER, "127.0.0.1", (20000, 60000), WINDOW, accept, trusted=False)
     made = Wire(context, server, drive)
     yield made
     for sender in made.senders:
@@ -324,7 +324,7 @@ def test_a_server_that_goes_away_loses_the_link_and_what_it_did_not_take_is_know
 
 
 def test_a_link_to_nobody_is_given_up_after_its_time(zmq_context: Context) -> None:
-    sender = LinkSender(zmq_context, Door.RECEIVER, Endpoint("127.0.0.1", 1), OPENING, 0)
+    sender = LinkSender(zmq_context, SocketKind.RECEIVER, Endpoint("127.0.0.1", 1), OPENING, 0)
     try:
         sender.tick(OPEN_TIMEOUT_MS)
         assert sender.state is LinkState.CONNECTING
@@ -351,7 +351,7 @@ def test_a_server_that_leaves_a_beat_unanswered_is_silent_until_it_answers(wire:
 def test_a_sender_that_does_not_wait_leaves_an_address_where_nobody_listens_at_once(
     zmq_context: Context, drive: Callable[..., None]
 ) -> None:
-    sender = LinkSender(zmq_context, Door.RECEIVER, Endpoint("127.0.0.1", 1), OPENING, 0, patient=False)
+    sender = LinkSender(zmq_context, SocketKind.RECEIVER, Endpoint("127.0.0.1", 1), OPENING, 0, patient=False)
     try:
         drive(sender.handle, lambda: sender.state is LinkState.LOST, sender.sockets)
     finally:
@@ -383,4 +383,4 @@ def test_messages_that_belong_elsewhere_are_refused_one_by_one(wire: Wire) -> No
 def test_a_port_in_use_is_named(wire: Wire, zmq_context: Context) -> None:
     port = wire.server.endpoint.port
     with pytest.raises(PortInUseError, match=f"127.0.0.1:{port} for events"):
-        LinkServer.listen(zmq_context, Door.RECEIVER, "127.0.0.1", port, WINDOW, accept_all)
+        LinkServer.listen(zmq_context, SocketKind.RECEIVER, "127.0.0.1", port, WINDOW, accept_all)

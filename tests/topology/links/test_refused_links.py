@@ -16,7 +16,7 @@ from cep_common.protocol.links import OpenLink, StreamSchema
 from cep_common.security.config import SecurityConfig
 from cep_common.security.context import GuardedContext, open_context
 from cep_common.security.keys import write_keys
-from cep_common.security.roles import Door, Role
+from cep_common.security.roles import Role, SocketKind
 from cep_common.sockets.transport import connecting_socket, listening_socket, send_now
 from cep_worker.ingest.event_sender import EventSender
 from topology.links.event_listener import EventListener
@@ -34,11 +34,11 @@ def keys(tmp_path: Path) -> SecurityConfig:
 
 
 @pytest.fixture
-def door(keys: SecurityConfig) -> Iterator[Callable[[Role, Door], Endpoint]]:
+def door(keys: SecurityConfig) -> Iterator[Callable[[Role, SocketKind], Endpoint]]:
     """Something of a role that listens at a door and answers nobody."""
     with ExitStack() as opened:
 
-        def listen(role: Role, door: Door) -> Endpoint:
+        def listen(role: Role, door: SocketKind) -> Endpoint:
             context = open_context(keys, role)
             opened.callback(context.destroy, linger=0)
             socket = opened.enter_context(listening_socket(context, door, "127.0.0.1", 1_000))
@@ -55,7 +55,7 @@ def in_time(work: Callable[[], object]) -> None:
     assert not thread.is_alive()
 
 
-def until_refused(context: GuardedContext, door: Door, endpoint: Endpoint) -> None:
+def until_refused(context: GuardedContext, door: SocketKind, endpoint: Endpoint) -> None:
     """A connection as another one has been refused for good."""
     with connecting_socket(context, door, 1_000) as socket:
         monitor = socket.get_monitor_socket(zmq.EVENT_HANDSHAKE_FAILED_AUTH)
@@ -72,12 +72,12 @@ def waits_for_no_way(socket: zmq.Socket[bytes]) -> None:
 
 
 def test_a_link_that_is_refused_beats_sends_and_ends_without_waiting(
-    keys: SecurityConfig, door: Callable[[Role, Door], Endpoint]
+    keys: SecurityConfig, door: Callable[[Role, SocketKind], Endpoint]
 ) -> None:
-    endpoint = door(Role.STAGE, Door.RECEIVER)
+    endpoint = door(Role.STAGE, SocketKind.RECEIVER)
     with open_context(keys, Role.MANAGER) as context:
-        link = LinkSender(context, Door.RECEIVER, endpoint, OpenLink("manager", ()), 0)
-        until_refused(context, Door.RECEIVER, endpoint)
+        link = LinkSender(context, SocketKind.RECEIVER, endpoint, OpenLink("manager", ()), 0)
+        until_refused(context, SocketKind.RECEIVER, endpoint)
         in_time(lambda: waits_for_no_way(link.socket))
         assert link.state is LinkState.CONNECTING
         link.tick(6_000)
@@ -94,9 +94,9 @@ def test_a_link_that_is_refused_beats_sends_and_ends_without_waiting(
 
 @pytest.mark.parametrize("client", ["sender", "listener"])
 def test_clients_without_keys_are_told_that_keys_may_be_missing(
-    client: str, door: Callable[[Role, Door], Endpoint]
+    client: str, door: Callable[[Role, SocketKind], Endpoint]
 ) -> None:
-    endpoint = door(Role.WORKER, Door.INGRESS if client == "sender" else Door.EGRESS)
+    endpoint = door(Role.WORKER, SocketKind.INGRESS if client == "sender" else SocketKind.EGRESS)
     told: list[CepError] = []
 
     def connect() -> None:

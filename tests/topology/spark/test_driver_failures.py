@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cep_common.ids import PlanKey
 from cep_common.protocol.drivers import TopologyReport
-from topology.spark.driver_side.failures import MOST_IN_ALL, Failures
+from topology.spark.driver_side.failures import MOST_IN_ALL, TopologyFailures
 from topology.spark.reasons import Ending
 
 KEY = PlanKey(-1234, "Storms")
@@ -15,7 +15,7 @@ def running(key: PlanKey = KEY) -> TopologyReport:
 
 
 def test_failures_of_a_plan_are_told_with_each_of_its_topologies_until_it_is_forgotten() -> None:
-    failures = Failures()
+    failures = TopologyFailures()
     failures.note(KEY, Ending("task 1 was silent", "recalled"), 5_000)
     failures.note(KEY, Ending("task 0 was silent", "recalled"), 6_000)
     (told,) = failures.told_with([running()])
@@ -31,7 +31,7 @@ def test_failures_of_a_plan_are_told_with_each_of_its_topologies_until_it_is_for
 
 
 def test_with_very_many_failures_the_newest_are_told() -> None:
-    failures = Failures()
+    failures = TopologyFailures()
     keys = [PlanKey(-1234, f"Plan{number}") for number in range(MOST_IN_ALL + 6)]
     for number, key in enumerate(keys):
         failures.note(key, Ending("broken", "ValueError"), number)

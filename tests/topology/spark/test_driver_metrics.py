@@ -22,9 +22,9 @@ from cep_common.security.tokens import TokenFile
 from cep_common.security.web import open_gate
 from cep_common.web.health import STALLED_MS
 from topology.spark.driver_side.config import DriverConfig, MetricsConfig
-from topology.spark.driver_side.metrics import DriverFigures, MetricsServer, create_app
+from topology.spark.driver_side.metrics import DriverMetrics, MetricsServer, create_app
 
-FIGURES = DriverFigures(
+FIGURES = DriverMetrics(
     slots=4,
     slots_free=1,
     executors=2,

@@ -12,7 +12,7 @@ from cep_common.ids import PlanKey
 from cep_common.protocol.drivers import SubmitTopology
 from topology.checkpoint.coordination.runs import RunId
 from topology.checkpoint.coordination.service import RunOpened
-from topology.driver.lifecycle import Action, TopologyRuns
+from topology.driver.lifecycle import TopologyAction, TopologyRuns
 from topology.spark.driver_side.driver import Driver
 
 KEY = PlanKey(1, "p")
@@ -34,12 +34,12 @@ def test_tasks_have_their_time_to_start_from_when_spark_has_their_job_however_lo
     driver._runs = runs = TopologyRuns((1,), 500, 4_000, START_MS)
     driver._opening, driver._jobs, driver._job = {RUN: submission}, {}, lambda *_: job
     runs.submit(submission)
-    assert [one.action for one in runs.on_time(0)] == [Action.START_JOB]
+    assert [one.action for one in runs.on_time(0)] == [TopologyAction.START_JOB]
     assert runs.on_time(ASKED_MS) == []
     driver._start(RunOpened(RUN), ASKED_MS)
     assert job.started
     assert runs.on_time(ASKED_MS + START_MS - 1) == []
-    assert [one.action for one in runs.on_time(ASKED_MS + START_MS)] == [Action.CANCEL_JOB]
+    assert [one.action for one in runs.on_time(ASKED_MS + START_MS)] == [TopologyAction.CANCEL_JOB]
 
 
 @pytest.mark.cluster

@@ -10,22 +10,28 @@ from contextlib import ExitStack
 
 import pytest
 
-from topology.spark.executor_side.heartbeat_monitor import GRACE_MS, LOOK_MS, Watch, Watchman, waits_of
+from topology.spark.executor_side.heartbeat_monitor import (
+    GRACE_MS,
+    LOOK_MS,
+    HeartbeatDeadlines,
+    HeartbeatMonitor,
+    waits_of,
+)
 
 LEASE_MS = 1_000
 
 
 @pytest.fixture
-def watch() -> Watch:
-    return Watch(now_ms=0)
+def watch() -> HeartbeatDeadlines:
+    return HeartbeatDeadlines(now_ms=0)
 
 
-def silent_until(watch: Watch, end_ms: int) -> list[int]:
+def silent_until(watch: HeartbeatDeadlines, end_ms: int) -> list[int]:
     """Who turns out to be silent when somebody looks as often as may be, up to `end_ms`, and nobody beats."""
     return [one for now_ms in range(watch.now_ms, end_ms + 1, LOOK_MS) for one in watch.look(now_ms, [])]
 
 
-def test_who_beats_in_time_is_left_alone_and_who_is_silent_for_longer_is_told_once(watch: Watch) -> None:
+def test_who_beats_in_time_is_left_alone_and_who_is_silent_for_longer_is_told_once(watch: HeartbeatDeadlines) -> None:
     assert watch.look(0, [(7, LEASE_MS), (8, LEASE_MS)]) == []
     assert silent_until(watch, LEASE_MS) == []
     assert watch.look(LEASE_MS, [(8, LEASE_MS)]) == []
@@ -35,12 +41,12 @@ def test_who_beats_in_time_is_left_alone_and_who_is_silent_for_longer_is_told_on
     assert silent_until(watch, 9 * LEASE_MS) == []
 
 
-def test_who_leaves_may_be_silent(watch: Watch) -> None:
+def test_who_leaves_may_be_silent(watch: HeartbeatDeadlines) -> None:
     assert watch.look(0, [(7, LEASE_MS), (7, 0), (9, 0)]) == []
     assert silent_until(watch, 9 * LEASE_MS) == []
 
 
-def test_time_in_which_nobody_looked_counts_for_nobody(watch: Watch) -> None:
+def test_time_in_which_nobody_looked_counts_for_nobody(watch: HeartbeatDeadlines) -> None:
     """The whole host may have stood still."""
     assert watch.look(0, [(7, LEASE_MS), (8, LEASE_MS)]) == []
     assert watch.look(60_000, [(8, 0), (9, LEASE_MS)]) == []
@@ -51,7 +57,7 @@ def test_time_in_which_nobody_looked_counts_for_nobody(watch: Watch) -> None:
 def test_who_waits_for_a_processor_is_given_that_time_too() -> None:
     """On a busy host a stage that is well may be silent because its threads are not run."""
     waited_ms = {7: {70: 0, 71: 0}, 8: {80: 0}}
-    watch = Watch(0, waits_of=lambda process_id: dict(waited_ms[process_id]))
+    watch = HeartbeatDeadlines(0, waits_of=lambda process_id: dict(waited_ms[process_id]))
     assert watch.look(0, [(7, LEASE_MS), (8, LEASE_MS)]) == []
     ended: list[tuple[int, int]] = []
     for now_ms in range(LOOK_MS, 6 * LEASE_MS, LOOK_MS):
@@ -76,7 +82,7 @@ def test_the_kernel_says_for_how_long_threads_have_waited_for_a_processor() -> N
     assert waits_of(busy[0].pid) == {}
 
 
-def test_when_beats_were_dropped_nobody_is_ended_until_they_have_beaten_again(watch: Watch) -> None:
+def test_when_beats_were_dropped_nobody_is_ended_until_they_have_beaten_again(watch: HeartbeatDeadlines) -> None:
     """Among what was dropped may have been that somebody leaves."""
     assert watch.look(0, [(7, LEASE_MS)]) == []
     assert watch.look(LOOK_MS, [(8, 1)], dropped=True) == []
@@ -86,22 +92,22 @@ def test_when_beats_were_dropped_nobody_is_ended_until_they_have_beaten_again(wa
 
 
 def test_without_a_watchman_a_beat_is_nothing() -> None:
-    Watchman().beat(LEASE_MS)
+    HeartbeatMonitor().beat(LEASE_MS)
 
 
 FAMILY = """
 import os, signal
-from topology.spark.executor_side.heartbeat_monitor import WATCHMAN
+from topology.spark.executor_side.heartbeat_monitor import HEARTBEAT_MONITOR
 
 def child(*leases_ms):
     process_id = os.fork()
     if not process_id:
         for lease_ms in leases_ms:
-            WATCHMAN.beat(lease_ms)
+            HEARTBEAT_MONITOR.beat(lease_ms)
         signal.pause()
     return process_id
 
-WATCHMAN.hire()
+HEARTBEAT_MONITOR.hire()
 lives, leaves, hangs = child(60_000), child(60_000, 1, 0), child(1)
 ended, status = os.waitpid(-1, 0)
 print("the hung one" if ended == hangs else "another", "ended by signal", os.WTERMSIG(status))
@@ -109,9 +115,9 @@ for one in (lives, leaves):
     print("ended meanwhile", os.waitpid(one, os.WNOHANG) != (0, 0))
     os.kill(one, signal.SIGTERM)
     os.waitpid(one, 0)
-os.close(WATCHMAN._beats)
+os.close(HEARTBEAT_MONITOR._beats)
 os.wait()
-print("the watchman has ended as the last")
+print("the monitor has ended as the last")
 """
 
 
@@ -123,31 +129,31 @@ def test_the_process_that_hangs_is_ended_and_no_other_also_by_a_watchman_that_ge
         "the hung one ended by signal 9",
         "ended meanwhile False",
         "ended meanwhile False",
-        "the watchman has ended as the last",
+        "the monitor has ended as the last",
     ]
 
 
 def test_a_watchman_that_stood_still_ends_nobody_who_has_left_meanwhile() -> None:
     text = """
 import os, signal
-from topology.spark.executor_side.heartbeat_monitor import WATCHMAN
+from topology.spark.executor_side.heartbeat_monitor import HEARTBEAT_MONITOR
 
-WATCHMAN.hire()
+HEARTBEAT_MONITOR.hire()
 (guard,) = map(int, open(f"/proc/self/task/{os.getpid()}/children").read().split())
 told, tells = os.pipe()
 leaves = os.fork()
 if not leaves:
     os.kill(guard, signal.SIGSTOP)
     for _ in range(10_000):
-        WATCHMAN.beat(1)
-    WATCHMAN.beat(0)  # there is no room for it any more
+        HEARTBEAT_MONITOR.beat(1)
+    HEARTBEAT_MONITOR.beat(0)  # there is no room for it any more
     os.write(tells, b".")
     signal.pause()
 os.read(told, 1)
 os.kill(guard, signal.SIGCONT)
 hangs = os.fork()
 if not hangs:
-    signal.signal(signal.SIGALRM, lambda *_: WATCHMAN.beat(1))
+    signal.signal(signal.SIGALRM, lambda *_: HEARTBEAT_MONITOR.beat(1))
     signal.setitimer(signal.ITIMER_REAL, 1, 2)
     while True:
         signal.pause()
@@ -160,11 +166,11 @@ os.kill(leaves, signal.SIGTERM)
 def test_who_can_have_no_pipe_goes_on_without_a_watchman() -> None:
     text = """
 import resource
-from topology.spark.executor_side.heartbeat_monitor import WATCHMAN
+from topology.spark.executor_side.heartbeat_monitor import HEARTBEAT_MONITOR
 
 resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))
-WATCHMAN.hire()
-WATCHMAN.beat(1)
+HEARTBEAT_MONITOR.hire()
+HEARTBEAT_MONITOR.beat(1)
 print("goes on")
 """
     assert lines_of(text) == ["goes on"]
@@ -173,17 +179,17 @@ print("goes on")
 def test_nobody_is_held_up_by_a_watchman_that_hangs() -> None:
     text = """
 import os, signal
-from topology.spark.executor_side.heartbeat_monitor import WATCHMAN
+from topology.spark.executor_side.heartbeat_monitor import HEARTBEAT_MONITOR
 
-WATCHMAN.hire()
+HEARTBEAT_MONITOR.hire()
 (guard,) = map(int, open(f"/proc/self/task/{os.getpid()}/children").read().split())
 os.kill(guard, signal.SIGSTOP)
 for _ in range(10_000):
-    WATCHMAN.beat(60_000)
+    HEARTBEAT_MONITOR.beat(60_000)
 os.kill(guard, signal.SIGKILL)
 os.waitpid(guard, 0)
-WATCHMAN.beat(60_000)
-WATCHMAN.beat(60_000)
+HEARTBEAT_MONITOR.beat(60_000)
+HEARTBEAT_MONITOR.beat(60_000)
 print("done")
 """
     assert lines_of(text) == ["done"]

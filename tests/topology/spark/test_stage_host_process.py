@@ -22,8 +22,8 @@ from cep_common.clock import SystemClock
 from cep_common.ids import Endpoint, PlanKey
 from cep_common.protocol.links import OpenLink
 from cep_common.protocol.registry import EndpointRegistered, Message, RegisterEndpoint, Rejected
-from cep_common.protocol.tasks import ComponentReport, HeldState, RegisterTask, TaskRegistered
-from cep_common.security.roles import Door
+from cep_common.protocol.tasks import ComponentReport, ComponentState, RegisterTask, TaskRegistered
+from cep_common.security.roles import SocketKind
 from cep_common.sockets.transport import ControlServer
 from query_plan.builder import build
 from query_plan.xml import write_xml
@@ -200,7 +200,11 @@ def test_a_script_without_end_is_stopped_and_its_neighbours_go_on(
     desk.until(lambda: all(job.is_running() for job in jobs) and len(desk.receivers) == 2)
     links = {
         name: LinkSender(
-            zmq_context, Door.RECEIVER, desk.receivers[name], OpenLink("w", (schema_of("A"),), PlanKey(1, name), 1), 0
+            zmq_context,
+            SocketKind.RECEIVER,
+            desk.receivers[name],
+            OpenLink("w", (schema_of("A"),), PlanKey(1, name), 1),
+            0,
         )
         for name in ("Endless", "Q")
     }
@@ -262,7 +266,7 @@ def test_the_plan_with_the_largest_state_goes_when_the_host_holds_too_much(monke
         """A task that has measured so many bytes of state."""
 
         def __init__(self, size: int) -> None:
-            held = (HeldState("window", "w", bytes=size),)
+            held = (ComponentState("window", "w", bytes=size),)
             self.reports = (ComponentReport("a#0", "a", "processor", held=held),)
             self.stopping = False
             self.failure: BaseException | None = None

@@ -173,7 +173,7 @@ def test_what_was_only_handed_over_is_not_secured_before_the_next_checkpoint_hol
     former.send_from_log(2)
     former.until(lambda: not former.senders["A"].unacknowledged())
     former.tasks[0].follow("give")
-    former.until(lambda: former.tasks[0].hand_over == "given")
+    former.until(lambda: former.tasks[0].state_transfer == "given")
 
     following = launch(states=former.tasks[0].states, receivers=2)
     following.listen()
@@ -252,7 +252,7 @@ def test_rows_that_wait_for_a_watermark_are_part_of_the_state(launch: Launch, ta
 def test_a_task_that_stands_by_or_was_paused_takes_no_part(launch: Launch) -> None:
     running = launch()
     running.tasks[0].follow("pause")
-    running.until(lambda: running.tasks[0].hand_over == "quiet")
+    running.until(lambda: running.tasks[0].state_transfer == "quiet")
     running.begin(1)
     running.until(lambda: not running.tasks[0].checkpointing.taken.empty())
     assert "gives its state away" in running.tasks[0].checkpointing.taken.get().error

@@ -16,7 +16,7 @@ from siddhi.column_names import KIND, TIMESTAMP
 from siddhi.language.parser import parse
 from topology.events.bundle import Bundle
 from topology.events.frames import CURRENT, arrow_schema
-from topology.links.protocol import END_OF_TIME, HEARD_OF
+from topology.events.watermarks import END_OF_TIME, HEARD_OF
 from topology.model import Topology
 from topology.stages.kinds.processor import Processor
 from topology.stages.settings import StageSettings

@@ -10,11 +10,11 @@ import zmq
 from topology_builders import EPOCH, KEY, numbers, plan_of, schema_of, stage, topology_of
 
 from cep_common.protocol.links import OpenLink
-from cep_common.security.roles import Door
+from cep_common.security.roles import SocketKind
 from query_plan.model import GLOBAL, Playback
 from topology.events.bundle import Bundle
 from topology.events.frames import encode_batch
-from topology.links.protocol import NO_WATERMARK
+from topology.events.watermarks import NO_WATERMARK
 from topology.links.sender import LinkSender, LinkState
 from topology.links.server import HUNG_MS
 from topology.stages.kinds.receiver import FrameLedger, Receiver
@@ -37,7 +37,7 @@ class Stage:
         topology = topology_of(replace(PLAN, playback=Playback()))
         self.receiver = Receiver("EventReceiver#0", topology, self.emit, self.context, "127.0.0.1", ports, 100)
         opening = OpenLink("worker", (schema_of("S"),), KEY, EPOCH)
-        self.link = LinkSender(self.context, Door.RECEIVER, self.receiver.server.endpoint, opening, 0)
+        self.link = LinkSender(self.context, SocketKind.RECEIVER, self.receiver.server.endpoint, opening, 0)
 
     def emit(self, bundle: Bundle) -> None:
         self.emitted.append(bundle)
@@ -140,7 +140,7 @@ def test_a_link_takes_the_place_of_the_one_that_its_worker_had_for_the_stream(re
     receiving.send(1)
     receiving.until(lambda: receiving.held)
     before, emitted = receiving.link, len(receiving.emitted)
-    receiving.link = LinkSender(receiving.context, Door.RECEIVER, before.endpoint, before.opening, 0)
+    receiving.link = LinkSender(receiving.context, SocketKind.RECEIVER, before.endpoint, before.opening, 0)
     receiving.until(lambda: receiving.link.state is LinkState.OPEN)
     before.send("S", encode_batch(numbers("S", [(2, 2)])), 1, watermark_ms=2)
     receiving.until(lambda: before.handle() or before.state is LinkState.REFUSED)

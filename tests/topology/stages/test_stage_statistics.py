@@ -4,20 +4,20 @@ from cep_common.ids import PlanKey
 from cep_common.monitoring.latency import bucket
 from cep_common.protocol.codec import decode, encode
 from cep_common.protocol.tasks import RegisterTask
-from topology.stages.contract import Statistics
+from topology.stages.contract import InstanceStatistics
 
 MS = 1_000_000
 
 
 def test_an_event_that_is_worked_on_at_once_stays_as_long_as_the_work_takes() -> None:
-    statistics = Statistics("late", "processor")
+    statistics = InstanceStatistics("late", "processor")
     statistics.worked(10, started_ns=100 * MS, now_ns=103 * MS)
     report = statistics.report("late#0", ())
     assert (report.busy_ms, report.bundles, report.stay_ms) == (3, 1, 30)
 
 
 def test_an_event_that_waits_stays_until_it_is_let_go() -> None:
-    statistics = Statistics("merged", "processor")
+    statistics = InstanceStatistics("merged", "processor")
     statistics.queued_events = 4
     statistics.worked(4, started_ns=0, now_ns=1 * MS)
     statistics.queued_events = 0
@@ -28,7 +28,7 @@ def test_an_event_that_waits_stays_until_it_is_let_go() -> None:
 
 
 def test_a_receiver_counts_events_by_how_long_they_took() -> None:
-    statistics = Statistics("EventReceiver", "receiver")
+    statistics = InstanceStatistics("EventReceiver", "receiver")
     statistics.gone_on(100, came_ns=0, now_ns=2 * MS)
     statistics.gone_on(1, came_ns=0, now_ns=500 * MS)
     report = statistics.report("EventReceiver#0", ())
@@ -37,7 +37,7 @@ def test_a_receiver_counts_events_by_how_long_they_took() -> None:
 
 
 def test_errors_are_counted_and_the_newest_is_kept() -> None:
-    statistics = Statistics("EventPublisher", "publisher")
+    statistics = InstanceStatistics("EventPublisher", "publisher")
     assert statistics.error("refused", "first 17", 1)
     assert not statistics.error("refused", "first 18", 2, count=5)
     statistics.error("refused", "second", 3)
@@ -49,7 +49,7 @@ def test_errors_are_counted_and_the_newest_is_kept() -> None:
 
 
 def test_an_error_of_a_script_whose_text_is_no_utf_8_is_told_with_the_next_heartbeat() -> None:
-    statistics = Statistics("scripts", "processor")
+    statistics = InstanceStatistics("scripts", "processor")
     statistics.error("script", "ValueError: " + chr(0xD800), 1)
     report = statistics.report("scripts#0", ())
     assert report.last_error == "ValueError: \\ud800"
@@ -61,7 +61,7 @@ def test_an_error_of_a_script_whose_text_is_no_utf_8_is_told_with_the_next_heart
 
 
 def test_at_level_off_nothing_grows_but_errors() -> None:
-    statistics = Statistics("late", "processor", level="off")
+    statistics = InstanceStatistics("late", "processor", level="off")
     statistics.took("In", 10)
     statistics.gave("Out", 10)
     statistics.worked(10, started_ns=0, now_ns=3 * MS)
@@ -73,7 +73,7 @@ def test_at_level_off_nothing_grows_but_errors() -> None:
 
 
 def test_what_waited_while_nothing_was_counted_does_not_count_afterwards() -> None:
-    statistics = Statistics("late", "processor", queued_events=5, level="off")
+    statistics = InstanceStatistics("late", "processor", queued_events=5, level="off")
     statistics.worked(5, started_ns=0, now_ns=1 * MS)
     statistics.level = "basic"
     statistics.worked(0, started_ns=900 * MS, now_ns=901 * MS)
@@ -83,7 +83,7 @@ def test_what_waited_while_nothing_was_counted_does_not_count_afterwards() -> No
 
 
 def test_the_work_of_a_query_is_counted_by_events_and_time() -> None:
-    statistics = Statistics("late", "processor", level="detail")
+    statistics = InstanceStatistics("late", "processor", level="detail")
     statistics.queried("q", 4, 2 * MS)
     statistics.queried("q", 0, 1 * MS)
     (work,) = statistics.report("late#0", ()).queries

@@ -20,13 +20,13 @@ from cep_common.monitoring.latency import upper_bound_ms
 from cep_common.protocol.links import MarkCheckpoint, OpenLink, StreamSchema
 from cep_common.protocol.registry import EndpointAssigned, Rejected
 from cep_common.protocol.tasks import ComponentReport, SampleOrder
-from cep_common.security.roles import Door
+from cep_common.security.roles import SocketKind
 from query_plan.builder import build
 from siddhi.analysis.analyser import analyse
 from siddhi.language.parser import parse
 from topology.errors import TopologyError
 from topology.events.frames import encode_batch
-from topology.links.protocol import HEARD_OF, NO_WATERMARK
+from topology.events.watermarks import HEARD_OF, NO_WATERMARK
 from topology.links.sender import LinkSender, LinkState
 from topology.links.server import FrameArrived, LinkServer
 from topology.model import Topology
@@ -84,7 +84,7 @@ class Running:
 
     def listen(self, worker: str = "worker", accept: Callable[[OpenLink], Rejected | None] = lambda _: None) -> None:
         """A worker is there for the publisher."""
-        self.outflow = LinkServer.listen(self.context, Door.OUTFLOW, "127.0.0.1", (20000, 60000), WINDOW, accept)
+        self.outflow = LinkServer.listen(self.context, SocketKind.OUTFLOW, "127.0.0.1", (20000, 60000), WINDOW, accept)
         for task in self.tasks:
             for publisher in task.publishers:
                 task.assign(publisher.name, EndpointAssigned(self.outflow.endpoint, worker))
@@ -112,7 +112,7 @@ class Running:
 
     def opened(self, opening: OpenLink) -> LinkSender:
         receiver = next(receiver for task in self.tasks for receiver in task.receivers)
-        return LinkSender(self.context, Door.RECEIVER, receiver.server.endpoint, opening, 0)
+        return LinkSender(self.context, SocketKind.RECEIVER, receiver.server.endpoint, opening, 0)
 
     def step(self) -> None:
         for sender in self.senders.values():

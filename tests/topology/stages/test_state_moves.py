@@ -20,7 +20,7 @@ from topology.model import Topology
 from topology.stages.contract import Parts
 from topology.stages.settings import StageSettings
 from topology.stages.state import state_endpoint
-from topology.stages.state.state_endpoint import StateDoor, fetch_state
+from topology.stages.state.state_endpoint import StateEndpoint, fetch_state
 from topology.stages.tasks.task import Task
 
 PORTS = (20000, 60000)
@@ -54,7 +54,7 @@ def ordered(running: Running, order: str, reached: str) -> None:
     """All tasks have followed `order` so far that they say `reached`."""
     for task in running.tasks:
         task.follow(order)  # type: ignore[arg-type]
-    running.until(lambda: all(task.hand_over == reached for task in running.tasks))
+    running.until(lambda: all(task.state_transfer == reached for task in running.tasks))
 
 
 def answers(numbers: range) -> list[int]:
@@ -87,7 +87,7 @@ def test_the_next_topology_goes_on_where_the_former_one_was_cut(launch: Launch, 
     following.listen()
     for task in following.tasks:
         task.bring(states_of(former))
-    following.until(lambda: all(task.hand_over == "restored" for task in following.tasks))
+    following.until(lambda: all(task.state_transfer == "restored" for task in following.tasks))
     ordered(following, "work", "")
     for number in range(cut + 1, 61):
         following.send("A", [(number, number)])
@@ -142,16 +142,16 @@ def test_nothing_is_cut_while_results_have_not_been_taken(launch: Launch) -> Non
         task.follow("give")
     former.until_every_task_has_ticked()
     former.until_every_task_has_ticked()
-    assert [task.hand_over for task in former.tasks] != ["given", "given"]
+    assert [task.state_transfer for task in former.tasks] != ["given", "given"]
     former.listen()
-    former.until(lambda: all(task.hand_over == "given" for task in former.tasks))
+    former.until(lambda: all(task.state_transfer == "given" for task in former.tasks))
     assert [number for _, number in former.out] == [1]
 
 
 def test_a_state_of_any_size_is_fetched_whole(zmq_context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(state_endpoint, "PIECE_BYTES", 10)
     states = {"total#0": {"engine": bytes(range(256)) * 3, "held": b""}, "empty#0": {}}
-    door = StateDoor(zmq_context, "127.0.0.1", PORTS, KEY, EPOCH, states)
+    door = StateEndpoint(zmq_context, "127.0.0.1", PORTS, KEY, EPOCH, states)
     door.start()
     try:
         for name, state in states.items():

@@ -7,13 +7,13 @@ import pytest
 from query_plan.model import TriggerStage
 from siddhi.language.parser import parse
 from topology.events.bundle import Bundle
-from topology.stages.kinds.trigger import Trigger
+from topology.stages.kinds.trigger import TriggerInstance
 
 
-def trigger(text: str) -> tuple[Trigger, list[Bundle]]:
+def trigger(text: str) -> tuple[TriggerInstance, list[Bundle]]:
     (definition,) = parse(text).definitions
     emitted: list[Bundle] = []
-    return Trigger("T#0", TriggerStage(definition), emitted.append), emitted  # type: ignore[arg-type]
+    return TriggerInstance("T#0", TriggerStage(definition), emitted.append), emitted  # type: ignore[arg-type]
 
 
 def fired(emitted: list[Bundle]) -> list[tuple[int, int]]:

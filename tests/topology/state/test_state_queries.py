@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from topology_builders import KEY, open_links
 
-from cep_common.protocol.inspection import QueryState, StateFound
+from cep_common.protocol.inspection import QueryRunningState, StateFound
 from cep_common.protocol.registry import Message, Rejected
 from query_plan.builder import build
 from query_plan.xml import read_xml, write_xml
@@ -23,7 +23,7 @@ from topology.model import Topology
 from topology.stages.kinds.processor import Processor
 from topology.stages.settings import StageSettings
 from topology.stages.state import state_queries
-from topology.stages.state.state_queries import StateQuestions
+from topology.stages.state.state_queries import StateQueryService
 
 PLAN = """
 @Plan:name('P') @Import('A:1.0.0') define stream A (name string, number long, share double);
@@ -61,7 +61,7 @@ class Asked:
             for one in (*stage.tables, *stage.windows, *stage.aggregations)
         }  # fmt: skip
         self.rung = threading.Event()
-        self.questions = StateQuestions(self.stages, self.rung.set)
+        self.questions = StateQueryService(self.stages, self.rung.set)
         self.works = True
         self.ends = False
         self._loop = threading.Thread(target=self._run)
@@ -79,7 +79,7 @@ class Asked:
         self._loop.join()
 
     def ask(self, query: str, source: str = "Totals", most_rows: int = 100) -> Message:
-        return self.questions.ask(QueryState("run", self.owner[source], query, most_rows))
+        return self.questions.ask(QueryRunningState("run", self.owner[source], query, most_rows))
 
     def rows(self, query: str, source: str = "Totals") -> list[Any]:
         answer = self.ask(query, source)
@@ -185,14 +185,14 @@ def test_what_is_no_question_is_refused_with_its_place(asked: Asked, query: str,
 
 
 def test_who_is_not_there_or_stands_by_or_has_no_time_says_so(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert asked.questions.ask(QueryState("run", "other", "from Totals select *")) == Rejected(
+    assert asked.questions.ask(QueryRunningState("run", "other", "from Totals select *")) == Rejected(
         "unknown-component", "no instance of the stage other is in this task"
     )
     asked.works = False
     assert asked.ask("from Totals select *") == Rejected("not-working", "the stage stands by")
     monkeypatch.setattr(state_queries, "PATIENCE_S", 0.01)
-    silent = StateQuestions(asked.stages, lambda: None)
-    late = silent.ask(QueryState("run", asked.owner["Totals"], "from Totals select *"))
+    silent = StateQueryService(asked.stages, lambda: None)
+    late = silent.ask(QueryRunningState("run", asked.owner["Totals"], "from Totals select *"))
     assert isinstance(late, Rejected)
     assert late.code == "busy"
     silent.answer(works=True)  # nobody waits for it any more

@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from siddhi.engine.operators.tables.stored_table import RowChange
-from topology.stores.pending import Move, Row, Writes, writes_of
+from topology.stores.pending import Row, RowMove, Writes, writes_of
 
 SCHEMA = pa.schema([("k", pa.utf8()), ("v", pa.float64())])
 
@@ -61,14 +61,14 @@ def test_rows_without_a_key_are_counted() -> None:
     [
         (
             [("a", "b"), ("a", "b"), ("b", "c"), ("b", "c")],
-            Writes(moves=[Move({"k": "a", "v": 1.0}, {"k": "c", "v": 1.0}, 2)]),
+            Writes(moves=[RowMove({"k": "a", "v": 1.0}, {"k": "c", "v": 1.0}, 2)]),
         ),
         ([("a", "b"), ("b", "a")], Writes()),
         ([(None, "a"), ("a", "b")], Writes(inserts=rows(("b", 1)))),
         ([("a", "b"), ("b", None)], Writes(deletes=rows(("a", 1)))),
         (
             [("a", "b"), (None, "a")],
-            Writes(moves=[Move({"k": "a", "v": 1.0}, {"k": "b", "v": 1.0}, 1)], inserts=rows(("a", 1))),
+            Writes(moves=[RowMove({"k": "a", "v": 1.0}, {"k": "b", "v": 1.0}, 1)], inserts=rows(("a", 1))),
         ),
         ([("a", "b"), ("a", None)], Writes(deletes=rows(("a", 1), ("a", 1)), inserts=rows(("b", 1)))),
         ([("a", "b"), ("a", "c")], Writes(deletes=rows(("a", 1), ("a", 1)), inserts=rows(("b", 1), ("c", 1)))),

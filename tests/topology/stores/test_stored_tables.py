@@ -22,7 +22,7 @@ from query_plan.xml import read_xml, write_xml
 from siddhi.analysis.analyser import analyse
 from siddhi.language.parser import parse
 from topology.errors import TopologyError
-from topology.events.bundle import Bundle, Receipt
+from topology.events.bundle import Ack, Bundle
 from topology.model import Topology
 from topology.stages.contract import NO_STATE, Parts
 from topology.stages.kinds.processor import Processor
@@ -88,7 +88,7 @@ class World:
         self._tickets += 1
         batches = ((stream, batch),)
         names = ("A", "A", self._tickets, "A", (stream,), 1_000)
-        bundle = Bundle(*names, idle=True, batches=batches, receipt=Receipt(settled))
+        bundle = Bundle(*names, idle=True, batches=batches, receipt=Ack(settled))
         stage.on_bundle(bundle, 1_000)
 
     def ask(self, stage: Processor, *keys: str) -> list[Pair]:

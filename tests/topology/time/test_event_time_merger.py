@@ -11,7 +11,7 @@ from topology_builders import bundle, rows_of, schema_of
 from cep_common.protocol.links import StreamSchema
 from topology.events.bundle import Bundle
 from topology.events.frames import arrow_schema
-from topology.links.protocol import END_OF_TIME, NO_WATERMARK
+from topology.events.watermarks import END_OF_TIME, NO_WATERMARK
 from topology.time.merger import EventTimeMerger, MergedStep
 
 IDLE_MS = 1_000

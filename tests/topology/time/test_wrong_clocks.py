@@ -16,7 +16,7 @@ from topology.events.bundle import Bundle
 from topology.events.frames import CURRENT
 from topology.model import Topology
 from topology.stages.kinds.processor import Processor
-from topology.stages.kinds.trigger import DUE, Trigger
+from topology.stages.kinds.trigger import DUE, TriggerInstance
 from topology.stages.settings import StageSettings
 
 NOW_MS = 1_700_000_000_000
@@ -92,11 +92,11 @@ def test_a_trigger_fires_again_within_its_period(jump_ms: int) -> None:
     plan = read_xml(write_xml(build(analyse(parse(text + "from T select triggered_time as t insert into O;")))))
     (definition,) = (one for one in plan.triggers if isinstance(one, TriggerStage))
     fired: list[Bundle] = []
-    trigger = Trigger("T#0", definition, fired.append)
+    trigger = TriggerInstance("T#0", definition, fired.append)
     trigger.open(NOW_MS + jump_ms)
     state = trigger.snapshot()
     assert DUE in state
-    for again in (trigger, Trigger("T#0", definition, fired.append)):
+    for again in (trigger, TriggerInstance("T#0", definition, fired.append)):
         if again is not trigger:
             again.open(NOW_MS, state)
         again.note_time(NOW_MS)

@@ -23,7 +23,7 @@ from topology.checkpoint.storage.state_formats import (
     refuse_unreadable,
     unreadable_formats,
 )
-from topology.checkpoint.storage.store import CheckpointStore, Savepoint, Taken, is_checkpoint
+from topology.checkpoint.storage.store import CheckpointStore, ManifestName, Savepoint, is_checkpoint
 
 logger = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ RESERVED_AT_ONCE = 10
 """So many numbers of checkpoints are reserved with one write."""
 
 
-class Opened(msgspec.Struct, frozen=True):
+class RunStart(msgspec.Struct, frozen=True):
     """Where a run begins: from the manifest with `reference`, or without state when that is empty; `number` is that
     checkpoint's. A newest checkpoint that is another plan's of the name, or of another version, has become the
     savepoint `kept`; empty: there was none. A run that `goes_back` begins from a checkpoint, or from nothing since none
@@ -65,7 +65,7 @@ class Archive:
         """The store can be used now."""
         self._store.check()
 
-    def open_run(self, run: RunId, restore: str, restore_epoch: int = 0, *, has_state: bool = False) -> Opened:
+    def open_run(self, run: RunId, restore: str, restore_epoch: int = 0, *, has_state: bool = False) -> RunStart:
         """The run is the plan's newest attempt, and checkpoints of others do not count any more. `restore` says what
         its epoch begins from: empty, from the newest checkpoint that counts; `none`, anew; else from the savepoint of
         that name. It was told so under `restore_epoch`, 0: its own; if it has begun under that or a later epoch, it
@@ -121,7 +121,7 @@ class Archive:
         closed = tuple(span for span in closed if (span.epoch, span.attempt) != (run.epoch, run.attempt))
         opening = Opening(closed, highest, highest + RESERVED_AT_ONCE)
         goes_back = is_checkpoint(found[0]) if found is not None else unread
-        return Opened(opening, *((found[0], found[1].checkpoint) if found is not None else ("", 0)), kept, goes_back)
+        return RunStart(opening, *((found[0], found[1].checkpoint) if found is not None else ("", 0)), kept, goes_back)
 
     def reserve(self, run: RunId) -> int:
         """More numbers are reserved; this is the last of them."""
@@ -301,7 +301,7 @@ class Archive:
             found = lineage.base, self._store.read_manifest(lineage.base)
         return found
 
-    def _newest_taken(self, key: PlanKey, lineage: Lineage) -> Taken | None:
+    def _newest_taken(self, key: PlanKey, lineage: Lineage) -> ManifestName | None:
         counts = (one for one in self._store.taken(key) if lineage.counts(one.epoch, one.attempt, one.checkpoint))
         return next(counts, None)
 
@@ -365,7 +365,7 @@ class Archive:
                 return None
         return self._manifests[reference]
 
-    def _delete(self, key: PlanKey, taken: Taken) -> None:
+    def _delete(self, key: PlanKey, taken: ManifestName) -> None:
         self._store.delete_checkpoint(key, taken)
         self._manifests.pop(self._store.reference(key, taken), None)
 
@@ -396,7 +396,7 @@ def _later_has_begun(run: RunId, lineage: Lineage) -> str:
     )
 
 
-def _closed(lineage: Lineage, taken: Iterable[Taken]) -> tuple[CheckpointSpan, ...]:
+def _closed(lineage: Lineage, taken: Iterable[ManifestName]) -> tuple[CheckpointSpan, ...]:
     """The spans, the last of them up to the newest checkpoint that its attempt has completed."""
     if not lineage.spans:
         return ()

@@ -34,7 +34,16 @@ from topology.checkpoint.coordination.instructions import (
     SavepointEnded,
     WriteManifest,
 )
-from topology.checkpoint.coordination.runs import TRANSITIONS, Attempted, Move, Opening, Phase, Run, RunId, TaskSeen
+from topology.checkpoint.coordination.runs import (
+    TRANSITIONS,
+    Attempted,
+    CheckpointedRun,
+    Opening,
+    Phase,
+    RunId,
+    RunTransition,
+    TaskSeen,
+)
 
 FIRST_MS = 500
 """How soon after its tasks have joined a run that is started again takes its first checkpoint: workers send again what
@@ -77,7 +86,7 @@ class Coordinator:
         self._lease = AdaptiveLease(timing.lease_ms, timing.heartbeat_ms)
         self._looked_ms: int | None = None
         self._past: dict[tuple[PlanKey, int], tuple[deque[Attempted], int]] = {}
-        self.runs: dict[tuple[PlanKey, int], Run] = {}
+        self.runs: dict[tuple[PlanKey, int], CheckpointedRun] = {}
 
     # ---- runs -------------------------------------------------------------------------------------------------------
 
@@ -86,7 +95,7 @@ class Coordinator:
         stored."""
         before = self.runs.get((run.key, run.epoch))
         instructions = self.end_run(before.id, "the topology was started again") if before is not None else []
-        new = Run(run, tasks)
+        new = CheckpointedRun(run, tasks)
         new.history, new.failures = self._past.pop((run.key, run.epoch), (new.history, 0))
         self.runs[run.key, run.epoch] = new
         if opening is not None:
@@ -149,7 +158,7 @@ class Coordinator:
             if before.peer != peer:
                 run.told_ms = None
         run.seen[message.task] = TaskSeen(peer, now_ms, message.exchange, message.settled)
-        if len(run.seen) == run.tasks and self._move(run, Move.JOINED):
+        if len(run.seen) == run.tasks and self._move(run, RunTransition.JOINED):
             first_ms = FIRST_MS if run.begins_again else self._timing.interval_ms
             run.distance_ms = min(first_ms, self._timing.interval_ms)
             run.due_ms = now_ms + run.distance_ms
@@ -177,7 +186,7 @@ class Coordinator:
         attempted.acknowledged = len(run.parts)
         if len(run.parts) < run.tasks:
             return []
-        self._move(run, Move.REPORTED)
+        self._move(run, RunTransition.REPORTED)
         parts = tuple(run.parts[task] for task in sorted(run.parts))
         attempted.size_bytes = sum(state.size_bytes for part in parts for state in part.states)
         attempted.stored_bytes = sum(part.stored_bytes for part in parts)
@@ -192,7 +201,7 @@ class Coordinator:
             return []
         if error:
             return self._fail(run, "failed", error, now_ms)
-        self._move(run, Move.WRITTEN)
+        self._move(run, RunTransition.WRITTEN)
         attempted = run.history[-1]
         attempted.state, attempted.duration_ms = "complete", now_ms - attempted.began_ms
         run.last_complete = checkpoint
@@ -248,7 +257,7 @@ class Coordinator:
 
     # ---- steps ------------------------------------------------------------------------------------------------------
 
-    def _watch(self, run: Run, now_ms: int) -> list[Instruction]:
+    def _watch(self, run: CheckpointedRun, now_ms: int) -> list[Instruction]:
         if run.lost:
             return []
         lease_ms = self._lease.ms(now_ms)
@@ -262,7 +271,7 @@ class Coordinator:
         run.lost = bool(reason)
         return [RestartTopology(run.id, reason)] if reason else self._probe(run, now_ms)
 
-    def _probe(self, run: Run, now_ms: int) -> list[Instruction]:
+    def _probe(self, run: CheckpointedRun, now_ms: int) -> list[Instruction]:
         """Tasks that have been silent for a while are probed, once in each heartbeat interval."""
         probes: list[Instruction] = []
         for task, seen in sorted(run.seen.items()):
@@ -273,7 +282,7 @@ class Coordinator:
             probes.append(ProbeTask(run.id, task, seen.exchange))
         return probes
 
-    def _begin(self, run: Run, now_ms: int) -> list[Instruction]:
+    def _begin(self, run: CheckpointedRun, now_ms: int) -> list[Instruction]:
         """A checkpoint begins if one is due, or what is missing for that is asked for."""
         if not self._takes or run.phase is not Phase.IDLE or run.lost or run.final:
             return []
@@ -293,11 +302,11 @@ class Coordinator:
         run.history.append(Attempted(run.number, now_ms, run.tasks, name, trigger))
         run.distance_ms = min(2 * run.distance_ms, self._timing.interval_ms)
         run.due_ms, run.told_ms = now_ms + run.distance_ms, now_ms
-        self._move(run, Move.BEGIN)
+        self._move(run, RunTransition.BEGIN)
         reserve = self._ask(run, ReserveNumbers(run.id), now_ms) if run.number == run.reserved else []
         return [*self._to_all(run, BeginCheckpoint(run.number, run.final)), *reserve]
 
-    def _tell_again(self, run: Run, now_ms: int) -> list[Instruction]:
+    def _tell_again(self, run: CheckpointedRun, now_ms: int) -> list[Instruction]:
         """Tasks that have not reported for long may not know of the checkpoint, or their report was lost."""
         if run.lost or run.phase is not Phase.TAKING:
             return []
@@ -307,23 +316,23 @@ class Coordinator:
         begin = BeginCheckpoint(run.number, run.final)
         return [Push(seen.peer, begin) for task, seen in sorted(run.seen.items()) if task not in run.parts]
 
-    def _ask(self, run: Run, question: Instruction, now_ms: int) -> list[Instruction]:
+    def _ask(self, run: CheckpointedRun, question: Instruction, now_ms: int) -> list[Instruction]:
         """The store is asked, again if it has not answered for long."""
         if run.asked_ms is not None and now_ms - run.asked_ms < self._timing.timeout_ms:
             return []
         run.asked_ms = now_ms
         return [question]
 
-    def _fail(self, run: Run, state: CheckpointState, error: str, now_ms: int) -> list[Instruction]:
+    def _fail(self, run: CheckpointedRun, state: CheckpointState, error: str, now_ms: int) -> list[Instruction]:
         attempted = run.history[-1]
         attempted.state, attempted.error, attempted.duration_ms = state, error, now_ms - attempted.began_ms
         run.failures += 1
-        self._move(run, Move.FAILED)
+        self._move(run, RunTransition.FAILED)
         instructions = self._to_all(run, AbandonCheckpoint(run.number))
         instructions += self._savepoint_ended(run, attempted.name, error)
         return [*instructions, *self._over(run, error, now_ms)]
 
-    def _end(self, run: Run, now_ms: int) -> list[Instruction]:
+    def _end(self, run: CheckpointedRun, now_ms: int) -> list[Instruction]:
         """A run that is being ended is drained when its stored tables are written, or when that took too long."""
         if run.drain_until_ms is None:
             return []
@@ -334,7 +343,7 @@ class Coordinator:
         late = "its stored tables were not written" if run.settles else "its last checkpoint was not complete"
         return [Drained(run.id, "" if settled else f"{late} in time")]
 
-    def _over(self, run: Run, error: str, now_ms: int) -> list[Instruction]:
+    def _over(self, run: CheckpointedRun, error: str, now_ms: int) -> list[Instruction]:
         """A checkpoint has come to its end."""
         run.free_ms = now_ms + self._timing.pause_ms
         if run.distance_ms < self._timing.interval_ms:  # large states are not to take all of its time
@@ -345,11 +354,11 @@ class Coordinator:
             return [Drained(run.id, error)]
         return []
 
-    def _open(self, run: Run, opening: Opening) -> None:
+    def _open(self, run: CheckpointedRun, opening: Opening) -> None:
         run.opening, run.asked_ms = opening, None
         run.number, run.reserved = opening.last_number, opening.reserved
 
-    def _refuse(self, run: Run | None) -> str:
+    def _refuse(self, run: CheckpointedRun | None) -> str:
         if run is None:
             return "the topology does not run"
         if not self._takes:
@@ -358,20 +367,20 @@ class Coordinator:
             return "the topology is being ended"
         return "" if run.opening is not None or self._is_the_plans(run) else "another epoch of the plan still runs"
 
-    def _is_the_plans(self, run: Run) -> bool:
+    def _is_the_plans(self, run: CheckpointedRun) -> bool:
         return not any(key == run.id.key and epoch < run.id.epoch for key, epoch in self.runs)
 
-    def _find(self, run_id: RunId) -> Run | None:
+    def _find(self, run_id: RunId) -> CheckpointedRun | None:
         run = self.runs.get((run_id.key, run_id.epoch))
         return run if run is not None and run.id == run_id else None
 
-    def _to_all(self, run: Run, message: Message) -> list[Instruction]:
+    def _to_all(self, run: CheckpointedRun, message: Message) -> list[Instruction]:
         return [Push(seen.peer, message) for _, seen in sorted(run.seen.items())]
 
-    def _savepoint_ended(self, run: Run, name: str, error: str) -> list[Instruction]:
+    def _savepoint_ended(self, run: CheckpointedRun, name: str, error: str) -> list[Instruction]:
         return [SavepointEnded(run.id.key, name, error)] if name else []
 
-    def _move(self, run: Run, move: Move) -> bool:
+    def _move(self, run: CheckpointedRun, move: RunTransition) -> bool:
         """True when the move is legal, and was made."""
         phase = TRANSITIONS.get((run.phase, move))
         if phase is None:

@@ -33,7 +33,7 @@ class Phase(Enum):
     WRITING = "writing"
 
 
-class Move(Enum):
+class RunTransition(Enum):
     """What can happen to a run."""
 
     JOINED = "all tasks have joined"
@@ -43,13 +43,13 @@ class Move(Enum):
     WRITTEN = "its manifest is written"
 
 
-TRANSITIONS: dict[tuple[Phase, Move], Phase] = {
-    (Phase.JOINING, Move.JOINED): Phase.IDLE,
-    (Phase.IDLE, Move.BEGIN): Phase.TAKING,
-    (Phase.TAKING, Move.REPORTED): Phase.WRITING,
-    (Phase.TAKING, Move.FAILED): Phase.IDLE,
-    (Phase.WRITING, Move.WRITTEN): Phase.IDLE,
-    (Phase.WRITING, Move.FAILED): Phase.IDLE,
+TRANSITIONS: dict[tuple[Phase, RunTransition], Phase] = {
+    (Phase.JOINING, RunTransition.JOINED): Phase.IDLE,
+    (Phase.IDLE, RunTransition.BEGIN): Phase.TAKING,
+    (Phase.TAKING, RunTransition.REPORTED): Phase.WRITING,
+    (Phase.TAKING, RunTransition.FAILED): Phase.IDLE,
+    (Phase.WRITING, RunTransition.WRITTEN): Phase.IDLE,
+    (Phase.WRITING, RunTransition.FAILED): Phase.IDLE,
 }
 """Every legal move; anything else is ignored, since it speaks of what is over."""
 
@@ -106,7 +106,7 @@ class TaskSeen:
 
 
 @dataclass(slots=True)
-class Run:
+class CheckpointedRun:
     """One attempt of a topology that works in `tasks` tasks."""
 
     id: RunId
@@ -123,7 +123,7 @@ class Run:
     last_complete: int = 0
     due_ms: int = 0
     distance_ms: int = 0
-    """Between the beginnings of the last checkpoint and of the next one."""
+    """Between the initial_states of the last checkpoint and of the next one."""
     free_ms: int = 0
     parts: dict[int, ReportPart] = field(default_factory=dict)
     wishes: list[str] = field(default_factory=list)

@@ -22,10 +22,10 @@ from cep_common.protocol.checkpoints import JoinTopology, ReportPart
 from cep_common.protocol.codec import MAXIMUM_DATA_BYTES, Envelope, decode, encode
 from cep_common.protocol.drivers import CheckpointReport, SavepointReport
 from cep_common.protocol.registry import CheckpointSpan, Message, Rejected
-from cep_common.security.roles import Door
+from cep_common.security.roles import SocketKind
 from cep_common.sockets.probe import Probes
 from cep_common.sockets.transport import bind_in_range, listening_socket, receive
-from topology.checkpoint.coordination.archive import Archive, Opened
+from topology.checkpoint.coordination.archive import Archive, RunStart
 from topology.checkpoint.coordination.coordinator import Coordinator, Timing
 from topology.checkpoint.coordination.instructions import (
     Drained,
@@ -38,7 +38,7 @@ from topology.checkpoint.coordination.instructions import (
     SavepointEnded,
     WriteManifest,
 )
-from topology.checkpoint.coordination.runs import Run, RunId
+from topology.checkpoint.coordination.runs import CheckpointedRun, RunId
 from topology.checkpoint.coordination.savepoints import Savepoints
 from topology.checkpoint.coordination.storing import Storing
 from topology.checkpoint.errors import OTHER_VERSION, CheckpointError, CheckpointUnreadableError
@@ -55,7 +55,7 @@ MESSAGES_AT_ONCE = 256
 
 class RunOpened(msgspec.Struct, frozen=True):
     """The run may start: from the manifest with `reference` (checkpoint `number`), or without state when that is
-    empty. `goes_back`: see `Opened`."""
+    empty. `goes_back`: see `RunStart`."""
 
     run: RunId
     reference: str = ""
@@ -76,7 +76,7 @@ class RunRefused(msgspec.Struct, frozen=True):
 Event = RunOpened | RunRefused | RestartTopology | Drained
 
 
-class PlanCheckpoints(msgspec.Struct, frozen=True):
+class CheckpointsView(msgspec.Struct, frozen=True):
     """What is told of a topology: which results stand, its newest checkpoints, which one it began from, how many
     failed, and why it cannot begin from the newest."""
 
@@ -110,7 +110,7 @@ class CheckpointService(threading.Thread):
         self._plans: dict[RunId, str] = {}
         self._begun_from: dict[tuple[PlanKey, int], int] = {}
         self._unreadable: dict[tuple[PlanKey, int], str] = {}
-        self._told: dict[tuple[PlanKey, int], PlanCheckpoints] = {}
+        self._told: dict[tuple[PlanKey, int], CheckpointsView] = {}
         self._told_savepoints: tuple[SavepointReport, ...] = ()
         self._news = True
         self._orders: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
@@ -118,7 +118,7 @@ class CheckpointService(threading.Thread):
         self._storing = Storing(archive, clock, self._orders.put, self._look_at_savepoints)
         self._savepoints = Savepoints(self._storing)
         self._closing = threading.Event()
-        self._socket = listening_socket(context, Door.COORDINATOR, host, MAXIMUM_DATA_BYTES)
+        self._socket = listening_socket(context, SocketKind.COORDINATOR, host, MAXIMUM_DATA_BYTES)
         try:
             self.endpoint = Endpoint(host, bind_in_range(self._socket, host, ports))
         except BaseException:
@@ -177,9 +177,9 @@ class CheckpointService(threading.Thread):
             found.append(self._events.get())
         return found
 
-    def told(self, key: PlanKey, epoch: int) -> PlanCheckpoints:
+    def told(self, key: PlanKey, epoch: int) -> CheckpointsView:
         """What there is to tell of a topology, also between two of its attempts."""
-        told = self._told.get((key, epoch), PlanCheckpoints())
+        told = self._told.get((key, epoch), CheckpointsView())
         unreadable = self._unreadable.get((key, epoch), "")
         return msgspec.structs.replace(told, unreadable=unreadable) if unreadable else told
 
@@ -280,7 +280,7 @@ class CheckpointService(threading.Thread):
     ) -> None:
         self._plans[run] = query_plan
 
-        def opened(answer: Opened | CheckpointError) -> None:
+        def opened(answer: RunStart | CheckpointError) -> None:
             if isinstance(answer, CheckpointError):
                 self._plans.pop(run, None)
                 unfit = isinstance(answer, CheckpointUnreadableError)
@@ -296,7 +296,7 @@ class CheckpointService(threading.Thread):
         else:
             self._storing.do(lambda archive: archive.open_run(run, restore, restore_epoch), opened)
 
-    def _begin(self, run: RunId, tasks: int, opened: Opened | None) -> None:
+    def _begin(self, run: RunId, tasks: int, opened: RunStart | None) -> None:
         self._do(self._coordinator.begin_run(run, tasks, opened.opening if opened is not None else None))
         reference, number = (opened.reference, opened.number) if opened is not None else ("", 0)
         self._begun_from[run.key, run.epoch] = number
@@ -315,7 +315,7 @@ class CheckpointService(threading.Thread):
     def _take_over(self, run: RunId) -> None:
         """A run that has begun beside an older one is the plan's now."""
 
-        def opened(answer: Opened | CheckpointError) -> None:
+        def opened(answer: RunStart | CheckpointError) -> None:
             if isinstance(answer, CheckpointError):
                 text = "no checkpoints can be taken: topology=%s reason=%s"
                 paced_logger.problem(f"opening {run.key}", text, run.key.topology(), answer, level=logging.ERROR)
@@ -396,7 +396,7 @@ class CheckpointService(threading.Thread):
         ahead_ms = self._clock.now_ms() - self._clock.monotonic_ms()
         for (key, epoch), run in self._coordinator.runs.items():
             begun_from = self._begun_from.get((key, epoch), 0)
-            told = PlanCheckpoints(run.spans(), _history(run, ahead_ms), begun_from, run.failures)
+            told = CheckpointsView(run.spans(), _history(run, ahead_ms), begun_from, run.failures)
             before = self._told.get((key, epoch))
             if before is None or _differ(before, told):
                 self._told[key, epoch] = told
@@ -409,7 +409,7 @@ class CheckpointService(threading.Thread):
         self._unreadable.pop((key, epoch), None)
 
 
-def _history(run: Run, ahead_ms: int) -> tuple[CheckpointReport, ...]:
+def _history(run: CheckpointedRun, ahead_ms: int) -> tuple[CheckpointReport, ...]:
     return tuple(
         CheckpointReport(
             checkpoint=one.checkpoint,
@@ -429,7 +429,7 @@ def _history(run: Run, ahead_ms: int) -> tuple[CheckpointReport, ...]:
     )
 
 
-def _differ(before: PlanCheckpoints, now: PlanCheckpoints) -> bool:
+def _differ(before: CheckpointsView, now: CheckpointsView) -> bool:
     """True when there is news; that the clock was set a little is none."""
     states = [[(one.checkpoint, one.state, one.error) for one in told.checkpoints] for told in (before, now)]
     return states[0] != states[1] or (before.spans, before.begun_from) != (now.spans, now.begun_from)

@@ -39,7 +39,7 @@ _NEAR_BYTES = 256 * 1024
 Warn = Callable[[str], None]
 
 
-class Taken(msgspec.Struct, frozen=True, order=True):
+class ManifestName(msgspec.Struct, frozen=True, order=True):
     """A manifest by its name alone."""
 
     checkpoint: int
@@ -124,7 +124,7 @@ class CheckpointStore:
                     f"{self.location} has no whole pack {pack.name}, which a task has written: checkpoint.location "
                     "must be one place for the driver and for all hosts of topologies",
                 )
-        taken = Taken(manifest.checkpoint, manifest.epoch, manifest.attempt)
+        taken = ManifestName(manifest.checkpoint, manifest.epoch, manifest.attempt)
         reference = f"{_folder(manifest.key)}/checkpoints/{taken.name()}"
         data = seal(manifest)
         self._put_twice(reference, data)
@@ -146,14 +146,16 @@ class CheckpointStore:
             logger.warning("manifest cannot be used, its copy is: %s", error)
             return manifest
 
-    def taken(self, key: PlanKey) -> list[Taken]:
+    def taken(self, key: PlanKey) -> list[ManifestName]:
         """All checkpoints of the plan, newest number first, whether they count or not."""
         folder = f"{_folder(key)}/checkpoints"
         names = {*self._blobs.sizes(folder), *self._blobs.sizes(_copy_of(folder))}
         found = (_MANIFEST.fullmatch(name) for name in names)
-        return sorted((Taken(*(int(group) for group in match.groups())) for match in found if match), reverse=True)
+        return sorted(
+            (ManifestName(*(int(group) for group in match.groups())) for match in found if match), reverse=True
+        )
 
-    def reference(self, key: PlanKey, taken: Taken) -> str:
+    def reference(self, key: PlanKey, taken: ManifestName) -> str:
         """The reference of a checkpoint."""
         return f"{_folder(key)}/checkpoints/{taken.name()}"
 
@@ -179,7 +181,7 @@ class CheckpointStore:
             return reference, manifest
         return None
 
-    def delete_checkpoint(self, key: PlanKey, taken: Taken) -> None:
+    def delete_checkpoint(self, key: PlanKey, taken: ManifestName) -> None:
         """That checkpoint does not exist any more; its packs stay until `sweep`."""
         reference = self.reference(key, taken)
         for name in (_copy_of(reference), reference, reference + _DAMAGED):

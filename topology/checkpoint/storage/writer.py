@@ -32,7 +32,7 @@ REWRITTEN_BYTES = 1024 * 1024
 """At each checkpoint such a share of all states, or as many bytes if that is more, is written again at most."""
 
 
-class Part(msgspec.Struct, frozen=True):
+class StoredPart(msgspec.Struct, frozen=True):
     """What a task adds to a checkpoint; `stored_bytes` were written."""
 
     states: tuple[StoredState, ...]
@@ -52,7 +52,7 @@ class PartWriter:
         self._known = _Known(begun_from.packs if begun_from is not None else ())
         self._undecided: tuple[int, _Known] | None = None
 
-    def write(self, checkpoint: int, states: Mapping[str, bytes | memoryview]) -> Part:
+    def write(self, checkpoint: int, states: Mapping[str, bytes | memoryview]) -> StoredPart:
         """The states, by instance, are in the store as this task's part of `checkpoint`. Of an instance without state
         give nothing or no bytes. Raises CheckpointError; the part counts as abandoned then."""
         if self._undecided is not None:
@@ -76,7 +76,7 @@ class PartWriter:
             stored.append(StoredState(instance, len(data), tuple(names), format=format_of(data)))
         packs = (self._write_pack(checkpoint, added),) if added else ()
         self._undecided = checkpoint, self._known.after(stored, packs)
-        return Part(tuple(stored), packs, sum(len(piece) for piece in added.values()))
+        return StoredPart(tuple(stored), packs, sum(len(piece) for piece in added.values()))
 
     def complete(self, checkpoint: int) -> None:
         """The checkpoint is complete: later parts need not store again what this one holds."""

@@ -16,7 +16,7 @@ from py4j.protocol import Py4JError
 from cep_common.clock import Clock, SystemClock
 from cep_common.errors import PeerError, RequestRejectedError
 from cep_common.ids import PlanKey
-from cep_common.inspection.endpoint import Insight, open_door
+from cep_common.inspection.endpoint import Inspection, open_door
 from cep_common.monitoring.paced_log import PacedLog
 from cep_common.nodes.role_watch import RoleWatch
 from cep_common.process.priority import raise_priority, raise_process_priority
@@ -40,14 +40,14 @@ from topology.checkpoint.coordination.instructions import Drained, RestartTopolo
 from topology.checkpoint.coordination.runs import RunId
 from topology.checkpoint.coordination.service import RunOpened, RunRefused
 from topology.driver.fencing import OrderFence
-from topology.driver.lifecycle import HOLDS_SLOTS, Action, Instruction, TopologyRuns
+from topology.driver.lifecycle import HOLDS_SLOTS, Instruction, TopologyAction, TopologyRuns
 from topology.spark.driver_side.checkpointing import start_checkpoints, told_of, with_checkpoints
 from topology.spark.driver_side.config import DriverConfig
 from topology.spark.driver_side.executors import ExecutorWatch
-from topology.spark.driver_side.failures import Failures
+from topology.spark.driver_side.failures import TopologyFailures
 from topology.spark.driver_side.hosts import HostedJob, Hosts
-from topology.spark.driver_side.metrics import DriverFigures, MetricsServer
-from topology.spark.driver_side.session import CANCELLED, Job, TopologyJob, start_session
+from topology.spark.driver_side.metrics import DriverMetrics, MetricsServer
+from topology.spark.driver_side.session import CANCELLED, SparkJob, TopologyJob, start_session
 from topology.spark.driver_side.warming import Warming, run_a_task_on_each
 from topology.spark.errors import DriverReplacedError, SessionLostError
 from topology.spark.reasons import Ending
@@ -85,21 +85,21 @@ class JobEnded(msgspec.Struct, frozen=True):
 class Driver:
     """`run` returns after `stop`. Orders come from the manager, endings from the jobs' threads; one thread decides."""
 
-    def __init__(self, config: DriverConfig, clock: Clock, insight: Insight | None = None) -> None:
+    def __init__(self, config: DriverConfig, clock: Clock, insight: Inspection | None = None) -> None:
         """Managers may read what `insight` tells."""
         self._config = config
         self._clock = clock
         self._stopping = threading.Event()
         self._endings: queue.SimpleQueue[JobEnded] = queue.SimpleQueue()
-        self._jobs: dict[tuple[PlanKey, int], Job] = {}
+        self._jobs: dict[tuple[PlanKey, int], SparkJob] = {}
         self._opening: dict[RunId, SubmitTopology] = {}
         self._forgotten: dict[PlanKey, tuple[int, int]] = {}
-        self._failures = Failures()
+        self._failures = TopologyFailures()
         self._started_ms = clock.now_ms()
         self._context = open_context(
             config.security, Role.DRIVER, {"host": config.host, "stages.host": config.stages.host or config.host}
         )
-        self._figures = DriverFigures(slots=0, slots_free=0, executors=0, registered=False)
+        self._figures = DriverMetrics(slots=0, slots_free=0, executors=0, registered=False)
         self._metrics = self._serve_metrics()
         self._checkpoints = start_checkpoints(config, self._context, clock)
         self._door = open_door(self._context, Role.DRIVER, config.host, config.log, insight)
@@ -189,7 +189,7 @@ class Driver:
         self._do(self._runs.on_time(now_ms))
         reports = self._failures.told_with(with_checkpoints(self._runs.reports(), self._checkpoints))
         savepoints = self._checkpoints.savepoints()
-        self._figures = DriverFigures(
+        self._figures = DriverMetrics(
             slots=self._runs.slots_total,
             slots_free=max(0, self._runs.slots_free()),
             executors=sum(one.usable for one in self._watch.executors),
@@ -293,11 +293,11 @@ class Driver:
             submission = instruction.submission
             job_id = (submission.key, submission.epoch)
             run = RunId(*job_id, instruction.attempt, submission.deployed_ms)
-            if instruction.action is Action.START_JOB:
+            if instruction.action is TopologyAction.START_JOB:
                 self._open(run, submission)
-            elif instruction.action is Action.DRAIN_JOB:
+            elif instruction.action is TopologyAction.DRAIN_JOB:
                 self._checkpoints.drain(run)
-            elif instruction.action is Action.CANCEL_JOB and job_id in self._jobs:
+            elif instruction.action is TopologyAction.CANCEL_JOB and job_id in self._jobs:
                 self._jobs[job_id].cancel()
 
     def _open(self, run: RunId, submission: SubmitTopology) -> None:
@@ -333,7 +333,7 @@ class Driver:
             del self._forgotten[key]
             self._checkpoints.forget(key, last, deployed_ms)
 
-    def _job(self, submission: SubmitTopology, attempt: int, opened: RunOpened) -> Job:
+    def _job(self, submission: SubmitTopology, attempt: int, opened: RunOpened) -> SparkJob:
         key, epoch = submission.key, submission.epoch
         assignment = TaskAssignment(
             key=key,
@@ -443,7 +443,7 @@ class Driver:
             self._next_beat_ms = now_ms + answer.heartbeat_ms
 
 
-def run(config: DriverConfig, insight: Insight | None = None) -> None:
+def run(config: DriverConfig, insight: Inspection | None = None) -> None:
     """Runs the driver until SIGTERM or SIGINT; managers may read what `insight` tells."""
     # It tells of each connection, and of each fault that is raised anyway.
     logging.getLogger("py4j").setLevel(logging.ERROR)

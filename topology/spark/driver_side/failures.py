@@ -17,7 +17,7 @@ MOST_IN_ALL = 64
 """Kinds of failures that one report tells of: messages are bounded."""
 
 
-class Failures:
+class TopologyFailures:
     """Belongs to the driver's thread."""
 
     def __init__(self) -> None:

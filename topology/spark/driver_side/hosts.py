@@ -23,7 +23,7 @@ from cep_common.protocol.codec import MAXIMUM_DATA_BYTES, decode, encode
 from cep_common.protocol.drivers import StageHostReport
 from cep_common.protocol.registry import Message, Rejected
 from cep_common.protocol.stage_hosts import EndTask, HostedTask, HostHeard, ReportHost, RunTask
-from cep_common.security.roles import Door
+from cep_common.security.roles import SocketKind
 from cep_common.sockets.transport import bind_in_range, listening_socket, receive, send_now
 from topology.driver.stage_hosting import HEARTBEAT_MS, HostAction, HostInstruction, SeatId, StageHosts
 from topology.spark.driver_side.config import DriverConfig
@@ -85,7 +85,7 @@ class Hosts:
         self._died: dict[str, Ending] = {}
         """How the host ended whose tasks are being told of."""
         self._endings: queue.SimpleQueue[tuple[str, Ending]] = queue.SimpleQueue()
-        self._socket = listening_socket(context, Door.HOSTS, config.host, MAXIMUM_DATA_BYTES)
+        self._socket = listening_socket(context, SocketKind.HOSTS, config.host, MAXIMUM_DATA_BYTES)
         ports = (config.checkpoint.first_port, config.checkpoint.last_port)
         try:
             self._endpoint = Endpoint(config.host, bind_in_range(self._socket, config.host, ports))

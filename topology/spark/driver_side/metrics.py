@@ -31,7 +31,7 @@ BODY_BYTES = 1_024
 PLAN = ("tenant", "plan")
 
 
-class DriverFigures(msgspec.Struct, frozen=True):
+class DriverMetrics(msgspec.Struct, frozen=True):
     """What the driver reports of itself at one moment.
 
     `registered` says that a manager has taken its last report; `turned_ms` is when its loop last turned (monotonic
@@ -46,7 +46,7 @@ class DriverFigures(msgspec.Struct, frozen=True):
     turned_ms: int | None = None
 
 
-def driver_metrics(figures: DriverFigures) -> Iterator[Metric]:
+def driver_metrics(figures: DriverMetrics) -> Iterator[Metric]:
     """All families of a driver."""
     yield gauge("cep_driver_registered", "1 while a manager takes the driver's reports", (), [((), figures.registered)])
     yield gauge("cep_driver_slots", "Spark task slots that the driver gives to topologies", (), [((), figures.slots)])
@@ -77,7 +77,7 @@ class MetricsServer:
     PortInUseError."""
 
     def __init__(
-        self, config: MetricsConfig, security: ServerSecurity, figures: Callable[[], DriverFigures], clock: Clock
+        self, config: MetricsConfig, security: ServerSecurity, figures: Callable[[], DriverMetrics], clock: Clock
     ) -> None:
         app = create_app(Gate(security, config.host, clock, key="metrics.host"), figures, clock)
         where = "metrics.port (and metrics.host)"
@@ -89,7 +89,7 @@ class MetricsServer:
         self._server.stop()
 
 
-def create_app(gate: Gate, figures: Callable[[], DriverFigures], clock: Clock) -> Flask:
+def create_app(gate: Gate, figures: Callable[[], DriverMetrics], clock: Clock) -> Flask:
     """Return the driver's HTTP interface: metrics and health. Every request passes `gate`."""
     app = Flask("cep_driver", static_folder=None)
     metrics = Metrics(lambda: driver_metrics(figures()))

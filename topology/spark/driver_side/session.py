@@ -80,7 +80,7 @@ def start_session(config: SparkConfig, host: str) -> SparkSession:
     return builder.getOrCreate()
 
 
-class Job(Protocol):
+class SparkJob(Protocol):
     """What runs the tasks of one topology."""
 
     def start(self) -> None:

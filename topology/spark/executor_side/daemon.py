@@ -11,7 +11,7 @@ from importlib import import_module
 from importlib.machinery import PathFinder
 from pathlib import Path
 
-from topology.spark.executor_side.heartbeat_monitor import WATCHMAN
+from topology.spark.executor_side.heartbeat_monitor import HEARTBEAT_MONITOR
 
 SHARED = (
     "pyspark.worker",
@@ -37,7 +37,7 @@ def without_archives(path: list[str]) -> list[str]:
 
 def main() -> None:
     """Serves Spark's executor until that closes it."""
-    WATCHMAN.hire()  # first, while nothing is loaded that it does not need
+    HEARTBEAT_MONITOR.hire()  # first, while nothing is loaded that it does not need
     sys.path[:] = without_archives(sys.path)
     daemon = import_module("pyspark.daemon")
     for name in SHARED:

@@ -1,11 +1,11 @@
 """Ends stages that stand still, on the host where they run.
 
-    daemon ──forks──▶ watchman ◀──a pipe── beats ── stage, stage, …       silent for longer than its lease: SIGKILL
+    daemon ──forks──▶ monitor ◀──a pipe── beats ── stage, stage, …       silent for longer than its lease: SIGKILL
        └─────forks──▶ stage, stage, …
 
 The driver takes a silent task for lost and has its topology start anew. But Spark looks only every other second whether
 the job of a task was cancelled, and as long as a process that hangs is there, its slot is taken: where no other is
-free, the topology waits. The watchman is a small process of each daemon of an executor; it reads beats, and nothing can
+free, the topology waits. The monitor is a small process of each daemon of an executor; it reads beats, and nothing can
 keep it but what keeps the whole host.
 """
 
@@ -26,9 +26,9 @@ from pathlib import Path
 logger = logging.getLogger(__name__)
 
 LOOK_MS = 100
-"""How often the watchman looks who is silent."""
+"""How often the monitor looks who is silent."""
 GRACE_MS = 500
-"""So much longer than the driver the watchman waits: what happened is for the driver to tell."""
+"""So much longer than the driver the monitor waits: what happened is for the driver to tell."""
 NAME_AT = Path("/proc/self/comm")
 """Where a process writes what lists of processes call it (proc(5))."""
 _BEAT = struct.Struct("=qq")
@@ -45,7 +45,7 @@ def _no_waits(_process_id: int) -> Waits:
 
 
 @dataclass(slots=True)
-class Watch:
+class HeartbeatDeadlines:
     """Until when each process has to beat again, by its id. `now_ms` is the time of the last look.
 
     A process that is half way to its end is observed: on a busy host its threads may be waiting for a processor. Time
@@ -102,35 +102,35 @@ class Watch:
             known.pop(process_id, None)
 
 
-class Watchman:
-    """A process's way to its watchman."""
+class HeartbeatMonitor:
+    """A process's way to its monitor."""
 
     def __init__(self) -> None:
         self._beats = -1
-        """The end of the pipe in which the watchman reads; -1 when there is none."""
+        """The end of the pipe in which the monitor reads; -1 when there is none."""
 
     def hire(self) -> None:
-        """From now on a watchman watches the processes that this one forks, until the last of them and this one have
+        """From now on a monitor watches the processes that this one forks, until the last of them and this one have
         ended. Where there can be none, that is logged."""
         daemon = os.getpid()
         ends: tuple[int, ...] = ()
         try:
             ends = reading, writing = os.pipe()
             os.set_blocking(writing, False)
-            watchman = os.fork()
+            monitor = os.fork()
         except OSError as error:
             logger.warning("nobody watches the stages, one that hangs is ended by Spark alone: %s", error)
             for end in ends:
                 os.close(end)
             return
-        if watchman:
+        if monitor:
             os.close(reading)
             self._beats = writing
             return
         try:
             os.close(writing)
             with suppress(OSError):  # some containers do not let it be written
-                NAME_AT.write_text("cep-watchman", encoding="ascii")
+                NAME_AT.write_text("cep-monitor", encoding="ascii")
             _Guard(daemon).stand(reading)
         except Exception:
             logger.exception("nobody watches the stages any more, one that hangs is ended by Spark alone")
@@ -139,24 +139,24 @@ class Watchman:
 
     def beat(self, lease_ms: int) -> None:
         """This process lives and may be silent for `lease_ms`; 0: it is not watched any more. Nothing where there is
-        no watchman."""
+        no monitor."""
         if self._beats < 0:
             return
         try:
             os.write(self._beats, _BEAT.pack(os.getpid(), lease_ms))
         except BlockingIOError:
-            pass  # the watchman stands still: it will see that the pipe was full
+            pass  # the monitor stands still: it will see that the pipe was full
         except OSError as error:
             logger.warning("nobody watches this process any more: %s", error)
             self._beats = -1
 
 
-WATCHMAN = Watchman()
+HEARTBEAT_MONITOR = HeartbeatMonitor()
 """That of this process; what it forks inherits it."""
 
 
 class _Guard:
-    """The watchman's own side: handles of the processes that it watches, which are children of `daemon`."""
+    """The monitor's own side: handles of the processes that it watches, which are children of `daemon`."""
 
     def __init__(self, daemon: int) -> None:
         self._daemon = daemon
@@ -167,7 +167,7 @@ class _Guard:
         for number in (signal.SIGINT, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)  # the pipe says when it is over
         os.close(os.pidfd_open(os.getpid()))  # an error here says that this kernel has none
-        watch = Watch(_now_ms(), waits_of=waits_of)
+        watch = HeartbeatDeadlines(_now_ms(), waits_of=waits_of)
         room = fcntl.fcntl(beats, fcntl.F_GETPIPE_SZ)
         poller = select.poll()
         poller.register(beats, select.POLLIN)

@@ -29,29 +29,29 @@ import zmq
 from cep_common.clock import SystemClock
 from cep_common.errors import ConfigError, DecodeError
 from cep_common.ids import PlanKey
-from cep_common.inspection.endpoint import Insight, open_door
+from cep_common.inspection.endpoint import Inspection, open_door
 from cep_common.inspection.settings import settings_of
 from cep_common.monitoring.paced_log import PacedLog
 from cep_common.protocol.codec import MAXIMUM_CONTROL_BYTES, decode, encode
-from cep_common.protocol.inspection import QueryState
+from cep_common.protocol.inspection import QueryRunningState
 from cep_common.protocol.registry import Message, Rejected
 from cep_common.protocol.stage_hosts import Blame, EndTask, HostedState, HostedTask, HostHeard, ReportHost, RunTask
 from cep_common.security.context import open_context
-from cep_common.security.roles import Door, Role
+from cep_common.security.roles import Role, SocketKind
 from cep_common.sockets.transport import ControlClient, connecting_socket, receive_now, send_now
 from siddhi.errors import SiddhiError
 from topology.errors import STATE_UNREADABLE, TopologyError
-from topology.spark.executor_side.heartbeat_monitor import WATCHMAN
+from topology.spark.executor_side.heartbeat_monitor import HEARTBEAT_MONITOR
 from topology.spark.executor_side.task import address_of_task, build_task, start_task_log, unfit
 from topology.spark.reasons import Ending, describe_place, read_ending
-from topology.stages.hosts.host_control import Asks, HostAgents, HostControl
+from topology.stages.hosts.host_control import HostAgents, HostControl, StatusRequest
 from topology.stages.hosts.host_loop import HostedTime, HostLoop
 from topology.stages.hosts.host_memory import HostMemory, raise_file_limit, refuse_beyond_files
 from topology.stages.hosts.host_trace import HostTrace, default_folder, left_behind
 from topology.stages.settings import HostAssignment, TaskAssignment
 from topology.stages.tasks.call_timer import CallTimer
-from topology.stages.tasks.checkpoint_agent import CheckpointSpeaker
-from topology.stages.tasks.control import FENCED_EXIT_CODE, TaskSpeaker
+from topology.stages.tasks.checkpoint_agent import CheckpointReporter
+from topology.stages.tasks.control import FENCED_EXIT_CODE, TaskReporter
 from topology.stages.tasks.task import Task
 from topology.stages.tasks.usage import TaskTime, memory_bytes
 
@@ -89,7 +89,7 @@ def run_host(payload: bytes, index: int, _rows: Iterable[object]) -> Iterator[No
     assignment = msgspec.json.decode(payload, type=HostAssignment)
     host = address_of_task(assignment.settings, index)
     ring = start_task_log(assignment.log, f"host-{assignment.host}-{os.getpid()}")
-    insight = Insight(ring, settings_of(assignment.settings, otherwise="driver"))
+    insight = Inspection(ring, settings_of(assignment.settings, otherwise="driver"))
     with ExitStack() as opened:
         StageHost(assignment, host, insight, opened).run()
     return iter(())
@@ -98,7 +98,7 @@ def run_host(payload: bytes, index: int, _rows: Iterable[object]) -> Iterator[No
 class StageHost:
     """`run` returns once the host was told to end, in the main thread."""
 
-    def __init__(self, assignment: HostAssignment, address: str, insight: Insight, opened: ExitStack) -> None:
+    def __init__(self, assignment: HostAssignment, address: str, insight: Inspection, opened: ExitStack) -> None:
         """What is open is closed with `opened`."""
         self._assignment = assignment
         self._settings = msgspec.structs.replace(assignment.settings, host=address)
@@ -131,7 +131,7 @@ class StageHost:
         self._writing = ThreadPoolExecutor(max_workers=1, thread_name_prefix="checkpoint writer")
         client = ControlClient(self._context, settings.managers, settings.request_timeout_ms)
         self._control = HostControl(client, assignment.priority, self._orphaned)
-        self._socket = connecting_socket(self._context, Door.HOSTS, MAXIMUM_CONTROL_BYTES)
+        self._socket = connecting_socket(self._context, SocketKind.HOSTS, MAXIMUM_CONTROL_BYTES)
         self._socket.connect(assignment.driver.url())
         self._agents = HostAgents(assignment.priority, self._each_turn, self._socket)
 
@@ -147,7 +147,7 @@ class StageHost:
             self._builder.shutdown(wait=False, cancel_futures=True)
             self._control.close()
             self._agents.close()
-            WATCHMAN.beat(0)
+            HEARTBEAT_MONITOR.beat(0)
             self._writing.shutdown(wait=True)
             self._socket.close()
             if self._trace is not None:
@@ -187,7 +187,7 @@ class StageHost:
         try:
             assignment = msgspec.json.decode(data, type=TaskAssignment)
             settings = msgspec.structs.replace(assignment.settings, host=self._settings.host)
-            asks = Asks(self._control.wake)
+            asks = StatusRequest(self._control.wake)
             task, writer = build_task(assignment, 0, settings, self._context, asks)
         except (SiddhiError, TopologyError, ConfigError) as failure:
             self._note_end(hosted, task_id, unfit(failure, task_id[0].plan))
@@ -196,11 +196,11 @@ class StageHost:
             self._note_end(hosted, task_id, failure)
             return
         timing = HostedTime()
-        speaker = TaskSpeaker(
+        speaker = TaskReporter(
             task, settings, self._context, self._control.client, self._address_of_insight, timing,
             self._assignment.host, self._count,
         )  # fmt: skip
-        agent = CheckpointSpeaker(
+        agent = CheckpointReporter(
             task, assignment.coordinator, self._context, self._clock, writer, writing=self._writing
         )
         with self._lock:
@@ -311,7 +311,7 @@ class StageHost:
             paced_logger.problem("driver", "the driver takes no registration of this host")
         self._next_beat_ms = now_ms + self._heartbeat_ms
         if self._lease_ms:
-            WATCHMAN.beat(self._lease_ms)
+            HEARTBEAT_MONITOR.beat(self._lease_ms)
 
     def _told(self, task_id: TaskId, one: _Hosted) -> HostedTask:
         state: HostedState = "running" if one.runs else "starting"
@@ -348,7 +348,7 @@ class StageHost:
 
     # ---- the thread of the door -------------------------------------------------------------------------------------
 
-    def _ask(self, message: QueryState) -> Message:
+    def _ask(self, message: QueryRunningState) -> Message:
         with self._lock:
             tasks = [one.task for one in self._hosted.values() if one.task is not None and one.key == message.key]
         if not tasks:

@@ -16,8 +16,8 @@ from pyspark import BarrierTaskContext
 from cep_common.clock import SystemClock
 from cep_common.errors import ConfigError
 from cep_common.inspection.config import LogConfig
-from cep_common.inspection.endpoint import Insight, InsightDoor, open_door
-from cep_common.inspection.log_buffer import LogRing
+from cep_common.inspection.endpoint import Inspection, InspectionEndpoint, open_door
+from cep_common.inspection.log_buffer import LogBuffer
 from cep_common.inspection.log_setup import start_log
 from cep_common.inspection.settings import settings_of
 from cep_common.security.context import GuardedContext, open_context
@@ -31,7 +31,7 @@ from topology.checkpoint.storage.writer import PartWriter
 from topology.errors import STATE_UNREADABLE, TopologyError
 from topology.model import Topology
 from topology.spark.errors import UnfitPlanError
-from topology.spark.executor_side.heartbeat_monitor import WATCHMAN
+from topology.spark.executor_side.heartbeat_monitor import HEARTBEAT_MONITOR
 from topology.spark.reasons import describe_place, describe_unfit
 from topology.stages.settings import StageSettings, TaskAssignment
 from topology.stages.state import stored_states
@@ -50,13 +50,13 @@ def run_task(payload: bytes, index: int, _rows: Iterable[object]) -> Iterator[No
     """
     assignment = msgspec.json.decode(payload, type=TaskAssignment)
     name = f"task-{assignment.key.tenant}-{assignment.epoch}-{index}-{os.getpid()}"
-    insight = Insight(start_task_log(assignment.log, name), settings_of(assignment.settings, otherwise="driver"))
+    insight = Inspection(start_task_log(assignment.log, name), settings_of(assignment.settings, otherwise="driver"))
     with ExitStack() as opened:
         _run(assignment, index, insight, opened)
     return iter(())
 
 
-def start_task_log(config: LogConfig, name: str) -> LogRing:
+def start_task_log(config: LogConfig, name: str) -> LogBuffer:
     """The log begins with this task: whatever ran in this process before is not told of. A file that this host does not
     let it write is done without."""
     try:
@@ -67,10 +67,10 @@ def start_task_log(config: LogConfig, name: str) -> LogRing:
         return ring
 
 
-def _run(assignment: TaskAssignment, index: int, insight: Insight, opened: ExitStack) -> None:
+def _run(assignment: TaskAssignment, index: int, insight: Inspection, opened: ExitStack) -> None:
     host = address_of_task(assignment.settings, index)
     settings = msgspec.structs.replace(assignment.settings, host=host)
-    door: InsightDoor | None = None
+    door: InspectionEndpoint | None = None
     pa.set_cpu_count(assignment.cores)
     CallTimer().install()
     try:
@@ -89,7 +89,7 @@ def _run(assignment: TaskAssignment, index: int, insight: Insight, opened: ExitS
     address = door.address if door is not None else None
     control = TaskControl(task, settings, context, address, assignment.priority)
     agent = CheckpointAgent(
-        task, assignment.coordinator, context, SystemClock(), writer, WATCHMAN.beat, assignment.priority
+        task, assignment.coordinator, context, SystemClock(), writer, HEARTBEAT_MONITOR.beat, assignment.priority
     )
     opened.callback(agent.close)
     agent.start()

@@ -16,8 +16,8 @@ import zmq
 from cep_common.errors import PeerError
 from cep_common.process.priority import ControlPriority, raise_priority
 from cep_common.sockets.transport import ControlClient
-from topology.stages.tasks.checkpoint_agent import CLOSING_S, LOOK_MS, CheckpointSpeaker
-from topology.stages.tasks.control import TaskSpeaker
+from topology.stages.tasks.checkpoint_agent import CLOSING_S, LOOK_MS, CheckpointReporter
+from topology.stages.tasks.control import TaskReporter
 from topology.stages.tasks.task import Task
 
 logger = logging.getLogger(__name__)
@@ -28,7 +28,7 @@ RETRY_S = 0.5
 """After a request that no manager answered, the host waits so long before it asks again for any task."""
 
 
-class Asks(threading.Event):
+class StatusRequest(threading.Event):
     """The wish of one task to have its manager asked at once; it wakes the thread that asks for all."""
 
     def __init__(self, wake: threading.Event) -> None:
@@ -43,7 +43,7 @@ class Asks(threading.Event):
 @dataclass(slots=True, eq=False)
 class _Registered:
     task: Task
-    speaker: TaskSpeaker
+    speaker: TaskReporter
     due_s: float = 0.0
 
 
@@ -64,7 +64,7 @@ class HostControl(threading.Thread):
         self._gone: list[_Registered] = []
         self._closing = False
 
-    def add(self, task: Task, speaker: TaskSpeaker) -> None:
+    def add(self, task: Task, speaker: TaskReporter) -> None:
         """Speak for `task` from now on; called by any thread."""
         with self._lock:
             self._registered.append(_Registered(task, speaker))
@@ -125,7 +125,7 @@ class HostControl(threading.Thread):
 @dataclass(slots=True, eq=False)
 class _Watched:
     task: Task
-    speaker: CheckpointSpeaker
+    speaker: CheckpointReporter
     gone: Callable[[], None]
     written: Future[None] | None = None
     until_s: float = 0.0
@@ -155,7 +155,7 @@ class HostAgents(threading.Thread):
         self._poller = zmq.Poller()
         self._closing = False
 
-    def add(self, task: Task, speaker: CheckpointSpeaker, gone: Callable[[], None]) -> None:
+    def add(self, task: Task, speaker: CheckpointReporter, gone: Callable[[], None]) -> None:
         """Speak for `task` from now on; `gone` is called in this thread when it has left."""
         with self._lock:
             self._changes.joins.append(_Watched(task, speaker, gone))

@@ -17,7 +17,7 @@ from typing import Any
 import zmq
 
 from cep_common.clock import Clock
-from cep_common.sockets.wakeup import Bell
+from cep_common.sockets.wakeup import Wakeup
 from siddhi.engine.time_limits import TookTooLongError
 from topology.stages.tasks.task import Task
 from topology.stages.tasks.usage import TaskTime
@@ -29,7 +29,7 @@ TURN_MS = 20
 IDLE_TICK_MS = 1_000
 """How often a task ticks that has nothing to do: links must beat well within their lease."""
 WAIT_MS = 1_000
-"""How long a host without tasks waits for one; a bell ends the wait."""
+"""How long a host without tasks waits for one; a wakeup ends the wait."""
 
 Ended = Callable[[BaseException | None], None]
 """Called by the loop when a task has ended and is closed, with its error if there is one."""
@@ -64,7 +64,7 @@ class HostLoop:
         self._at_work = at_work
         self._members: list[_Member] = []
         self._new: queue.SimpleQueue[_Member] = queue.SimpleQueue()
-        self._bell = Bell()
+        self._wakeup = Wakeup()
         self._poller = zmq.Poller()
         self._changed = True
         self._stopping = False
@@ -74,12 +74,12 @@ class HostLoop:
     def add(self, task: Task, time: HostedTime, ended: Ended) -> None:
         """Give turns to `task` from now on; called by any thread."""
         self._new.put(_Member(task, time, ended))
-        self._bell.ring()
+        self._wakeup.ring()
 
     def stop(self) -> None:
         """End all tasks, and then `run`; called by any thread."""
         self._stopping = True
-        self._bell.ring()
+        self._wakeup.ring()
 
     def run(self) -> None:
         """Give turns; in the main thread."""
@@ -87,7 +87,7 @@ class HostLoop:
             while not (self._stopping and not self._members and self._new.empty()):
                 self._round()
         finally:
-            self._bell.close()
+            self._wakeup.close()
 
     def _round(self) -> None:
         while not self._new.empty():
@@ -99,26 +99,26 @@ class HostLoop:
         now_ms = self._clock.monotonic_ms()
         due_ms = min((member.wake_ms for member in self._members), default=now_ms + WAIT_MS)
         readable: set[Any] = {one for one, _ in self._poller.poll(max(0, due_ms - now_ms))}
-        if self._bell.handle in readable:
-            self._bell.silence()
+        if self._wakeup.handle in readable:
+            self._wakeup.silence()
         now_ms = self._clock.monotonic_ms()
         for member in list(self._members):
             if self._stopping:
                 member.task.stop()
             if member.task.stopping:
                 self._end(member, None)
-            elif member.wake_ms <= now_ms or member.task.bell in readable or not readable.isdisjoint(member.sockets):
+            elif member.wake_ms <= now_ms or member.task.wakeup in readable or not readable.isdisjoint(member.sockets):
                 self._give(member, readable)
 
     def _register(self) -> None:
         self._changed = False
         self._poller = zmq.Poller()
-        self._poller.register(self._bell.handle, zmq.POLLIN)
+        self._poller.register(self._wakeup.handle, zmq.POLLIN)
         alone = len(self._members) == 1
         for member in self._members:
             if not alone:
                 member.task.pace.turn_ms = TURN_MS
-            self._poller.register(member.task.bell, zmq.POLLIN)
+            self._poller.register(member.task.wakeup, zmq.POLLIN)
             for socket in member.sockets:
                 self._poller.register(socket, zmq.POLLIN)
 
@@ -133,7 +133,7 @@ class HostLoop:
                 task.pace.idle_tick_ms = IDLE_TICK_MS
                 self._changed = True
             else:
-                if task.bell in readable:
+                if task.wakeup in readable:
                     task.silence()
                 task.turn(readable)
             member.wake_ms = task.prepare() + self._clock.monotonic_ms()

@@ -13,7 +13,7 @@ from operator import itemgetter
 import numpy as np
 import pyarrow as pa
 
-from cep_common.protocol.tasks import HeldState
+from cep_common.protocol.tasks import ComponentState
 from query_plan.model import SHUFFLE, ProcessingStage, stage_app
 from siddhi.analysis.analyser import analyse
 from siddhi.analysis.catalogue import builtin_registry
@@ -22,12 +22,12 @@ from siddhi.analysis.query.on_demand import analyse_on_demand_query, parse_quest
 from siddhi.engine.app_runtime import AppRuntime
 from siddhi.engine.scheduling.failed_events import FailedEvents
 from siddhi.errors import SnapshotError
-from topology.events.bundle import Bundle, Receipt
+from topology.events.bundle import Ack, Bundle
 from topology.events.frames import CLOCK_FIELD, arrow_schema, concatenate, shifted, with_clocks
 from topology.events.resequencer import Resequencer
-from topology.links.protocol import NO_WATERMARK
+from topology.events.watermarks import NO_WATERMARK
 from topology.model import PROCESSOR, Component, Topology
-from topology.stages.contract import NO_STATE, Emit, Parts, Statistics
+from topology.stages.contract import NO_STATE, Emit, InstanceStatistics, Parts
 from topology.stages.kinds.stored_tables import StoredTables
 from topology.stages.settings import StageSettings
 from topology.time.event_time import EventTime
@@ -38,7 +38,7 @@ from topology.time.system_time import SystemTime, cut_by_clock
 class _Watch:
     """Counts the work of queries into a stage's statistics."""
 
-    def __init__(self, statistics: Statistics) -> None:
+    def __init__(self, statistics: InstanceStatistics) -> None:
         self.now_ns = time.perf_counter_ns
         self.worked = statistics.queried
 
@@ -77,7 +77,7 @@ class Processor:
     ) -> None:
         component = topology.component(stage.name)
         self.name = name
-        self.statistics = Statistics(stage.name, PROCESSOR)
+        self.statistics = InstanceStatistics(stage.name, PROCESSOR)
         self._emit = emit
         self.inputs = tuple(one.stream.id for one in stage.inputs)
         origins = topology.origins(component)
@@ -221,8 +221,8 @@ class Processor:
     def measure(self) -> None:
         """`statistics` tells what the engine holds now."""
         found = self._engine.statistics()
-        parts = [HeldState(part.kind, part.name, **asdict(part.size)) for part in found.state]
-        strings = HeldState("strings", "all", rows=found.strings, bytes=found.string_bytes)
+        parts = [ComponentState(part.kind, part.name, **asdict(part.size)) for part in found.state]
+        strings = ComponentState("strings", "all", rows=found.strings, bytes=found.string_bytes)
         self.statistics.held = (*(part for part in parts if part.bytes > _NEXT_TO_NOTHING), strings)
 
     def follow_level(self) -> None:
@@ -341,7 +341,7 @@ class Processor:
             self._settle(finished)
             return
         self._said, self._said_ms = (watermark_ms, idle), now_ms
-        receipt = Receipt(partial(self._settle, finished))
+        receipt = Ack(partial(self._settle, finished))
         bundle = Bundle(
             source=self.name,
             origin=self.name,

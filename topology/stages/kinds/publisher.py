@@ -13,15 +13,15 @@ import zmq
 
 from cep_common.ids import Endpoint
 from cep_common.protocol.links import RESULTS_MISSING, STALE_ATTEMPT, Data, MarkCheckpoint, OpenLink
-from cep_common.security.roles import Door
+from cep_common.security.roles import SocketKind
 from topology.errors import TopologyError
 from topology.events.bundle import Bundle
 from topology.events.frames import arrow_schema, concatenate, decode_batch, encode_batch, without_clocks
 from topology.events.resequencer import Resequencer
-from topology.links.protocol import NO_WATERMARK
+from topology.events.watermarks import NO_WATERMARK
 from topology.links.sender import LinkSender, LinkState
 from topology.model import PUBLISHER, Topology
-from topology.stages.contract import NO_STATE, Parts, Statistics
+from topology.stages.contract import NO_STATE, InstanceStatistics, Parts
 
 MAXIMUM_FRAME_ROWS = 8_192
 """Waiting batches are put together up to so many rows a frame."""
@@ -87,7 +87,7 @@ class Publisher:
         the worker keeps on its disk what its sinks do not deliver, and acknowledges the marker of a checkpoint when all
         before it is there or delivered."""
         self.name = name
-        self.statistics = Statistics(topology.plan.publisher.name, PUBLISHER)
+        self.statistics = InstanceStatistics(topology.plan.publisher.name, PUBLISHER)
         self.link: LinkSender | None = None
         self.worker = ""
         self.flushed: list[int] = []
@@ -137,7 +137,7 @@ class Publisher:
             self.name, streams, topology.key, topology.epoch,
             attempt=topology.attempt, log=self._log, position=position,
         )  # fmt: skip
-        self.link = LinkSender(self._context, Door.OUTFLOW, endpoint, opening, monotonic_ms, patient=False)
+        self.link = LinkSender(self._context, SocketKind.OUTFLOW, endpoint, opening, monotonic_ms, patient=False)
         self.worker = self.former = worker
 
     def needs_worker(self) -> bool:

@@ -13,16 +13,16 @@ import zmq
 
 from cep_common.protocol.links import Data, MarkIdle, OpenLink
 from cep_common.protocol.registry import Rejected
-from cep_common.security.roles import Door
+from cep_common.security.roles import SocketKind
 from cep_common.sockets.transport import readable
-from topology.events.bundle import Bundle, Receipt
+from topology.events.bundle import Ack, Bundle
 from topology.events.frames import shifted, with_clocks
+from topology.events.watermarks import NO_WATERMARK
 from topology.links.positions import Positions
-from topology.links.protocol import NO_WATERMARK
 from topology.links.sender import BEAT_MS
-from topology.links.server import CLOSED, FrameArrived, Link, LinkArrived, LinkEvent, LinkGone, LinkServer
+from topology.links.server import CLOSED, FrameArrived, IncomingLink, LinkArrived, LinkEvent, LinkGone, LinkServer
 from topology.model import RECEIVER, Topology
-from topology.stages.contract import NO_STATE, Emit, Parts, Statistics
+from topology.stages.contract import NO_STATE, Emit, InstanceStatistics, Parts
 
 POSITIONS = "positions"
 """The part of the state that says how far workers' logs have been taken."""
@@ -82,7 +82,7 @@ class Receiver:
     ) -> None:
         """`clock` is the time of day, against which senders set theirs."""
         self.name = name
-        self.statistics = Statistics(topology.plan.receiver.name, RECEIVER)
+        self.statistics = InstanceStatistics(topology.plan.receiver.name, RECEIVER)
         self._positions = Positions()
         self._topology = topology
         self._by_clock = topology.plan.playback is None
@@ -100,7 +100,7 @@ class Receiver:
         self.connections: tuple[str, ...] = ()
         """The workers' links that stand now; replaced as a whole, so that another thread may read it."""
         self.server = LinkServer.listen(
-            context, Door.RECEIVER, host, ports, window_rows, self._accept,
+            context, SocketKind.RECEIVER, host, ports, window_rows, self._accept,
             resume=self._resume if secures else None, clock=clock,
         )  # fmt: skip
 
@@ -223,7 +223,7 @@ class Receiver:
                 self._note_connections()
                 self._pass_on(link)
 
-    def _end_former(self, link: Link) -> None:
+    def _end_former(self, link: IncomingLink) -> None:
         """Nothing more is taken from links that `link` comes in place of. What they brought and was not read yet comes
         again over `link`, in frames that may be cut otherwise: taken from both, some of it would count twice."""
         channel = _channel(link.opening)
@@ -231,7 +231,7 @@ class Receiver:
             if other is not link and _channel(other.opening) == channel:
                 self.server.drop(other, "link-replaced", f"{channel} has another link")
 
-    def _data(self, link: Link, message: Data, batch: pa.RecordBatch, sequence: int) -> None:
+    def _data(self, link: IncomingLink, message: Data, batch: pa.RecordBatch, sequence: int) -> None:
         ledger: FrameLedger = link.attachment
         stream, watermark_ms, clock_ms = message.stream, message.watermark_ms, NO_WATERMARK
         if self._by_clock and link.opening.tells_time and watermark_ms > NO_WATERMARK:
@@ -249,15 +249,15 @@ class Receiver:
             self.statistics.gone_on(batch.num_rows, came_ns, perf_counter_ns())
             self._finished(link, sequence)
 
-        receipt = Receipt(through)
+        receipt = Ack(through)
         self._pass_on(link, ((stream, batch),), receipt=receipt, clock_ms=clock_ms)
         receipt.settle()
 
     def _pass_on(
         self,
-        link: Link,
+        link: IncomingLink,
         batches: tuple[tuple[str, pa.RecordBatch], ...] = (),
-        receipt: Receipt | None = None,
+        receipt: Ack | None = None,
         clock_ms: int = NO_WATERMARK,
     ) -> None:
         ledger: FrameLedger = link.attachment
@@ -282,12 +282,12 @@ class Receiver:
     def _resume(self, opening: OpenLink) -> tuple[int, bool]:
         return self._positions.of(_channel(opening), opening.log), self.goes_back
 
-    def _secure(self, link: Link) -> None:
+    def _secure(self, link: IncomingLink) -> None:
         position = self._positions.secured_of(_channel(link.opening), link.opening.log)
         if position:
             self.server.secure(link, position, self._positions.unneeded_of(_channel(link.opening), link.opening.log))
 
-    def _finished(self, link: Link, sequence: int) -> None:
+    def _finished(self, link: IncomingLink, sequence: int) -> None:
         last = link.attachment.finish(sequence)
         if last is not None:
             self.server.done(link, last)

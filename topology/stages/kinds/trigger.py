@@ -15,7 +15,7 @@ from siddhi.cron import parse_cron
 from topology.events.bundle import Bundle
 from topology.events.frames import CURRENT, arrow_schema
 from topology.model import TRIGGER, stream_schema
-from topology.stages.contract import NO_STATE, Emit, Parts, Statistics
+from topology.stages.contract import NO_STATE, Emit, InstanceStatistics, Parts
 
 logger = logging.getLogger(__name__)
 
@@ -31,12 +31,12 @@ MOST_MISSED = 3_600
 fires at most once a second."""
 
 
-class Trigger:
+class TriggerInstance:
     """Fires `at 'start'`, every so often, the first time one period after the start, or at the times of a cron text."""
 
     def __init__(self, name: str, stage: TriggerStage, emit: Emit) -> None:
         self.name = name
-        self.statistics = Statistics(stage.name, TRIGGER)
+        self.statistics = InstanceStatistics(stage.name, TRIGGER)
         self._stream = stage.stream.id
         self._schema = arrow_schema(stream_schema(stage.stream))
         self._period_ms = stage.definition.every.milliseconds if stage.definition.every else None

@@ -17,12 +17,12 @@ from cep_common.errors import DecodeError
 from cep_common.ids import Endpoint
 from cep_common.protocol.links import OpenLink, SendBundle
 from cep_common.protocol.registry import Rejected
-from cep_common.security.roles import Door
+from cep_common.security.roles import SocketKind
 from topology.errors import TopologyError
-from topology.events.bundle import Bundle, Receipt
+from topology.events.bundle import Ack, Bundle
 from topology.events.frames import CLOCK_FIELD, arrow_schema, decode_batch, encode_batch, has_clocks
 from topology.links.sender import LinkSender, LinkState
-from topology.links.server import FrameArrived, Link, LinkArrived, LinkGone, LinkServer
+from topology.links.server import FrameArrived, IncomingLink, LinkArrived, LinkGone, LinkServer
 from topology.model import Topology
 
 UNBOUNDED_ROWS = 2**62
@@ -62,8 +62,8 @@ class Exchange:
         self._schemas = {name: arrow_schema(stream) for name, stream in topology.streams.items()}
         self._clocked = {name: schema.append(CLOCK_FIELD) for name, schema in self._schemas.items()}
         self._ways: dict[int, _Way] = {}
-        self._settled: dict[Link, list[int]] = {}
-        self.server = LinkServer.listen(context, Door.EXCHANGE, host, ports, UNBOUNDED_ROWS, self._accept)
+        self._settled: dict[IncomingLink, list[int]] = {}
+        self.server = LinkServer.listen(context, SocketKind.EXCHANGE, host, ports, UNBOUNDED_ROWS, self._accept)
 
     def connect(self, addresses: Sequence[Endpoint], monotonic_ms: int) -> None:
         """Opens a link to every other task; `addresses` stand in order of task."""
@@ -71,7 +71,7 @@ class Exchange:
         opening = OpenLink(f"task {self._task}", (), topology.key, topology.epoch, attempt=topology.attempt)
         for task, endpoint in enumerate(addresses):
             if task != self._task:
-                self._ways[task] = _Way(LinkSender(self._context, Door.EXCHANGE, endpoint, opening, monotonic_ms))
+                self._ways[task] = _Way(LinkSender(self._context, SocketKind.EXCHANGE, endpoint, opening, monotonic_ms))
 
     def senders(self) -> Iterator[LinkSender]:
         """The links to other tasks."""
@@ -154,11 +154,11 @@ class Exchange:
             way.link.send_frame(message, sequence, bundle.rows(), bodies)
             way.under_way[sequence] = bundle
 
-    def _receive(self, link: Link, message: SendBundle, bodies: tuple[object, ...]) -> None:
+    def _receive(self, link: IncomingLink, message: SendBundle, bodies: tuple[object, ...]) -> None:
         if len(bodies) != len(message.batches):
             raise DecodeError(f"a bundle of {len(message.batches)} batches with {len(bodies)} bodies")
         schemas = self._clocked if message.clocks else self._schemas
-        receipt = Receipt(lambda: self._settled.setdefault(link, []).append(message.sequence))
+        receipt = Ack(lambda: self._settled.setdefault(link, []).append(message.sequence))
         bundle = Bundle(
             source=message.source,
             origin=message.origin,

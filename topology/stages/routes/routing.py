@@ -12,17 +12,17 @@ from topology.model import PROCESSOR, Component, Consumer, Topology
 from topology.stages.contract import Emit
 from topology.stages.routes.partition_keys import ComputedKeys
 
-HandOver = Callable[[str, Bundle], None]
+Deliver = Callable[[str, Bundle], None]
 """Gives a bundle to an instance, wherever it runs."""
 
 
 class Routing:
-    """Knows all that the query plan says about sharing events out; `hand_over` alone knows where instances run."""
+    """Knows all that the query plan says about sharing events out; `deliver` alone knows where instances run."""
 
-    def __init__(self, topology: Topology, scripts: ScriptPolicy, hand_over: HandOver) -> None:
+    def __init__(self, topology: Topology, scripts: ScriptPolicy, deliver: Deliver) -> None:
         self._topology = topology
         self._scripts = scripts
-        self._hand_over = hand_over
+        self._deliver = deliver
 
     def emitter(self, component: Component) -> Emit:
         """What instances of `component` give their bundles to: every consumer gets its share of each."""
@@ -52,7 +52,7 @@ class Routing:
     def _mark(self, consumer: Consumer, marker: Bundle) -> None:
         """Every instance must know that nothing of what came before is still on its way."""
         for target in consumer.component.instances():
-            self._hand_over(target, marker)
+            self._deliver(target, marker)
 
     def _share(self, consumer: Consumer, keys: Mapping[str, KeySharer], bundle: Bundle) -> None:
         if not any(stream in consumer.groupings for stream in bundle.streams):
@@ -63,4 +63,4 @@ class Routing:
         shares = split(bundle, consumer.groupings, len(targets), consumer.every_instance, keys)
         for target, share in zip(targets, shares, strict=True):
             if share is not None:
-                self._hand_over(target, share)
+                self._deliver(target, share)

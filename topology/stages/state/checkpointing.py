@@ -17,7 +17,7 @@ from topology.stages.contract import StageInstance
 from topology.stages.kinds.processor import Processor
 from topology.stages.kinds.publisher import Publisher
 from topology.stages.kinds.receiver import Receiver
-from topology.stages.state.partial_checkpoint import PartInMaking, TakenPart
+from topology.stages.state.partial_checkpoint import PartialCheckpoint, TakenPart
 
 Order = Literal["begin", "end", "complete", "abandon"]
 _Orders = queue.SimpleQueue[tuple[Order, int, int]]
@@ -37,7 +37,7 @@ class Checkpointing:
         self._told = [one for one in instances.values() if isinstance(one, Receiver | Processor | Publisher)]
         self._publishers = [instance for instance in instances.values() if isinstance(instance, Publisher)]
         self._processors = [one for one in instances.values() if isinstance(one, Processor) and one.stores]
-        self._part = PartInMaking(tuple(instances), settles=bool(self._processors))
+        self._part = PartialCheckpoint(tuple(instances), settles=bool(self._processors))
         self._complete = 0
         self.settled = 0
         """What checkpoints up to this one hold of stored tables is in their databases; read by other threads."""

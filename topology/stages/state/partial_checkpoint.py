@@ -21,7 +21,7 @@ class TakenPart:
 
 
 @dataclass(slots=True)
-class PartInMaking:
+class PartialCheckpoint:
     """Collects the states of a task's `instances`; one checkpoint at a time, a later one takes the place of an earlier
     one that was not finished. Some of the instances have stored tables if it `settles`."""
 

@@ -18,7 +18,7 @@ from topology.stages.state.rescaling import in_common, rescaled
 
 
 @dataclass(frozen=True, slots=True)
-class Beginnings:
+class InitialStates:
     """The states from which instances begin, by name; `left` is what could not be taken over, for people."""
 
     states: Mapping[str, Parts]
@@ -37,9 +37,9 @@ def wanted(topology: Topology, mine: Collection[str], former: Collection[str]) -
     return names
 
 
-def beginnings(
+def initial_states(
     topology: Topology, mine: Collection[str], former: Mapping[str, Parts], scripts: ScriptPolicy
-) -> Beginnings:
+) -> InitialStates:
     """What the instances `mine` begin from. Raises TopologyError when a state cannot be read."""
     found: dict[str, Parts] = {}
     left: list[str] = []
@@ -63,7 +63,7 @@ def beginnings(
             found.update({name: states[name] for name in here if name in states})
         else:
             found.update({name: former[name] for name in here if name in before})
-    return Beginnings(found, tuple(left))
+    return InitialStates(found, tuple(left))
 
 
 def former_stages(topology: Topology, former: Mapping[str, Parts], scripts: ScriptPolicy) -> dict[str, str]:

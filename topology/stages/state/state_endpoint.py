@@ -15,7 +15,7 @@ from cep_common.ids import Endpoint, PlanKey
 from cep_common.protocol.codec import MAXIMUM_DATA_BYTES, decode, encode
 from cep_common.protocol.registry import Message, Rejected
 from cep_common.protocol.tasks import FetchState, StateFetched
-from cep_common.security.roles import Door
+from cep_common.security.roles import SocketKind
 from cep_common.sockets.transport import bind_in_range, connecting_socket, listening_socket, receive, send_now
 from topology.stages.contract import Parts
 
@@ -30,7 +30,7 @@ _ENCODER = msgspec.msgpack.Encoder()
 _DECODER = msgspec.msgpack.Decoder(dict[str, bytes])
 
 
-class StateDoor(threading.Thread):
+class StateEndpoint(threading.Thread):
     """Gives `states`, by instance, of the plan's topology of `epoch` to whoever asks, until `close`."""
 
     def __init__(
@@ -47,7 +47,7 @@ class StateDoor(threading.Thread):
         self._key = key
         self._epoch = epoch
         self._states = states
-        self._socket = listening_socket(context, Door.STATE, host, MAXIMUM_DATA_BYTES)
+        self._socket = listening_socket(context, SocketKind.STATE, host, MAXIMUM_DATA_BYTES)
         try:
             self.endpoint = Endpoint(host, bind_in_range(self._socket, host, ports))
         except BaseException:
@@ -93,7 +93,7 @@ def fetch_state(
 ) -> Parts:
     """The state of `instance` as the door at `endpoint` gives it. Raises PeerError when it does not answer in time,
     RequestRejectedError when it has none, DecodeError when it gives something else."""
-    socket = connecting_socket(context, Door.STATE, MAXIMUM_DATA_BYTES)
+    socket = connecting_socket(context, SocketKind.STATE, MAXIMUM_DATA_BYTES)
     try:
         socket.connect(endpoint.url())
         send_now(socket, encode(FetchState(key, epoch, instance)))

@@ -22,7 +22,7 @@ import msgspec
 import pyarrow as pa
 
 from cep_common.protocol.codec import decode, encode
-from cep_common.protocol.inspection import QueryState, StateFound
+from cep_common.protocol.inspection import QueryRunningState, StateFound
 from cep_common.protocol.registry import Message, Rejected
 from siddhi.analysis.model import AnalysedOnDemandQuery
 from siddhi.errors import SiddhiError, render_problem
@@ -72,7 +72,7 @@ class _Question:
             return self._given_up
 
 
-class StateQuestions:
+class StateQueryService:
     """`ask` is for one other thread at a time, `answer` belongs to the task's loop."""
 
     def __init__(self, processors: Mapping[str, Processor], ring: Callable[[], None]) -> None:
@@ -81,7 +81,7 @@ class StateQuestions:
         self._ring = ring
         self._waiting: queue.SimpleQueue[_Question] = queue.SimpleQueue()
 
-    def ask(self, message: QueryState) -> Message:
+    def ask(self, message: QueryRunningState) -> Message:
         """What the stage holds, or why that cannot be told."""
         processor = self._processors.get(f"{message.component}#0")
         if processor is None:

@@ -28,7 +28,7 @@ from cep_common.protocol.checkpoints import (
 )
 from cep_common.protocol.codec import MAXIMUM_CONTROL_BYTES, decode, encode
 from cep_common.protocol.registry import Message, Rejected
-from cep_common.security.roles import Door
+from cep_common.security.roles import SocketKind
 from cep_common.sockets.transport import connecting_socket, receive_now
 from topology.checkpoint.errors import CheckpointError
 from topology.checkpoint.storage.writer import PartWriter
@@ -56,7 +56,7 @@ def _nothing() -> None:
     """What is ordered to learn that all before it is done."""
 
 
-class CheckpointSpeaker:
+class CheckpointReporter:
     """Speaks whenever `speak` is called. A refusal of the driver stops the task: another run has taken its place.
     `writer` is None where no checkpoints are taken; then the driver is only told that the task lives. `beat` is called
     with each heartbeat once the driver has said for how many milliseconds the task may be silent, and told that."""
@@ -82,7 +82,7 @@ class CheckpointSpeaker:
         self._reports: list[Future[ReportPart]] = []
         self._begun = 0
         self._reported: ReportPart | None = None
-        self._socket = connecting_socket(context, Door.COORDINATOR, MAXIMUM_CONTROL_BYTES)
+        self._socket = connecting_socket(context, SocketKind.COORDINATOR, MAXIMUM_CONTROL_BYTES)
         self._socket.connect(coordinator.url())
 
     @property
@@ -188,7 +188,7 @@ class CheckpointSpeaker:
             paced_logger.problem("driver", "the driver takes nothing: type=%s", message.TYPE)
 
 
-class CheckpointAgent(CheckpointSpeaker, threading.Thread):
+class CheckpointAgent(CheckpointReporter, threading.Thread):
     """A thread that speaks for one task, until `close`. At the end `beat` is called with 0."""
 
     def __init__(
@@ -202,7 +202,7 @@ class CheckpointAgent(CheckpointSpeaker, threading.Thread):
         priority: ControlPriority = "normal",
     ) -> None:
         threading.Thread.__init__(self, name=f"checkpoints of task {task.index}", daemon=True)
-        CheckpointSpeaker.__init__(self, task, coordinator, context, clock, writer, beat)
+        CheckpointReporter.__init__(self, task, coordinator, context, clock, writer, beat)
         self._priority = priority
         self._closing = threading.Event()
 

@@ -15,7 +15,7 @@ from contextlib import suppress
 import zmq
 
 from cep_common.errors import CepError, PeerError, RequestRejectedError
-from cep_common.ids import InsightAddress
+from cep_common.ids import InspectionAddress
 from cep_common.monitoring.paced_log import PacedLog
 from cep_common.process.priority import ControlPriority, raise_priority
 from cep_common.protocol.registry import EndpointAssigned, Message, RegisterEndpoint, RequestEndpoint
@@ -23,7 +23,7 @@ from cep_common.protocol.tasks import RegisterTask, StateSource, TaskRegistered
 from cep_common.sockets.transport import ControlClient
 from topology.errors import TopologyError
 from topology.stages.settings import StageSettings
-from topology.stages.state.state_endpoint import StateDoor, fetch_state
+from topology.stages.state.state_endpoint import StateEndpoint, fetch_state
 from topology.stages.tasks.task import Task
 from topology.stages.tasks.usage import TaskTime, memory_bytes
 
@@ -40,7 +40,7 @@ FENCED_EXIT_CODE = 70
 """Of a process that was told to stop and did not in time."""
 
 
-class TaskSpeaker:
+class TaskReporter:
     """Registers a task and its endpoints at the manager whenever `speak` is called; belongs to the calling thread."""
 
     def __init__(
@@ -49,7 +49,7 @@ class TaskSpeaker:
         settings: StageSettings,
         context: zmq.Context[zmq.Socket[bytes]],
         client: ControlClient,
-        insight: InsightAddress | None = None,
+        insight: InspectionAddress | None = None,
         time: TaskTime | None = None,
         stage_host: str = "",
         shared_by: Callable[[], int] = lambda: 1,
@@ -59,7 +59,7 @@ class TaskSpeaker:
         self._task = task
         self._context = context
         self._ports = settings.ports
-        self._door: StateDoor | None = None
+        self._door: StateEndpoint | None = None
         self._fetched = False
         self._insight = insight
         self._client = client
@@ -112,7 +112,7 @@ class TaskSpeaker:
                 memory_bytes=memory_bytes() // max(1, self._shared_by()),
                 cpu_ms=self._time.used_ms(),
                 up_ms=self._time.up_ms(),
-                hand_over=task.hand_over,
+                state_transfer=task.state_transfer,
                 attempt=topology.attempt,
                 left=task.left(),
                 samples=task.sampler.take(),
@@ -146,11 +146,11 @@ class TaskSpeaker:
     def _keep_door(self) -> None:
         """The door stands open as long as there is a state to give."""
         task = self._task
-        if task.hand_over == "given" and self._door is None:
+        if task.state_transfer == "given" and self._door is None:
             key, epoch = task.topology.key, task.topology.epoch
-            self._door = StateDoor(self._context, self._host, self._ports, key, epoch, task.states)
+            self._door = StateEndpoint(self._context, self._host, self._ports, key, epoch, task.states)
             self._door.start()
-        elif task.hand_over != "given" and self._door is not None:
+        elif task.state_transfer != "given" and self._door is not None:
             self._door.close()
             self._door = None
 
@@ -211,14 +211,14 @@ class TaskControl(threading.Thread):
         task: Task,
         settings: StageSettings,
         context: zmq.Context[zmq.Socket[bytes]],
-        insight: InsightAddress | None = None,
+        insight: InspectionAddress | None = None,
         priority: ControlPriority = "normal",
     ) -> None:
         """Managers are told that they can read the task's log at `insight`."""
         super().__init__(name=f"control of task {task.index}", daemon=True)
         self._task = task
         self._client = ControlClient(context, settings.managers, settings.request_timeout_ms)
-        self._speaker = TaskSpeaker(task, settings, context, self._client, insight)
+        self._speaker = TaskReporter(task, settings, context, self._client, insight)
         self._priority = priority
         self._stop_timeout_s = settings.stop_timeout_ms / 1000
         self._closing = threading.Event()

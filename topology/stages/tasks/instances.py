@@ -17,7 +17,7 @@ from topology.stages.contract import Emit, StageInstance
 from topology.stages.kinds.processor import Processor
 from topology.stages.kinds.publisher import Publisher
 from topology.stages.kinds.receiver import Receiver
-from topology.stages.kinds.trigger import Trigger
+from topology.stages.kinds.trigger import TriggerInstance
 from topology.stages.routes.exchange import Exchange
 from topology.stages.routes.routing import Routing
 from topology.stages.settings import StageSettings
@@ -25,7 +25,7 @@ from topology.stages.tasks.sampler import Sampler
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class InstanceContext:
     """What the instances of a task share. `deliver` takes a bundle for one of them, `exchange` those for other tasks'.
     `lost` is called when a publisher has lost its worker; with `secures` checkpoints will be taken, and workers told
     what they hold."""
@@ -40,11 +40,11 @@ class Surroundings:
     secures: bool
 
 
-class Instances(Mapping[str, StageInstance]):
+class TaskInstances(Mapping[str, StageInstance]):
     """The instances of task `index`, by name; `receivers` and `publishers` are those at its edges. Belongs to the
     task's loop."""
 
-    def __init__(self, topology: Topology, index: int, around: Surroundings) -> None:
+    def __init__(self, topology: Topology, index: int, around: InstanceContext) -> None:
         self.receivers: list[Receiver] = []
         self.publishers: list[Publisher] = []
         self.processors: list[Processor] = []
@@ -122,7 +122,7 @@ class Instances(Mapping[str, StageInstance]):
                 return processor
             case "trigger":
                 trigger = next(trigger for trigger in plan.triggers if trigger.name == component.name)
-                return Trigger(name, trigger, self.emitter(name, component))
+                return TriggerInstance(name, trigger, self.emitter(name, component))
             case "publisher":
                 resequencer = Resequencer(topology.paths(component))
                 publisher = Publisher(

@@ -21,8 +21,8 @@ from cep_common.clock import Clock
 from cep_common.errors import DecodeError
 from cep_common.ids import Endpoint
 from cep_common.protocol.registry import EndpointAssigned
-from cep_common.protocol.tasks import ComponentReport, HandOver, SampleOrder, StatisticsLevel, TaskOrder
-from cep_common.sockets.wakeup import Bell
+from cep_common.protocol.tasks import ComponentReport, SampleOrder, StateTransfer, StatisticsLevel, TaskOrder
+from cep_common.sockets.wakeup import Wakeup
 from siddhi.errors import SnapshotError
 from topology.errors import STATE_UNREADABLE, TopologyError
 from topology.events.bundle import Bundle
@@ -31,13 +31,13 @@ from topology.stages.contract import NO_STATE, Parts
 from topology.stages.kinds.processor import Processor
 from topology.stages.kinds.publisher import Publisher
 from topology.stages.kinds.receiver import Receiver
-from topology.stages.kinds.trigger import Trigger
+from topology.stages.kinds.trigger import TriggerInstance
 from topology.stages.routes.exchange import TASK_LOST, Exchange
 from topology.stages.settings import StageSettings
 from topology.stages.state.checkpointing import Checkpointing
-from topology.stages.state.restoring import beginnings, keeps_state, wanted
-from topology.stages.state.state_queries import StateQuestions
-from topology.stages.tasks.instances import Instances, Surroundings
+from topology.stages.state.restoring import initial_states, keeps_state, wanted
+from topology.stages.state.state_queries import StateQueryService
+from topology.stages.tasks.instances import InstanceContext, TaskInstances
 from topology.stages.tasks.sampler import Sampler
 
 logger = logging.getLogger(__name__)
@@ -104,7 +104,7 @@ class Task:
         self._clock = clock
         self._work: deque[tuple[str, Bundle]] = deque()
         self._assigned: queue.SimpleQueue[tuple[str, EndpointAssigned]] = queue.SimpleQueue()
-        self._bell = Bell()
+        self._wakeup = Wakeup()
         self._exchanges: Sequence[Endpoint] = ()
         self.met = topology.tasks == 1
         """The task knows the others: before, nothing is taken in and nothing can go to them; read by other threads."""
@@ -117,12 +117,12 @@ class Task:
         self._brought: Mapping[str, Parts] | None = None
         self._left: tuple[str, ...] = ()
         self._opened = False
-        self.hand_over: HandOver = ""
+        self.state_transfer: StateTransfer = ""
         """How far the task has got with giving its state to another topology, or taking it; read by other threads."""
         self.at_work = ""
         """The instance that works now: when the task fails, the one that did."""
         self.states: dict[str, Parts] = {}
-        """What is given, by instance, once `hand_over` says so."""
+        """What is given, by instance, once `state_transfer` says so."""
         self._failure: BaseException | None = None
         self._stopping = False
         self._full = True
@@ -132,20 +132,20 @@ class Task:
         self._measure_ms = 0
         self._watched: list[zmq.Socket[bytes]] = []
         self._poller = zmq.Poller()
-        self._poller.register(self._bell.handle, zmq.POLLIN)
+        self._poller.register(self._wakeup.handle, zmq.POLLIN)
         self.sampler = Sampler()
         """What of the events is shown; its orders and what it has seen belong to the control thread."""
         self.exchange = Exchange(topology, index, context, settings.host, settings.ports, self._deliver)
         self._instances = self._place(
-            Surroundings(
+            InstanceContext(
                 settings, context, clock, self.sampler, self.exchange, self._deliver, self.asks.set, secures=secures
             )
         )
         self.receivers, self.publishers = self._instances.receivers, self._instances.publishers
-        self._triggers = {name: one for name, one in self._instances.items() if isinstance(one, Trigger)}
+        self._triggers = {name: one for name, one in self._instances.items() if isinstance(one, TriggerInstance)}
         self.checkpointing = Checkpointing(topology, self._instances)
         by_name = {processor.name: processor for processor in self._instances.processors}
-        self.questions = StateQuestions(by_name, self._bell.ring)
+        self.questions = StateQueryService(by_name, self._wakeup.ring)
         """Answers what others ask about the state of its stages."""
 
     @property
@@ -161,7 +161,7 @@ class Task:
     def assign(self, publisher: str, assignment: EndpointAssigned) -> None:
         """Tells the loop which worker a publisher shall serve; called by the control thread."""
         self._assigned.put((publisher, assignment))
-        self._bell.ring()
+        self._wakeup.ring()
 
     def sample(self, orders: Iterable[SampleOrder]) -> None:
         """Events are sampled as `orders` say; called by the control thread."""
@@ -175,7 +175,7 @@ class Task:
         """Tells the loop for which streams' first events not to wait; called by the control thread."""
         if streams != self._released:
             self._released = streams
-            self._bell.ring()
+            self._wakeup.ring()
 
     def count(self, level: StatisticsLevel) -> None:
         """Tells the loop what its instances shall count from the next tick on; called by the control thread."""
@@ -185,7 +185,7 @@ class Task:
         """Gives a task that has not begun the states of a former topology's instances to go on from: those that it
         `wants`; called before `run`, or by the control thread. Raises TopologyError when they cannot be read."""
         try:
-            begins = beginnings(self.topology, self.state_keepers(), former, self._scripts)
+            begins = initial_states(self.topology, self.state_keepers(), former, self._scripts)
         except SnapshotError as error:
             raise TopologyError(STATE_UNREADABLE, f"the state of stages cannot be read: {error}") from error
         self._brought, self._left = begins.states, begins.left
@@ -206,17 +206,17 @@ class Task:
         """Ends the loop soon, with `failure` as its error if there is one; called by the control thread."""
         self._failure = failure
         self._stopping = True
-        self._bell.ring()
+        self._wakeup.ring()
 
     def meet(self, exchanges: Sequence[Endpoint]) -> None:
         """Tells the loop where all tasks listen for each other, in order; called by the agent's thread, perhaps
         again."""
         if not self._exchanges:
             self._exchanges = exchanges
-            self._bell.ring()
+            self._wakeup.ring()
 
-    def _place(self, around: Surroundings) -> Instances:
-        return Instances(self.topology, self.index, around)
+    def _place(self, around: InstanceContext) -> TaskInstances:
+        return TaskInstances(self.topology, self.index, around)
 
     def run(self) -> None:
         """Works until stopped, from when it has met the other tasks."""
@@ -235,7 +235,7 @@ class Task:
         for instance in self._instances.values():
             instance.close()
         self.exchange.close()
-        self._bell.close()
+        self._wakeup.close()
 
     @property
     def stopping(self) -> bool:
@@ -260,7 +260,7 @@ class Task:
 
     def prepare(self) -> int:
         """Follow what was ordered since the last turn, and return for how many milliseconds the next one may wait for
-        `sockets` and the bell."""
+        `sockets` and the wakeup."""
         self._obey()
         works = self._works()
         pace = self.pace
@@ -322,11 +322,11 @@ class Task:
         if not self._opened:
             if self._brought is not None:
                 self._open(self._brought)
-                self.hand_over = "restored"
+                self.state_transfer = "restored"
             elif self._order != "stand-by":
                 self._open({})
         elif self._order == "work":
-            self.hand_over, self.states = "", {}
+            self.state_transfer, self.states = "", {}
         elif self._order in ("pause", "give"):
             self._give()
 
@@ -342,14 +342,14 @@ class Task:
     def _give(self) -> None:
         """Once nothing is under way any more, states can be cut. What other tasks still send here counts as under way
         there, so a task that is quiet stays so."""
-        if self.hand_over in ("", "restored"):
+        if self.state_transfer in ("", "restored"):
             for processor in self._instances.processors:
                 processor.rest()
             if self._is_quiet():
-                self.hand_over = "quiet"
-        if self.hand_over == "quiet" and self._order == "give":
+                self.state_transfer = "quiet"
+        if self.state_transfer == "quiet" and self._order == "give":
             self.states = {name: self._instances[name].snapshot() for name in self.state_keepers()}
-            self.hand_over = "given"
+            self.state_transfer = "given"
 
     def _is_quiet(self) -> bool:
         parts: tuple[Exchange | Receiver | Processor | Publisher, ...]
@@ -368,13 +368,13 @@ class Task:
         return min((time_ms for time_ms in times if time_ms is not None), default=None)
 
     @property
-    def bell(self) -> int:
+    def wakeup(self) -> int:
         """The file handle that can be read when another thread has something for the task, until `silence`."""
-        return self._bell.handle
+        return self._wakeup.handle
 
     def silence(self) -> None:
-        """Take note that the bell has rung."""
-        self._bell.silence()
+        """Take note that the wakeup has rung."""
+        self._wakeup.silence()
 
     def sockets(self) -> list[zmq.Socket[bytes]]:
         """The sockets to wait for now."""
@@ -394,12 +394,12 @@ class Task:
         watched = self.sockets()
         if watched != self._watched:
             self._watched, self._poller = watched, zmq.Poller()
-            self._poller.register(self._bell.handle, zmq.POLLIN)
+            self._poller.register(self._wakeup.handle, zmq.POLLIN)
             for socket in watched:
                 self._poller.register(socket, zmq.POLLIN)
         readable = {socket for socket, _ in self._poller.poll(timeout_ms)}
-        if self._bell.handle in readable:
-            self._bell.silence()
+        if self._wakeup.handle in readable:
+            self._wakeup.silence()
         return readable
 
     def _take_in(self, readable: set[zmq.Socket[bytes]], now_ms: int, monotonic_ms: int) -> None:
