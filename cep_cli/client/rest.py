@@ -213,10 +213,10 @@ class ManagerClient:
     def cluster(self) -> Any:
         return self._call("GET", "/cluster")
 
-    def critical_findings(self) -> list[Any]:
+    def critical_alerts(self) -> list[Any]:
         """Return what is critical of workers and managers, beside plans; nothing for a token that may not see it."""
         try:
-            found: list[Any] = self.overview().get("findings", [])
+            found: list[Any] = self.overview()["alerts"]
         except CommandRefusedError:
             return []
         return [one for one in found if one["severity"] == "critical" and one["subject"] in ("worker", "manager")]

@@ -250,7 +250,7 @@ def status_command(plan: str | None, watch: bool, as_json: bool, client: Manager
     while True:
         plans = [client.plan(plan)] if plan else client.plans()
         managers = [] if plan or as_json else client.managers()
-        critical = [] if plan or as_json else client.critical_findings()
+        critical = [] if plan or as_json else client.critical_alerts()
         if watch:
             click.clear()
         if len(managers) > 1:

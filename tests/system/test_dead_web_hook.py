@@ -99,7 +99,7 @@ def test_a_web_hook_that_is_away_stops_no_checkpoint_and_loses_nothing(system: L
         page = requests.get(f"{client.url}/plans/DeadHook", timeout=10).text
         assert "degraded" in page
         assert "tone-bad" in page
-        assert client.overview()["figures"]["waiting_events"] >= sent
+        assert client.overview()["metrics"]["waiting_events"] >= sent
 
         hook = WebHook(port)
         hook.opened.set()
