@@ -81,7 +81,7 @@ def _faulty(name: str, fault: str, feature: str = "", document: Mapping[str, Any
 
 
 def _fault(document: Mapping[str, Any]) -> str:
-    """What `document` lacks to be a case, nothing if it lacks nothing."""
+    """Return what `document` lacks to be a case, nothing if it lacks nothing."""
     missing = [key for key in ("id", "app", "events") if key not in document]
     if missing:
         return f"is no case, it has no {' and no '.join(missing)}"

@@ -18,10 +18,11 @@ _ATTRIBUTES: Final = {column: name for name, column in _COLUMNS.items()}
 
 
 def column_name(attribute: str) -> str:
-    """The column of `attribute`: called as it is, but in back-quotes where every batch has such a column anyway."""
+    """Return the column of `attribute`: called as it is, but in back-quotes where every batch has such a column
+    anyway."""
     return _COLUMNS.get(attribute, attribute)
 
 
 def attribute_name(column: str) -> str:
-    """The attribute that stands in `column`, which is neither the times nor the kinds; undoes `column_name`."""
+    """Return the attribute that stands in `column`, which is neither the times nor the kinds; undoes `column_name`."""
     return _ATTRIBUTES.get(column, column)

@@ -48,7 +48,7 @@ class _Field:
     shift: int = 0
 
     def number(self, text: str) -> int:
-        """The number that `text` stands for; `CronError` when it stands for none of this field."""
+        """Return the number that `text` stands for; `CronError` when it stands for none of this field."""
         if text in self.names:
             return self.names.index(text) + 1
         if text.isdecimal() and self.low <= int(text) <= self.high:
@@ -59,7 +59,7 @@ class _Field:
         raise CronError(f"'{text}' is no value of {self.name}", f"{self.name} go from {values}")
 
     def translated(self, text: str) -> str:
-        """The field `text` as croniter reads it."""
+        """Return the field `text` as croniter reads it."""
         return ",".join(self._item(item) for item in text.split(","))
 
     def _item(self, text: str) -> str:
@@ -105,8 +105,8 @@ class CronSchedule:
     before_last: int | None = None
 
     def next_after(self, time_ms: int) -> int | None:
-        """The first time after `time_ms` (both milliseconds since 1970, UTC) that the text names; None when there is
-        none until the end of 2099."""
+        """Return the first time after `time_ms` (both milliseconds since 1970, UTC) that the text names; None when
+        there is none until the end of 2099."""
         try:
             now = _EPOCH + timedelta(milliseconds=time_ms)
         except OverflowError:
@@ -128,12 +128,12 @@ class CronSchedule:
         return None
 
     def _day(self, time: datetime) -> int:
-        """The only day of the month of `time` that counts, its own when all do."""
+        """Return the only day of the month of `time` that counts, its own when all do."""
         return time.day if self.before_last is None else _month_days(time) - self.before_last
 
 
 def parse_cron(text: str) -> CronSchedule:
-    """The schedule that the Quartz cron `text` says; `CronError` when it says none, or one that never comes."""
+    """Return the schedule that the Quartz cron `text` says; `CronError` when it says none, or one that never comes."""
     fields = text.upper().split()
     if len(fields) not in (6, 7):
         count = f"{len(fields)} field" + ("" if len(fields) == 1 else "s")
@@ -159,7 +159,7 @@ def parse_cron(text: str) -> CronSchedule:
 
 
 def _days_of_month(text: str) -> tuple[str, int | None]:
-    """The days of the month for croniter, and how far before the last day if that is what the text says."""
+    """Return the days of the month for croniter, and how far before the last day if that is what the text says."""
     if text == "L":
         return "l", None
     if text == "LW":

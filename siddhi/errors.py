@@ -47,7 +47,7 @@ class SiddhiError(Exception):
         super().__init__("\n".join(str(problem) for problem in self.problems))
 
     def render(self, text: str) -> str:
-        """Every problem with its line of `text`, a caret under the place, and the hint."""
+        """Return every problem with its line of `text`, a caret under the place, and the hint."""
         return "\n\n".join(render_problem(problem, text) for problem in self.problems)
 
 
@@ -73,7 +73,7 @@ class SnapshotError(SiddhiRuntimeError):
 
 
 def render_problem(problem: Problem, text: str) -> str:
-    """The problem as a person wants to read it.
+    """Return the problem as a person wants to read it.
 
     Example:
         line 3, column 8: stream 'Departure' is not defined [unknown-stream]
@@ -111,7 +111,7 @@ def first_problems(problems: Sequence[Problem]) -> Sequence[Problem]:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str | None:
-    """A hint with the known name that looks most like `name`, or None when none does."""
+    """Return a hint with the known name that looks most like `name`, or None when none does."""
     if len(name) > LONGEST_SIMILAR:
         return None
     first = islice(known, MOST_SIMILAR)

@@ -26,7 +26,8 @@ class TooDeepError(ObjectError):
 
 
 def read_object(text: str | bytes) -> object:
-    """The object that a JSON text tells. Raises ObjectError when it is none, TooDeepError when it nests too deeply."""
+    """Return the object that a JSON text tells. Raises ObjectError when it is none, TooDeepError when it nests too
+    deeply."""
     try:
         value: object = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -40,8 +41,8 @@ def read_object(text: str | bytes) -> object:
 
 
 def write_object(value: object) -> bytes:
-    """The JSON text of an object. Keys of maps that are null or a bool stand as texts, as in Java, and half a pair of
-    surrogates as `?`. Raises TypeError for what is no object."""
+    """Return the JSON text of an object. Keys of maps that are null or a bool stand as texts, as in Java, and half a
+    pair of surrogates as `?`. Raises TypeError for what is no object."""
     try:
         return msgspec.json.encode(value)
     except (TypeError, UnicodeEncodeError):
@@ -63,13 +64,13 @@ def _as_key(key: object) -> object:
 
 
 def whole_text(text: str) -> str:
-    """The text with pairs of surrogates as the letters that they are, and `?` for half a pair."""
+    """Return the text with pairs of surrogates as the letters that they are, and `?` for half a pair."""
     joined = text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
     return joined.encode("utf-8", "replace").decode()
 
 
 def nests_too_deeply(value: object) -> bool:
-    """True when more than `DEEPEST` lists, maps and sets stand within each other."""
+    """Return whether more than `DEEPEST` lists, maps and sets stand within each other."""
     layer: list[Any] = [value] if type(value) in _NESTING else []
     for _ in range(DEEPEST):
         if not layer:

@@ -76,7 +76,7 @@ class Overload:
         return self.parameters[min(position, len(self.parameters) - 1)]
 
     def takes(self, count: int) -> bool:
-        """True when the overload can have `count` arguments."""
+        """Return whether the overload can have `count` arguments."""
         return count == len(self.parameters) or (self.repeats and count > len(self.parameters))
 
 
@@ -114,11 +114,11 @@ class Declaration:
         return f"{self.namespace}:{self.name}" if self.namespace else self.name
 
     def overloads_of(self, *, dialect_3x: bool) -> tuple[Overload, ...]:
-        """The overloads that are open to texts of a dialect."""
+        """Return the overloads that are open to texts of a dialect."""
         return tuple(overload for overload in self.overloads if dialect_3x or not overload.only_3x)
 
     def signatures(self, *, dialect_3x: bool = False) -> tuple[str, ...]:
-        """Each overload as people write it: `sum(value: int | long)`."""
+        """Return each overload as people write it: `sum(value: int | long)`."""
         overloads = self.overloads_of(dialect_3x=dialect_3x)
         return tuple(f"{self.full_name}({_parameters(overload)})" for overload in overloads)
 
@@ -143,28 +143,28 @@ class Registry:
             self.add_script_language(language)
 
     def copy(self, scripts: ScriptPolicy) -> Registry:
-        """Another registry that knows the same; `scripts` says which languages plans may use."""
+        """Return another registry that knows the same; `scripts` says which languages plans may use."""
         made = Registry(scripts=scripts)
         made._languages, made._by_key = dict(self._languages), dict(self._by_key)
         made._by_3x_spelling = dict(self._by_3x_spelling)
         return made
 
     def add_script_language(self, language: ScriptLanguage) -> None:
-        """Makes the language known; ValueError when there is one of that name."""
+        """Make the language known; ValueError when there is one of that name."""
         if language.name in self._languages:
             raise ValueError(f"the script language '{language.name}' is there twice")
         self._languages[language.name] = language
 
     def script_language(self, name: str) -> ScriptLanguage | None:
-        """The language of that name, in lower case, or None."""
+        """Return the language of that name, in lower case, or None."""
         return self._languages.get(name)
 
     def script_languages(self) -> tuple[str, ...]:
-        """The names of all script languages."""
+        """Return the names of all script languages."""
         return tuple(self._languages)
 
     def add(self, declaration: Declaration) -> None:
-        """Makes the declaration known; ValueError when its place is taken."""
+        """Make the declaration known; ValueError when its place is taken."""
         if declaration.key in self._by_key:
             raise ValueError(f"{declaration.kind.value} '{declaration.namespace}:{declaration.name}' is declared twice")
         self._by_key[declaration.key] = declaration
@@ -172,8 +172,8 @@ class Registry:
             self._by_3x_spelling.setdefault((declaration.kind, "", declaration.spelling_3x), declaration)
 
     def find(self, kind: Kind, namespace: str, name: str, *, dialect_3x: bool = False) -> Declaration | None:
-        """The declaration of that name, or None. Siddhi 3 looks for the class of a built-in by its name with a capital
-        in front, so that its first letter may have any case there."""
+        """Return the declaration of that name, or None. Siddhi 3 looks for the class of a built-in by its name with a
+        capital in front, so that its first letter may have any case there."""
         key = (kind, namespace, name)
         found = self._by_key.get(key) or (self._by_3x_spelling.get(key) if dialect_3x else None)
         if found is None and dialect_3x and not namespace and name[:1].isupper():
@@ -181,7 +181,7 @@ class Registry:
         return found
 
     def names(self, kind: Kind, namespace: str = "") -> tuple[str, ...]:
-        """All names of one kind in one namespace."""
+        """Return all names of one kind in one namespace."""
         return tuple(n for (k, ns, n) in self._by_key if k is kind and ns == namespace)
 
     def __iter__(self) -> Iterator[Declaration]:

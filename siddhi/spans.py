@@ -22,5 +22,5 @@ NOWHERE = Span(0, 0, 0, 0, 0, 0)
 
 
 def span_field() -> Span:
-    """The field in which every node ends: it takes no part in equality."""
+    """Return the field in which every node ends: it takes no part in equality."""
     return field(default=NOWHERE, compare=False, repr=False, kw_only=True)

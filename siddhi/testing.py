@@ -87,7 +87,7 @@ class _Recorder:
 
 @lru_cache(maxsize=8)
 def _analysed(text: str) -> AnalysedApp:
-    """The app of `text`; several cases in a row often have one app."""
+    """Return the app of `text`; several cases in a row often have one app."""
     return analyse(parse(text))
 
 
@@ -96,7 +96,7 @@ Between = Callable[[AppRuntime], AppRuntime]
 
 
 def restored(runtime: AppRuntime) -> AppRuntime:
-    """A new runtime of the same app that goes on where `runtime` stands."""
+    """Return a new runtime of the same app that goes on where `runtime` stands."""
     saved = runtime.snapshot()
     fresh = AppRuntime(runtime.app)
     fresh.restore(saved)
@@ -104,7 +104,7 @@ def restored(runtime: AppRuntime) -> AppRuntime:
 
 
 def run_case(case: Case, batch_rows: int | None = None, between: Between | None = None) -> CaseResult:
-    """Runs `case` and compares every listened stream and query with what it expects.
+    """Run `case` and compares every listened stream and query with what it expects.
 
     Events that the case sends alone go in batches of up to `batch_rows` rows (None: as many as come in a row), which
     changes no answer. `between` is called between any two batches. Whatever is wrong with the case or with the engine
@@ -135,7 +135,7 @@ def record_answers(case: Case, batch_rows: int | None = None, between: Between |
 
 
 def _told(error: Exception) -> str:
-    """The exception, and where it was raised."""
+    """Return the exception, and where it was raised."""
     frame = traceback.extract_tb(error.__traceback__)[-1]
     return f"{type(error).__name__}: {error} ({frame.filename}, line {frame.lineno}, in {frame.name})"
 
@@ -211,7 +211,7 @@ def _answer(app: AnalysedApp, runtime: AppRuntime, text: str) -> _Answer:
 
 
 def _send_alone(runtime: AppRuntime, app: AnalysedApp, events: Sequence[Mapping[str, Any]]) -> None:
-    """Sends events of any streams as one step, each event a chunk of its own."""
+    """Send events of any streams as one step, each event a chunk of its own."""
     if not events:
         return
     streams = list(dict.fromkeys(event["stream"] for event in events))
@@ -224,7 +224,8 @@ def _send_alone(runtime: AppRuntime, app: AnalysedApp, events: Sequence[Mapping[
 
 
 def record_batch(schema: Schema, events: Sequence[Mapping[str, Any]]) -> pa.RecordBatch:
-    """The record batch of `events`, each `{"timestamp": …, "data": […]}` in the order of the schema's attributes.
+    """Return the record batch of `events`, each `{"timestamp": …, "data": […]}` in the order of the schema's
+    attributes.
 
     NaN and the infinities may be written as text; an object is any JSON value.
     """
@@ -332,7 +333,7 @@ def _compare(what: str, expected: list[Row], found: list[Row], schema: Schema, c
 
 
 def _unordered(rows: list[Row]) -> list[Row]:
-    """The rows of equal timestamps sorted, for chunks whose inner order means nothing."""
+    """Return the rows of equal timestamps sorted, for chunks whose inner order means nothing."""
     return sorted(rows, key=lambda row: (row[0], json.dumps(row[1], sort_keys=True)))
 
 

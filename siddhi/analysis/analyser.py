@@ -20,7 +20,7 @@ from siddhi.registry import Registry
 
 
 def analyse(app: ast.App, registry: Registry | None = None) -> AnalysedApp:
-    """The app with every name resolved and every expression typed.
+    """Return the app with every name resolved and every expression typed.
 
     `registry` holds what the app may call; None means the built-ins. SiddhiAnalysisError holds all problems.
     """
@@ -81,7 +81,7 @@ class _ElementAnalyser:
         return tuple(found)
 
     def _names_outside(self, elements: tuple[ast.ExecutionElement, ...]) -> Iterator[str]:
-        """The names of the queries that stand in no partition."""
+        """Yield the names of the queries that stand in no partition."""
         number = 0
         for element in elements:
             if isinstance(element, ast.Partition):
@@ -91,7 +91,7 @@ class _ElementAnalyser:
                 yield _written_name(element, Problems()) or f"query_{number}"
 
     def _name(self, query: ast.Query, taken: set[str]) -> str:
-        """The name of the next query, put to those that are `taken` where it stands."""
+        """Return the name of the next query, put to those that are `taken` where it stands."""
         self._queries += 1
         name = _written_name(query, self._context.problems) or f"query_{self._queries}"
         self._take(name, query, taken)

@@ -40,7 +40,7 @@ _ORDER = (
 
 
 def analyse_definitions(context: Context, definitions: tuple[ast.Definition, ...]) -> None:
-    """Makes symbols of all definitions. Those that stand on others come after them, wherever they were written."""
+    """Make symbols of all definitions. Those that stand on others come after them, wherever they were written."""
     for kind in _ORDER:
         for definition in definitions:
             if isinstance(definition, kind):
@@ -116,7 +116,7 @@ def _define_table(context: Context, definition: ast.TableDefinition) -> None:
 
 
 def _indexes(context: Context, definition: ast.TableDefinition, schema: Schema) -> list[str]:
-    """The attributes that a table in memory is indexed by."""
+    """Return the attributes that a table in memory is indexed by."""
     indexes: list[str] = []
     for index in find_all(definition.annotations, "Index"):
         if len(index.elements) != 1:
@@ -130,8 +130,8 @@ def _indexes(context: Context, definition: ast.TableDefinition, schema: Schema) 
 
 
 def _keys_3x(context: Context, schema: Schema, annotations: tuple[ast.Annotation, ...]) -> tuple[list[str], list[str]]:
-    """The attributes by which an insert replaces a row, and those with an index, as execution plans name them. What
-    `@IndexBy` asks for in memory is such a key, in a database it is an index."""
+    """Return the attributes by which an insert replaces a row, and those with an index, as execution plans name them.
+    What `@IndexBy` asks for in memory is such a key, in a database it is an index."""
     indexes = list(find_all(annotations, "IndexBy"))
     if not context.dialect_3x:
         for legacy in indexes:
@@ -148,7 +148,7 @@ def _keys_3x(context: Context, schema: Schema, annotations: tuple[ast.Annotation
 
 
 def _store_indexes(definition: ast.TableDefinition, schema: Schema) -> list[str]:
-    """The attributes that a table with `@store` is indexed by. What `@Index` and `@IndexBy` may say there is the
+    """Return the attributes that a table with `@store` is indexed by. What `@Index` and `@IndexBy` may say there is the
     store's own affair (several attributes, an order, options); here only whole names of attributes mean anything."""
     indexes = [*find_all(definition.annotations, "Index"), *find_all(definition.annotations, "IndexBy")]
     names = (_attribute(schema, name, any_case=True) for index in indexes for name, _ in key_attributes(index))
@@ -156,8 +156,8 @@ def _store_indexes(definition: ast.TableDefinition, schema: Schema) -> list[str]
 
 
 def _attribute(schema: Schema, name: str, *, any_case: bool) -> str | None:
-    """The attribute that an annotation calls `name`. Names of a database's columns may be written in any case, unless
-    attributes differ by nothing else."""
+    """Return the attribute that an annotation calls `name`. Names of a database's columns may be written in any case,
+    unless attributes differ by nothing else."""
     if name in schema:
         return name
     alike = [one for one in schema.names() if any_case and one.casefold() == name.casefold()]

@@ -8,7 +8,7 @@ from siddhi.structure import field_names
 
 
 def parts_of(node: object) -> Iterator[object]:
-    """`node` and every part of it, outer ones and former ones first, without the syntax that it came from."""
+    """Yield `node` and every part of it, outer ones and former ones first, without the syntax that it came from."""
     waiting = [node]
     while waiting:
         part = waiting.pop()

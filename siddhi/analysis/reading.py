@@ -25,7 +25,8 @@ from siddhi.analysis.parts import parts_of
 
 
 def computes(query: AnalysedQuery, *, aggregates: bool) -> bool:
-    """True when `query` makes numbers of its own: by arithmetic or functions, or, if these count, by aggregates."""
+    """Return whether `query` makes numbers of its own: by arithmetic or functions, or, if these count, by
+    aggregates."""
     kinds = (Arithmetic, Call, Aggregate) if aggregates else (Arithmetic, Call)
     whole = (query.input, query.selection, query.output)
     return any(isinstance(part, kinds) or _asks_functions(part) for part in parts_of(whole))
@@ -41,8 +42,8 @@ def _asks_functions(part: object) -> bool:
 
 
 def attributes_always_read(app: AnalysedApp, stream: str) -> frozenset[str] | None:
-    """The attributes of `stream` whose values are looked at in each event: those in filters that stand in front, and
-    in keys of partitions. None when somebody takes events as they come, and may look at all that they have."""
+    """Return the attributes of `stream` whose values are looked at in each event: those in filters that stand in front,
+    and in keys of partitions. None when somebody takes events as they come, and may look at all that they have."""
     found: set[str] = set()
     for reader in _readers(app):
         if isinstance(reader, PartitionKey):
@@ -57,7 +58,7 @@ def attributes_always_read(app: AnalysedApp, stream: str) -> frozenset[str] | No
 
 
 def _readers(app: AnalysedApp) -> Iterator[SourceInput | PartitionKey]:
-    """All that takes events."""
+    """Yield all that takes events."""
     for element in (*app.aggregations.values(), *app.elements):
         if isinstance(element, AnalysedPartition):
             yield from element.keys

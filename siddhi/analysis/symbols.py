@@ -34,7 +34,7 @@ class Symbols:
     broken: set[str] = field(default_factory=set)
 
     def kind_of(self, name: str) -> SourceKind | None:
-        """What `name` is, or None."""
+        """Return what `name` is, or None."""
         if name in self.triggers:
             return SourceKind.TRIGGER
         for kind, known in (

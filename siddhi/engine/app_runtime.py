@@ -105,7 +105,7 @@ class AppRuntime:
         """Whether the nodes start when the clock is first set."""
 
     def _build_junctions(self) -> dict[str, Junction]:
-        """The streams of the app: also fault streams, and what named windows take in and send."""
+        """Return the streams of the app: also fault streams, and what named windows take in and send."""
         junctions: dict[str, Junction] = {}
         for key, stream in self.app.streams.items():
             junctions[key] = Junction(key, stream.schema, self.pool, stream.on_error)
@@ -117,7 +117,7 @@ class AppRuntime:
         return junctions
 
     def _build_aggregations(self) -> list[AggregationNode]:
-        """The nodes of the aggregations, which are known to the environment from then on."""
+        """Return the nodes of the aggregations, which are known to the environment from then on."""
         nodes = []
         for key, analysed in self.app.aggregations.items():
             node = AggregationNode(analysed, self._context, self._environment)
@@ -126,7 +126,7 @@ class AppRuntime:
         return nodes
 
     def _build_partition(self, partition: model.AnalysedPartition) -> list[AppNode]:
-        """The nodes of a partition: the streams that come in, then its queries."""
+        """Return the nodes of a partition: the streams that come in, then its queries."""
         place = PartitionPlace(partition)
         self._places.append(place)
         context = replace(self._context, partitioned=True, instance_ranks=place.instances.ranks)
@@ -238,7 +238,7 @@ class AppRuntime:
         self._upkeep.run(roots, clocks, floor, shown)
 
     def _went_short(self, fast_path: FastPath, inlet: BatchReader, records: pa.RecordBatch) -> bool:
-        """True when `records` has run through the app by the short cut; nothing has happened else."""
+        """Return whether `records` has run through the app by the short cut; nothing has happened else."""
         rows = records.num_rows
         clock = self._clock
         if not clock.is_set or clock.last != clock.events or self._awaits_clock or not fast_path.is_open(rows):
@@ -256,7 +256,7 @@ class AppRuntime:
         return True
 
     def _now(self, now_ms: int | None) -> int:
-        """The clock outside, which never goes back; `SiddhiRuntimeError` when the app does not run yet."""
+        """Return the clock outside, which never goes back; `SiddhiRuntimeError` when the app does not run yet."""
         if not self._started:
             raise SiddhiRuntimeError(Problem("not-started", "the app has not been started"))
         return self._clock.told(now_ms)
@@ -278,14 +278,14 @@ class AppRuntime:
             node.start(clock)
 
     def _jump(self, stamps: Int64Array) -> Int64Array:
-        """The clock at a chunk, which moves it at one go from before its first to its last event; timers due between
-        show the latter."""
+        """Return the clock at a chunk, which moves it at one go from before its first to its last event; timers due
+        between show the latter."""
         if self.app.playback:
             self.advance_time(int(stamps[0]) - 1)
         return self._clock.at_rows(stamps[-1:])
 
     def _inlet(self, stream: str) -> BatchReader:
-        """What reads events from outside for `stream` from now on; `SiddhiRuntimeError` when the app has no such
+        """Return what reads events from outside for `stream` from now on; `SiddhiRuntimeError` when the app has no such
         stream."""
         key = window_inlet(stream) if stream in self.windows else stream
         junction = self._junctions.get(key)
@@ -315,13 +315,13 @@ class AppRuntime:
         return self._clock.shown
 
     def next_deadline_ms(self) -> int | None:
-        """The time at which the earliest timer of the app is due, or None."""
+        """Return the time at which the earliest timer of the app is due, or None."""
         return None if self._awaits_clock else self._upkeep.next_deadline_ms()
 
     # ---- questions
 
     def query(self, query: model.AnalysedOnDemandQuery) -> pa.RecordBatch | None:
-        """What the on-demand query finds, None when that is nothing; a change of a table gives no rows.
+        """Return what the on-demand query finds, None when that is nothing; a change of a table gives no rows.
 
         `SiddhiRuntimeError` when it cannot be answered or a table refused rows.
         """
@@ -337,11 +337,11 @@ class AppRuntime:
     # ---- state
 
     def snapshot(self) -> bytes:
-        """The whole state of the app between two batches."""
+        """Return the whole state of the app between two batches."""
         return write_snapshot(self.saved())
 
     def saved(self) -> SavedApp:
-        """What `snapshot` writes."""
+        """Return what `snapshot` writes."""
         self._steps.settle(self._clock.last)
         return self.state.saved(self._fingerprint, self._clock.saved(), waits=self._awaits_clock)
 
@@ -361,8 +361,8 @@ class AppRuntime:
         self.state.restore(saved)
 
     def restore_matching(self, data: Buffer) -> RestoreReport:
-        """The app, freshly built from an edited text, goes on with the state of all its parts that are the same in the
-        app of `snapshot`, by name and definition; the others begin, as at a start, at the snapshot's clock.
+        """Continue, as an app freshly built from an edited text, with the state of all its parts that are the same
+        in the app of `snapshot`, by name and definition; the others begin, as at a start, at the snapshot's clock.
 
         Tells which these are. `SnapshotError` for bytes that are no snapshot.
         """
@@ -394,7 +394,7 @@ class AppRuntime:
         )
 
     def explain(self) -> AppExplanation:
-        """How each query runs: its operators, why not faster ones, and what an event is expected to cost."""
+        """Return how each query runs: its operators, why not faster ones, and what an event is expected to cost."""
         return AppExplanation(self._steps.explain())
 
     def watch_queries(self, watch: QueryWatch | None) -> None:

@@ -27,7 +27,7 @@ from siddhi.language.ast import EventType
 def run_on_demand(
     query: model.AnalysedOnDemandQuery, environment: Environment, context: OperatorContext, clock: int
 ) -> EventBatch | None:
-    """What `query` finds, None when that is nothing; a change gives no rows.
+    """Return what `query` finds, None when that is nothing; a change gives no rows.
 
     `SiddhiRuntimeError` with code `table-refused` when the table refused rows whose primary key was in use, with code
     `query-failed` when a function failed.
@@ -56,7 +56,7 @@ def run_on_demand(
 def _rows(
     query: model.AnalysedOnDemandQuery, environment: Environment, context: OperatorContext, clock: int
 ) -> EventBatch:
-    """The rows of the source that meet `on`, as one chunk. Aggregates in `on` see row after row."""
+    """Return the rows of the source that meet `on`, as one chunk. Aggregates in `on` see row after row."""
     source = str(query.source)
     if query.kind is model.SourceKind.TABLE and (query.on is None or not has_aggregate(query.on)):
         return _rows_of_table(query, environment.tables[source], environment, context, clock)
@@ -73,7 +73,7 @@ def _rows(
 def _rows_of_table(
     query: model.AnalysedOnDemandQuery, table: Table, environment: Environment, context: OperatorContext, clock: int
 ) -> EventBatch:
-    """The rows of `table` that meet `on`, found with an index if it has one."""
+    """Return the rows of `table` that meet `on`, found with an index if it has one."""
     if query.on is None:
         places = table.places()
     else:

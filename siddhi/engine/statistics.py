@@ -12,7 +12,7 @@ class HasStateSize(Protocol):
     """A part of an app that may hold something."""
 
     def state_size(self) -> StateSize:
-        """How much it holds now."""
+        """Return how much it holds now."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -124,7 +124,7 @@ def warm_up() -> None:
 
 
 def _drop(records: pa.RecordBatch) -> None:
-    """Takes results, so that they are made."""
+    """Take results, so that they are made."""
 
 
 def _events(start_ms: int) -> pa.RecordBatch:

@@ -14,14 +14,14 @@ Check = Callable[[Arguments], None]
 def function(
     namespace: str, name: str, summary: str, result: Result, *overloads: Overload, check: Check | None = None
 ) -> Declaration:
-    """A scalar function."""
+    """Return a scalar function."""
     return Declaration(Kind.FUNCTION, name, summary, overloads, namespace, result=_rule(result), check=check)
 
 
 def aggregator(
     namespace: str, name: str, summary: str, result: Result, *overloads: Overload, check: Check | None = None
 ) -> Declaration:
-    """An aggregator; its first argument may change from event to event."""
+    """Return an aggregator; its first argument may change from event to event."""
     return Declaration(Kind.AGGREGATOR, name, summary, overloads, namespace, result=_rule(result), check=check)
 
 
@@ -33,7 +33,7 @@ def window(
     check: Check | None = None,
     spelling_3x: str | None = None,
 ) -> Declaration:
-    """A window."""
+    """Return a window."""
     return Declaration(Kind.WINDOW, name, summary, overloads, namespace, check=check, spelling_3x=spelling_3x)
 
 
@@ -46,7 +46,7 @@ def stream_function(
     check: Check | None = None,
     in_patterns: bool = True,
 ) -> Declaration:
-    """A stream function that adds the attributes `appends` to each event."""
+    """Return a stream function that adds the attributes `appends` to each event."""
     return Declaration(
         Kind.STREAM_FUNCTION,
         name,

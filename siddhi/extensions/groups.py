@@ -48,10 +48,10 @@ class RowAggregator(Aggregator, Generic[Group]):
 
     @abstractmethod
     def empty(self) -> Group:
-        """A group without values."""
+        """Return a group without values."""
 
     def refused(self, _item: object) -> str | None:
-        """Why the item cannot be taken, None when it can."""
+        """Return why the item cannot be taken, None when it can."""
         return None
 
     @abstractmethod
@@ -68,11 +68,11 @@ class RowAggregator(Aggregator, Generic[Group]):
 
     @abstractmethod
     def save(self, group: Group) -> State:
-        """The group as a state."""
+        """Return the group as a state."""
 
     @abstractmethod
     def load(self, state: State) -> Group:
-        """The counterpart of `save`."""
+        """Return the counterpart of `save`."""
 
     def update(self, rows: AggregateInput) -> Value:
         fresh = None if rows.fresh is None else rows.fresh.tolist()
@@ -92,7 +92,7 @@ class RowAggregator(Aggregator, Generic[Group]):
         return from_list(results, self.type, self.pool)
 
     def _lists(self, rows: AggregateInput) -> list[list[object]]:
-        """The values of each argument."""
+        """Return the values of each argument."""
         values = [Value(rows.values, rows.valid), *rows.others]
         size = len(rows.kinds)
         lists = [
@@ -107,8 +107,8 @@ class RowAggregator(Aggregator, Generic[Group]):
         ]
 
     def _kinds(self, rows: AggregateInput, lists: list[list[object]], items: Sequence[object]) -> Int8Array:
-        """The kinds of the rows; those that fail are left alone. What a group makes of the others nests but a little
-        deeper."""
+        """Return the kinds of the rows; those that fail are left alone. What a group makes of the others nests but a
+        little deeper."""
         if not self.can_fail:
             return rows.kinds
         counted = (rows.kinds == CURRENT) | (rows.kinds == EXPIRED)

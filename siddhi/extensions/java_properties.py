@@ -46,8 +46,8 @@ _PLANES = ((0x40000, 0xEFFFF, "Cn"), (0xF0000, sys.maxunicode, "Co"))
 
 
 def property_ranges(name: str, *, negated: bool) -> str | None:
-    """What stands between the brackets of a class with the characters of a property, or those without it if `negated`;
-    None for one that is not known."""
+    """Return what stands between the brackets of a class with the characters of a property, or those without it if
+    `negated`; None for one that is not known."""
     plain = name.removeprefix("Is")
     if plain in _ASCII:
         return _without(plain) if negated else _ASCII[plain]
@@ -67,7 +67,7 @@ def _without(name: str) -> str:
 
 @functools.cache
 def _runs() -> tuple[tuple[int, int, str], ...]:
-    """All characters as runs of one category: first, last, category."""
+    """Return all characters as runs of one category: first, last, category."""
     runs = []
     start = 0
     for category, run in itertools.groupby(map(unicodedata.category, map(chr, range(_PLANES[0][0])))):
@@ -79,12 +79,12 @@ def _runs() -> tuple[tuple[int, int, str], ...]:
 
 @functools.cache
 def _categories() -> frozenset[str]:
-    """All categories of characters, and what they begin with: `Lu` and `L`."""
+    """Return all categories of characters, and what they begin with: `Lu` and `L`."""
     return frozenset(name for _, _, category in _runs() for name in (category, category[0]))
 
 
 def _written(runs: Iterable[tuple[int, int, str]]) -> str:
-    """Runs as ranges, those that touch as one."""
+    """Return runs as ranges, those that touch as one."""
     ranges: list[tuple[int, int]] = []
     for first, last, _ in runs:
         if ranges and ranges[-1][1] == first - 1:

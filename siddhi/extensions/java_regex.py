@@ -35,7 +35,7 @@ class PatternError(ValueError):
 
 @functools.lru_cache(maxsize=512)
 def compile_pattern(pattern: str) -> re.Pattern[str]:
-    """The compiled form of a Java pattern; `PatternError` when there is none."""
+    """Return the compiled form of a Java pattern; `PatternError` when there is none."""
     try:
         return re.compile(_translated(pattern), re.ASCII)
     except (re.error, OverflowError, RecursionError) as error:
@@ -43,8 +43,8 @@ def compile_pattern(pattern: str) -> re.Pattern[str]:
 
 
 def split(pattern: re.Pattern[str], text: str) -> list[str]:
-    """`text` cut at each match as Java's split does: no empty texts at the end, none before an empty match at the
-    start."""
+    """Return `text` cut at each match as Java's split does: no empty texts at the end, none before an empty match at
+    the start."""
     parts, start = [], 0
     for match in pattern.finditer(text):
         if match.end() == 0:
@@ -60,7 +60,7 @@ def split(pattern: re.Pattern[str], text: str) -> list[str]:
 
 
 def expand(match: re.Match[str], replacement: str) -> str:
-    """`replacement` with `$1` and `${name}` filled in; `PatternError` for a reference to no group."""
+    """Return `replacement` with `$1` and `${name}` filled in; `PatternError` for a reference to no group."""
 
     def filled(reference: re.Match[str]) -> str:
         number, name, escaped, stray = reference.groups()
@@ -77,8 +77,8 @@ def expand(match: re.Match[str], replacement: str) -> str:
 
 
 def _numbered(match: re.Match[str], digits: str) -> str:
-    """The group that as many of the digits as there is a group for stand for, at least one of them; the others stand
-    for themselves."""
+    """Return the group that as many of the digits as there is a group for stand for, at least one of them; the others
+    stand for themselves."""
     end = 1
     while end < len(digits) and int(digits[: end + 1]) <= match.re.groups:
         end += 1
@@ -86,7 +86,7 @@ def _numbered(match: re.Match[str], digits: str) -> str:
 
 
 def _translated(pattern: str) -> str:
-    """The pattern in Python's dialect. The first sign of a class is no end of it."""
+    """Return the pattern in Python's dialect. The first sign of a class is no end of it."""
     flags = set("".join(_FLAGS.findall(pattern)))
     signs = {".": "." if "s" in flags else _DOT, "$": "$" if "m" in flags else _END}
     parts: list[str] = []
@@ -114,7 +114,7 @@ def _translated(pattern: str) -> str:
 
 
 def _escape(pattern: str, place: int, *, in_class: bool) -> tuple[str, int]:
-    """The translation of the escape at `place`, and the place behind it."""
+    """Return the translation of the escape at `place`, and the place behind it."""
     code = pattern[place + 1 : place + 2]
     if code == "Q":
         end = pattern.find("\\E", place)
@@ -140,7 +140,7 @@ def _escape(pattern: str, place: int, *, in_class: bool) -> tuple[str, int]:
 
 
 def _coded(octal: str | None, hexadecimal: str | None, control: str | None) -> str:
-    """The character that a code stands for."""
+    """Return the character that a code stands for."""
     if octal:
         return chr(int(octal, 8))
     if hexadecimal:

@@ -14,7 +14,7 @@ from siddhi.engine.operators.stream_functions.stream_function import STREAM_FUNC
 def stateful_stream_function(
     name: str, namespace: str, make: Callable[[model.HandlerCall, ExpressionCompiler], Operator]
 ) -> None:
-    """Makes `namespace:name` the stream function that `make` builds, one for each instance within a partition."""
+    """Make `namespace:name` the stream function that `make` builds, one for each instance within a partition."""
 
     def build(call: model.HandlerCall, compiler: ExpressionCompiler) -> Operator:
         if compiler.context.partitioned:

@@ -40,11 +40,12 @@ class Tokens(Operator):
 
     @abstractmethod
     def width(self) -> int:
-        """How many attributes are appended."""
+        """Return how many attributes are appended."""
 
     @abstractmethod
     def tokens(self, *arguments: Any) -> Iterable[tuple[object, ...]]:
-        """The values of the appended attributes for each event that is made of a row; `RowError` drops the row."""
+        """Return the values of the appended attributes for each event that is made of a row; `RowError` drops the
+        row."""
 
     def process(self, batch: EventBatch, step: Step) -> EventBatch:
         evaluation = Evaluation(batch)

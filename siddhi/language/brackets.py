@@ -69,17 +69,17 @@ SILENCE = Form(silence=True, silent=True)
 
 
 def in_brackets(inner: Form) -> Form:
-    """The form of `(inner)`."""
+    """Return the form of `(inner)`."""
     return replace(inner, source=inner.paired, silence=False, grouped=True, bracketed=True)
 
 
 def every(inner: Form) -> Form:
-    """The form of `every inner`."""
+    """Return the form of `every inner`."""
     return replace(inner, source=False, plain=False, repeated=inner.plain, paired=False, grouped=False)
 
 
 def chain(elements: Sequence[Form], *, sequence: bool) -> Form:
-    """The form of `elements` in a row, with `->` or, in a sequence, with `,`."""
+    """Return the form of `elements` in a row, with `->` or, in a sequence, with `,`."""
     words = [_words(element, sequence=sequence) for element in elements]
     left, right = _ends(words, _LEFT)[-1], _ends(words, _RIGHT)[-1]
     return Form(
@@ -93,12 +93,12 @@ def chain(elements: Sequence[Form], *, sequence: bool) -> Form:
 
 
 def is_pattern(whole: Form) -> bool:
-    """Whether Siddhi takes `whole` for a pattern."""
+    """Return whether Siddhi takes `whole` for a pattern."""
     return whole.repeated or whole.silent
 
 
 def is_sequence(first: Form, rest: Sequence[Form]) -> bool:
-    """Whether Siddhi takes `first` (without the `every` in front of all) and `rest` for a sequence."""
+    """Return whether Siddhi takes `first` (without the `every` in front of all) and `rest` for a sequence."""
     if not rest:
         return False
     if first.source and (all(element.plain for element in rest) or _is_silent(rest)):
@@ -117,7 +117,7 @@ def _is_silent(elements: Sequence[Form]) -> bool:
 
 
 def _words(element: Form, *, sequence: bool) -> tuple[str, ...]:
-    """What `element` may be in a chain."""
+    """Return what `element` may be in a chain."""
     fits = {
         "plain": element.plain if sequence else element.repeated,
         "silence": element.silence,

@@ -38,19 +38,19 @@ _INTEGER_LIMITS = {AttributeType.INT: 31, AttributeType.LONG: 63}
 
 
 def name_value(text: str) -> str:
-    """The name that `text` writes: back-quotes are not part of it."""
+    """Return the name that `text` writes: back-quotes are not part of it."""
     return text[1:-1] if text.startswith("`") else text
 
 
 def name_text(name: str) -> str:
-    """`name` as it must be written."""
+    """Return `name` as it must be written."""
     if _NAME.fullmatch(name) and name.casefold() not in RESERVED_NAMES:
         return name
     return f"`{name}`"
 
 
 def identifier_text(name: str) -> str:
-    """`name` as it must be written where no keyword can be one."""
+    """Return `name` as it must be written where no keyword can be one."""
     return name_text(name) if name.casefold() not in KEYWORDS else f"`{name}`"
 
 
@@ -59,12 +59,12 @@ def is_plain_name(text: str) -> bool:
 
 
 def string_value(text: str) -> str:
-    """The characters between the quotes; there are no escapes."""
+    """Return the characters between the quotes; there are no escapes."""
     return text[3:-3] if text.startswith('"""') else text[1:-1]
 
 
 def string_text(value: str) -> str:
-    """`value` in the plainest quotes that can hold it; ValueError when none can."""
+    """Return `value` in the plainest quotes that can hold it; ValueError when none can."""
     has_control = any(ord(character) < 0x20 for character in value)
     if not has_control and '"' not in value:
         return f"'{value}'" if "'" not in value else f'"{value}"'
@@ -74,7 +74,7 @@ def string_text(value: str) -> str:
 
 
 def number_value(text: str, number_type: AttributeType) -> int | float:
-    """The value of a number literal (suffix allowed); OverflowError when an int or long does not fit."""
+    """Return the value of a number literal (suffix allowed); OverflowError when an int or long does not fit."""
     if number_type in _INTEGER_LIMITS:
         value = int(text.rstrip("lL"))
         limit = 1 << _INTEGER_LIMITS[number_type]
@@ -85,7 +85,7 @@ def number_value(text: str, number_type: AttributeType) -> int | float:
 
 
 def number_text(value: float, number_type: AttributeType) -> str:
-    """A number literal that reads back as `value` of `number_type`."""
+    """Return a number literal that reads back as `value` of `number_type`."""
     if number_type in _INTEGER_LIMITS:
         return f"{int(value)}L" if number_type is AttributeType.LONG else str(int(value))
     digits = repr(float(value)).replace("inf", "1e999")

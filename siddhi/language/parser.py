@@ -42,7 +42,7 @@ _STARTS = [
 
 
 def parse(text: str, variables: Mapping[str, str] | None = None) -> ast.App:
-    """The app that `text` writes, `${NAME}`s replaced from `variables` first.
+    """Return the app that `text` writes, `${NAME}`s replaced from `variables` first.
 
     Positions are positions in the text after that replacement (`substitute_variables`).
     """
@@ -50,32 +50,32 @@ def parse(text: str, variables: Mapping[str, str] | None = None) -> ast.App:
 
 
 def parse_definition(text: str) -> ast.Definition:
-    """The one definition that `text` writes, with its annotations."""
+    """Return the one definition that `text` writes, with its annotations."""
     return cast("ast.Definition", _parse(text, "single_definition"))
 
 
 def parse_stream_definition(text: str) -> ast.StreamDefinition:
-    """The one stream definition that `text` writes, with its annotations."""
+    """Return the one stream definition that `text` writes, with its annotations."""
     return cast("ast.StreamDefinition", _parse(text, "single_stream_definition"))
 
 
 def parse_query(text: str) -> ast.Query:
-    """The one query that `text` writes, with its annotations."""
+    """Return the one query that `text` writes, with its annotations."""
     return cast("ast.Query", _parse(text, "single_query"))
 
 
 def parse_expression(text: str) -> ast.Expression:
-    """The expression that `text` writes."""
+    """Return the expression that `text` writes."""
     return cast("ast.Expression", _parse(text, "single_expression"))
 
 
 def parse_time(text: str) -> ast.TimeConstant:
-    """The time that `text` writes, such as `1 min 30 sec`."""
+    """Return the time that `text` writes, such as `1 min 30 sec`."""
     return cast("ast.TimeConstant", _parse(text, "single_time"))
 
 
 def parse_on_demand_query(text: str) -> ast.OnDemandQuery:
-    """The on-demand query that `text` writes."""
+    """Return the on-demand query that `text` writes."""
     return cast("ast.OnDemandQuery", _parse(text, "on_demand_query"))
 
 
@@ -89,8 +89,8 @@ def _lark() -> Lark:
 
 
 def _tables_on_disk() -> str | None:
-    """Where lark keeps the parser's tables, which take a second to make: beside Python's own compiled files, so that
-    nobody writes them who could not write the code. None where this process may not either."""
+    """Return where lark keeps the parser's tables, which take a second to make: beside Python's own compiled files, so
+    that nobody writes them who could not write the code. None where this process may not either."""
     folder = Path(__file__).with_name("__pycache__")
     file = folder / f"grammar.{sys.implementation.cache_tag}.lark"
     with suppress(OSError):
@@ -129,7 +129,7 @@ def _shape_problems(node: object) -> Iterator[Problem]:
 
 
 def _check_depth(root: object) -> None:
-    """Refuses trees that recursion (of printing, comparing, analysing) could not climb."""
+    """Refuse trees that recursion (of printing, comparing, analysing) could not climb."""
     waiting: list[tuple[object, int, ast.Span]] = [(root, 0, ast.NOWHERE)]
     while waiting:
         node, depth, span = waiting.pop()

@@ -28,25 +28,25 @@ _LEAF_LEVEL = 9
 
 
 def print_expression(expression: ast.Expression | ast.SourceReference) -> str:
-    """The expression as text."""
+    """Return the expression as text."""
     return _print(expression)[0]
 
 
 def print_attribute(attribute: ast.Attribute) -> str:
-    """An attribute reference, such as `e1[last - 1].price`."""
+    """Return an attribute reference, such as `e1[last - 1].price`."""
     name = name_text(attribute.name)
     return f"{_source(attribute.source)}.{name}" if attribute.source is not None else name
 
 
 def print_call(call: ast.FunctionCall) -> str:
-    """A call of a function, window or stream function."""
+    """Return a call of a function, window or stream function."""
     namespace = f"{name_text(call.namespace)}:" if call.namespace else ""
     arguments = "*" if call.star else ", ".join(print_expression(argument) for argument in call.arguments)
     return f"{namespace}{name_text(call.name)}({arguments})"
 
 
 def print_time(time: ast.TimeConstant) -> str:
-    """A time, such as `1 min 30 sec`."""
+    """Return a time, such as `1 min 30 sec`."""
     return " ".join(f"{amount} {_unit(unit, amount)}" for amount, unit in time.parts)
 
 
@@ -55,7 +55,7 @@ def _unit(unit: str, amount: int) -> str:
 
 
 def _print(expression: ast.Expression | ast.SourceReference) -> tuple[str, int]:
-    """The text and how tightly it binds."""
+    """Return the text and how tightly it binds."""
     match expression:
         case ast.Constant():
             return _constant(expression), _LEAF_LEVEL

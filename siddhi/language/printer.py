@@ -14,7 +14,7 @@ _REPETITIONS = {(0, -1): "*", (1, -1): "+", (0, 1): "?"}
 
 
 def print_app(app: ast.App) -> str:
-    """The whole app, one statement after the other, each ended by `;`."""
+    """Return the whole app, one statement after the other, each ended by `;`."""
     head = [print_annotation(annotation) for annotation in app.annotations]
     statements = [print_definition(definition) for definition in app.definitions]
     statements += [print_element(element) for element in app.elements]
@@ -23,7 +23,7 @@ def print_app(app: ast.App) -> str:
 
 
 def print_definition(definition: ast.Definition) -> str:
-    """One definition with its annotations, without the `;`."""
+    """Return one definition with its annotations, without the `;`."""
     match definition:
         case ast.StreamDefinition():
             text = f"define stream {name_text(definition.id)} {_attributes(definition.attributes)}"
@@ -44,7 +44,7 @@ def print_definition(definition: ast.Definition) -> str:
 
 
 def print_element(element: ast.ExecutionElement) -> str:
-    """One query or partition with its annotations, without the `;`."""
+    """Return one query or partition with its annotations, without the `;`."""
     if isinstance(element, ast.Query):
         return _annotated(element.annotations, _query(element))
     keys = ", ".join(_partition_key(key) for key in element.keys)
@@ -53,7 +53,7 @@ def print_element(element: ast.ExecutionElement) -> str:
 
 
 def print_on_demand_query(query: ast.OnDemandQuery) -> str:
-    """One on-demand query, without the `;`."""
+    """Return one on-demand query, without the `;`."""
     lines: list[str] = []
     if query.source is not None:
         alias = f" as {name_text(query.alias)}" if query.alias is not None else ""
@@ -69,7 +69,7 @@ def print_on_demand_query(query: ast.OnDemandQuery) -> str:
 
 
 def print_annotation(annotation: ast.Annotation) -> str:
-    """One annotation; elements stand in front of nested annotations."""
+    """Return one annotation; elements stand in front of nested annotations."""
     namespace = f"{name_text(annotation.namespace)}:" if annotation.namespace is not None else ""
     parts = [_annotation_element(element) for element in annotation.elements]
     parts += [print_annotation(nested) for nested in annotation.annotations]
@@ -206,7 +206,7 @@ def _chain(chain: ast.NextElement, separator: str) -> str:
 
 
 def _grouped(element: ast.StateElement, separator: str) -> str:
-    """The element as part of a chain or behind `every`: chains in parentheses."""
+    """Return the element as part of a chain or behind `every`: chains in parentheses."""
     text = _state(element, separator)
     nested_chain = isinstance(element, ast.NextElement) and len(element.elements) > 1
     return f"({text})" if nested_chain else text

@@ -10,7 +10,7 @@ from siddhi.language import ast
 
 
 def check_definition(definition: ast.Definition) -> Iterator[Problem]:
-    """What is wrong with the form of a definition."""
+    """Yield what is wrong with the form of a definition."""
     if isinstance(definition, ast.StreamDefinition | ast.TableDefinition | ast.WindowDefinition):
         seen: set[str] = set()
         for attribute in definition.attributes:
@@ -32,7 +32,7 @@ def check_definition(definition: ast.Definition) -> Iterator[Problem]:
 
 
 def check_query(query: ast.Query) -> Iterator[Problem]:
-    """What is wrong with the form of a query's input."""
+    """Yield what is wrong with the form of a query's input."""
     source = query.input
     if isinstance(source, ast.StateInput):
         yield from _check_state(source)
@@ -130,7 +130,7 @@ def _check_handlers(source: ast.SingleInput) -> Iterator[Problem]:
 
 
 def _holds_silence(element: ast.StateElement) -> bool:
-    """Whether a `not` beside no event stands in `element`, at any depth."""
+    """Return whether a `not` beside no event stands in `element`, at any depth."""
     return any(isinstance(part, ast.AbsentElement) for part in _flat(element))
 
 

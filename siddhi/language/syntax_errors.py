@@ -81,7 +81,7 @@ _QUOTE_HINT = '\'…\' holds no quotes and no line breaks, "…" holds \', and "
 
 
 def problem_of(error: UnexpectedInput, text: str) -> Problem:
-    """The syntax error as a problem: what stands there, what could have stood there, and often why."""
+    """Return the syntax error as a problem: what stands there, what could have stood there, and often why."""
     if isinstance(error, UnexpectedToken) and error.token.type == "$END":
         end = len(text.rstrip())
         span = span_between(text, max(end - 1, 0), end)
@@ -106,7 +106,7 @@ def problem_of(error: UnexpectedInput, text: str) -> Problem:
 
 
 def _keyword_before(error: UnexpectedInput) -> str | None:
-    """The keyword that the parser has just read, None when it has read something else."""
+    """Return the keyword that the parser has just read, None when it has read something else."""
     parser = getattr(error, "interactive_parser", None)
     read = parser.parser_state.value_stack if parser is not None else []
     if read and isinstance(read[-1], Token) and read[-1].type.lstrip("_").casefold() == read[-1].casefold():

@@ -57,12 +57,12 @@ class Mistake:
 
 
 def hint(mistake: Mistake) -> str | None:
-    """The first way out that fits, or None."""
+    """Return the first way out that fits, or None."""
     return next((way_out for rule in _RULES if (way_out := rule(mistake)) is not None), None)
 
 
 def unclosed_bracket(text: str, accepted: frozenset[str]) -> str | None:
-    """Which bracket of `text` still waits for its end, when that could stand behind it."""
+    """Return which bracket of `text` still waits for its end, when that could stand behind it."""
     opened = _open_brackets(text)
     if not opened or _CLOSING[opened[-1][0]][0] not in accepted:
         return None
@@ -72,7 +72,7 @@ def unclosed_bracket(text: str, accepted: frozenset[str]) -> str | None:
 
 
 def _open_brackets(text: str) -> list[tuple[str, int]]:
-    """The brackets of `text` that have no end yet, with their places."""
+    """Return the brackets of `text` that have no end yet, with their places."""
     opened: list[tuple[str, int]] = []
     for found in _SKIPPED.finditer(text):
         bracket = found[0]

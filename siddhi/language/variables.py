@@ -12,7 +12,7 @@ _VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 
 def substitute_variables(text: str, variables: Mapping[str, str]) -> str:
-    """`text` with every `${NAME}` replaced by its value; SiddhiParseError names all that have none.
+    """Return `text` with every `${NAME}` replaced by its value; SiddhiParseError names all that have none.
 
     Positions in what follows are positions in the text that this returns.
     """
@@ -32,17 +32,17 @@ def substitute_variables(text: str, variables: Mapping[str, str]) -> str:
 
 
 def variables_in(text: str) -> set[str]:
-    """The names of all variables of `text`."""
+    """Return the names of all variables of `text`."""
     return {match[1] for match in _VARIABLE.finditer(text)}
 
 
 def replace_variables(text: str, variables: Mapping[str, str]) -> str:
-    """`text` with every `${NAME}` that has a value replaced by it."""
+    """Return `text` with every `${NAME}` that has a value replaced by it."""
     return _VARIABLE.sub(lambda match: variables.get(match[1], match[0]), text)
 
 
 def span_between(text: str, start: int, end: int) -> Span:
-    """The span of `text[start:end]`."""
+    """Return the span of `text[start:end]`."""
 
     def place(offset: int) -> tuple[int, int]:
         return text.count("\n", 0, offset) + 1, offset - (text.rfind("\n", 0, offset) + 1) + 1

@@ -82,7 +82,7 @@ def _implemented() -> tuple[BrokenExtension, ...]:
 
 @functools.cache
 def installed() -> Installed:
-    """What other packages offer, looked up once until `forget_installed`."""
+    """Return what other packages offer, looked up once until `forget_installed`."""
     known = Registry((declaration for pack in packs() for declaration in pack.declarations), script_languages())
     extensions, broken = [], []
     for point in sorted(metadata.entry_points(group=ENTRY_POINTS), key=lambda point: (point.name, point.value)):
@@ -105,7 +105,7 @@ def installed() -> Installed:
 
 
 def _fault(extension: object, known: Registry) -> str | None:
-    """What is wrong with the declarations of an extension, or None."""
+    """Return what is wrong with the declarations of an extension, or None."""
     if not isinstance(extension, Extension):
         return f"the entry point must name an Extension, not a {type(extension).__name__}"
     return _fault_of_names(extension.declarations, known) or _fault_of_languages(extension.script_languages, known)

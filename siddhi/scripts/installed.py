@@ -8,5 +8,5 @@ from siddhi.scripts.python import PYTHON
 
 
 def script_languages() -> tuple[ScriptLanguage, ...]:
-    """Those whose engine is installed, without what extensions bring."""
+    """Return those whose engine is installed, without what extensions bring."""
     return (PYTHON, javascript.JAVASCRIPT) if javascript.is_installed() else (PYTHON,)

@@ -112,7 +112,8 @@ def is_installed() -> bool:
 
 
 def compile_javascript(body: str) -> Script:
-    """The function whose body is `body`, with `data` as its only parameter; `ScriptError` when it cannot be read."""
+    """Return the function whose body is `body`, with `data` as its only parameter; `ScriptError` when it cannot be
+    read."""
     if len(body) > LONGEST_BODY:
         raise ScriptError(f"it has more than {LONGEST_BODY} characters", 1)
     if (strange := _UNREADABLE.search(body)) is not None:
@@ -164,7 +165,7 @@ class _JavaScriptFunction:
             raise JavaScriptError("its braces do not match")
 
     def call(self, arguments: list[object]) -> object:
-        """What the made function gives for these arguments. JavaScriptError when a limit ends it."""
+        """Return what the made function gives for these arguments. JavaScriptError when a limit ends it."""
         try:
             return self._function(*[self._given(argument) for argument in arguments])
         except self._failure as error:
@@ -186,7 +187,7 @@ def _object_of(text: str) -> object:
 
 
 def _engine() -> tuple[Any, type[Exception]]:
-    """A new engine, with limits, and what it raises."""
+    """Return a new engine, with limits, and what it raises."""
     import quickjs  # noqa: PLC0415 - few plans need it, and it begins a thread
 
     context = quickjs.Context()
@@ -197,7 +198,7 @@ def _engine() -> tuple[Any, type[Exception]]:
 
 
 def _fault_of(text: str) -> str | None:
-    """What QuickJS says of a text that it cannot read."""
+    """Return what QuickJS says of a text that it cannot read."""
     context, failure = _engine()
     try:
         context.eval(text)

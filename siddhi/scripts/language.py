@@ -45,12 +45,12 @@ class ScriptPolicy:
 
     @staticmethod
     def switched(switches: Mapping[str, bool], setting: str) -> ScriptPolicy:
-        """The policy that allows the languages whose switch is on."""
+        """Return the policy that allows the languages whose switch is on."""
         return ScriptPolicy(frozenset(language.casefold() for language, on in switches.items() if on), setting)
 
     def allows(self, language: str) -> bool:
         return self.allowed is None or language in self.allowed
 
     def way_out(self, language: str) -> str:
-        """What would allow `language`."""
+        """Return what would allow `language`."""
         return self.setting.format(language=language)

@@ -98,7 +98,8 @@ _REFUSED: Mapping[type[ast.AST], str] = {
 
 
 def compile_python(body: str) -> Script:
-    """The function whose body is `body`, with `data` as its only parameter; `ScriptError` when it is not allowed."""
+    """Return the function whose body is `body`, with `data` as its only parameter; `ScriptError` when it is not
+    allowed."""
     text = _at_the_margin(body)
     try:
         tree = ast.parse(text)
@@ -119,7 +120,7 @@ def compile_python(body: str) -> Script:
 
 
 def _names() -> dict[str, object]:
-    """The names that scripts and what RestrictedPython makes of them refer to."""
+    """Return the names that scripts and what RestrictedPython makes of them refer to."""
     return {
         "math": math,
         "__name__": _FUNCTION,
@@ -135,7 +136,7 @@ def _names() -> dict[str, object]:
 
 
 def _at_the_margin(body: str) -> str:
-    """`body` without the indentation that its lines share, line by line where it was."""
+    """Return `body` without the indentation that its lines share, line by line where it was."""
     first, _, rest = body.partition("\n")
     return f"{first.strip()}\n{textwrap.dedent(rest)}" if rest else first.strip()
 

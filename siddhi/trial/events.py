@@ -25,7 +25,7 @@ class MisfitError(Exception):
 
 
 def record_of(event: TrialEvent, schema: Schema, timestamp: int) -> pa.RecordBatch:
-    """The event at `timestamp` as a batch of `schema`. Raises MisfitError."""
+    """Return the event at `timestamp` as a batch of `schema`. Raises MisfitError."""
     values = _by_name(event.data, schema) if isinstance(event.data, dict) else _in_order(event.data, schema)
     arrays = [pa.array([timestamp], pa.int64())]
     for (name, type_), value in zip(schema.attributes, values, strict=True):
@@ -62,7 +62,7 @@ def _in_order(data: list[Any], schema: Schema) -> list[Any]:
 
 
 def _value(value: Any, type_: AttributeType, name: str) -> Any:
-    """`value` as `type_`: numbers may be whole where fractions are asked for, nothing else is converted."""
+    """Return `value` as `type_`: numbers may be whole where fractions are asked for, nothing else is converted."""
     if value is None:
         return None
     if nests_too_deeply(value):

@@ -48,7 +48,7 @@ MOST_TIME_MS = 253_370_764_800_000
 
 
 def run_trial(request: TrialRequest) -> TrialAnswer:
-    """What the plan gives for the events, or why it cannot be tried."""
+    """Return what the plan gives for the events, or why it cannot be tried."""
     began = time.monotonic_ns()
     try:
         scripts = ScriptPolicy(frozenset(request.script_languages), "the configuration")
@@ -159,7 +159,7 @@ class _Trial:
             self._look()
 
     def _stamps(self) -> list[int]:
-        """The time of each event: its own, or a second after the one before."""
+        """Return the time of each event: its own, or a second after the one before."""
         stamps: list[int] = []
         following = self._request.start_ms
         for place, event in enumerate(self._request.events):
@@ -178,14 +178,14 @@ class _Trial:
             raise _BadEventError(place + 1, str(misfit)) from misfit
 
     def _schema_at(self, place: int) -> Schema:
-        """The schema of the stream of the event in that place. Raises _BadEventError when there is none."""
+        """Return the schema of the stream of the event in that place. Raises _BadEventError when there is none."""
         try:
             return self._schema(self._request.events[place].stream)
         except MisfitError as misfit:
             raise _BadEventError(place + 1, str(misfit)) from misfit
 
     def _schema(self, stream: str) -> Schema:
-        """The schema of a stream, or of a named window, which takes events as well. Raises MisfitError."""
+        """Return the schema of a stream, or of a named window, which takes events as well. Raises MisfitError."""
         if stream in self._app.streams:
             return self._app.streams[stream].schema
         if stream in self._app.windows:
@@ -195,7 +195,7 @@ class _Trial:
         raise MisfitError(f"the plan has no stream '{stream}'; {hint}")
 
     def _listen(self) -> Iterator[_CollectedOutput]:
-        """Every stream that something flows into from within, then every query."""
+        """Yield every stream that something flows into from within, then every query."""
         for name, stream in self._app.streams.items():
             schemas = {name: stream.schema} if stream.fault is None else {name: stream.schema, f"!{name}": stream.fault}
             for key, schema in schemas.items():
@@ -208,7 +208,7 @@ class _Trial:
             yield output
 
     def _look(self) -> None:
-        """Notes where the number of partial matches has changed."""
+        """Note where the number of partial matches has changed."""
         if not self._has_pattern:
             return
         for part in self._runtime.statistics().state:
@@ -219,7 +219,7 @@ class _Trial:
                     self._changes.append(PartialMatches(self.after, part.name, count))
 
     def _tables(self) -> Iterator[TrialOutput]:
-        """What the tables hold."""
+        """Yield what the tables hold."""
         for name, table in self._app.tables.items():
             query = analyse_on_demand_query(parse_on_demand_query(f"from {name} select *"), self._app)
             found = self._runtime.query(query)
@@ -256,7 +256,8 @@ def _rows(batch: pa.RecordBatch, schema: Schema, after: int) -> Iterator[TrialRo
 
 
 def _told(column: pa.Array) -> list[Any]:
-    """The values as JSON can say them: numbers that are none as texts, objects as what they hold, long texts cut."""
+    """Return the values as JSON can say them: numbers that are none as texts, objects as what they hold, long texts
+    cut."""
     values = written(column).to_pylist()
     if pa.types.is_floating(column.type):
         return [value if value is None or math.isfinite(value) else str(value) for value in values]

@@ -18,7 +18,7 @@ ANY_SCRIPT = ScriptPolicy()
 
 
 def builtin_registry(scripts: ScriptPolicy = ANY_SCRIPT) -> Registry:
-    """A new registry that knows all built-ins, extension packs and installed extensions. `scripts` says in which
+    """Return a new registry that knows all built-ins, extension packs and installed extensions. `scripts` says in which
     languages plans may define functions."""
     return _known(installed()).copy(scripts)
 

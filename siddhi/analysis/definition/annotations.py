@@ -27,7 +27,7 @@ class AppSettings:
 
 
 def find(annotations: Iterable[ast.Annotation], name: str) -> ast.Annotation | None:
-    """The first annotation called `name`, in any case."""
+    """Return the first annotation called `name`, in any case."""
     return next(find_all(annotations, name), None)
 
 
@@ -36,7 +36,7 @@ def find_all(annotations: Iterable[ast.Annotation], name: str) -> Iterator[ast.A
 
 
 def find_only(annotations: Iterable[ast.Annotation], name: str, problems: Problems) -> ast.Annotation | None:
-    """The annotation called `name`; a second one is a problem."""
+    """Return the annotation called `name`; a second one is a problem."""
     found = list(find_all(annotations, name))
     for more in found[1:]:
         problems.add("duplicate-annotation", f"@{more.name} is given twice", more.span)
@@ -44,7 +44,7 @@ def find_only(annotations: Iterable[ast.Annotation], name: str, problems: Proble
 
 
 def app_settings(app: ast.App, problems: Problems) -> AppSettings:
-    """The settings of the whole app."""
+    """Return the settings of the whole app."""
     dialect_3x = any((annotation.namespace or "").casefold() == "plan" for annotation in app.annotations)
     name = find_only(app.annotations, "name", problems)
     rejected = find(app.annotations, "async")
@@ -63,7 +63,7 @@ def app_settings(app: ast.App, problems: Problems) -> AppSettings:
 
 
 def _check_single_value(annotation: ast.Annotation | None, problems: Problems) -> None:
-    """Puts down a second value without a name, where one is asked for."""
+    """Put down a second value without a name, where one is asked for."""
     unnamed = [element for element in annotation.elements if element.key is None] if annotation is not None else []
     for more in unnamed[1:]:
         problems.add("duplicate-annotation-key", f"a second value, '{more.value}', where one belongs", more.span)
@@ -90,7 +90,7 @@ def _playback_times(annotation: ast.Annotation, problems: Problems, dialect_3x: 
 
 
 def purge_time(text: str, span: ast.Span, problems: Problems) -> int | None:
-    """The milliseconds of a time of `@purge`."""
+    """Return the milliseconds of a time of `@purge`."""
     time = purge_time_ms(text)
     if time is None:
         hint = "write one number of sec, min, hour, day, month or year, such as '5 min'"
@@ -107,8 +107,8 @@ def _time(text: str, span: ast.Span, problems: Problems) -> int | None:
 
 
 def on_error_action(annotations: tuple[ast.Annotation, ...], problems: Problems) -> str:
-    """What a stream does with events that fail: `LOG`; `STREAM`, they go to its fault stream; `STORE`, they go there
-    and from there into the error store of workers."""
+    """Return what a stream does with events that fail: `LOG`; `STREAM`, they go to its fault stream; `STORE`, they go
+    there and from there into the error store of workers."""
     annotation = find_only(annotations, "OnError", problems)
     if annotation is None:
         return "LOG"
@@ -124,7 +124,7 @@ def on_error_action(annotations: tuple[ast.Annotation, ...], problems: Problems)
 
 
 def check_async(annotations: tuple[ast.Annotation, ...], problems: Problems) -> None:
-    """Puts down numbers of `@async` that no stream can have."""
+    """Put down numbers of `@async` that no stream can have."""
     annotation = find_only(annotations, "async", problems)
     for element in annotation.elements if annotation is not None else ():
         key = (element.key or "").casefold()
@@ -135,25 +135,26 @@ def check_async(annotations: tuple[ast.Annotation, ...], problems: Problems) -> 
 
 
 def element_name(annotations: tuple[ast.Annotation, ...], problems: Problems) -> tuple[str | None, ast.Span]:
-    """The `@info(name)` of a query or partition."""
+    """Return the `@info(name)` of a query or partition."""
     info = find_only(annotations, "info", problems)
     return (info.value("name"), info.span) if info is not None else (None, ast.NOWHERE)
 
 
 def key_attributes(annotation: ast.Annotation) -> tuple[tuple[str, ast.Span], ...]:
-    """The attribute names that `@PrimaryKey('a', 'b')` lists."""
+    """Return the attribute names that `@PrimaryKey('a', 'b')` lists."""
     return tuple((element.value.strip(), element.span) for element in annotation.elements)
 
 
 def stored_in(annotations: tuple[ast.Annotation, ...]) -> str:
-    """What `@From(eventtable='…')` says where a table of an execution plan is kept, in lower case; empty without it."""
+    """Return what `@From(eventtable='…')` says where a table of an execution plan is kept, in lower case; empty without
+    it."""
     source = find(annotations, "From")
     return ("" if source is None else source.value("eventtable") or "").casefold()
 
 
 def stored_key(annotations: tuple[ast.Annotation, ...]) -> tuple[str, ...]:
-    """The key that a table of WSO2 DAS is given by `@From(eventtable='analytics.table', primary.keys='a, b')`. Several
-    plans may define such a table, each with some of its attributes."""
+    """Return the key that a table of WSO2 DAS is given by `@From(eventtable='analytics.table', primary.keys='a, b')`.
+    Several plans may define such a table, each with some of its attributes."""
     source = find(annotations, "From")
     names = None if source is None else source.value("primary.keys")
     return () if names is None else tuple(name.strip() for name in names.split(","))
@@ -169,7 +170,7 @@ _DEFAULT_PURGE_INTERVAL_MS = 300_000
 
 
 def partition_purge(annotations: tuple[ast.Annotation, ...], problems: Problems) -> Purge:
-    """When a partition forgets keys that have gone silent; both None when it never does."""
+    """Return when a partition forgets keys that have gone silent; both None when it never does."""
     never = Purge(None, None)
     annotation = find_only(annotations, "purge", problems)
     if annotation is None:

@@ -38,18 +38,18 @@ _LARGEST_INT = 2**31 - 1
 
 
 def duration_named(text: str) -> str | None:
-    """The duration (`sec` … `year`) that `text` names in any case, or None."""
+    """Return the duration (`sec` … `year`) that `text` names in any case, or None."""
     return SPELLINGS.get(text.lower())
 
 
 def duration_hint(text: str) -> str:
-    """What may have been meant by `text`, which names none."""
+    """Return what may have been meant by `text`, which names none."""
     return did_you_mean(text, SPELLINGS) or "write 'seconds', 'minutes', 'hours', 'days', 'months' or 'years'"
 
 
 def purge_time_ms(text: str) -> int | None:
-    """The milliseconds of a time of `@purge`, None when it is none: the first number in `text` of what the first words
-    name. Nothing else is looked at, as in Siddhi: `1 hour 30 min` is an hour."""
+    """Return the milliseconds of a time of `@purge`, None when it is none: the first number in `text` of what the first
+    words name. Nothing else is looked at, as in Siddhi: `1 hour 30 min` is an hour."""
     number, words = _NUMBER.search(text), _WORDS.search(text)
     duration = None if words is None else duration_named(words[0].strip(_BLANKS))
     if number is None or duration is None or int(number[0]) > _LARGEST_INT:

@@ -20,8 +20,8 @@ _ALL = "all"
 def analyse_retention(
     annotations: tuple[ast.Annotation, ...], durations: Sequence[str], problems: Problems, *, playback: bool
 ) -> AnalysedRetention:
-    """What `@purge` says; without it what it is by default: given up unless event time drives the clock, since a replay
-    would lose what it has just read."""
+    """Return what `@purge` says; without it what it is by default: given up unless event time drives the clock, since a
+    replay would lose what it has just read."""
     kept: dict[str, int | None] = {duration: _DEFAULTS_MS.get(duration) for duration in durations}
     interval = _INTERVAL_MS
     annotation = find_only(annotations, "purge", problems)

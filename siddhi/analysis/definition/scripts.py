@@ -13,7 +13,7 @@ from siddhi.scripts.language import ScriptError
 
 
 def analyse_function(context: Context, definition: ast.FunctionDefinition) -> AnalysedFunction | None:
-    """The function; None when its language or its text is refused."""
+    """Return the function; None when its language or its text is refused."""
     problems = context.problems
     language = usable_language(context.registry, definition.language, definition.span, problems)
     if language is None:
@@ -28,7 +28,8 @@ def analyse_function(context: Context, definition: ast.FunctionDefinition) -> An
 
 
 def _line_span(definition: ast.FunctionDefinition, number: int) -> Span:
-    """Where line `number` of the script stands; the whole definition for its first line, which the brace begins."""
+    """Return where line `number` of the script stands; the whole definition for its first line, which the brace
+    begins."""
     lines = definition.body.split("\n")
     if not 1 < number <= len(lines):
         return definition.span

@@ -21,7 +21,8 @@ _BY_EXPRESSION = frozenset({"expression", "expressionBatch"})
 def analyse_window(
     context: Context, call: ast.FunctionCall, slot: Slot, named: Slot | None = None
 ) -> HandlerCall | None:
-    """The window `call` over events of `slot`, which its arguments know as `named`; None when something is wrong."""
+    """Return the window `call` over events of `slot`, which its arguments know as `named`; None when something is
+    wrong."""
     scope = Scope((named or slot,), own=slot.number, aggregates=False, place="a window's arguments", events=False)
     arguments = context.expressions(scope).analyse_arguments(call)
     declaration = context.calls.find(Kind.WINDOW, call)
@@ -34,7 +35,7 @@ def analyse_window(
 
 
 def analyse_window_condition(text: str, schema: Schema, slot: int, registry: Registry) -> TypedExpression:
-    """The typed condition that `text` says about the events of a window over `schema`, in slot `slot`.
+    """Return the typed condition that `text` says about the events of a window over `schema`, in slot `slot`.
 
     Plain names mean the event that is looked at, `first` and `last` (index 0 and last) the window's ends. SiddhiError
     when the text is no condition.
@@ -49,8 +50,8 @@ def analyse_window_condition(text: str, schema: Schema, slot: int, registry: Reg
 
 
 def spans_keys(call: HandlerCall) -> bool:
-    """True when the window `call`, in a partition, remembers something over the events of all keys: the aggregates of
-    an expression, or which text it has, where that comes with the events."""
+    """Return whether the window `call`, in a partition, remembers something over the events of all keys: the aggregates
+    of an expression, or which text it has, where that comes with the events."""
     if call.condition is None:
         return not call.namespace and call.name in _BY_EXPRESSION
     return has_aggregate(call.condition)

@@ -35,7 +35,7 @@ class CallChecker:
     def check(
         self, call: ast.FunctionCall, arguments: tuple[TypedExpression, ...] | None, *, aggregates: bool, place: str
     ) -> Call | Aggregate | None:
-        """The typed call of a function or an aggregator; None, with the problem put down, when it is none.
+        """Return the typed call of a function or an aggregator; None, with the problem put down, when it is none.
 
         `arguments` None means that these have problems of their own; the name is looked up all the same.
         """
@@ -69,14 +69,16 @@ class CallChecker:
         return node(declaration.namespace, declaration.name, arguments, result_type, syntax=call)
 
     def find(self, kind: Kind, call: ast.FunctionCall) -> Declaration | None:
-        """The declaration of a window or stream function; None, with the problem put down, when there is none."""
+        """Return the declaration of a window or stream function; None, with the problem put down, when there is
+        none."""
         declaration = self._find(kind, call)
         if declaration is None:
             self._unknown(call, (kind,))
         return declaration
 
     def fits(self, declaration: Declaration, call: ast.FunctionCall, arguments: tuple[TypedExpression, ...]) -> bool:
-        """True when the arguments fit an overload and the declaration's own rules; else the problem is put down."""
+        """Return whether the arguments fit an overload and the declaration's own rules; else the problem is put
+        down."""
         facts = _facts(arguments)
         overloads = declaration.overloads_of(dialect_3x=self._dialect_3x)
         if not any(_fits(overload, facts) for overload in overloads):
@@ -104,7 +106,7 @@ class CallChecker:
         return True
 
     def facts(self, arguments: tuple[TypedExpression, ...]) -> Arguments:
-        """What rules may know of the arguments."""
+        """Return what rules may know of the arguments."""
         return _facts(arguments)
 
     def _find(self, kind: Kind, call: ast.FunctionCall) -> Declaration | None:
@@ -133,8 +135,8 @@ class CallChecker:
 
 
 def _meant(call: ast.FunctionCall, written: str, known: list[str], extensions: set[str]) -> str | None:
-    """Which of the `known` names may be meant: with an extension in front one that it has. Of an extension that nobody
-    knows nothing is, unless it is one that has a function of that name, misspelt."""
+    """Return which of the `known` names may be meant: with an extension in front one that it has. Of an extension that
+    nobody knows nothing is, unless it is one that has a function of that name, misspelt."""
     if not call.namespace:
         return did_you_mean(written, known)
     if call.namespace in extensions:

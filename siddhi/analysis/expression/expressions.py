@@ -42,7 +42,7 @@ class ExpressionAnalyser:
         self._problems = problems
 
     def analyse(self, expression: ast.Expression | ast.SourceReference) -> TypedExpression | None:
-        """The typed form of `expression`."""
+        """Return the typed form of `expression`."""
         match expression:
             case ast.Constant():
                 return ConstantValue(expression.value, expression.type)
@@ -60,7 +60,7 @@ class ExpressionAnalyser:
                 return self._test(expression)
 
     def analyse_condition(self, expression: ast.Expression, place: str) -> TypedExpression | None:
-        """The typed form of `expression`, which must be a bool; `place` names it in messages (`the filter`)."""
+        """Return the typed form of `expression`, which must be a bool; `place` names it in messages (`the filter`)."""
         typed = self.analyse(expression)
         if typed is not None and typed.type is not AttributeType.BOOL:
             self._problems.add("not-a-condition", f"{place} must be a bool, not {typed.type.value}", expression.span)
@@ -78,7 +78,7 @@ class ExpressionAnalyser:
         return typed
 
     def analyse_arguments(self, call: ast.FunctionCall) -> tuple[TypedExpression, ...] | None:
-        """The typed arguments of a call; `*` stands for all attributes of the own input, or of all inputs."""
+        """Return the typed arguments of a call; `*` stands for all attributes of the own input, or of all inputs."""
         typed = self._all_attributes(call) if call.star else [self._argument(argument) for argument in call.arguments]
         found = tuple(argument for argument in typed if argument is not None)
         return found if len(found) == len(typed) else None
@@ -174,7 +174,8 @@ class ExpressionAnalyser:
         return IsNullValue(typed) if typed is not None else None
 
     def _means_attribute(self, reference: ast.SourceReference) -> bool:
-        """Whether the name in `name[1]` or `!name`, which no input has, means an attribute, as Siddhi reads it."""
+        """Return whether the name in `name[1]` or `!name`, which no input has, means an attribute, as Siddhi reads
+        it."""
         known = reference.inner or self.scope.by_alias().slot_of(reference) is not None
         return not known and self._names_attribute(reference.name)
 
@@ -203,7 +204,7 @@ class ExpressionAnalyser:
 
 
 def _common_type(operator: str, left: TypedExpression, right: TypedExpression) -> str | None:
-    """How two operands that an operator cannot take might meet."""
+    """Return how two operands that an operator cannot take might meet."""
     types = {left.type, right.type}
     if AttributeType.STRING in types and any(map(is_number, types)):
         return "convert one of them, as in convert(…, 'double')"

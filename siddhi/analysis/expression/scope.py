@@ -60,22 +60,22 @@ class Scope:
     paired: bool = False
 
     def by_alias(self) -> Scope:
-        """The scope with the slots under the names that `in` and `is null` know."""
+        """Return the scope with the slots under the names that `in` and `is null` know."""
         return replace(self, slots=self.aliased, aliased=()) if self.aliased else self
 
     def resolve(self, attribute: ast.Attribute, problems: Problems) -> TypedExpression | None:
-        """What the attribute means; None, with the problem put down, when it means nothing."""
+        """Return what the attribute means; None, with the problem put down, when it means nothing."""
         if attribute.source is None:
             return self._resolve_plain(attribute, problems)
         return self._resolve_qualified(attribute, attribute.source, problems)
 
     def slot_of(self, reference: SourceReference) -> Slot | None:
-        """The first slot that the reference names."""
+        """Return the first slot that the reference names."""
         name = f"{'#' if reference.inner else '!' if reference.fault else ''}{reference.name}"
         return next((slot for slot in self.slots if slot.reference == name), None)
 
     def event(self, reference: SourceReference, problems: Problems) -> EventReference | None:
-        """The event that the reference names, or None when no slot is called so."""
+        """Return the event that the reference names, or None when no slot is called so."""
         slot = self.slot_of(reference)
         if slot is None or self._refuses_hidden(slot, reference.span, problems):
             return None
@@ -104,7 +104,7 @@ class Scope:
         return None
 
     def _unknown(self, attribute: ast.Attribute, slots: tuple[Slot, ...], problems: Problems) -> None:
-        """Puts down that none of `slots` has the attribute."""
+        """Put down that none of `slots` has the attribute."""
         name = attribute.name
         schemas = [schema for schema in (self.output, *(slot.schema for slot in slots)) if schema is not None]
         known = [known_name for schema in schemas for known_name in schema.names()]
@@ -181,7 +181,7 @@ class Scope:
         return AttributeValue(slot.number, attribute.name, type_, self._index_of(slot, source))
 
     def _refuses_index(self, slot: Slot, reference: SourceReference, problems: Problems) -> bool:
-        """Puts down that the condition of a join asks a side for an event that it never has."""
+        """Put down that the condition of a join asks a side for an event that it never has."""
         refused = self.paired and reference.index is not None and reference.index.offset > 0
         if refused:
             problems.add(
@@ -190,12 +190,12 @@ class Scope:
         return refused
 
     def _index_of(self, slot: Slot, reference: SourceReference | None) -> ast.EventIndex | None:
-        """Which event of `slot` the reference means."""
+        """Return which event of `slot` the reference means."""
         written = None if reference is None else reference.index
         if slot.lone and written is not None and not written.offset:
             return None
         return written or self._index(slot)
 
     def _index(self, slot: Slot) -> ast.EventIndex | None:
-        """Which event of `slot` a reference without an index means."""
+        """Return which event of `slot` a reference without an index means."""
         return ast.EventIndex(0) if slot.counted and self.firsts else slot.index

@@ -17,7 +17,7 @@ def is_number(attribute_type: AttributeType) -> bool:
 
 
 def arithmetic_type(left: AttributeType, right: AttributeType) -> AttributeType | None:
-    """The type of `left + right`: the wider of the numbers; None when neither is a number.
+    """Return the type of `left + right`: the wider of the numbers; None when neither is a number.
 
     As in Siddhi one operand may be no number at all: the type then is the other's, and the events fail while running.
     """
@@ -26,7 +26,7 @@ def arithmetic_type(left: AttributeType, right: AttributeType) -> AttributeType 
 
 
 def comparison_type(operator: str, left: AttributeType, right: AttributeType) -> AttributeType | None:
-    """The type in which `left operator right` compares; None when the two cannot be compared.
+    """Return the type in which `left operator right` compares; None when the two cannot be compared.
 
     The order of a long and a float is told in float, as in Java; whether they are equal in double.
     """

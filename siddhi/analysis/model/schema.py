@@ -18,7 +18,7 @@ class Schema:
         return tuple(name for name, _ in self.attributes)
 
     def type_of(self, name: str) -> AttributeType:
-        """The type of attribute `name`; KeyError when there is none."""
+        """Return the type of attribute `name`; KeyError when there is none."""
         return dict(self.attributes)[name]
 
     def __contains__(self, name: object) -> bool:

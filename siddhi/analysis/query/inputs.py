@@ -31,7 +31,7 @@ _STREAMING = frozenset(
 
 
 def analyse_single(context: Context, source: ast.SingleInput) -> SourceInput | None:
-    """The only source of a query: a stream, a trigger or a named window."""
+    """Return the only source of a query: a stream, a trigger or a named window."""
     typed = analyse_chain(context, source, 0)
     if typed is not None and typed.kind not in _STREAMING:
         context.problems.add(
@@ -47,7 +47,7 @@ def analyse_single(context: Context, source: ast.SingleInput) -> SourceInput | N
 def analyse_chain(
     context: Context, source: ast.SingleInput, number: int, others: tuple[Slot, ...] = (), *, in_pattern: bool = False
 ) -> SourceInput | None:
-    """One source with its handlers, as slot `number`; `others` are the slots that its conditions see besides.
+    """Return one source with its handlers, as slot `number`; `others` are the slots that its conditions see besides.
 
     None means that the attributes which leave the chain are not known.
     """
@@ -186,7 +186,7 @@ class _ChainBuilder:
 
 
 def analyse_join(context: Context, join: ast.JoinInput) -> Join | None:
-    """Two sources joined; the left one is slot 0, the right one slot 1."""
+    """Return two sources joined; the left one is slot 0, the right one slot 1."""
     left = _without_needless_filters(analyse_chain(context, join.left, 0))
     right = _without_needless_filters(analyse_chain(context, join.right, 1))
     if left is None or right is None:
@@ -209,19 +209,20 @@ def analyse_join(context: Context, join: ast.JoinInput) -> Join | None:
 
 
 def _without_needless_filters(side: SourceInput | None) -> SourceInput | None:
-    """The side of a join: Siddhi takes filters on what holds rows of its own, and lets all of these take part."""
+    """Return the side of a join: Siddhi takes filters on what holds rows of its own, and lets all of these take
+    part."""
     if side is None or side.kind in _STREAMING - {SourceKind.WINDOW}:
         return side
     return replace(side, before=tuple(step for step in side.before if not isinstance(step, FilterStep)))
 
 
 def _side_of_events(left: SourceInput, right: SourceInput) -> int | None:
-    """The slot of the side that is joined with a table; None when neither is one."""
+    """Return the slot of the side that is joined with a table; None when neither is one."""
     if left.kind is SourceKind.TABLE:
         return 1
     return 0 if right.kind is SourceKind.TABLE else None
 
 
 def join_slots(left: SourceInput, right: SourceInput) -> tuple[Slot, Slot]:
-    """The slots of a join's sides."""
+    """Return the slots of a join's sides."""
     return Slot(0, left.reference, left.output, lone=True), Slot(1, right.reference, right.output, lone=True)

@@ -23,7 +23,7 @@ _READABLE = frozenset({SourceKind.TABLE, SourceKind.WINDOW, SourceKind.AGGREGATI
 def analyse_on_demand_query(
     query: ast.OnDemandQuery, app: AnalysedApp, registry: Registry | None = None
 ) -> AnalysedOnDemandQuery:
-    """The query, typed against the definitions of `app`; SiddhiAnalysisError holds all problems."""
+    """Return the query, typed against the definitions of `app`; SiddhiAnalysisError holds all problems."""
     problems = Problems()
     symbols = Symbols(app.streams, app.tables, app.windows, app.triggers, dict(app.functions), app.aggregations)
     registry = registry if registry is not None else builtin_registry()
@@ -36,7 +36,7 @@ def analyse_on_demand_query(
 
 
 def parse_question(text: str) -> ast.OnDemandQuery:
-    """The on-demand query `text`, which reads (`source` names what) and changes nothing. SiddhiError when it is
+    """Return the on-demand query `text`, which reads (`source` names what) and changes nothing. SiddhiError when it is
     none."""
     query = parse_on_demand_query(text)
     if query.source is None or not isinstance(query.output, ast.Return | None):

@@ -39,14 +39,14 @@ class Target:
 
 
 def target_name(output: ast.Output) -> str:
-    """The id that the events of a query have, as its output schema is called."""
+    """Return the id that the events of a query have, as its output schema is called."""
     if isinstance(output, ast.Return):
         return ""
     return f"#{output.target}" if isinstance(output, ast.InsertInto) and output.inner else output.target
 
 
 def mark_broken(context: Context, output: ast.Output) -> None:
-    """Remembers that the target, if this query was to define it, has no known schema."""
+    """Remember that the target, if this query was to define it, has no known schema."""
     if isinstance(output, ast.InsertInto) and context.symbols.kind_of(output.target) is None:
         context.symbols.broken.add(target_name(output))
 
@@ -54,7 +54,8 @@ def mark_broken(context: Context, output: ast.Output) -> None:
 def analyse_output(
     context: Context, output: ast.Output, rate: ast.Rate | None, schema: Schema
 ) -> AnalysedOutput | None:
-    """The typed output of events of `schema`; a stream that is inserted into for the first time is defined by it."""
+    """Return the typed output of events of `schema`; a stream that is inserted into for the first time is defined by
+    it."""
     events = _event_type(context, output, rate)
     match output:
         case ast.InsertInto():
@@ -92,7 +93,7 @@ def _insert(context: Context, output: ast.InsertInto, events: EventType, schema:
 
 
 def _replacing(output: ast.InsertInto, table: AnalysedTable) -> ast.Update:
-    """The output as `update or insert into T on T.key == key`."""
+    """Return the output as `update or insert into T on T.key == key`."""
     same: list[ast.Expression] = [
         ast.Binary("==", ast.Attribute(name, ast.SourceReference(table.schema.id)), ast.Attribute(name))
         for name in table.primary_key
@@ -102,8 +103,8 @@ def _replacing(output: ast.InsertInto, table: AnalysedTable) -> ast.Update:
 
 
 def _find_target(context: Context, output: ast.InsertInto) -> Target | None:
-    """What the output names. Siddhi does not look at the mark of `!S`, which means `S` here: only events that fail
-    reach a fault stream."""
+    """Return what the output names. Siddhi does not look at the mark of `!S`, which means `S` here: only events that
+    fail reach a fault stream."""
     symbols, name = context.symbols, output.target
     if output.inner:
         if symbols.inner_streams is not None:

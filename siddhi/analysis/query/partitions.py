@@ -12,7 +12,7 @@ from siddhi.language import ast
 
 
 def analyse_keys(context: Context, partition: ast.Partition) -> tuple[PartitionKey, ...]:
-    """How each listed stream finds its key."""
+    """Return how each listed stream finds its key."""
     keys: dict[str, PartitionKey] = {}
     for key in partition.keys:
         typed = _analyse_key(context, key)
@@ -25,8 +25,8 @@ def analyse_keys(context: Context, partition: ast.Partition) -> tuple[PartitionK
 
 
 def keyed_partition(context: Context, partition: ast.Partition) -> ast.Partition:
-    """The partition with those of its keys whose streams there are. Siddhi 3 does not look at the other ones as long as
-    one is left."""
+    """Return the partition with those of its keys whose streams there are. Siddhi 3 does not look at the other ones as
+    long as one is left."""
     symbols = context.symbols
     known = tuple(
         key for key in partition.keys if key.stream in symbols.broken or symbols.kind_of(key.stream) is not None
@@ -66,7 +66,7 @@ def finish_partition(
     queries: tuple[AnalysedQuery, ...],
     inner_streams: dict[str, Schema],
 ) -> AnalysedPartition:
-    """The partition with its parts and its purge settings."""
+    """Return the partition with its parts and its purge settings."""
     purge = partition_purge(partition.annotations, context.problems)
     return AnalysedPartition(
         name, keys, queries, tuple(inner_streams.values()), purge.interval_ms, purge.idle_ms, syntax=partition

@@ -22,12 +22,12 @@ _Leaf = ast.StreamElement | ast.AbsentElement
 
 
 def analyse_state(context: Context, state: ast.StateInput) -> StateMachine | None:
-    """The state machine of a pattern or sequence; None when the attributes of some slot are not known."""
+    """Return the state machine of a pattern or sequence; None when the attributes of some slot are not known."""
     return _MachineBuilder(context, state).build()
 
 
 def state_slots(machine: StateMachine) -> tuple[Slot, ...]:
-    """The slots of a state machine, as its selection sees them: of a pair, Siddhi has the right side first."""
+    """Return the slots of a state machine, as its selection sees them: of a pair, Siddhi has the right side first."""
     return tuple(
         Slot(element.slot, element.input.reference, element.input.output, element.counted, named=_is_named(element))
         for element in _in_order(machine.steps)
@@ -50,7 +50,8 @@ class _MachineBuilder:
         return StateMachine(self._state.sequence, steps, slots, _milliseconds(self._state.within))
 
     def _all_slots(self) -> dict[int, Slot]:
-        """Every slot by number with what its source gives before any handler, hidden as long as it is not built."""
+        """Return every slot by number with what its source gives before any handler, hidden as long as it is not
+        built."""
         known: dict[int, Slot] = {}
         for number, leaf in enumerate(self._leaves):
             source = leaf.input
@@ -61,7 +62,7 @@ class _MachineBuilder:
         return known
 
     def _steps(self, element: ast.StateElement, first: int) -> tuple[PatternStep, ...]:
-        """The steps of `element`, whose slots are numbered from `first`."""
+        """Return the steps of `element`, whose slots are numbered from `first`."""
         match element:
             case ast.NextElement():
                 steps = self._chain(element, first)
@@ -118,7 +119,7 @@ class _MachineBuilder:
 
 
 def _leaves(element: ast.StateElement) -> tuple[_Leaf, ...]:
-    """The elements in text order."""
+    """Return the elements in text order."""
     match element:
         case ast.NextElement():
             return tuple(leaf for part in element.elements for leaf in _leaves(part))
@@ -131,16 +132,16 @@ def _leaves(element: ast.StateElement) -> tuple[_Leaf, ...]:
 
 
 def _held_by_every(chain: ast.NextElement) -> int:
-    """How many elements the `every` in front of a sequence holds: one, but all before the last in a sequence that has
-    a timed `not` behind its first element and ends with an event, as Siddhi reads it."""
+    """Return how many elements the `every` in front of a sequence holds: one, but all before the last in a sequence
+    that has a timed `not` behind its first element and ends with an event, as Siddhi reads it."""
     last = len(chain.elements) - 1
     behind = any(_waits_for_silence(part) for part in chain.elements[1:last])
     return last if behind and not _waits_for_silence(chain.elements[last]) else 1
 
 
 def _waits_for_silence(element: ast.StateElement) -> bool:
-    """Whether `element` is a `not` beside no event, be it under `every`, or a chain with one; `every` around a chain
-    hides what stands in it."""
+    """Return whether `element` is a `not` beside no event, be it under `every`, or a chain with one; `every` around a
+    chain hides what stands in it."""
     if isinstance(element, ast.LogicalElement):
         return False
     if isinstance(element, ast.NextElement):

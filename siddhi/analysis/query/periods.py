@@ -25,8 +25,8 @@ class Period:
 def analyse_period(
     context: Context, reader: ast.JoinInput | ast.OnDemandQuery, scope: Scope, aggregation: str | None
 ) -> Period:
-    """The period that a join or an on-demand query reads of `aggregation` (None: it reads none); what is missing, too
-    much or wrong is put down."""
+    """Return the period that a join or an on-demand query reads of `aggregation` (None: it reads none); what is
+    missing, too much or wrong is put down."""
     expressions = context.expressions(scope)
     within = tuple(bound for bound in map(expressions.analyse, reader.within) if bound is not None)
     per = expressions.analyse(reader.per) if reader.per is not None else None
@@ -66,7 +66,7 @@ def _check_types(
 
 
 def _check_duration(context: Context, aggregation: str, text: str, span: ast.Span) -> None:
-    """Puts down a duration that is none, or of which the aggregation has no buckets."""
+    """Put down a duration that is none, or of which the aggregation has no buckets."""
     duration, known = duration_named(text), context.symbols.aggregations.get(aggregation)
     if duration is None:
         message = f"'{text}' is no duration of an aggregation"

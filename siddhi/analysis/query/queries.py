@@ -24,7 +24,7 @@ from siddhi.language import ast
 
 
 def analyse_query(context: Context, query: ast.Query, name: str, position: int) -> AnalysedQuery | None:
-    """The query, ready to be built; None when it has problems that leave its output unknown."""
+    """Return the query, ready to be built; None when it has problems that leave its output unknown."""
     source = _analyse_input(context, query.input)
     if source is None:
         mark_broken(context, query.output)
@@ -44,8 +44,8 @@ def analyse_query(context: Context, query: ast.Query, name: str, position: int) 
 
 
 def _grouped_by_events(selection: AnalysedSelection, source: QueryInput, slots: SelectionInput) -> AnalysedSelection:
-    """`selection` with whole events in `group by` told apart by their time and all that the query reads of them, as in
-    Siddhi."""
+    """Return `selection` with whole events in `group by` told apart by their time and all that the query reads of them,
+    as in Siddhi."""
     schemas = {slot.number: slot.schema for slot in slots.slots}
     parts = (part for part in parts_of((source, selection)) if isinstance(part, AttributeValue))
     read = dict.fromkeys((part.slot, part.name) for part in parts)

@@ -39,14 +39,15 @@ class SelectionInput:
         return self.several or self.unselected
 
     def behind_select(self) -> tuple[Slot, ...]:
-        """The slots that having and order by may look at."""
+        """Return the slots that having and order by may look at."""
         return self.slots if self.several or self.unselected else ()
 
 
 def analyse_selection(
     context: Context, selection: ast.Selection | None, source: SelectionInput, target: str, span: ast.Span
 ) -> tuple[AnalysedSelection, Schema] | None:
-    """The typed selection and the schema, called `target`, of what comes out; None when that schema is not known."""
+    """Return the typed selection and the schema, called `target`, of what comes out; None when that schema is not
+    known."""
     clauses = selection if selection is not None else ast.Selection(span=span)
     attributes = _attributes(context, clauses, source)
     schema = Schema(target, tuple((a.name, a.type) for a in attributes)) if attributes is not None else None

@@ -119,7 +119,7 @@ class EventBatch:
         return taken
 
     def take(self, positions: Int64Array, names: Iterable[str] | None = None) -> EventBatch:
-        """The rows at `positions` (ascending, so that orders stay in order), with the columns `names` or all."""
+        """Return the rows at `positions` (ascending, so that orders stay in order), with the columns `names` or all."""
         columns = self.columns
         taken = EventBatch(
             self.timestamps[positions],
@@ -138,11 +138,11 @@ class EventBatch:
         return taken
 
     def slice(self, start: int, stop: int) -> EventBatch:
-        """The rows from `start` up to `stop`."""
+        """Return the rows from `start` up to `stop`."""
         return self.take(np.arange(start, stop))
 
     def with_columns(self, columns: Mapping[str, Column]) -> EventBatch:
-        """The same rows with other columns."""
+        """Return the same rows with other columns."""
         copy = EventBatch(
             self.timestamps,
             self._kinds,
@@ -159,51 +159,51 @@ class EventBatch:
         return copy
 
     def with_kinds(self, kinds: Int8Array) -> EventBatch:
-        """The same rows with other kinds."""
+        """Return the same rows with other kinds."""
         copy = self.with_columns(self.columns)
         copy._kinds = kinds
         copy.only_current = False
         return copy
 
     def with_timestamps(self, timestamps: Int64Array) -> EventBatch:
-        """The same rows with other timestamps."""
+        """Return the same rows with other timestamps."""
         copy = self.with_columns(self.columns)
         copy.timestamps = timestamps
         return copy
 
     def with_chunks(self, chunks: Int64Array | None, deliveries: Int64Array | None = None) -> EventBatch:
-        """The same rows in other chunks and deliveries."""
+        """Return the same rows in other chunks and deliveries."""
         copy = self.with_columns(self.columns)
         copy.chunks = chunks
         copy.deliveries = deliveries
         return copy
 
     def with_units(self, units: Int64Array | None, *, whole: bool = False) -> EventBatch:
-        """The same rows, of which those of one unit fail together."""
+        """Return the same rows, of which those of one unit fail together."""
         copy = self.with_columns(self.columns)
         copy.units, copy.whole_units = units, whole
         return copy
 
     def with_partitions(self, partitions: Int64Array | None) -> EventBatch:
-        """The same rows in other partition instances."""
+        """Return the same rows in other partition instances."""
         copy = self.with_columns(self.columns)
         copy.partitions = partitions
         return copy
 
     def with_orders(self, orders: Int64Array) -> EventBatch:
-        """The same rows with other orders."""
+        """Return the same rows with other orders."""
         copy = self.with_columns(self.columns)
         copy._orders = orders
         return copy
 
     def at_order(self, order: int) -> EventBatch:
-        """The same rows, all of the order `order`."""
+        """Return the same rows, all of the order `order`."""
         copy = self.with_columns(self.columns)
         copy._orders = filled(self.size, order)
         return copy
 
     def event_rows(self) -> BoolArray | None:
-        """Where rows are events, current or expired, and no marks; None when all are."""
+        """Return where rows are events, current or expired, and no marks; None when all are."""
         return None if self.only_current else mask_or_none(self.kinds <= EXPIRED)
 
     def chunk_ids(self) -> Int64Array:
@@ -212,7 +212,8 @@ class EventBatch:
 
     @staticmethod
     def concat(batches: Sequence[EventBatch]) -> EventBatch:
-        """The rows of `batches` (at least one, all with the same columns) one after the other, chunks kept apart."""
+        """Return the rows of `batches` (at least one, all with the same columns) one after the other, chunks kept
+        apart."""
         if len(batches) == 1:
             return batches[0]
         chunks = None
@@ -254,14 +255,14 @@ def _apart(numbers: Sequence[Int64Array]) -> Int64Array:
 
 
 def empty_batch(attributes: tuple[tuple[str, AttributeType], ...], pool: StringPool) -> EventBatch:
-    """A batch of no rows with the columns `attributes`."""
+    """Return a batch of no rows with the columns `attributes`."""
     none = np.zeros(0, dtype=np.int64)
     columns: Mapping[str, Column] = {name: Column.nulls(type_, pool, 0) for name, type_ in attributes}
     return EventBatch(none, np.zeros(0, dtype=np.int8), none, none, columns)
 
 
 def renumber_chunks(chunks: Int64Array) -> Int64Array:
-    """The same chunks (equal neighbours stay together) numbered from 0 upwards without a gap."""
+    """Return the same chunks (equal neighbours stay together) numbered from 0 upwards without a gap."""
     if len(chunks) == 0:
         return chunks
     starts = np.empty(len(chunks), dtype=np.int64)
@@ -271,7 +272,7 @@ def renumber_chunks(chunks: Int64Array) -> Int64Array:
 
 
 def split_chunks(batch: EventBatch) -> list[EventBatch]:
-    """The chunks of `batch`, or what fails together where that is more, each a batch."""
+    """Return the chunks of `batch`, or what fails together where that is more, each a batch."""
     if batch.size <= 1:
         return [batch] if batch.size else []
     chunks = batch.chunk_ids() if batch.units is None else batch.units

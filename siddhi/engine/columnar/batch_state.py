@@ -10,7 +10,7 @@ from siddhi.language.ast import AttributeType
 
 
 def snapshot_batch(batch: EventBatch | None) -> State:
-    """The state of `batch`."""
+    """Return the state of `batch`."""
     if batch is None:
         return None
     columns = {
@@ -26,7 +26,7 @@ def snapshot_batch(batch: EventBatch | None) -> State:
 
 
 def restore_batch(state: State, pool: StringPool) -> EventBatch | None:
-    """The batch that `snapshot_batch` wrote."""
+    """Return the batch that `snapshot_batch` wrote."""
     if state is None:
         return None
     columns = {}

@@ -136,7 +136,7 @@ class Column:
         return type_ is not _STRING and type_ is not _BOOL and type_ is not _OBJECT and not self._arrow.null_count
 
     def take(self, positions: Int64Array) -> Column:
-        """The column of the values at `positions`, in that order."""
+        """Return the column of the values at `positions`, in that order."""
         if self._values is None:
             if len(positions) == 1 and len(self) == 1:
                 return self  # an event that comes alone, and passes
@@ -146,7 +146,7 @@ class Column:
         return Column(self.type, self.pool, values=self._values[positions], valid=valid)
 
     def to_arrow(self) -> pa.Array:
-        """The column as the Arrow type of `ARROW_TYPES`."""
+        """Return the column as the Arrow type of `ARROW_TYPES`."""
         array = self._arrow
         if array is not None:
             if self._positions is not None:
@@ -215,7 +215,7 @@ class Column:
         return array, kept
 
     def to_list(self) -> list[object]:
-        """The values as Python objects, null as None."""
+        """Return the values as Python objects, null as None."""
         if self._values is None:
             self._load()
         if self.type is _STRING:
@@ -227,7 +227,7 @@ class Column:
 
     @staticmethod
     def of(type_: AttributeType, pool: StringPool, items: Sequence[object]) -> Column:
-        """The column of Python values, None as null."""
+        """Return the column of Python values, None as null."""
         if type_ is _STRING:
             return Column(type_, pool, values=pool.codes(items))  # type: ignore[arg-type]
         if type_ is _OBJECT:
@@ -238,7 +238,7 @@ class Column:
 
     @staticmethod
     def nulls(type_: AttributeType, pool: StringPool, count: int) -> Column:
-        """A column of `count` nulls."""
+        """Return a column of `count` nulls."""
         if type_ is _STRING:
             return Column(type_, pool, values=np.full(count, NULL_CODE, dtype=np.int64))
         if type_ is _OBJECT:
@@ -247,7 +247,7 @@ class Column:
 
     @staticmethod
     def concat(columns: Sequence[Column]) -> Column:
-        """The columns (at least one, all of one type) one after the other."""
+        """Return the columns (at least one, all of one type) one after the other."""
         first = columns[0]
         if len(columns) == 1:
             return first
@@ -267,22 +267,23 @@ class Column:
 
 
 def viewed(type_: pa.DataType, values: AnyArray) -> pa.Array:
-    """The Arrow array of numbers without nulls, over the same memory where that lies in a row."""
+    """Return the Arrow array of numbers without nulls, over the same memory where that lies in a row."""
     return pa.Array.from_buffers(type_, len(values), [None, numpy_buffer(values)])
 
 
 def viewed_numbers(array: pa.Array) -> Any:
-    """The numbers of `array`, which has no nulls, as numpy over the same memory, which is not to be written to."""
+    """Return the numbers of `array`, which has no nulls, as numpy over the same memory, which is not to be written
+    to."""
     return np.from_dlpack(array)  # half the cost of `to_numpy`
 
 
 def numpy_buffer(values: AnyArray) -> pa.Buffer:
-    """`values` in a row: their own memory where that is so."""
+    """Return `values` in a row: their own memory where that is so."""
     return _py_buffer(values if values.flags.c_contiguous else values.copy())
 
 
 def objects(items: Iterable[object]) -> AnyArray:
-    """A one-dimensional object array of `items`, whatever they are (lists and sets stay whole)."""
+    """Return a one-dimensional object array of `items`, whatever they are (lists and sets stay whole)."""
     listed = list(items)
     array = np.empty(len(listed), dtype=object)
     for position, item in enumerate(listed):
@@ -291,5 +292,5 @@ def objects(items: Iterable[object]) -> AnyArray:
 
 
 def mask_or_none(mask: BoolArray) -> BoolArray | None:
-    """`mask` with None for one that is true everywhere."""
+    """Return `mask` with None for one that is true everywhere."""
     return None if mask.all() else mask

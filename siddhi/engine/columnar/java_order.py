@@ -19,7 +19,7 @@ _SHORT = 64
 
 
 def string_hash(text: str) -> int:
-    """`String.hashCode`, as an unsigned 32-bit number."""
+    """Return `String.hashCode`, as an unsigned 32-bit number."""
     value = 0
     encoded = text.encode("utf-16-be", "surrogatepass")
     for high, low in zip(encoded[::2], encoded[1::2], strict=True):
@@ -28,7 +28,8 @@ def string_hash(text: str) -> int:
 
 
 def string_hashes(texts: Sequence[str]) -> Int64Array:
-    """`string_hash` of each of `texts`, at one go where these are short and have no characters beyond 16 bits."""
+    """Return `string_hash` of each of `texts`, at one go where these are short and have no characters beyond 16
+    bits."""
     lengths = np.fromiter(map(len, texts), np.int64, len(texts))
     longest = int(lengths.max(initial=0))
     if not 0 < longest <= _SHORT or max(map(max, filter(None, texts))) > "\uffff":
@@ -41,7 +42,7 @@ def string_hashes(texts: Sequence[str]) -> Int64Array:
 
 
 def object_hash(value: object, depth: int = 0) -> int:
-    """`hashCode` of what an object column holds, as an unsigned 32-bit number; of what nests too deeply any."""
+    """Return `hashCode` of what an object column holds, as an unsigned 32-bit number; of what nests too deeply any."""
     if isinstance(value, bool):
         return 1231 if value else 1237
     if isinstance(value, str):
@@ -68,7 +69,7 @@ def _folded(bits: int) -> int:
 
 
 def hash_ranks(hashes: Sequence[int]) -> list[int]:
-    """The ranks of these hash codes, told apart by their difference in 32 bits, as Siddhi does."""
+    """Return the ranks of these hash codes, told apart by their difference in 32 bits, as Siddhi does."""
 
     def difference(one: int, other: int) -> int:
         return (one - other + (1 << 31) & 0xFFFFFFFF) - (1 << 31)
@@ -87,7 +88,7 @@ def hash_map_order(keys: Iterable[str], among: int | None = None) -> list[str]:
 
 
 def hash_places(hashes: Int64Array, among: int) -> Int64Array:
-    """The buckets of keys with these hash codes in a `HashMap` of `among` keys."""
+    """Return the buckets of keys with these hash codes in a `HashMap` of `among` keys."""
     size = 16
     while among > size * 3 // 4:
         size *= 2
@@ -96,7 +97,7 @@ def hash_places(hashes: Int64Array, among: int) -> Int64Array:
 
 
 def hash_order(hashes: Sequence[int], among: int | None = None) -> list[int]:
-    """The places of keys with these hash codes, in the order of `hash_map_order`."""
+    """Return the places of keys with these hash codes, in the order of `hash_map_order`."""
     count = len(hashes) if among is None else among
     size = 16
     while count > size * 3 // 4:

@@ -15,7 +15,7 @@ _BLANKS = "".join(map(chr, range(0x21)))
 
 
 def floating_text(value: float, *, single: bool) -> str:
-    """`value` as `Double.toString` writes it, or `Float.toString` when `single`."""
+    """Return `value` as `Double.toString` writes it, or `Float.toString` when `single`."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
@@ -38,7 +38,7 @@ def floating_text(value: float, *, single: bool) -> str:
 
 
 def parse_integer(text: str, bits: int) -> int | None:
-    """The number that `Integer.parseInt` (32 bits) or `Long.parseLong` (64) reads, None where Java refuses."""
+    """Return the number that `Integer.parseInt` (32 bits) or `Long.parseLong` (64) reads, None where Java refuses."""
     if not _INTEGER.fullmatch(text):
         return None
     value = int(text)
@@ -46,7 +46,7 @@ def parse_integer(text: str, bits: int) -> int | None:
 
 
 def parse_floating(text: str) -> float | None:
-    """The number that `Double.parseDouble` reads, None where Java refuses."""
+    """Return the number that `Double.parseDouble` reads, None where Java refuses."""
     stripped = text.strip(_BLANKS)
     if _SPECIAL.fullmatch(stripped):
         return float(stripped.replace("Infinity", "inf").replace("NaN", "nan"))

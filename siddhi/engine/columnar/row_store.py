@@ -39,7 +39,7 @@ class RowStore:
         return self.end - self.first
 
     def append(self, batch: EventBatch) -> int:
-        """Puts the rows of `batch` behind the others; returns the sequence number of the first of them."""
+        """Put the rows of `batch` behind the others; returns the sequence number of the first of them."""
         size, columns, masked = batch.size, batch.columns, self._masked
         start = self._place_for(size)
         places = slice(start, start + size)
@@ -79,7 +79,7 @@ class RowStore:
         return self.end - size
 
     def _place_for(self, size: int) -> int:
-        """The position from which `size` rows have room behind the others."""
+        """Return the position from which `size` rows have room behind the others."""
         if self.end - self._offset + size > self._capacity:
             self._make_room(size)
         return self.end - self._offset
@@ -110,33 +110,33 @@ class RowStore:
         return self._offset
 
     def timestamps(self) -> tuple[Int64Array, int]:
-        """The timestamps by position, and the sequence number of position 0: `timestamps[sequence - offset]`."""
+        """Return the timestamps by position, and the sequence number of position 0: `timestamps[sequence - offset]`."""
         return self._timestamps, self._offset
 
     def values(self, name: str) -> AnyArray:
-        """The values of a column by position, as `timestamps` says."""
+        """Return the values of a column by position, as `timestamps` says."""
         return self._values[name]
 
     def mask(self, name: str) -> BoolArray | None:
-        """Where the values of a column are not null, by position; None when all are."""
+        """Return where the values of a column are not null, by position; None when all are."""
         return self._valid.get(name)
 
     def take(self, sequences: Int64Array) -> dict[str, Column]:
-        """The columns of the rows with these sequence numbers."""
+        """Return the columns of the rows with these sequence numbers."""
         return {name: self.column(name, sequences) for name in self._values}
 
     def column(self, name: str, sequences: Int64Array) -> Column:
-        """One column of the rows with these sequence numbers."""
+        """Return one column of the rows with these sequence numbers."""
         return self.column_at(name, sequences - self._offset)
 
     def column_at(self, name: str, positions: Int64Array) -> Column:
-        """One column of the rows at these positions, as `timestamps` counts them."""
+        """Return one column of the rows at these positions, as `timestamps` counts them."""
         valid = self._valid.get(name)
         taken = None if valid is None else valid[positions]
         return Column(self.types[name], self.pool, self._values[name][positions], taken)
 
     def _make_room(self, size: int) -> None:
-        """Moves the held rows to the front, into arrays twice as large when they would be more than half full."""
+        """Move the held rows to the front, into arrays twice as large when they would be more than half full."""
         start, stop = self.first - self._offset, self.end - self._offset
         need = stop - start + size
         while self._capacity < 2 * need:

@@ -35,7 +35,7 @@ class SlotStore:
         return self.used - self._free_count
 
     def add(self, batch: EventBatch) -> Int64Array:
-        """The slots in which the rows of `batch` now lie."""
+        """Return the slots in which the rows of `batch` now lie."""
         size = batch.size
         again = min(size, self._free_count)
         self._free_count -= again
@@ -78,13 +78,13 @@ class SlotStore:
         self._free_count = count
 
     def live(self) -> BoolArray:
-        """Which slots have a row."""
+        """Return which slots have a row."""
         live: BoolArray = np.ones(self.used, dtype=np.bool_)
         live[self._free[: self._free_count]] = False
         return live
 
     def take(self, slots: Int64Array) -> dict[str, Column]:
-        """The columns of the rows in `slots`."""
+        """Return the columns of the rows in `slots`."""
         taken = {}
         for name, values in self._values.items():
             valid = self._valid[name][slots] if name in self._valid else None
@@ -94,7 +94,7 @@ class SlotStore:
         return taken
 
     def column(self, name: str) -> AnyArray:
-        """The values of a column by slot."""
+        """Return the values of a column by slot."""
         return self._values[name]
 
     def snapshot(self) -> State:
@@ -118,7 +118,7 @@ class SlotStore:
                 self._valid[name] = valid
 
     def joined_states(self, states: Sequence[State]) -> State:
-        """One state of the rows of all `states`, whose slots follow each other."""
+        """Return one state of the rows of all `states`, whose slots follow each other."""
         columns: dict[str, State] = {}
         for name, type_ in self.types.items():
             parts = [state["columns"][name] for state in states]

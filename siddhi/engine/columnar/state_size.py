@@ -54,7 +54,7 @@ class StateSize:
         return StateSize(*(getattr(self, part.name) + getattr(other, part.name) for part in fields(self)))
 
     def scaled(self, whole: int, part: int) -> StateSize:
-        """The size of `whole` things of which `part` have this size together."""
+        """Return the size of `whole` things of which `part` have this size together."""
         return StateSize(*(getattr(self, name.name) * whole // max(part, 1) for name in fields(self)))
 
 
@@ -62,12 +62,12 @@ Thing = TypeVar("Thing")
 
 
 def total(sizes: Iterable[StateSize]) -> StateSize:
-    """All of `sizes` together."""
+    """Return all of `sizes` together."""
     return sum(sizes, StateSize())
 
 
 def sampled(things: Sequence[Thing]) -> Sequence[Thing]:
-    """`things`, or some of them from all over when they are many."""
+    """Return `things`, or some of them from all over when they are many."""
     return things if len(things) <= SAMPLE else things[:: len(things) // SAMPLE]
 
 
@@ -123,7 +123,7 @@ class _Measurement:
         return own + sum(map(self.measure, looked_at)) * count // len(looked_at)
 
     def inside(self, thing: object) -> int:
-        """The bytes of an object and of what its attributes hold."""
+        """Return the bytes of an object and of what its attributes hold."""
         names = itertools.chain(
             getattr(thing, "__dict__", ()),
             *(getattr(kind, "__slots__", ()) for kind in type(thing).__mro__),

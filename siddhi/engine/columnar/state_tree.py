@@ -70,7 +70,7 @@ class NotByKeyError(Exception):
 
 
 def encode_state(state: State) -> list[Buffer]:
-    """The bytes of `state`, in pieces that go one after the other; large arrays are pieces without a copy."""
+    """Return the bytes of `state`, in pieces that go one after the other; large arrays are pieces without a copy."""
     arrays: list[Buffer] = []
 
     def to_extension(value: object) -> object:
@@ -81,12 +81,12 @@ def encode_state(state: State) -> list[Buffer]:
 
 
 def encode_piece(state: State) -> bytes:
-    """The bytes of `state` as one of `Pieces`."""
+    """Return the bytes of `state` as one of `Pieces`."""
     return msgspec.msgpack.encode(_writable(state), enc_hook=_to_extension)
 
 
 def decode_state(data: Buffer) -> State:
-    """The state that `encode_state` wrote; `StateError` for anything else."""
+    """Return the state that `encode_state` wrote; `StateError` for anything else."""
     try:
         (length,) = _LENGTH.unpack_from(data)
         body = memoryview(data)[_LENGTH.size :]
@@ -100,7 +100,8 @@ def decode_state(data: Buffer) -> State:
 
 
 def _writable(value: State) -> State:
-    """`value` without what MessagePack would take for something else: sets for lists, large numbers for none at all."""
+    """Return `value` without what MessagePack would take for something else: sets for lists, large numbers for none at
+    all."""
     kind = type(value)
     if kind is list or kind is tuple:
         return [_writable(item) for item in value]
@@ -115,7 +116,7 @@ def _writable(value: State) -> State:
 
 
 def _to_extension(value: object, apart: list[Buffer] | None = None) -> object:
-    """`value` as MessagePack writes it; a large array goes to `apart`, when there is such a list."""
+    """Return `value` as MessagePack writes it; a large array goes to `apart`, when there is such a list."""
     if isinstance(value, Codes):
         return _array_extension(shortened(value.array), apart, _CODES, _CODES_APART)
     if isinstance(value, Pieces) and apart is not None:
@@ -141,7 +142,7 @@ def _array_extension(array: AnyArray, apart: list[Buffer] | None, code: int, cod
 
 
 def shortened(numbers: Int64Array) -> AnyArray:
-    """The same numbers in four bytes each, where they fit."""
+    """Return the same numbers in four bytes each, where they fit."""
     short = numbers.astype(np.int32)
     return short if (short == numbers).all() else numbers
 
@@ -219,7 +220,7 @@ def _objects(items: list[object]) -> AnyArray:
 
 
 def same_state(one: State, other: State) -> bool:
-    """True when both states are written alike."""
+    """Return whether both states are written alike."""
     return b"".join(encode_state(one)) == b"".join(encode_state(other))
 
 
@@ -228,7 +229,7 @@ CodeChange: TypeAlias = Callable[[Int64Array], Int64Array]
 
 
 def codes_in(state: State) -> Iterator[Int64Array]:
-    """All string codes inside `state`."""
+    """Yield all string codes inside `state`."""
     if isinstance(state, Codes):
         if state.array.size:
             yield state.array
@@ -238,7 +239,7 @@ def codes_in(state: State) -> Iterator[Int64Array]:
 
 
 def map_codes(state: State, change: CodeChange) -> State:
-    """`state` with every `Codes` array replaced by `change` of it."""
+    """Return `state` with every `Codes` array replaced by `change` of it."""
     if isinstance(state, Codes):
         return Codes(change(state.array))
     if isinstance(state, dict):
@@ -249,7 +250,7 @@ def map_codes(state: State, change: CodeChange) -> State:
 
 
 def end_to_end(parts: Sequence[State]) -> State:
-    """The arrays `parts`, or the codes, or the lists, as one."""
+    """Return the arrays `parts`, or the codes, or the lists, as one."""
     if isinstance(parts[0], list):
         return [item for part in parts for item in part]
     if isinstance(parts[0], Codes):

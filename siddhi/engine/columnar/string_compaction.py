@@ -24,13 +24,13 @@ class HoldsCodes(Protocol):
     """An operator, or whatever else has string codes in its state."""
 
     def live_codes(self) -> Iterator[Int64Array]:
-        """All codes that are held, repeated or not."""
+        """Return all codes that are held, repeated or not."""
 
     def recode(self, change: CodeChange) -> None:
         """Every code that is held becomes what `change` makes of it."""
 
     def state_size(self) -> StateSize:
-        """How much is held."""
+        """Return how much is held."""
 
 
 class StringCompaction:
@@ -56,7 +56,7 @@ class StringCompaction:
         self._looked_at = 0
 
     def run_if_due(self) -> None:
-        """Compacts the pool if enough strings have come; must be called between two steps."""
+        """Compact the pool if enough strings have come; must be called between two steps."""
         strings = len(self._pool)
         if strings == self._looked_at:  # as it mostly is
             return

@@ -85,7 +85,7 @@ class StringPool:
         return self._starts, self._heap
 
     def code(self, text: str | None) -> int:
-        """The code of `text`, new if it was never seen."""
+        """Return the code of `text`, new if it was never seen."""
         if text is None:
             return NULL_CODE
         code = self._known.get(text)
@@ -97,7 +97,7 @@ class StringPool:
         return None if code < 0 else self._decoded()[code]
 
     def codes(self, texts: Iterable[str | None]) -> Int64Array:
-        """The codes of `texts`, new for those that were never seen."""
+        """Return the codes of `texts`, new for those that were never seen."""
         items = texts if isinstance(texts, list) else list(texts)
         if len(items) <= _FEW_TEXTS:
             return np.array([self.code(text) for text in items], dtype=np.int64)
@@ -112,13 +112,13 @@ class StringPool:
         return [strings[code] if code >= 0 else None for code in codes.tolist()]
 
     def _decoded(self) -> list[str]:
-        """All strings as Python's, decoded as far as anyone asked for them."""
+        """Return all strings as Python's, decoded as far as anyone asked for them."""
         for code in range(len(self._texts), self._count):
             self._texts.append(self._heap[self._starts[code] : self._starts[code + 1]].tobytes().decode())
         return self._texts
 
     def encode(self, array: pa.Array) -> Int64Array:
-        """The codes of a utf8 array, nulls as `NULL_CODE`."""
+        """Return the codes of a utf8 array, nulls as `NULL_CODE`."""
         size = len(array)
         codes: Int64Array = np.empty(size, INT64)
         valid, offsets, data = array.buffers()
@@ -158,7 +158,7 @@ class StringPool:
             self._place(2 * len(self._slots))
 
     def decode(self, codes: Int64Array) -> pa.StringArray:
-        """The utf8 array of `codes`. OverflowError when it would have 2 GiB or more."""
+        """Return the utf8 array of `codes`. OverflowError when it would have 2 GiB or more."""
         codes = kernel_array(codes)
         offsets = np.empty(len(codes) + 1, dtype=np.int32)
         total, nulls = measure_strings(codes, self._starts, offsets)
@@ -167,7 +167,7 @@ class StringPool:
         return _string_array(offsets, data, codes >= 0 if nulls else None, nulls)
 
     def compact(self, live: Int64Array, to_come: int = 0) -> Int64Array:
-        """Forgets every string whose code is not in `live`; returns the new code of each old one (`NULL_CODE`: gone).
+        """Forget every string whose code is not in `live`; returns the new code of each old one (`NULL_CODE`: gone).
 
         The table has one entry more than there were codes, so that `remap[NULL_CODE]` is `NULL_CODE`. Of the room that
         the pool had it keeps what about `to_come` more strings of the same sizes need: to gain it step by step once
@@ -208,7 +208,7 @@ class StringPool:
 
 
 def take_strings(array: pa.StringArray, positions: Int64Array) -> pa.StringArray:
-    """The strings of `array` at `positions`; faster than Arrow's own `take`, by a factor in small arrays.
+    """Return the strings of `array` at `positions`; faster than Arrow's own `take`, by a factor in small arrays.
 
     OverflowError when they would have 2 GiB or more.
     """

@@ -32,7 +32,8 @@ _import_from_c = pa.RecordBatch._import_from_c
 
 
 def record_schema(attributes: Mapping[str, AttributeType]) -> pa.Schema:
-    """The schema in which events leave: `_timestamp`, `_kind`, then `attributes` in this order, by `column_name`."""
+    """Return the schema in which events leave: `_timestamp`, `_kind`, then `attributes` in this order, by
+    `column_name`."""
     fields = [pa.field(TIMESTAMP, _INT64, nullable=False), pa.field(KIND, _INT8, nullable=False)]
     return pa.schema(fields + [pa.field(column_name(name), ARROW_TYPES[type_]) for name, type_ in attributes.items()])
 
@@ -56,7 +57,7 @@ class BatchWriter:
         self._array_at = int(self._array.ctypes.data)
 
     def records(self, batch: EventBatch) -> pa.RecordBatch:
-        """The rows of `batch`. OverflowError when a column would have 2 GiB of text or more."""
+        """Return the rows of `batch`. OverflowError when a column would have 2 GiB of text or more."""
         if not self._written or batch.size > _FEW:
             return self._wrapped(batch)
         plan, columns = self._plan, batch.columns
@@ -82,7 +83,7 @@ class BatchWriter:
         return _import_from_c(self._array_at, self.schema)
 
     def _wrapped(self, batch: EventBatch) -> pa.RecordBatch:
-        """The rows of `batch`, which shares its memory with it."""
+        """Return the rows of `batch`, which shares its memory with it."""
         columns = [batch.columns[name].to_arrow() for name, _, _ in self._columns]
         lines = [viewed(_INT64, batch.timestamps), viewed(_INT8, batch.kinds)]
         return pa.RecordBatch.from_arrays([*lines, *columns], schema=self.schema)

@@ -91,7 +91,8 @@ class ChainRoute(SmallBatchRoute):
 def _gathered(
     rows: Int64Array, came: AnyArray, partials: Int64Array, kept: AnyArray, valid: BoolArray | None
 ) -> tuple[AnyArray, BoolArray | None]:
-    """What has come, at `rows`, or where these are negative what is kept for `partials`; and where it is not null."""
+    """Return what has come, at `rows`, or where these are negative what is kept for `partials`; and where it is not
+    null."""
     before = rows < 0
     places = np.where(before, partials, 0)  # of others there may be no room
     values: AnyArray = np.where(before, kept[places], came[rows])
@@ -106,9 +107,9 @@ def chain_route(
     types: Mapping[str, AttributeType],
     keys: InstanceKeys | None,
 ) -> ChainRoute | None:
-    """The short way of events of `stream`, which have the attributes `source`, through `chain`, of whose matches those
-    columns leave that `projection` names, each as (attribute of the stream that is fed, column); in a partition by
-    `keys`. None when conditions compute, when something else than attributes leaves, or when objects are read."""
+    """Return the short way of events of `stream`, which have the attributes `source`, through `chain`, of whose matches
+    those columns leave that `projection` names, each as (attribute of the stream that is fed, column); in a partition
+    by `keys`. None when conditions compute, when something else than attributes leaves, or when objects are read."""
     if chain.reader.computed or {name for name, _ in projection} != types.keys():
         return None
     outputs: list[tuple[str, int, str]] = []

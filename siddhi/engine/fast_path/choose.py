@@ -32,8 +32,8 @@ def fast_route(
     types: Mapping[str, AttributeType],
     entrance: AppNode | None,
 ) -> FastRoute | None:
-    """The short way of events of `stream`, which have the attributes `source`, through `query`, which feeds a stream
-    with the attributes `types`; `entrance` is how they come into its partition. None when there is none."""
+    """Return the short way of events of `stream`, which have the attributes `source`, through `query`, which feeds a
+    stream with the attributes `types`; `entrance` is how they come into its partition. None when there is none."""
     if query.limiter is not None or query.timed:
         return None
     head, selector, keys = query.head, query.selector, None

@@ -68,7 +68,7 @@ class JoinRoute(SmallBatchRoute):
         return count if done else self._pairs.shape[1]
 
     def _others(self, count: int) -> Int64Array:
-        """All pairs, of which there are more than the room holds, where the first `count` are."""
+        """Return all pairs, of which there are more than the room holds, where the first `count` are."""
         blocks, done, capacity = [self._room[:, :count].copy()], False, 2 * self._room.shape[1]
         while not done:
             room: Int64Array = np.empty((PAIR_LINES, capacity), INT64)
@@ -106,9 +106,9 @@ class JoinRoute(SmallBatchRoute):
 def join_route(
     operator: JoinOperator, slot: int, types: Mapping[str, AttributeType], tests: Sequence[PlainTest]
 ) -> JoinRoute | None:
-    """The short way of events that come to the side `slot` of the join `operator` when they pass `tests`; its pairs are
-    all that leaves. None when sides are no windows of `length` or streams that nothing holds, when equal codes of
-    strings do not make a pair, when one event comes to both sides, or when objects are read."""
+    """Return the short way of events that come to the side `slot` of the join `operator` when they pass `tests`; its
+    pairs are all that leaves. None when sides are no windows of `length` or streams that nothing holds, when equal
+    codes of strings do not make a pair, when one event comes to both sides, or when objects are read."""
     join, sides = operator.sliding, operator.sides
     if join is None or not join.gives_all or sides[0].source == sides[1].source or not all(map(_is_queue, sides)):
         return None

@@ -66,9 +66,9 @@ class LookupRoute(SmallBatchRoute):
 def lookup_route(
     operator: JoinOperator, types: Mapping[str, AttributeType], tests: Sequence[PlainTest]
 ) -> LookupRoute | None:
-    """The short way of events that pass `tests` through the join `operator`, whose pairs are all that leaves; None when
-    they meet other things than the rows of a table, find these by more than the code of a string, or leave without a
-    pair, or when objects are read."""
+    """Return the short way of events that pass `tests` through the join `operator`, whose pairs are all that leaves;
+    None when they meet other things than the rows of a table, find these by more than the code of a string, or leave
+    without a pair, or when objects are read."""
     if operator.steady is None or not operator.only_current:
         return None
     side, other = operator.steady

@@ -24,10 +24,10 @@ class FastRoute(Protocol):
         """Batches have their columns as `layout` says, which has timestamps and nothing to be cast."""
 
     def run(self, records: pa.RecordBatch, rows: int, clock: AppClock, *, written: bool) -> Outcome | None:
-        """What comes of the `rows` rows of `records`, at least one, where `clock` is the app's clock; `written`
+        """Return what comes of the `rows` rows of `records`, at least one, where `clock` is the app's clock; `written`
         says that the results will be asked for if there are any, by `give`. None when the rows have to go the long way:
         then nothing has happened to the query."""
 
     def give(self) -> pa.RecordBatch:
-        """The results of the last `run`. OverflowError when a column would have 2 GiB of text or more: the query has
-        had its rows all the same."""
+        """Return the results of the last `run`. OverflowError when a column would have 2 GiB of text or more: the query
+        has had its rows all the same."""

@@ -74,7 +74,7 @@ class SlidingRoute(SmallBatchRoute):
         return self._results.write(count)
 
     def _clocks_of(self, rows: int, clock: AppClock) -> Int64Array:
-        """The clock at each row."""
+        """Return the clock at each row."""
         clocks = self._clocks
         if rows == 1:
             clocks[0] = max(min(self.few.stamps.item(0), clock.limit), clock.events)
@@ -124,9 +124,9 @@ def sliding_route(
     tests: Sequence[PlainTest],
     instances: InstanceKeys | None,
 ) -> SlidingRoute | None:
-    """The short way of events with the attributes `source` that pass `tests` through `selection`, in a partition by
-    `instances`; None when it computes more than aggregates, when groups are found by more than the code of a string, in
-    a partition by more than the instance, or when objects are read."""
+    """Return the short way of events with the attributes `source` that pass `tests` through `selection`, in a partition
+    by `instances`; None when it computes more than aggregates, when groups are found by more than the code of a string,
+    in a partition by more than the instance, or when objects are read."""
     outputs, lines = selection.shape.outputs, selection.nodes.attributes()
     if outputs.computed or lines is None or selection.groups.state[HOW] == BY_HASH:
         return None

@@ -101,7 +101,7 @@ class SmallBatch:
         return REFUSED if nulls else rows
 
     def latest(self, rows: int) -> int:
-        """The greatest timestamp of the `rows` rows that came, whether they pass or not."""
+        """Return the greatest timestamp of the `rows` rows that came, whether they pass or not."""
         if self._latest is not None:
             return self._latest
         return self.stamps.item(0) if rows == 1 else int(self.stamps[:rows].max())
@@ -159,7 +159,7 @@ class SmallBatchResults:
         line[VALUES], line[VALID], line[POSITIONS] = address, valid_at, positions_at  # one by one is four times as fast
 
     def write(self, count: int) -> pa.RecordBatch:
-        """The first `count` rows. OverflowError when a column would have 2 GiB of text or more."""
+        """Return the first `count` rows. OverflowError when a column would have 2 GiB of text or more."""
         starts, heap = self._pool.memory
         if not write_records(self._plan, count, starts, heap, RELEASE_AT, self._array):
             raise OverflowError(f"{count} results have too much text for one column, or there is no memory for them")

@@ -64,7 +64,7 @@ class SmallBatchRoute(ABC):
 
     @abstractmethod
     def write(self, count: int) -> pa.RecordBatch:
-        """The `count` results of the rows that were taken in, at least one."""
+        """Return the `count` results of the rows that were taken in, at least one."""
 
     def end(self) -> None:  # noqa: B027 - most ways leave nothing behind
         """Nobody will ask for the results any more."""

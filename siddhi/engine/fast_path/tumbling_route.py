@@ -44,8 +44,8 @@ class TumblingRoute(SmallBatchRoute):
 
 
 def tumbling_route(selection: TumblingSelection, tests: Sequence[PlainTest]) -> TumblingRoute | None:
-    """The short way of events that pass `tests` into `selection`; None when what is read is computed, when groups are
-    found by more than the code of a string, or when objects are read."""
+    """Return the short way of events that pass `tests` into `selection`; None when what is read is computed, when
+    groups are found by more than the code of a string, or when objects are read."""
     lines = selection.nodes.attributes()
     if lines is None or selection.groups.state[HOW] == BY_HASH or AttributeType.OBJECT in selection.columns.values():
         return None

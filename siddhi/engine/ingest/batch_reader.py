@@ -153,8 +153,8 @@ class BatchReader:
         self._reader: RecordReader | None = None
 
     def read(self, records: pa.RecordBatch, now_ms: int) -> tuple[Mapping[str, Column], Int64Array]:
-        """The columns of `records` for the attributes of the stream, found by name (`column_name`), and the rows'
-        `_timestamp`, or `now_ms` for all when there is none.
+        """Return the columns of `records` for the attributes of the stream, found by name (`column_name`), and the
+        rows' `_timestamp`, or `now_ms` for all when there is none.
 
         `SiddhiRuntimeError` with code `missing-attribute` or `wrong-type` when one is not there or of another Arrow
         type, `null-timestamp` when an event has no time.
@@ -182,13 +182,13 @@ class BatchReader:
             self._follow_demand(demand.in_demand)
 
     def layout_of(self, schema: pa.Schema) -> RecordLayout:
-        """Where batches of `schema` have what the stream needs; the same object as long as the schema is the same.
-        Errors as those of `read`."""
+        """Return where batches of `schema` have what the stream needs; the same object as long as the schema is the
+        same. Errors as those of `read`."""
         layout = self._layout
         return layout if layout is not None and schema.equals(layout.schema) else self._look_into(schema)
 
     def column(self, name: str, type_: AttributeType, array: pa.Array) -> Column:
-        """The attribute `name`, of `type_`, of a batch in which its column is `array`."""
+        """Return the attribute `name`, of `type_`, of a batch in which its column is `array`."""
         if type_ in _NUMBERS:
             self._want(name)  # to read a number with others costs less than to hand its array on
         if name in self._wanted:

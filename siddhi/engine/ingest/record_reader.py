@@ -82,6 +82,6 @@ class RecordReader:
 
 
 def null_timestamp() -> SiddhiRuntimeError:
-    """An event without a time came."""
+    """Return an event without a time came."""
     hint = "leave '_timestamp' out for events that happen as they come"
     return SiddhiRuntimeError(Problem("null-timestamp", "'_timestamp' of an event is null", hint))

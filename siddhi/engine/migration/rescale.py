@@ -70,8 +70,8 @@ class AdoptedState:
 
 
 def adopt(snapshots: Sequence[Buffer], apps: Sequence[model.AnalysedApp]) -> AdoptedState:
-    """What each of `apps`, the old instances in their new form, takes over of the one of `snapshots` that is its own;
-    see `AppRuntime.restore_matching`. `SnapshotError` for bytes that are no snapshot."""
+    """Return what each of `apps`, the old instances in their new form, takes over of the one of `snapshots` that is its
+    own; see `AppRuntime.restore_matching`. `SnapshotError` for bytes that are no snapshot."""
     taken: list[bytes] = []
     left: dict[LeftPart, None] = {}
     begun: set[PartName] = set()
@@ -90,7 +90,7 @@ def redistribute(
     shares: Mapping[str, KeyShare],
     begun: Collection[PartName] = (),
 ) -> list[bytes]:
-    """A snapshot for each of `apps`, the new instances, of the state in `snapshots` of all old ones.
+    """Return a snapshot for each of `apps`, the new instances, of the state in `snapshots` of all old ones.
 
     The apps are one and the same but for the ranges of partitions. `shares` tells for each input stream that is shared
     by key who owns its keys; all others go to every instance, or to any. Parts in `begun` that go by no key begin, as
@@ -102,7 +102,7 @@ def redistribute(
 
 
 def _checked(owner: Owner, count: int) -> Owner:
-    """`owner`, which must know no other than `count` instances: what nobody owns would be lost."""
+    """Return `owner`, which must know no other than `count` instances: what nobody owns would be lost."""
 
     def owners(keys: pa.Array) -> Int64Array:
         found = owner(keys)
@@ -120,7 +120,7 @@ def _instance(
     shares: Mapping[str, KeyShare],
     begun: Collection[PartName],
 ) -> SavedApp:
-    """What the new instance `index`, which runs `app`, has of all that is in `snapshots`."""
+    """Return what the new instance `index`, which runs `app`, has of all that is in `snapshots`."""
     fresh = AppRuntime(app)
     firsts: Counter[str] = Counter()
     owned = [_owned(snapshot, app, index, shares, firsts) for snapshot in snapshots]
@@ -144,7 +144,7 @@ def _instance(
 def _beginnings(
     app: model.AnalysedApp, clock: ClockState | None, begun: Collection[PartName], *, waits: bool
 ) -> dict[PartName, State]:
-    """The states of the parts `begun` when they begin at `clock`, or wait for the first event as all others."""
+    """Return the states of the parts `begun` when they begin at `clock`, or wait for the first event as all others."""
     if not begun:
         return {}
     runtime = AppRuntime(app)
@@ -171,8 +171,8 @@ class _Owned:
 def _owned(
     snapshot: Buffer, app: model.AnalysedApp, index: int, shares: Mapping[str, KeyShare], firsts: Counter[str]
 ) -> _Owned:
-    """What `snapshot` has of the keys that the new instance `index` owns. `firsts` counts what the snapshots before it
-    have given: the instances of each partition, and the groups of each of its queries."""
+    """Return what `snapshot` has of the keys that the new instance `index` owns. `firsts` counts what the snapshots
+    before it have given: the instances of each partition, and the groups of each of its queries."""
     runtime = AppRuntime(app)
     saved, state = read_snapshot(snapshot), runtime.state  # a runtime takes the arrays of a state, and changes them
     _check_parts(saved, state)
@@ -216,7 +216,7 @@ def _drop_instances(place: PartitionPlace, index: int, shares: Mapping[str, KeyS
 
 
 def _keys(texts: list[str], key: model.PartitionKey) -> pa.Array:
-    """The keys as an `Owner` wants them."""
+    """Return the keys as an `Owner` wants them."""
     if key.expression is None or key.expression.type not in _REALS:
         return pa.array(texts, pa.utf8())
     return pa.array([float(text) for text in texts], pa.float64()).cast(_REALS[key.expression.type])
@@ -226,8 +226,8 @@ _REALS = {AttributeType.FLOAT: pa.float32(), AttributeType.DOUBLE: pa.float64()}
 
 
 def _group_key(query: QueryNode, shares: Mapping[str, KeyShare]) -> str | None:
-    """The attribute that `query` groups by and its stream is shared by; None when there is none, or when the query
-    stands in a partition."""
+    """Return the attribute that `query` groups by and its stream is shared by; None when there is none, or when the
+    query stands in a partition."""
     source = query.analysed.input
     if query.partition is not None or not isinstance(source, model.SourceInput) or source.source not in shares:
         return None
@@ -257,7 +257,7 @@ def _joined(
     shares: Mapping[str, KeyShare],
     beginnings: Mapping[PartName, State],
 ) -> State:
-    """One state of `part`, which holds nothing, for all `states`; one that begins and goes by no key is among
+    """Return one state of `part`, which holds nothing, for all `states`; one that begins and goes by no key is among
     `beginnings`."""
     holder, definition = part.holder, part.definition
     try:

@@ -34,7 +34,7 @@ class Environment:
         self.looked_into, self.looked_into_carefully = set(), set()
 
     def in_table(self, expression: model.InTable, compiler: ExpressionCompiler) -> ExpressionNode:
-        """The node of `condition in table`, for the query that is being built.
+        """Return the node of `condition in table`, for the query that is being built.
 
         Of a table with a key or an index Siddhi looks at no row where the condition asks for none.
         """

@@ -41,7 +41,7 @@ class Filter(Operator):
         return positions
 
     def _passing(self, batch: EventBatch, step: Step) -> Int64Array:
-        """The rows that pass; those that fail are booked in `step`."""
+        """Return the rows that pass; those that fail are booked in `step`."""
         events = batch.event_rows() if self.aggregates and not batch.only_current else None
         evaluation = Evaluation(batch, events)
         passed = self.condition.truth(evaluation)
@@ -61,7 +61,7 @@ class Filter(Operator):
 
 
 def with_value(batch: EventBatch, node: ExpressionNode, step: Step, name: str) -> EventBatch:
-    """The rows for which `node` is not null; the others are booked in `step` as failed."""
+    """Return the rows for which `node` is not null; the others are booked in `step` as failed."""
     if isinstance(node, ColumnNode) and batch.columns[node.column].valid is None:  # as of nearly all batches
         return batch
     evaluation = Evaluation(batch)
@@ -73,7 +73,7 @@ def with_value(batch: EventBatch, node: ExpressionNode, step: Step, name: str) -
 
 
 def drop_failed(evaluation: Evaluation, step: Step) -> BoolArray:
-    """Books the failed rows of `evaluation` in `step`; returns where rows are left: a failed row takes its chunk with
+    """Book the failed rows of `evaluation` in `step`; returns where rows are left: a failed row takes its chunk with
     it."""
     if evaluation.failed is None:
         return np.ones(evaluation.size, dtype=np.bool_)

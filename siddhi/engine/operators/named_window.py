@@ -19,7 +19,7 @@ from siddhi.engine.operators.windows.base.window import WINDOWS, WindowContext
 
 
 def window_inlet(window: str) -> str:
-    """The stream on which the named window `window` gets its events."""
+    """Return the stream on which the named window `window` gets its events."""
     return f"+{window}"
 
 

@@ -64,22 +64,22 @@ class AppNode:
         return self.timed
 
     def next_deadline_ms(self) -> int | None:
-        """The time at which the node's earliest timer is due, or None."""
+        """Return the time at which the node's earliest timer is due, or None."""
         deadlines = [due for part in self.parts if (due := part.next_deadline_ms()) is not None]
         return min(deadlines) if deadlines else None
 
     def wakes(self, step: Step) -> bool:
-        """True when the node has to be asked in `step` although no rows came."""
+        """Return whether the node has to be asked in `step` although no rows came."""
         due = self.next_deadline_ms() if self.timed else None
         return due is not None and due <= step.final_clock
 
     @abstractmethod
     def process(self, inputs: Sequence[EventBatch], step: Step) -> EventBatch:
-        """What the node sends for the rows of its inputs (one batch for each of `sources`) and the timers of the
+        """Return what the node sends for the rows of its inputs (one batch for each of `sources`) and the timers of the
         step."""
 
     def write(self, batch: EventBatch, step: Step) -> int:
-        """Does to a table what the node does with what it sends; returns how many events the table refused. Those for
+        """Do to a table what the node does with what it sends; returns how many events the table refused. Those for
         which that fails are booked in `step`."""
         return 0
 
@@ -89,19 +89,19 @@ class AppNode:
             part.start(clock_ms)
 
     def close_partitions(self, partitions: Int64Array) -> None:
-        """Forgets the state of these partition instances; their ids may be given out again."""
+        """Forget the state of these partition instances; their ids may be given out again."""
         for part in self.parts:
             part.close_partitions(partitions)
 
     def state_size(self) -> StateSize:
-        """How much the parts of the node hold now."""
+        """Return how much the parts of the node hold now."""
         return total(part.state_size() for part in self.parts)
 
     def snapshot(self) -> State:
         return [part.snapshot() for part in self.parts]
 
     def joined(self, states: Sequence[State], ids: Sequence[Int64Array]) -> State:
-        """One state of all `states`, as for operators."""
+        """Return one state of all `states`, as for operators."""
         return [part.joined([state[place] for state in states], ids) for place, part in enumerate(self.parts)]
 
     def restore(self, state: State) -> None:

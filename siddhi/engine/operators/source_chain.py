@@ -25,7 +25,7 @@ def build_chain(
     in_table: MembershipTest | None = None,
     shows_expired: bool = True,
 ) -> list[Operator]:
-    """The operators of `source`, first to last, when the attributes `needed` are read behind them.
+    """Return the operators of `source`, first to last, when the attributes `needed` are read behind them.
 
     `expired` says whether expired rows are asked for, or looked for if not `shows_expired`, `selected` which attributes
     the query selects as they are.
@@ -50,8 +50,8 @@ def build_chain(
 
 
 def added_attributes(source: model.SourceInput) -> tuple[tuple[str, AttributeType], ...]:
-    """What stream functions before the window add: a window whose timer is due takes rows with these attributes also
-    when no row has come through the functions."""
+    """Return what stream functions before the window add: a window whose timer is due takes rows with these attributes
+    also when no row has come through the functions."""
     known = source.schema.names()
     outputs = [step.output for step in source.before if isinstance(step, model.HandlerCall)]
     return tuple((name, type_) for name, type_ in outputs[-1].attributes if name not in known) if outputs else ()
@@ -64,7 +64,8 @@ def _steps(
     context: OperatorContext,
     in_table: MembershipTest | None,
 ) -> list[Operator]:
-    """The operators of `steps`, which start with the attributes `known`; `wanted` becomes what they need of these."""
+    """Return the operators of `steps`, which start with the attributes `known`; `wanted` becomes what they need of
+    these."""
     operators: list[Operator] = []
     for step, added in reversed(list(zip(steps, _added(steps, known), strict=True))):
         compiler = ExpressionCompiler(context, in_table=in_table)
@@ -80,7 +81,7 @@ def _steps(
 
 
 def _added(steps: Sequence[model.FilterStep | model.HandlerCall], known: Sequence[str]) -> list[set[str]]:
-    """The attributes that each of `steps` adds."""
+    """Return the attributes that each of `steps` adds."""
     added: list[set[str]] = []
     names = set(known)
     for step in steps:
@@ -93,7 +94,7 @@ def _added(steps: Sequence[model.FilterStep | model.HandlerCall], known: Sequenc
 def _filter(
     step: model.FilterStep, compiler: ExpressionCompiler, kept: tuple[str, ...], context: OperatorContext
 ) -> Operator:
-    """The filter of `step`, with a copy for each partition instance when it holds aggregates."""
+    """Return the filter of `step`, with a copy for each partition instance when it holds aggregates."""
     condition = compiler.compile(step.condition)
     if not (context.partitioned and compiler.aggregates):
         return Filter(condition, compiler, kept)

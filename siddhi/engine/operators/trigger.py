@@ -30,7 +30,7 @@ class TriggerTimes(Stateful):
         self.next = clock_ms if self.times is None else self._after(clock_ms)
 
     def until(self, clock_ms: int) -> list[int]:
-        """The times up to and with `clock_ms` at which the trigger has not fired yet; it has now."""
+        """Return the times up to and with `clock_ms` at which the trigger has not fired yet; it has now."""
         due: list[int] = []
         while self.next is not None and self.next <= clock_ms:
             due.append(self.next)

@@ -50,10 +50,10 @@ class SharedHead(Protocol):
     """The part of one query in the state of a head that works for several."""
 
     def snapshot(self) -> State:
-        """The state, as the query's own head would save it."""
+        """Return the state, as the query's own head would save it."""
 
     def state_size(self) -> StateSize:
-        """What the query holds."""
+        """Return what the query holds."""
 
 
 class QueryNode(AppNode):
@@ -176,7 +176,7 @@ class QueryNode(AppNode):
         return HeadPerInstance(make, context.instance_ranks, context.common) if context.partitioned else make()
 
     def _looks_at_current_only(self, compiler: ExpressionCompiler) -> bool:
-        """True when expired rows and resets leave no trace in what the query lets out."""
+        """Return whether expired rows and resets leave no trace in what the query lets out."""
         selector = self.selector
         plain = self.limiter is None and not compiler.aggregates and self.analysed.output.events is EventType.CURRENT
         return plain and isinstance(selector, Selector) and not selector.can_fail
@@ -241,7 +241,7 @@ class QueryNode(AppNode):
         self._shared = shared
 
     def snapshot_of_head(self) -> State:
-        """The state of the head, wherever it is."""
+        """Return the state of the head, wherever it is."""
         assert self.head is not None  # noqa: S101 - only heads are shared
         return self.head.snapshot() if self._shared is None else self._shared.snapshot()
 
@@ -279,7 +279,7 @@ _NEVER_FAIL = frozenset(
 
 
 def may_fail(query: model.AnalysedQuery) -> bool:
-    """True when handlers of the inputs of `query` may fail events, or what it looks into may."""
+    """Return whether handlers of the inputs of `query` may fail events, or what it looks into may."""
     source = query.input
     inputs = [source] if isinstance(source, model.SourceInput) else []
     if isinstance(source, model.Join):
@@ -303,6 +303,6 @@ def _is_due(operator: Operator, step: Step) -> bool:
 
 
 def plainly_selected(selection: model.AnalysedSelection) -> tuple[str, ...]:
-    """The input attributes that `selection` selects as they are."""
+    """Return the input attributes that `selection` selects as they are."""
     expressions = (output.expression for output in selection.attributes)
     return tuple(expression.name for expression in expressions if isinstance(expression, model.AttributeValue))

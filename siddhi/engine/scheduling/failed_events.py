@@ -53,8 +53,8 @@ class FailureTracker:
         told: Sequence[EventBatch],
         arrived: dict[str, EventBatch],
     ) -> list[tuple[str, EventBatch]]:
-        """The events of `inputs` that failed in `node`, to which they came as `told`, are taken out of `arrived` for
-        later readers, inside a partition and outside; returns what goes to fault streams."""
+        """Take out the events of `inputs` that failed in `node`, to which they came as `told`, are taken out of
+        `arrived` for later readers, inside a partition and outside; returns what goes to fault streams."""
         faults: list[tuple[str, EventBatch]] = []
         failed, messages = failures.reasons()
         came = np.zeros(len(failed), dtype=np.bool_)

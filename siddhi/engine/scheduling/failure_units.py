@@ -25,8 +25,8 @@ from siddhi.engine.operators.base.operator import MergedRows, Step
 
 
 def unit_starts(batch: EventBatch, *, keyed: bool) -> BoolArray:
-    """Where a row, from the second on, begins another unit than the row before it: rows of a unit fail together. In a
-    `keyed` stream, on which events come into a partition, they are those of one chunk outside."""
+    """Return where a row, from the second on, begins another unit than the row before it: rows of a unit fail together.
+    In a `keyed` stream, on which events come into a partition, they are those of one chunk outside."""
     marks = batch.chunks if batch.units is None else batch.units
     if keyed and batch.units is None:
         marks = batch.orders
@@ -56,8 +56,8 @@ def tell_apart(
     timer_ranks: Sequence[int] | None,
     step: Step,
 ) -> tuple[list[EventBatch], Step] | None:
-    """The inputs with an order for each unit, and the step that goes with these; None when orders tell them apart as
-    they are."""
+    """Return the inputs with an order for each unit, and the step that goes with these; None when orders tell them
+    apart as they are."""
     filled = [place for place, batch in enumerate(inputs) if batch.size]
     if not filled or (len(filled) == 1 and inputs[filled[0]].size == 1 and inputs[filled[0]].orders.item(0) & 1):
         return None  # as of most events that come one by one
@@ -85,7 +85,7 @@ def tell_apart(
 
 
 def _ambiguous(batches: Sequence[EventBatch], starts: Sequence[BoolArray]) -> bool:
-    """Whether an order stands for more than one unit, or may also be that of a timer of the node itself."""
+    """Return whether an order stands for more than one unit, or may also be that of a timer of the node itself."""
     for batch, start in zip(batches, starts, strict=True):
         orders = batch.orders
         if (start & (orders[1:] == orders[:-1])).any() or not (orders & 1).all():
@@ -97,7 +97,8 @@ def _ambiguous(batches: Sequence[EventBatch], starts: Sequence[BoolArray]) -> bo
 
 
 def _ordered(orders: Int64Array, clocks: Int64Array, step: Step) -> tuple[Int64Array, Step]:
-    """An order for each of the units of these orders and clocks, which do not fall, and the step with their roots."""
+    """Return an order for each of the units of these orders and clocks, which do not fall, and the step with their
+    roots."""
     roots, of_timer = orders // 2, orders & 1 == 0
     count = len(step.clocks)
     timers = np.bincount(roots[of_timer], minlength=count)

@@ -32,7 +32,7 @@ class Maintenance:
         self._purging = [place for place in places if place.instances.purge is not None]
 
     def next_deadline_ms(self) -> int | None:
-        """The time of the earliest timer or purge, or None."""
+        """Return the time of the earliest timer or purge, or None."""
         due = self._steps.next_deadline_ms()
         if not self._purging:
             return due
@@ -72,7 +72,7 @@ class Maintenance:
 
 
 def _cut(roots: Roots, before: int) -> tuple[Roots, Roots]:
-    """The rows of the first `before` root chunks, and the rest as a step of its own."""
+    """Return the rows of the first `before` root chunks, and the rest as a step of its own."""
     early: dict[str, list[EventBatch]] = {}
     late: dict[str, list[EventBatch]] = {}
     for key, batches in roots.items():

@@ -56,8 +56,8 @@ class Routes:
         self._shares = True
 
     def of(self, roots: tuple[str, ...], *, alone: bool = False) -> Route | None:
-        """How a step goes in which events come on the streams `roots`; None when it must go chunk by chunk. `alone`
-        says that every event is a chunk of its own."""
+        """Return how a step goes in which events come on the streams `roots`; None when it must go chunk by chunk.
+        `alone` says that every event is a chunk of its own."""
         try:
             return self._routes[roots, alone][0]
         except KeyError:
@@ -65,7 +65,7 @@ class Routes:
             return found[0]
 
     def sessions(self, roots: tuple[str, ...], *, alone: bool) -> list[WriteSession]:
-        """The tables with which several stages of the route have to do, which must be known."""
+        """Return the tables with which several stages of the route have to do, which must be known."""
         return self._routes[roots, alone][1]
 
     def _found(self, roots: tuple[str, ...], *, alone: bool) -> tuple[Route | None, list[WriteSession]]:
@@ -78,7 +78,7 @@ class Routes:
         return self._with_rules(reached), [session for session in sessions if session is not None]
 
     def _session(self, ranks: Mapping[int, int]) -> WriteSession | None:
-        """What gathers the writes of the stages with these ranks; None when they find rows in several ways."""
+        """Return what gathers the writes of the stages with these ranks; None when they find rows in several ways."""
         writers = {n: writer for n in ranks if (writer := getattr(self._stages[n].node, "writer", None)) is not None}
         return WriteSession.of(writers, ranks)
 
@@ -116,7 +116,7 @@ class Routes:
                 yield stage.node, obstacles, shared.get(number, "")
 
     def _obstacle(self, key: str) -> str | None:
-        """Why events on the stream `key` go one by one, None when they do not."""
+        """Return why events on the stream `key` go one by one, None when they do not."""
         reason = self._graph.obstacle([key])
         if reason is None and self.of((key,), alone=True) is None:
             return "a query writes a table by what another one finds in it, or several write it by different keys"
@@ -128,7 +128,7 @@ class Routes:
             rules.catch_up(clock)
 
     def shared_heads(self) -> list[ChainOperator]:
-        """The operators that patterns share now."""
+        """Return the operators that patterns share now."""
         return [head for rules in (self._rule_sets or {}).values() for head in rules.heads]
 
     def rebuild_rules(self, clock: int, *, share: bool = True) -> None:
@@ -143,7 +143,8 @@ class Routes:
         self._alone.clear()
 
     def alone(self, key: str) -> SingleStageRoute | None:
-        """The stage that alone has to do with what comes from outside on the stream `key`, None when others have."""
+        """Return the stage that alone has to do with what comes from outside on the stream `key`, None when others
+        have."""
         try:
             return self._alone[key]
         except KeyError:
@@ -167,7 +168,7 @@ class Routes:
         )
 
     def fast_path(self, stream: str) -> FastPath | None:
-        """The short cut of events that come on `stream` from outside, None when there is none."""
+        """Return the short cut of events that come on `stream` from outside, None when there is none."""
         route = self.of((stream,))
         if route is None or stream in self.fed or self.sessions((stream,), alone=False):
             return None
@@ -191,8 +192,8 @@ class Routes:
         return FastPath(self._junctions[stream], list(zip(stages, fed, loops, strict=True)))
 
     def _fast_route(self, stream: str, stages: Sequence[ScheduledNode]) -> FastPath | None:
-        """The short way of events that come on `stream` and of which `stages` alone take notice, None when there is
-        none: through one query, which may stand in a partition."""
+        """Return the short way of events that come on `stream` and of which `stages` alone take notice, None when there
+        is none: through one query, which may stand in a partition."""
         first, last = stages[0].node, stages[-1].node
         if len(stages) > 2 or last.target is None or first.sources.count(stream) != 1:
             return None

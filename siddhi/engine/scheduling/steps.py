@@ -98,11 +98,11 @@ class StepRunner:
         raise KeyError(query)
 
     def explain(self) -> tuple[ExplainedQuery, ...]:
-        """How the queries run, in text order."""
+        """Return how the queries run, in text order."""
         return tuple(explain_query(query, obstacles, shared) for query, obstacles, shared in self._routes.explain())
 
     def shared_heads(self) -> list[ChainOperator]:
-        """The operators that several queries share now."""
+        """Return the operators that several queries share now."""
         return self._routes.shared_heads()
 
     def unshare(self, clock: int) -> None:
@@ -114,7 +114,7 @@ class StepRunner:
         self._routes.flush_rules(clock)
 
     def next_deadline_ms(self) -> int | None:
-        """The time at which the earliest timer is due, or None."""
+        """Return the time at which the earliest timer is due, or None."""
         return min((due for stage in self._timed if (due := stage.node.next_deadline_ms()) is not None), default=None)
 
     def run_batch(self, key: str, batch: EventBatch, clocks: Int64Array, floor: int, shown: int) -> None:
@@ -158,7 +158,7 @@ class StepRunner:
         self.failures.tell(FailedEvents(node.name, "", refused, "its table has that primary key already"))
 
     def fast_path(self, stream: str) -> FastPath | None:
-        """The short cut of events that come on `stream` from outside, None when there is none."""
+        """Return the short cut of events that come on `stream` from outside, None when there is none."""
         return self._routes.fast_path(stream)
 
     # ---- column by column
@@ -222,7 +222,7 @@ class StepRunner:
             self._routes.rebuild_rules(step.final_clock)
 
     def _report(self, projected: Sequence[Projected], watch: QueryWatch, length_ns: int) -> None:
-        """Tells how long rules that were answered together worked: each for its share of the results."""
+        """Tell how long rules that were answered together worked: each for its share of the results."""
         results = sum(batch.size for _, _, batch in projected)
         for _, producers, _ in projected:
             for number, count in zip(*np.unique(producers, return_counts=True), strict=True):
@@ -264,7 +264,7 @@ class StepRunner:
                 self._junctions[key].tell(arrived[key])
 
     def _entered(self, roots: Mapping[str, list[EventBatch]]) -> tuple[_Sent, dict[str, EventBatch]]:
-        """What comes from outside: for streams that others feed as well, and what streams carry that nobody else
+        """Return what comes from outside: for streams that others feed as well, and what streams carry that nobody else
         feeds."""
         sent: _Sent = {}
         arrived: dict[str, EventBatch] = {}
@@ -276,7 +276,7 @@ class StepRunner:
         return sent, arrived
 
     def _arrived(self, key: str, sent: _Sent, arrived: dict[str, EventBatch]) -> EventBatch:
-        """What stream `key` carries in this step, merged once all its producers have run."""
+        """Return what stream `key` carries in this step, merged once all its producers have run."""
         batch = arrived.get(key)
         if batch is not None:
             return batch
@@ -287,7 +287,7 @@ class StepRunner:
         return batch
 
     def _merged(self, key: str, parts: Sequence[tuple[int | Int64Array, EventBatch]]) -> EventBatch:
-        """What several producers sent to stream `key`."""
+        """Return what several producers sent to stream `key`."""
         ranks, of_timers = self._ranks[key], self._timer_ranks.get(key)
         batches = [batch for _, batch in parts]
         if of_timers is None and all(isinstance(producer, int) for producer, _ in parts):
@@ -302,7 +302,7 @@ class StepRunner:
     def _ranks_of_rows(
         self, name: str, ranks: Mapping[int, int], parts: Sequence[tuple[int | Int64Array, EventBatch]]
     ) -> Int64Array:
-        """The rank of the producer of each row of `parts`; what `ranks` says is kept under `name`."""
+        """Return the rank of the producer of each row of `parts`; what `ranks` says is kept under `name`."""
         line = self._rank_lines.get(name)
         if line is None:
             line = self._rank_lines[name] = _line(ranks)
@@ -320,7 +320,7 @@ class StepRunner:
         return EventBatch.concat([out for out in outs if out.size] or outs[-1:])
 
     def _run_stage(self, stage: ScheduledNode, inputs: Sequence[EventBatch], step: Step) -> EventBatch:
-        """What the stage sends; its listeners and its table have it."""
+        """Return what the stage sends; its listeners and its table have it."""
         if not stage.node.computes:
             return self._work(stage, inputs, step)
         with np.errstate(all="ignore"):  # Java's numbers overflow in silence
@@ -388,7 +388,7 @@ class StepRunner:
                 self._carry(stage.node.target, chunk, step)
 
     def _carry(self, key: str, chunk: EventBatch, step: Step) -> None:
-        """Takes one chunk of stream `key` through everything that follows from it, receiver after receiver.
+        """Take one chunk of stream `key` through everything that follows from it, receiver after receiver.
 
         The work still to do is a stack, so that streams that feed themselves do not nest calls.
         `SiddhiRuntimeError` (code `endless-loop`) when they do so without end.
@@ -414,8 +414,8 @@ class StepRunner:
             work.extend((to, part, iter(self._readers(to)), depth + 1) for to, part in reversed(deliveries))
 
     def _give_up(self, failures: Failures, node: AppNode, inputs: Sequence[EventBatch], work: _Work) -> list[_Delivery]:
-        """The chunk that failed in `node` goes to no later reader, and where it came into a partition, nor does what
-        else came in with it; returns what goes to fault streams."""
+        """Return the chunk that failed in `node` goes to no later reader, and where it came into a partition, nor does
+        what else came in with it; returns what goes to fault streams."""
         key = work[-1][0]
         outside = self._outside.get(key)
         above = next((place for place in reversed(range(len(work))) if work[place][0] == outside), None)
@@ -432,7 +432,7 @@ class StepRunner:
 
 
 def _line(ranks: Mapping[int, int]) -> Int64Array:
-    """The ranks of producers, that of producer i in place i + 1."""
+    """Return the ranks of producers, that of producer i in place i + 1."""
     line: Int64Array = np.zeros(max(ranks, default=-1) + 2, dtype=np.int64)
     line[np.fromiter(ranks, np.int64) + 1] = np.fromiter(ranks.values(), np.int64)
     return line
@@ -446,7 +446,7 @@ def _has_rows(batches: Sequence[EventBatch]) -> bool:
 
 
 def _not_before(out: EventBatch, shown: int) -> EventBatch:
-    """`out` with the time `shown` where a timer has told its own time, and that lies before."""
+    """Return `out` with the time `shown` where a timer has told its own time, and that lies before."""
     early = (out.orders & 1 == 0) & (out.timestamps == out.clocks) & (out.timestamps < shown)
     return out.with_timestamps(np.where(early, shown, out.timestamps)) if early.any() else out
 

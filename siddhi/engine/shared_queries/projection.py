@@ -29,7 +29,8 @@ class Projection:
 
 
 def projection_of(query: model.AnalysedQuery) -> Projection | None:
-    """`query` if events pass by plain tests alone, and attributes and constants alone are selected; else None."""
+    """Return `query` if events pass by plain tests alone, and attributes and constants alone are selected; else
+    None."""
     source, selected = query.input, outputs_of(query)
     if not isinstance(source, model.SourceInput) or source.window is not None or selected is None:
         return None
@@ -41,8 +42,8 @@ def projection_of(query: model.AnalysedQuery) -> Projection | None:
 def outputs_of(
     query: model.AnalysedQuery,
 ) -> tuple[tuple[tuple[str, AttributeType, model.AttributeValue | None], ...], Constants] | None:
-    """The attribute that each output is, None for a constant, and the constants; None when something is computed, or
-    when rows are not inserted into a stream as they come, one by one."""
+    """Return the attribute that each output is, None for a constant, and the constants; None when something is
+    computed, or when rows are not inserted into a stream as they come, one by one."""
     output, outputs, constants = query.output, list[tuple[str, AttributeType, model.AttributeValue | None]](), []
     if output.kind is not model.TargetKind.STREAM or output.events is EventType.EXPIRED:
         return None
@@ -69,7 +70,7 @@ class Projections:
         self._constants: dict[str, Column] = {}
 
     def project(self, batch: EventBatch, rows: Int64Array, members: Int64Array) -> EventBatch:
-        """What the rules `members` make of `rows` of `batch`, one each."""
+        """Return what the rules `members` make of `rows` of `batch`, one each."""
         if self._generation != self._pool.generation:
             self._take_constants()
         columns = {}

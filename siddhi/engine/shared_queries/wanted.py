@@ -16,7 +16,7 @@ _MAY_KEEP_STATE = (model.Aggregate, model.Call, model.InTable)
 
 
 def wanted_events(query: model.AnalysedQuery) -> Wanted | None:
-    """The events that `query` can want of the one stream that it reads; None when it may want any.
+    """Return the events that `query` can want of the one stream that it reads; None when it may want any.
 
     An event that is not wanted changes nothing but the time that a pattern has seen.
     """
@@ -57,7 +57,7 @@ def _keeps_nothing(step: model.FilterStep) -> bool:
 
 
 def _tests(steps: Sequence[model.FilterStep | model.HandlerCall], slot: int) -> Iterator[PlainTest]:
-    """The plain tests that every event passes before anything is reached that may keep what it sees."""
+    """Yield the plain tests that every event passes before anything is reached that may keep what it sees."""
     for step in steps:
         if not isinstance(step, model.FilterStep):
             return

@@ -64,7 +64,8 @@ class AppState:
         return (*_tables(app, self._tables), *places, *_nodes(app, self._nodes))
 
     def saved(self, app: bytes, clock: ClockState | None, *, waits: bool) -> SavedApp:
-        """The state now, of the app with the fingerprint `app` at `clock`, which may wait for its first event."""
+        """Return the state now, of the app with the fingerprint `app` at `clock`, which may wait for its first
+        event."""
         parts = tuple(SavedPart(part.definition, part.holder.snapshot()) for part in self.parts)
         strings = self.pool.snapshot()  # the last: columns that nobody has read yet got their codes only now
         return SavedApp(app, clock, strings, parts, waits)
@@ -76,9 +77,9 @@ class AppState:
         self._restore(saved.strings, zip(self.parts, (part.state for part in saved.parts), strict=True))
 
     def restore_matching(self, saved: SavedApp, clock: int | None) -> RestoreReport:
-        """The parts that are the same in `saved`, whatever they are called there, go on as it says; groups of a query
-        that are made otherwise now are computed from the rows that it held. All others begin at `clock`, or later when
-        that is None; tells which."""
+        """Restore the parts that are the same in `saved`, whatever they are called there; groups of a
+        query that are made otherwise now are computed from the rows that it held. All others begin at `clock`, or later
+        when that is None; tells which."""
         matched = match_parts([one.definition for one in saved.parts], [part.definition for part in self.parts])
         if clock is not None:
             for node in self._nodes:
@@ -112,7 +113,7 @@ class AppState:
         return report
 
     def _recompute(self, query: QueryNode, former: SavedPart, clock: int, name: PartName) -> list[str]:
-        """The attributes that are needed and were not held; then the query begins, with nothing."""
+        """Return the attributes that are needed and were not held; then the query begins, with nothing."""
         assert former.definition.query is not None  # noqa: S101 - matched by it
         rows = former.definition.query.rows
         lacking = missing_columns(query, rows)
@@ -133,7 +134,7 @@ class AppState:
 
 
 def _told_of(names: Mapping[str, str], state: State) -> State:
-    """The instances of a partition, whose queries have other names now."""
+    """Return the instances of a partition, whose queries have other names now."""
     untold = {names.get(query, query): count for query, count in state["untold"].items()}
     return {**state, "untold": untold}
 

@@ -26,12 +26,12 @@ _HEADER = struct.Struct("<4sH16sIQ")
 
 
 def fingerprint(text: str) -> bytes:
-    """What stands for `text`: equal texts have equal fingerprints, others differ."""
+    """Return what stands for `text`: equal texts have equal fingerprints, others differ."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:16]
 
 
 def sealed(body: Sequence[Buffer], app: bytes) -> bytes:
-    """The pieces of `body`, one after the other, as the snapshot of the app with the fingerprint `app`."""
+    """Return the pieces of `body`, one after the other, as the snapshot of the app with the fingerprint `app`."""
     checksum = length = 0
     for piece in body:
         checksum = zlib.crc32(piece, checksum)
@@ -48,7 +48,8 @@ def format_of(data: Buffer) -> int:
 
 
 def unsealed(data: Buffer) -> tuple[bytes, memoryview]:
-    """The fingerprint of the app whose snapshot `data` is, and the body; `SnapshotError` says why there is none."""
+    """Return the fingerprint of the app whose snapshot `data` is, and the body; `SnapshotError` says why there is
+    none."""
     if len(data) < _HEADER.size or bytes(data[: len(_MAGIC)]) != _MAGIC:
         raise unusable("snapshot-unknown", "these bytes are no snapshot")
     _, version, app, checksum, length = _HEADER.unpack_from(data)
@@ -73,5 +74,5 @@ _WAYS_OUT = {
 
 
 def unusable(code: str, message: str) -> SnapshotError:
-    """The error that a snapshot cannot be restored for the reason `message`."""
+    """Return the error that a snapshot cannot be restored for the reason `message`."""
     return SnapshotError(Problem(code, f"the snapshot cannot be restored: {message}", _WAYS_OUT[code]))

@@ -95,7 +95,7 @@ Matches = dict[PartName, tuple[PartName, PartMatch]]
 
 
 def match_parts(saved: Sequence[PartDefinition], present: Sequence[PartDefinition]) -> Matches:
-    """What an app with the parts `present` can take over of a snapshot with the parts `saved`.
+    """Return what an app with the parts `present` can take over of a snapshot with the parts `saved`.
 
     A part is known by its name where that still means the same, else by what defines its state: queries that come in
     front, or have other names, change nothing. Of several that are alike the first goes to the first.
@@ -207,7 +207,7 @@ def _rows(part: PartDefinition) -> object:
 
 
 def name_of(part: PartDefinition) -> PartName:
-    """The name of `part`."""
+    """Return the name of `part`."""
     return PartName(part.kind, part.name)
 
 

@@ -47,13 +47,13 @@ class PartDefinition:
     query: QueryStateDefinition | None = field(default=None, compare=False)
 
     def saved(self) -> State:
-        """The definition as a state."""
+        """Return the definition as a state."""
         query = [] if self.query is None else [self.query.saved()]
         return [self.kind.value, self.name, self.text, self.surroundings, self.partition, self.ranges, *query]
 
     @classmethod
     def of(cls, saved: State) -> PartDefinition:
-        """The counterpart of `saved`; `StateError` when it is no definition."""
+        """Return the counterpart of `saved`; `StateError` when it is no definition."""
         try:
             kind, name, text, surroundings, partition, ranges, *query = saved
             state = QueryStateDefinition.of(*query) if query else None
@@ -63,15 +63,15 @@ class PartDefinition:
 
 
 def query_definition(app: model.AnalysedApp, query: model.AnalysedQuery, partition: str | None) -> PartDefinition:
-    """The definition of `query`, which stands in `partition`."""
+    """Return the definition of `query`, which stands in `partition`."""
     text = print_element(replace(query.syntax, annotations=()))
     surroundings = [*_clock(app), *(_source(app, one) for one in _sources(query)), *_mentioned(app, query)]
     return _definition(PartKind.QUERY, query.name, [text], surroundings, partition)
 
 
 def state_context(app: model.AnalysedApp, query: model.AnalysedQuery) -> list[str]:
-    """What the state of `query` follows from outside of it: of a stream only its name, as attributes that nobody reads
-    make no difference."""
+    """Return what the state of `query` follows from outside of it: of a stream only its name, as attributes that nobody
+    reads make no difference."""
     plain = isinstance(query.input, model.SourceInput) and query.input.kind not in (
         model.SourceKind.WINDOW, model.SourceKind.AGGREGATION,
     )  # fmt: skip
@@ -80,7 +80,7 @@ def state_context(app: model.AnalysedApp, query: model.AnalysedQuery) -> list[st
 
 
 def partition_definition(app: model.AnalysedApp, partition: model.AnalysedPartition) -> PartDefinition:
-    """The definition of the keys of `partition`."""
+    """Return the definition of the keys of `partition`."""
     assert partition.syntax is not None  # noqa: S101 - it comes from a text
     keys: list[str] = []
     surroundings: list[str] = [*_clock(app)]
@@ -112,7 +112,7 @@ def trigger_definition(app: model.AnalysedApp, trigger: ast.TriggerDefinition) -
 
 
 def table_definition(table: model.AnalysedTable) -> PartDefinition:
-    """The definition of `table`: its attributes and its primary key, whatever clock drives the app."""
+    """Return the definition of `table`: its attributes and its primary key, whatever clock drives the app."""
     text = [_attributes(table.schema), f"key {' '.join(table.primary_key)}"]
     return _definition(PartKind.TABLE, table.schema.id, text, ())
 
@@ -150,7 +150,8 @@ def _sources(query: model.AnalysedQuery) -> tuple[model.SourceInput, ...]:
 
 
 def _source(app: model.AnalysedApp, source: model.SourceInput) -> str:
-    """What `source` is; of named windows and aggregations all that defines them, as they decide what comes out."""
+    """Return what `source` is; of named windows and aggregations all that defines them, as they decide what comes
+    out."""
     text = f"{source.kind.name} {source.source} {_attributes(source.schema)}"
     match source.kind:
         case model.SourceKind.WINDOW:
@@ -162,7 +163,7 @@ def _source(app: model.AnalysedApp, source: model.SourceInput) -> str:
 
 
 def _mentioned(app: model.AnalysedApp, part: object) -> Iterator[str]:
-    """The tables and scripts that the expressions inside `part` ask."""
+    """Yield the tables and scripts that the expressions inside `part` ask."""
     for inside in parts_of(part):
         if isinstance(inside, model.InTable):
             yield _attributes(app.tables[inside.table].schema)

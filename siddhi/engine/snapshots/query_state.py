@@ -44,12 +44,12 @@ class QueryStateDefinition:
     rows: State = None
 
     def saved(self) -> State:
-        """The definition as a state."""
+        """Return the definition as a state."""
         return [self.held, self.whole, self.rate, self.rows]
 
     @classmethod
     def of(cls, saved: State) -> QueryStateDefinition:
-        """The counterpart of `saved`."""
+        """Return the counterpart of `saved`."""
         held, whole, rate, rows = saved
         return cls(held, whole, rate, rows)
 
@@ -79,14 +79,14 @@ def _after_text(source: model.QueryInput) -> str:
 
 
 def _step(step: model.FilterStep | model.HandlerCall) -> str:
-    """The step without the schema around it: attributes that nobody reads make no difference."""
+    """Return the step without the schema around it: attributes that nobody reads make no difference."""
     if isinstance(step, model.FilterStep):
         return repr(step.condition)
     return repr((step.namespace, step.name, step.arguments, step.condition))
 
 
 def _behind(query: QueryNode) -> Iterator[str]:
-    """What groups and aggregates are made of, and how rows reach them."""
+    """Yield what groups and aggregates are made of, and how rows reach them."""
     analysed = query.analysed
     selection = analysed.selection
     yield repr(selection.group_by)
@@ -108,12 +108,12 @@ def _expressions(selection: model.AnalysedSelection) -> Iterator[model.TypedExpr
 
 
 def _kept_parts(query: QueryNode) -> tuple[Stateful, ...]:
-    """The parts whose state stands for `whole`: all but the limiter."""
+    """Return the parts whose state stands for `whole`: all but the limiter."""
     return query.parts[:-1] if query.limiter is not None else query.parts
 
 
 def _layout(part: Stateful) -> str:
-    """Which kind of part it is, and what it keeps of each row."""
+    """Return which kind of part it is, and what it keeps of each row."""
     if isinstance(part, PerInstance):
         return f"of each instance {_layout(part.template)}"
     columns: object = ()
@@ -130,7 +130,8 @@ def _layout(part: Stateful) -> str:
 
 
 def _lines(part: SlidingSelection) -> State:
-    """The attribute and type of each line of held rows, the name empty for the time and None for what is computed."""
+    """Return the attribute and type of each line of held rows, the name empty for the time and None for what is
+    computed."""
     names = dict(part.nodes.attributes() or ())
     reserved = part.nodes.reserved
     lines: State = []

@@ -68,7 +68,7 @@ def _held(rows: State) -> list[tuple[str | None, str]]:
 
 
 def _read_by_window(query: QueryNode) -> set[tuple[str, AttributeType]]:
-    """The attributes by which rows leave the window: it may keep them in a form of its own."""
+    """Return the attributes by which rows leave the window: it may keep them in a form of its own."""
     source = query.analysed.input
     window = source.window if isinstance(source, model.SourceInput) else None
     arguments = () if window is None else window.arguments
@@ -76,8 +76,8 @@ def _read_by_window(query: QueryNode) -> set[tuple[str, AttributeType]]:
 
 
 def _read_of_held(query: QueryNode) -> set[str]:
-    """The attributes that are looked at when a row is held already: all of those that are selected only where rows are
-    shown again."""
+    """Return the attributes that are looked at when a row is held already: all of those that are selected only where
+    rows are shown again."""
     analysed = query.analysed
     source, selection = analysed.input, analysed.selection
     shown = analysed.output.events is not EventType.CURRENT or isinstance(analysed.rate, ast.SnapshotRate)
@@ -92,7 +92,7 @@ def _read_of_held(query: QueryNode) -> set[str]:
 
 
 def _kept(query: QueryNode) -> Mapping[str, AttributeType]:
-    """The attributes that are kept of each row."""
+    """Return the attributes that are kept of each row."""
     if isinstance(query.selector, FusedSelection):
         return query.selector.columns
     window = next(part for part in query.chain if isinstance(part, WindowOperator))
@@ -137,7 +137,7 @@ def _of_fused(state: State, lines: State, keys: State, pool: StringPool, clock: 
 
 
 def _of_keys(groups: State, ids: State, keys: State, pool: StringPool) -> dict[str, Column]:
-    """The attributes by which rows are grouped, from the keys of their groups."""
+    """Return the attributes by which rows are grouped, from the keys of their groups."""
     used, capacity, parts, null_code = groups
     place = np.zeros(capacity, dtype=np.int64)
     place[np.asarray(used, dtype=np.int64)] = np.arange(len(used))

@@ -17,10 +17,10 @@ class HoldsState(Protocol):
     """What stands behind a part: a node of the graph, a table, the instances of a partition."""
 
     def snapshot(self) -> State:
-        """The whole state."""
+        """Return the whole state."""
 
     def restore(self, state: State) -> None:
-        """Takes the place of what `snapshot` was asked of."""
+        """Take the place of what `snapshot` was asked of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class SavedApp:
 
 
 def write_snapshot(saved: SavedApp) -> bytes:
-    """The bytes of `saved`."""
+    """Return the bytes of `saved`."""
     parts = [[part.definition.saved(), part.state] for part in saved.parts]
     waits = [True] if saved.waits else []
     clock = None if saved.clock is None else list(saved.clock)
@@ -60,7 +60,7 @@ def write_snapshot(saved: SavedApp) -> bytes:
 
 
 def read_snapshot(data: Buffer) -> SavedApp:
-    """What `write_snapshot` wrote; `SnapshotError` for anything else."""
+    """Return what `write_snapshot` wrote; `SnapshotError` for anything else."""
     app, body = unsealed(data)
     try:
         clock, strings, parts, *waits = decode_state(body)

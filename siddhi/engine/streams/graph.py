@@ -76,7 +76,8 @@ class Graph:
         self.acyclic = len(self.order) == len(places)
 
     def _topological(self) -> list[int]:
-        """The nodes with producers before readers, otherwise in text order; without those that lie on a cycle."""
+        """Return the nodes with producers before readers, otherwise in text order; without those that lie on a
+        cycle."""
         waiting = [sum(len(self.producers[stream]) for stream in set(place.inputs)) for place in self.places]
         ready = [node for node, count in enumerate(waiting) if count == 0]
         order: list[int] = []
@@ -92,8 +93,8 @@ class Graph:
         return order
 
     def columnar(self, roots: Iterable[str], *, alone: bool = False) -> Ranks | None:
-        """None when a step with events on the streams `roots` (and timers anywhere) may not run column by column, else
-        the tables that nodes share in it. `alone` says that every event is a chunk of its own."""
+        """Return None when a step with events on the streams `roots` (and timers anywhere) may not run column by
+        column, else the tables that nodes share in it. `alone` says that every event is a chunk of its own."""
         found = self._judge(roots, alone=alone)
         return None if isinstance(found, str) else found
 
@@ -109,8 +110,8 @@ class Graph:
         return self._judged[key]
 
     def reached(self, roots: Iterable[str], wakeful: Set[int]) -> list[int]:
-        """The nodes `wakeful` and those to which events on the streams `roots` or theirs may come, producers before
-        readers."""
+        """Return the nodes `wakeful` and those to which events on the streams `roots` or theirs may come, producers
+        before readers."""
         streams = set(roots)
         found = []
         for node in self.order:
@@ -121,8 +122,8 @@ class Graph:
         return found
 
     def writers_first(self, nodes: list[int], shared: Ranks) -> list[int] | None:
-        """`nodes` in an order in which those who write a `shared` table come before those who look at it; None when
-        there is none, as who writes depends on what others see."""
+        """Return `nodes` in an order in which those who write a `shared` table come before those who look at it; None
+        when there is none, as who writes depends on what others see."""
         if not shared:
             return nodes
         before: dict[int, set[int]] = {node: set() for node in nodes}
@@ -171,8 +172,8 @@ class Graph:
     def _shared_by(
         self, item: str, users: Sequence[int], walks: Sequence[_GraphWalk], fired: Set[int], *, alone: bool
     ) -> dict[int, int] | None:
-        """The places of `users` of a table among those that have to do with it for one event; None when that is no
-        order: one is two users, chunks of one event come to them in turn, or timers reach several."""
+        """Return the places of `users` of a table among those that have to do with it for one event; None when that is
+        no order: one is two users, chunks of one event come to them in turn, or timers reach several."""
         if len(set(users)) < len(users) or any(item not in self.places[node].shares for node in users):
             return None
         if len(fired & set(users)) > 1:
@@ -193,8 +194,8 @@ class Graph:
         return ranks if all(_rise(ranks, order) for order in orders) else None
 
     def firing_first(self) -> frozenset[int]:
-        """The timed nodes that stand in front of all others whose timers send to them: their own timers of one time
-        fire before what these send."""
+        """Return the timed nodes that stand in front of all others whose timers send to them: their own timers of one
+        time fire before what these send."""
         timed = [node for node, place in enumerate(self.places) if place.timed]
         senders: dict[int, list[int]] = {node: [] for node in timed}
         for sender in timed:
@@ -209,7 +210,7 @@ class Graph:
         return walk
 
     def _deliver(self, walk: _GraphWalk, stream: str, producer: int, stops: Set[int] = frozenset()) -> None:
-        """Carries the walk over `stream`; it goes into the nodes `stops` and no further."""
+        """Carry the walk over `stream`; it goes into the nodes `stops` and no further."""
         walk.deliveries[stream].append(producer)
         for node in self.readers[stream]:
             walk.time += 1
@@ -220,7 +221,7 @@ class Graph:
                 self._deliver(walk, output, node, stops)
 
     def _meets_badly(self, walk: _GraphWalk, ranked: _Ranked) -> bool:
-        """True when branches of the walk meet and their rows cannot simply be merged by cause and place."""
+        """Return whether branches of the walk meet and their rows cannot simply be merged by cause and place."""
         visited = {node for node, _ in walk.visits}
         for stream, producers in walk.deliveries.items():
             if len(producers) > 1 and any(self._unordered(walk, producer) for producer in producers):
@@ -238,8 +239,8 @@ class Graph:
         return False
 
     def _unordered(self, walk: _GraphWalk, producer: int, *, alone: bool = False) -> bool:
-        """True when one root chunk, which is one event if these come `alone`, may reach `producer` as several chunks or
-        over several ways."""
+        """Return whether one root chunk, which is one event if these come `alone`, may reach `producer` as several
+        chunks or over several ways."""
         if producer < 0:
             return False
         place = self.places[producer]
@@ -294,8 +295,8 @@ class Graph:
         return self._ranked_by([self.places[node].outputs for node in timed], together)
 
     def _ranked_by(self, roots: Sequence[Sequence[str]], otherwise: _GraphWalk | None = None) -> _Ranked:
-        """What walks from each of `roots` say of nodes with several inputs and of streams with several producers, and
-        where these leave it open the walk `otherwise`; nothing in a graph with cycles."""
+        """Return what walks from each of `roots` say of nodes with several inputs and of streams with several
+        producers, and where these leave it open the walk `otherwise`; nothing in a graph with cycles."""
         meeting = {node: _once(place.inputs) for node, place in enumerate(self.places)}
         visited: dict[int, set[tuple[str, ...]]] = {node: set() for node, inputs in meeting.items() if inputs[1:]}
         fed: dict[str, set[tuple[int, ...]]] = {name: set() for name, nodes in self.producers.items() if nodes[1:]}
@@ -321,14 +322,14 @@ def _once(items: Iterable[T]) -> list[T]:
 
 
 def _by_visit(walk: _GraphWalk, node: int, inputs: Iterable[str]) -> tuple[str, ...]:
-    """Those of `inputs` over which the walk comes to `node`, in the order in which it does so."""
+    """Return those of `inputs` over which the walk comes to `node`, in the order in which it does so."""
     visited = [stream for stream in inputs if (node, stream) in walk.visits]
     return tuple(sorted(visited, key=lambda stream: walk.visits[node, stream][0]))
 
 
 def _ranks(items: Sequence[T], orders: Collection[Sequence[T]], wish: Sequence[T] = ()) -> dict[T, int]:
-    """The place of each of `items` where each of `orders` holds as far as it tells, and `wish` where it contradicts
-    none of them; otherwise they stay as they are.
+    """Return the place of each of `items` where each of `orders` holds as far as it tells, and `wish` where it
+    contradicts none of them; otherwise they stay as they are.
 
     Orders that contradict each other are not all kept: `Graph.columnar` looks whether one is.
     """
@@ -348,6 +349,6 @@ def _ranks(items: Sequence[T], orders: Collection[Sequence[T]], wish: Sequence[T
 
 
 def _rise(ranks: Mapping[T, int], items: Iterable[T]) -> bool:
-    """True when `items` come in the order of their ranks."""
+    """Return whether `items` come in the order of their ranks."""
     places = [ranks[item] for item in items]
     return places == sorted(places)

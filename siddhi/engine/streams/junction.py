@@ -43,7 +43,7 @@ class Junction:
             listener(records)
 
     def tell(self, batch: EventBatch) -> None:
-        """Counts the events of `batch` and hands them to the listeners."""
+        """Count the events of `batch` and hands them to the listeners."""
         self.events += batch.size
         if self.listeners:
             records = self._outlet.records(batch)
@@ -52,7 +52,8 @@ class Junction:
 
 
 def as_inserted(batch: EventBatch) -> EventBatch:
-    """The events of a query's output as they arrive in a stream: expired events become current, resets stay behind."""
+    """Return the events of a query's output as they arrive in a stream: expired events become current, resets stay
+    behind."""
     if batch.only_current or not batch.kinds.any():
         return batch
     resets = batch.kinds == RESET
@@ -62,8 +63,8 @@ def as_inserted(batch: EventBatch) -> EventBatch:
 
 
 def merge_producers(batches: list[EventBatch], ranks: Int64Array | None = None) -> EventBatch:
-    """The rows of several producers of one stream in one order: by (order, clock), ties by the `ranks` of all rows, or
-    else by the place in the list."""
+    """Return the rows of several producers of one stream in one order: by (order, clock), ties by the `ranks` of all
+    rows, or else by the place in the list."""
     if len(batches) == 1:
         return batches[0]
     whole = EventBatch.concat(batches)
@@ -75,7 +76,7 @@ def merge_producers(batches: list[EventBatch], ranks: Int64Array | None = None) 
 
 
 def _order(whole: EventBatch, ranks: Int64Array | None) -> Int64Array:
-    """The places of the rows of `whole` in their common order."""
+    """Return the places of the rows of `whole` in their common order."""
     orders = whole.orders
     if ranks is not None and (orders & 1).all():  # what events cause has the clocks of these
         place: Int64Array = np.argsort(orders * (int(ranks.max()) + 1) + ranks, kind="stable")  # merges lines in order

@@ -9,7 +9,7 @@ class QueryWatch(Protocol):
     """Is told how long each query, or other node of the graph, works. The engine reads no clock of its own."""
 
     def now_ns(self) -> int:
-        """The time, in nanoseconds since whenever."""
+        """Return the time, in nanoseconds since whenever."""
 
     def worked(self, name: str, events: int, length_ns: int) -> None:
         """The node has worked so long on a piece of `events`; 0 when only time had passed."""

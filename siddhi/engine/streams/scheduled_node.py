@@ -27,7 +27,7 @@ class ScheduledNode:
         self._outlet: BatchWriter | None = None
 
     def place(self) -> GraphPlace:
-        """Where the stage stands in the graph."""
+        """Return where the stage stands in the graph."""
         node = self.node
         outputs = () if node.target is None else (node.target,)
         return GraphPlace(
@@ -44,7 +44,7 @@ class ScheduledNode:
         )
 
     def tell(self, batch: EventBatch) -> None:
-        """Hands what the node sent to its listeners."""
+        """Hand what the node sent to its listeners."""
         if self._outlet is not None:
             records = self._outlet.records(batch)
             for listener in self._listeners:
@@ -57,7 +57,7 @@ class ScheduledNode:
         self.is_heard = True
 
     def deliver(self, out: EventBatch) -> EventBatch:
-        """What the node sent as it arrives in the stream that it feeds."""
+        """Return what the node sent as it arrives in the stream that it feeds."""
         if not self.node.inserts:
             return out
         inserted = as_inserted(out)

@@ -16,7 +16,7 @@ _EVALUATE = '"use strict"; return eval(data[0]);'
 
 @FUNCTIONS.register(name="eval", namespace="js")
 def eval_node(call: model.Call, arguments: tuple[ExpressionNode, ...], pool: StringPool) -> ExpressionNode:
-    """The node that evaluates the text of each row; null gives null."""
+    """Return the node that evaluates the text of each row; null gives null."""
     run = compile_javascript(_EVALUATE)
 
     def compute(text: object, _type: object) -> object:

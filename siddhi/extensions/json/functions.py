@@ -19,7 +19,7 @@ from siddhi.nesting import ObjectError, TooDeepError, read_object, write_object
 
 
 def parsed(value: object) -> object:
-    """The value that a JSON text tells; an object stands for itself. `RowError` for a text that is no object."""
+    """Return the value that a JSON text tells; an object stands for itself. `RowError` for a text that is no object."""
     if not isinstance(value, str):
         return value
     try:
@@ -29,7 +29,7 @@ def parsed(value: object) -> object:
 
 
 def _read(text: str) -> object:
-    """The value that a text tells, JSON or nearly so. Raises ObjectError."""
+    """Return the value that a text tells, JSON or nearly so. Raises ObjectError."""
     try:
         return read_object(text)
     except TooDeepError:
@@ -39,7 +39,7 @@ def _read(text: str) -> object:
 
 
 def written(value: object) -> str:
-    """The JSON text of a value; `RowError` when it has none."""
+    """Return the JSON text of a value; `RowError` when it has none."""
     try:
         return write_object(value).decode()
     except (TypeError, ValueError) as error:
@@ -47,7 +47,7 @@ def written(value: object) -> str:
 
 
 def compiled(text: str) -> JsonPath:
-    """The compiled path; `RowError` when it is none."""
+    """Return the compiled path; `RowError` when it is none."""
     try:
         return json_path(text)
     except PathError as error:
@@ -55,12 +55,12 @@ def compiled(text: str) -> JsonPath:
 
 
 def plain(value: object) -> str:
-    """A text as it is, anything else as JSON."""
+    """Return a text as it is, anything else as JSON."""
     return value if isinstance(value, str) else written(value)
 
 
 def at_path(value: object, text: str) -> object:
-    """What is at a path, `MISSING` when nothing is; a path that may lead to many values has a list of them."""
+    """Return what is at a path, `MISSING` when nothing is; a path that may lead to many values has a list of them."""
     return compiled(text).read(parsed(value))
 
 
@@ -73,12 +73,12 @@ def _get(read: Callable[[object], object]) -> Callable[..., object]:
 
 
 def _alone(found: object) -> object:
-    """The only value of a list; anything else itself."""
+    """Return the only value of a list; anything else itself."""
     return found[0] if isinstance(found, list) and len(found) == 1 else found
 
 
 def _single(read: Callable[[str], object]) -> Callable[..., object]:
-    """`read` of the text of the one value at a path; the only value of a list stands for the list."""
+    """Return `read` of the text of the one value at a path; the only value of a list stands for the list."""
 
     def single(found: object) -> object:
         value = _alone(found)
@@ -115,7 +115,7 @@ def _set_element(value: object, text: str | None, element: object, *keys: str | 
 
 
 def _element(element: object) -> object:
-    """A text that tells a map or a list is put in as that, with its numbers as doubles."""
+    """Return a text that tells a map or a list is put in as that, with its numbers as doubles."""
     if element is None:
         raise RowError("the element must not be null")
     if not isinstance(element, str):

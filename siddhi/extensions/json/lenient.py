@@ -19,7 +19,8 @@ _WORD = re.compile(r"[^,\[\]{}]*")
 
 
 def read_lenient(text: str) -> object:
-    """The value at the start of a text. Raises ObjectError when it has no end, TooDeepError when it is too deep."""
+    """Return the value at the start of a text. Raises ObjectError when it has no end, TooDeepError when it is too
+    deep."""
     value, _ = _value(text, 0, 0)
     return value
 
@@ -71,7 +72,7 @@ def _list(text: str, place: int, depth: int) -> tuple[object, int]:
 
 
 def _after(pattern: re.Pattern[str], text: str, place: int) -> int:
-    """Where the text goes on behind what the pattern takes; it may take nothing."""
+    """Return where the text goes on behind what the pattern takes; it may take nothing."""
     match = pattern.match(text, place)
     return place if match is None else match.end()
 

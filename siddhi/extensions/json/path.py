@@ -121,15 +121,15 @@ class JsonPath:
         return all(isinstance(step.key, str | int) and not step.deep for step in self.steps)
 
     def find(self, value: object) -> Iterator[object]:
-        """Every value that the path leads to."""
+        """Return every value that the path leads to."""
         found = [value]
         for step in self.steps:
             found = [child for item in found for child in step.find(item)]
         return iter(found)
 
     def read(self, value: object) -> object:
-        """The value of a definite path, the list of the values of another. `MISSING` when there is none, or when an
-        object on the way to a list lacks the name."""
+        """Return the value of a definite path, the list of the values of another. `MISSING` when there is none, or when
+        an object on the way to a list lacks the name."""
         found = list(self.find(value))
         if self.definite:
             return found[0] if found else MISSING
@@ -143,7 +143,7 @@ class JsonPath:
 
 @functools.lru_cache(maxsize=256)
 def json_path(text: str) -> JsonPath:
-    """The compiled path; the leading `$` may be missing. `PathError` when it is none."""
+    """Return the compiled path; the leading `$` may be missing. `PathError` when it is none."""
     if not text.strip():
         raise PathError("a JSON path cannot be empty")
     text = text.strip()

@@ -34,7 +34,7 @@ class JsonTokenizeAsObject(Tokens):
             yield (found,)
 
     def shown(self, element: object) -> object:
-        """The element as the attribute has it."""
+        """Return the element as the attribute has it."""
         return element
 
 

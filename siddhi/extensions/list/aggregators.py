@@ -25,7 +25,7 @@ class ListCollect(RowAggregator[list[object]]):
         return []
 
     def items(self, item: Any) -> list[object]:
-        """What one event brings."""
+        """Return what one event brings."""
         return [item]
 
     def add(self, group: list[object], item: object) -> None:

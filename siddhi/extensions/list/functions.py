@@ -15,14 +15,14 @@ List = list[Any]
 
 
 def checked(value: object) -> List:
-    """The list itself; `RowError` when it is none."""
+    """Return the list itself; `RowError` when it is none."""
     if not isinstance(value, list):
         raise RowError("a list was expected")
     return value
 
 
 def same(one: object, other: object) -> bool:
-    """Whether two values of lists are equal as in Java: Python takes 1, 1.0 and true for one."""
+    """Return whether two values of lists are equal as in Java: Python takes 1, 1.0 and true for one."""
     if type(one) is not type(other):
         return False
     if isinstance(one, list) and isinstance(other, list):
@@ -31,7 +31,7 @@ def same(one: object, other: object) -> bool:
 
 
 def place_of(items: List, item: object) -> int:
-    """The place of the first value equal to `item`; -1 when there is none."""
+    """Return the place of the first value equal to `item`; -1 when there is none."""
     try:
         place = items.index(item)
         while not same(items[place], item):
@@ -42,7 +42,7 @@ def place_of(items: List, item: object) -> int:
 
 
 def holds(items: List, item: object) -> bool:
-    """Whether the list has a value equal to `item`."""
+    """Return whether the list has a value equal to `item`."""
     return place_of(items, item) >= 0
 
 

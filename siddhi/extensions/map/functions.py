@@ -17,14 +17,14 @@ Map = dict[Any, object]
 
 
 def checked(value: object) -> Map:
-    """The map itself; `RowError` when it is none."""
+    """Return the map itself; `RowError` when it is none."""
     if not isinstance(value, dict):
         raise RowError("a map was expected")
     return value
 
 
 def _key(key: object) -> object:
-    """The key itself; `RowError` for one that none can be."""
+    """Return the key itself; `RowError` for one that none can be."""
     if isinstance(key, dict | list | set):
         raise RowError("a map, list or set cannot be a key")
     return key
@@ -35,7 +35,7 @@ def _pairs(items: tuple[object, ...]) -> Map:
 
 
 def _combined(*maps: object) -> Map:
-    """All keys of the maps, each with the list of its values, null where one lacks the key."""
+    """Return all keys of the maps, each with the list of its values, null where one lacks the key."""
     given = [checked(one) for one in maps]
     return {key: [one.get(key) for one in given] for key in dict.fromkeys(key for one in given for key in one)}
 

@@ -35,8 +35,8 @@ class _Element:
 
 
 def from_xml(text: str) -> dict[str, object]:
-    """The map that the elements inside the outermost one make. `RowError` for a text that is no XML, nests too deeply,
-    or declares a document type, as its entities could be without end."""
+    """Return the map that the elements inside the outermost one make. `RowError` for a text that is no XML, nests too
+    deeply, or declares a document type, as its entities could be without end."""
     open_elements = [_Element("")]
     parser = expat.ParserCreate("utf-8", namespace_separator="}")  # whatever the text declares: it is no bytes any more
 
@@ -73,7 +73,7 @@ def _refuse_document_type(*_: object) -> None:
 
 
 def _value(text: str) -> object:
-    """What the text of an element tells: a bool, a number as Java reads it, or the text itself."""
+    """Return what the text of an element tells: a bool, a number as Java reads it, or the text itself."""
     if text in {"true", "false"}:
         return text == "true"
     if not _NUMBER.fullmatch(text) or _NO_OCTAL.fullmatch(text):
@@ -88,8 +88,8 @@ def _value(text: str) -> object:
 
 
 def to_xml(items: dict[object, object], root: str | None = None) -> str:
-    """The map's entries as elements, inside one called `root` where that is given. Texts stand as they are, as in
-    Siddhi; `RowError` for a value that is null."""
+    """Return the map's entries as elements, inside one called `root` where that is given. Texts stand as they are, as
+    in Siddhi; `RowError` for a value that is null."""
     inside = "".join(f"<{_text(key)}>{_inside(item)}</{_text(key)}>" for key, item in items.items())
     return inside if root is None else f"<{root}>{inside}</{root}>"
 

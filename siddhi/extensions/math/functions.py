@@ -37,15 +37,15 @@ def _atan(y: AnyArray, x: AnyArray | None = None) -> AnyArray:
 
 
 def _power(value: AnyArray, exponent: AnyArray) -> AnyArray:
-    """Where C gives 1 for 1 to any power and for -1 to an infinite one, Java's pow is NaN."""
+    """Return where C gives 1 for 1 to any power and for -1 to an infinite one, Java's pow is NaN."""
     unknown = np.isnan(exponent) | ((np.abs(value) == 1) & np.isinf(exponent))
     result: AnyArray = np.where(unknown, np.nan, np.power(value, exponent))
     return result
 
 
 def _exponent(values: AnyArray) -> AnyArray:
-    """The unbiased exponent of a double as Java's getExponent, 1024 for NaN and infinity, -1023 below the least normal
-    number."""
+    """Return the unbiased exponent of a double as Java's getExponent, 1024 for NaN and infinity, -1023 below the least
+    normal number."""
     _, exponents = np.frexp(values)
     tiny = np.abs(values) < 2.0**-1022
     return np.where(np.isfinite(values), np.where(tiny, -1023, exponents - 1), 1024).astype(np.int32)
@@ -126,7 +126,7 @@ def _in_base(number: int, base: int) -> str:
 
 
 def _unsigned(base: int) -> Any:
-    """Writes ints as 32 bits and longs as 64."""
+    """Write ints as 32 bits and longs as 64."""
 
     def make(call: model.Call, arguments: tuple[ExpressionNode, ...], pool: StringPool) -> ExpressionNode:
         bits = 32 if arguments[0].type is AttributeType.INT else 64
@@ -143,7 +143,7 @@ def _unsigned(base: int) -> Any:
 
 
 def _hexadecimal_fraction(number: float, *, single: bool) -> str:
-    """`Double.toHexString`, or `Float.toHexString` when `single`."""
+    """Return `Double.toHexString`, or `Float.toHexString` when `single`."""
     if math.isnan(number):
         return "NaN"
     if math.isinf(number):
@@ -156,7 +156,7 @@ def _hexadecimal_fraction(number: float, *, single: bool) -> str:
 
 
 def _convert_base(text: str, source: int, target: int) -> str:
-    """The int written in another base; one that there is not is 10, as for Java's Integer.toString."""
+    """Return the int written in another base; one that there is not is 10, as for Java's Integer.toString."""
     if not 2 <= source <= 36:
         raise RowError("the base of a text must be from 2 to 36")
     number = int(text, source) if _is_number(text, source) else None

@@ -98,7 +98,8 @@ class AlphaKSlack(KSlack):
 
 
 def covered(times: deque[int], end: int) -> float:
-    """The share of the `times` up to `end` that came before the first one at or behind it; 1 when there are none.
+    """Return the share of the `times` up to `end` that came before the first one at or behind it; 1 when there are
+    none.
 
     The times stand in the order in which they came.
     """
@@ -113,8 +114,8 @@ def covered(times: deque[int], end: int) -> float:
 
 
 def least_coverage(sample: list[float], threshold: float, critical: float) -> float:
-    """The least share of the events of `sample` that keeps their mean within `threshold` of itself, with the confidence
-    that `critical` (of the normal distribution) stands for; 0 when every share does."""
+    """Return the least share of the events of `sample` that keeps their mean within `threshold` of itself, with the
+    confidence that `critical` (of the normal distribution) stands for; 0 when every share does."""
     mean = fmean(sample) if sample else 0.0
     if mean == 0.0:
         return 0.0

@@ -58,8 +58,8 @@ class KSlack(RowWindow):
         self.values: list[int] = []
 
     def options(self, context: WindowContext) -> list[object]:
-        """The constants for timeout, greatest K and whether late events are dropped, as far as they are given. The last
-        one is known by its type, so that it may follow any of the others."""
+        """Return the constants for timeout, greatest K and whether late events are dropped, as far as they are given.
+        The last one is known by its type, so that it may follow any of the others."""
         return context.constants()[1:]
 
     def start(self, clock_ms: int) -> None:
@@ -128,7 +128,7 @@ class KSlack(RowWindow):
 
 
 def _given(constant: object) -> int | None:
-    """The number, or None when none or -1 is given, which means no limit."""
+    """Return the number, or None when none or -1 is given, which means no limit."""
     number = -1 if constant is None else int(str(constant))
     return None if number < 0 else number
 

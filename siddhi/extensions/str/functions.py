@@ -30,7 +30,7 @@ _HEXADECIMAL = re.compile(r"(?:[0-9a-fA-F]{2})*")
 
 
 def pattern(text: str) -> re.Pattern[str]:
-    """The compiled pattern; `RowError` when it is none."""
+    """Return the compiled pattern; `RowError` when it is none."""
     try:
         return java_regex.compile_pattern(text)
     except java_regex.PatternError as error:
@@ -38,7 +38,7 @@ def pattern(text: str) -> re.Pattern[str]:
 
 
 def group(match: re.Match[str], number: int) -> str | None:
-    """The group of a match; `RowError` when the pattern has no such group."""
+    """Return the group of a match; `RowError` when the pattern has no such group."""
     try:
         found: str | None = match[number]
     except IndexError as error:
@@ -47,7 +47,8 @@ def group(match: re.Match[str], number: int) -> str | None:
 
 
 def _filled(places: re.Pattern[str], fill: Callable[[re.Match[str]], str], text: str, limit: int = 0) -> str:
-    """`text` with what `fill` gives in the first `limit` (0: all) places; TextTooLongError before that takes memory."""
+    """Return `text` with what `fill` gives in the first `limit` (0: all) places; TextTooLongError before that takes
+    memory."""
     length = len(text)
 
     def bounded(match: re.Match[str]) -> str:
@@ -96,7 +97,7 @@ def _folded(text: str) -> str:
 
 
 def _fill_template(template: str | None, *texts: str | None) -> str:
-    """The template with the texts by their numbers from 1; the place of a null keeps its number."""
+    """Return the template with the texts by their numbers from 1; the place of a null keeps its number."""
     if template is None:
         raise RowError("argument 1 is null")
 
@@ -111,7 +112,8 @@ def _fill_template(template: str | None, *texts: str | None) -> str:
 
 
 def _fill_template_by_key(template: str | None, values: object) -> str:
-    """The template with the values of a map by their keys; the place of a value that is missing keeps its key."""
+    """Return the template with the values of a map by their keys; the place of a value that is missing keeps its
+    key."""
     if template is None or not isinstance(values, dict):
         raise RowError("a template and a map are needed")
 
@@ -130,7 +132,7 @@ def _template(call: model.Call, arguments: tuple[ExpressionNode, ...], pool: Str
 
 
 def _locate(part: str, text: str, start: int = 0) -> int:
-    """The index of `part` from `start` on; one below `start`, as in Siddhi, when it is not there."""
+    """Return the index of `part` from `start` on; one below `start`, as in Siddhi, when it is not there."""
     if not 0 <= start <= len(text):
         raise RowError(f"'{text}' has no character {start}")
     return text[start:].find(part) + start

@@ -59,7 +59,8 @@ class DateError(ValueError):
 
 @functools.lru_cache(maxsize=256)
 def zone(name: str) -> tzinfo:
-    """The time zone of a name, of a short name such as `IST`, or of an offset such as `+05:30`; `DateError` if none."""
+    """Return the time zone of a name, of a short name such as `IST`, or of an offset such as `+05:30`; `DateError` if
+    none."""
     if name in {"UTC", "GMT", "Z"}:
         return UTC
     offset = _OFFSET.fullmatch(name)
@@ -73,7 +74,7 @@ def zone(name: str) -> tzinfo:
 
 
 def from_milliseconds(milliseconds: int, at: tzinfo = UTC) -> datetime:
-    """The moment so many milliseconds after 1970, as seen in a zone; `DateError` outside the years 1 to 9999."""
+    """Return the moment so many milliseconds after 1970, as seen in a zone; `DateError` outside the years 1 to 9999."""
     try:
         return (EPOCH + milliseconds * _MILLISECOND).astimezone(at)
     except OverflowError as error:
@@ -85,7 +86,7 @@ def to_milliseconds(moment: datetime) -> int:
 
 
 def week_of_year(moment: datetime) -> int:
-    """The week, from 1, of a year whose weeks start on Sunday and whose first week holds January 1st."""
+    """Return the week, from 1, of a year whose weeks start on Sunday and whose first week holds January 1st."""
     if moment.month == 12 and moment.day - _from_sunday(moment) + 7 > 31:
         return 1
     return (moment.timetuple().tm_yday - 1 + _from_sunday(moment.replace(month=1, day=1))) // 7 + 1
@@ -96,7 +97,7 @@ def _week_of_month(moment: datetime) -> int:
 
 
 def _from_sunday(moment: datetime) -> int:
-    """How many days the moment's day lies behind a Sunday."""
+    """Return how many days the moment's day lies behind a Sunday."""
     return (moment.weekday() + 1) % 7
 
 
@@ -114,12 +115,12 @@ class DateFormat:
     strict_reader: re.Pattern[str]
 
     def format(self, moment: datetime) -> str:
-        """The text of a moment with its zone."""
+        """Return the text of a moment with its zone."""
         return "".join(_WRITERS[letter](moment, len(run)) if letter else run for letter, run in self.runs)
 
     def parse(self, text: str, at: tzinfo = UTC) -> datetime:
-        """The moment that a text tells, in zone `at` unless the text names one; what it leaves out is as in 1970, and
-        what is too much is counted on, so that February 30th is in March. `DateError` when it is none."""
+        """Return the moment that a text tells, in zone `at` unless the text names one; what it leaves out is as in
+        1970, and what is too much is counted on, so that February 30th is in March. `DateError` when it is none."""
         match = self.reader.match(text)
         if match is None or any(letter in _ONLY_WRITTEN for letter, _ in self.runs):
             raise DateError(f"'{text}' does not follow the format '{self.pattern}'")
@@ -127,8 +128,9 @@ class DateFormat:
         return self._moment(text, fields, at, lenient=True)
 
     def parse_strictly(self, text: str, at: tzinfo) -> datetime:
-        """The moment that a text tells, as Java's DateTimeFormatter reads it: no more and no fewer digits, a day and an
-        hour are needed, and what is too much is none, but for the days up to the 31st, which are the month's last."""
+        """Return the moment that a text tells, as Java's DateTimeFormatter reads it: no more and no fewer digits, a day
+        and an hour are needed, and what is too much is none, but for the days up to the 31st, which are the month's
+        last."""
         match = self.strict_reader.fullmatch(text)
         letters = {letter for letter, _ in self.runs}
         has_day = letters & {"y", "u"} and ({"M", "d"} <= letters or "D" in letters)
@@ -146,7 +148,7 @@ class DateFormat:
 
 @functools.lru_cache(maxsize=256)
 def date_format(pattern: str) -> DateFormat:
-    """The compiled pattern; `DateError` when it has a letter that means nothing."""
+    """Return the compiled pattern; `DateError` when it has a letter that means nothing."""
     runs: list[tuple[str, str]] = []
     place = 0
     while place < len(pattern):
@@ -190,7 +192,8 @@ def _field(letter: str, width: int, seen: set[str], *, exactly: bool) -> str:
 
 
 def _fields(match: re.Match[str], century: int) -> dict[str, str]:
-    """The fields of a text by their letters; a year of one or two digits that lies behind the pivot is of `century`."""
+    """Return the fields of a text by their letters; a year of one or two digits that lies behind the pivot is of
+    `century`."""
     fields = {name[0]: value for name, value in match.groupdict().items() if value is not None}
     if ("y1" in match.groupdict() or "y2" in match.groupdict()) and len(fields["y"]) <= 2:
         year = int(fields["y"])

@@ -32,7 +32,7 @@ _SUNDAY_FIRST = frozenset({"US", "CA", "IN", "JP", "KR", "BR", "MX", "ZA", "PH",
 
 
 def _row(compute: Callable[..., object]) -> Callable[..., object]:
-    """`compute` with errors of dates as errors of the row."""
+    """Return `compute` with errors of dates as errors of the row."""
 
     @wraps(compute, assigned=())
     def guarded(*values: Any) -> object:
@@ -49,7 +49,7 @@ def _parse(text: str, pattern: str = DEFAULT_FORMAT) -> datetime:
 
 
 def _shifted(moment: datetime, amount: int, unit: str) -> datetime:
-    """The moment so many units later; a unit that there is not is none at all."""
+    """Return the moment so many units later; a unit that there is not is none at all."""
     if unit in _SECONDS:
         return moment + timedelta(seconds=amount * _SECONDS[unit])
     if unit not in _MONTHS:
@@ -128,7 +128,7 @@ def _utc_text(clock: int, pattern: str = "yyyy-MM-dd HH:mm:ss") -> str:
 
 
 def _with_clock(compute: Callable[..., object], nulls: Nulls = Nulls.FAIL) -> Any:
-    """A function whose first value is the app's clock."""
+    """Return a function whose first value is the app's clock."""
 
     def make(call: model.Call, arguments: tuple[ExpressionNode, ...], pool: StringPool) -> ExpressionNode:
         return RowFunction(call, (ClockNode(), *arguments), pool, compute=_row(compute), nulls=nulls)

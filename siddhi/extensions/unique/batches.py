@@ -52,7 +52,7 @@ class Batches(WindowByKey):
         self.restore_more(more)
 
     def more_state(self) -> State:
-        """What a window remembers besides."""
+        """Return what a window remembers besides."""
         return None
 
     def restore_more(self, state: State) -> None:

@@ -16,7 +16,7 @@ Key = tuple[object, ...]
 
 
 def keys_of(batch: EventBatch, nodes: Sequence[ExpressionNode], pool: StringPool) -> list[Key]:
-    """The key of each row: the values of `nodes`, null as None."""
+    """Return the key of each row: the values of `nodes`, null as None."""
     columns = [to_column(node.evaluate(Evaluation(batch)), node.type, pool, batch.size).to_list() for node in nodes]
     return list(zip(*columns, strict=True))
 
@@ -48,7 +48,7 @@ class WindowByKey(RowWindow):
         return list(self.by_key.values())
 
     def saved_keys(self) -> list[list[object]]:
-        """`by_key` as a state, for `restored_keys`."""
+        """Return `by_key` as a state, for `restored_keys`."""
         return [[list(key), slot] for key, slot in self.by_key.items()]
 
     def restore_keys(self, state: list[list[list[object]]]) -> None:

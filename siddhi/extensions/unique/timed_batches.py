@@ -149,6 +149,6 @@ class TimedUniqueExternalTimeBatchWindow(UniqueExternalTimeBatchWindow):
 
 @WINDOWS.register("externalTimeBatch", "unique")
 def unique_external_time_batch(context: WindowContext) -> WindowOperator:
-    """The window with or without a timeout."""
+    """Return the window with or without a timeout."""
     timed = any(int(str(timeout)) > 0 for timeout in context.constants()[4:5])
     return TimedUniqueExternalTimeBatchWindow(context) if timed else UniqueExternalTimeBatchWindow(context)

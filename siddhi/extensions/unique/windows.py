@@ -39,7 +39,7 @@ def _owners(context: WindowContext, parts: int | None = 1) -> Owners:
 
 
 def _with_key(context: WindowContext) -> Callable[[EventBatch, Step], EventBatch]:
-    """Leaves the events that have a key; others fail."""
+    """Leave the events that have a key; others fail."""
     key = context.arguments()[0]
 
     def accepted(batch: EventBatch, step: Step) -> EventBatch:
@@ -50,19 +50,19 @@ def _with_key(context: WindowContext) -> Callable[[EventBatch, Step], EventBatch
 
 @WINDOWS.register("ever", "unique")
 def ever(context: WindowContext) -> KeyedWindow:
-    """The last event of every key."""
+    """Return the last event of every key."""
     return KeyedWindow(context, Plan(EVER_KIND, owners=_owners(context, None)))
 
 
 @WINDOWS.register("first", "unique")
 def first(context: WindowContext) -> KeyedWindow:
-    """The first event of every key; later ones do not pass, and nothing expires."""
+    """Return the first event of every key; later ones do not pass, and nothing expires."""
     return KeyedWindow(context, Plan(FIRST_KIND, owners=_owners(context, None)))
 
 
 @WINDOWS.register("length", "unique")
 def length(context: WindowContext) -> KeyedWindow:
-    """The last n events of different keys; a new key drives the oldest event out of a full window."""
+    """Return the last n events of different keys; a new key drives the oldest event out of a full window."""
     count = whole(context.constants()[1])
     plan = Plan(UNIQUE_LENGTH_KIND, length=count, owners=_owners(context), accepted=_with_key(context))
     return KeyedWindow(context, plan)
@@ -70,7 +70,7 @@ def length(context: WindowContext) -> KeyedWindow:
 
 @WINDOWS.register("time", "unique")
 def time(context: WindowContext) -> KeyedWindow:
-    """The last event of every key, until its timestamp lies T behind the clock."""
+    """Return the last event of every key, until its timestamp lies T behind the clock."""
     span = whole(context.constants()[1])
     plan = Plan(UNIQUE_TIME_KIND, span=span, owners=_owners(context), accepted=_with_key(context))
     return KeyedWindow(context, plan)
@@ -106,7 +106,8 @@ def first_time_batch(context: WindowContext) -> KeyedWindow:
 
 @WINDOWS.register("timeLengthBatch", "unique")
 def time_length_batch(context: WindowContext) -> KeyedWindow:
-    """A batch ends with its time or with its n-th key; after the latter events are dropped until its time is over.
+    """Return a batch ends with its time or with its n-th key; after the latter events are dropped until its time is
+    over.
 
     timeLengthBatch(k, 10, 2)   clock   0    4         6    10   12   13                        20
                                 in      a1   b1        a2        c1   a3
@@ -126,7 +127,7 @@ def _timed(
     forgets: bool = False,
     accepted: Callable[[EventBatch, Step], EventBatch] | None = None,
 ) -> Plan:
-    """The plan of a window whose `times` are its span and, if given, its start."""
+    """Return the plan of a window whose `times` are its span and, if given, its start."""
     span, *start = map(whole, times)
     return Plan(
         kind, span=max(span, 1), length=length, origin=start[0] if start else None, forgets=forgets,

@@ -34,7 +34,7 @@ class Annotation:
     span: Span = span_field()
 
     def value(self, key: str | None = None, default: str | None = None) -> str | None:
-        """The value of the last element `key` (any case), or of the first unnamed element when `key` is None."""
+        """Return the value of the last element `key` (any case), or of the first unnamed element when `key` is None."""
         for element in self.elements if key is None else reversed(self.elements):
             if (element.key or "").casefold() == (key or "").casefold():
                 return element.value

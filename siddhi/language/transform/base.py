@@ -30,7 +30,7 @@ class TransformerBase:
         self.legacy: list[Problem] = []
 
     def transform(self, tree: Tree[Token]) -> Any:
-        """What the root's method makes of the tree; children go before their parents, and nothing recurses.
+        """Return what the root's method makes of the tree; children go before their parents, and nothing recurses.
 
         Raises SiddhiParseError for numbers that are too long to be read.
         """
@@ -77,7 +77,7 @@ class TransformerBase:
 
 
 def span_of(meta: Meta) -> Span:
-    """The place of a rule's text; `NOWHERE` for a rule that matched nothing."""
+    """Return the place of a rule's text; `NOWHERE` for a rule that matched nothing."""
     if meta.empty:
         return NOWHERE
     return Span(meta.line, meta.column, meta.end_line, meta.end_column, meta.start_pos, meta.end_pos)

@@ -16,7 +16,7 @@ _UNIT_OF_TOKEN = {"MINUTE": "min", "SECOND": "sec", "MILLISECOND": "millisec"}
 
 
 def unit_name(token: Token) -> str:
-    """The canonical name of the unit that a token spells."""
+    """Return the canonical name of the unit that a token spells."""
     return _UNIT_OF_TOKEN.get(token.type, token.type.casefold())
 
 

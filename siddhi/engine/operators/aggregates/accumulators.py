@@ -67,7 +67,7 @@ _NO_LINES: Int64Array = np.zeros((1, loops.LINE_WIDTH), dtype=np.int64)
 
 
 def in_form(values: AnyArray) -> tuple[AnyArray, int]:
-    """`values` in a row and in one of the forms in which arguments are held, and that form."""
+    """Return `values` in a row and in one of the forms in which arguments are held, and that form."""
     form = _FORMS.get(values.dtype)
     if form is None:
         form = loops.REAL if values.dtype.kind == "f" else loops.WIDE
@@ -94,7 +94,7 @@ class Accumulation:
 
 
 def accumulation_of(call: model.Aggregate, *, forgets_extremes: bool = False) -> Accumulation | None:
-    """What `call` accumulates, None when it is no aggregate of this kind."""
+    """Return what `call` accumulates, None when it is no aggregate of this kind."""
     kind = None if call.namespace else _KINDS.get(call.name)
     if kind == loops.EXTREME and forgets_extremes:
         kind = loops.BEST
@@ -160,7 +160,7 @@ class Accumulators:
         self.pool[loops.NODES_LEFT] += added
 
     def _live(self) -> Int64Array:
-        """The entries that still count for something."""
+        """Return the entries that still count for something."""
         used = self.table[self.table[:, loops.HOLDS] > 0]
         groups, numbers = np.divmod(used[:, loops.OWNER], len(self.members))
         epochs = self.cells[groups, self.plan[numbers, loops.CELL] + 1]
@@ -175,7 +175,7 @@ class Accumulators:
         self.pool[loops.ENTRIES] = len(live)
 
     def room_for(self, writes: int) -> tuple[Int64Array, BoolArray]:
-        """The arrays into which so many writes go, with a line for each aggregate; no null has been written."""
+        """Return the arrays into which so many writes go, with a line for each aggregate; no null has been written."""
         self.begin()
         shape = (len(self._results), writes)
         return np.empty(shape, INT64), np.empty(shape, BOOL)
@@ -216,8 +216,8 @@ class Accumulators:
                 self.nulls = [told or other == number for other, told in enumerate(self.nulls)]
 
     def values(self, out: Int64Array, out_valid: BoolArray, count: int) -> list[AnyValues]:
-        """The values of each aggregate in its type, of the first `count` writes since `room_for`, and where they are
-        not null (None: everywhere)."""
+        """Return the values of each aggregate in its type, of the first `count` writes since `room_for`, and where they
+        are not null (None: everywhere)."""
         values: list[AnyValues] = []
         reals = out.view(FLOAT64)
         whole = count == out.shape[1]
@@ -231,12 +231,12 @@ class Accumulators:
         return values
 
     def distinct_values(self) -> int:
-        """How many values are told apart, by group and aggregate."""
+        """Return how many values are told apart, by group and aggregate."""
         kinds, cells = self.plan[:, loops.KIND], self.plan[:, loops.CELL]
         return int(self.cells[:, cells[kinds == loops.DISTINCT]].sum())
 
     def keep_groups(self, kept: Int64Array) -> None:
-        """Forgets all groups but `kept` (ascending), which are numbered from 0 in this order from now on."""
+        """Forget all groups but `kept` (ascending), which are numbered from 0 in this order from now on."""
         self.grow_groups(int(kept.max(initial=-1)) + 1)
         gone = np.ones(len(self.cells), dtype=np.bool_)
         gone[kept] = False
@@ -255,7 +255,8 @@ class Accumulators:
         self.follow(groups << loops.GROUP_SHIFT | loops.CLEAR, len(groups), 0, _NO_LINES, out, out_valid, 0)
 
     def snapshot(self) -> State:
-        """The groups that are not as new, the nodes in use and the values that are counted, each as short as may be.
+        """Return the groups that are not as new, the nodes in use and the values that are counted, each as short as may
+        be.
 
         Nodes keep their numbers, so that groups that did not change are written as before, unless most are unused.
         """
@@ -275,8 +276,8 @@ class Accumulators:
         return [cells, nodes[:, loops.ITEM].copy(), shortened(nodes[:, loops.NEXT :]), counted]
 
     def joined(self, states: Sequence[State], counts: Sequence[int]) -> State:
-        """One state of all `states`: the groups of each, `counts[k]` of them, and its nodes are numbered on behind
-        those of the one before."""
+        """Return one state of all `states`: the groups of each, `counts[k]` of them, and its nodes are numbered on
+        behind those of the one before."""
         cells: Int64Array = np.zeros((sum(counts), self.cells.shape[1]), dtype=np.int64)
         nodes: Int64Array = np.zeros((1, 4), dtype=np.int64)
         counted: list[State] = []

@@ -20,7 +20,7 @@ class Implementations(Generic[Member]):
         self._members: dict[tuple[str, str], Member] = {}
 
     def register(self, name: str, namespace: str = "") -> Callable[[Member], Member]:
-        """A decorator that makes its subject the member `namespace:name`."""
+        """Return a decorator that makes its subject the member `namespace:name`."""
 
         def keep(member: Member) -> Member:
             self._members[namespace, name] = member
@@ -29,8 +29,8 @@ class Implementations(Generic[Member]):
         return keep
 
     def find(self, namespace: str, name: str, syntax: ast.FunctionCall | None = None) -> Member:
-        """The member of that name; `SiddhiRuntimeError` with code `not-supported` and the place of `syntax` if there
-        is none."""
+        """Return the member of that name; `SiddhiRuntimeError` with code `not-supported` and the place of `syntax` if
+        there is none."""
         member = self._members.get((namespace, name))
         if member is None:
             full = f"{namespace}:{name}" if namespace else name
@@ -42,5 +42,5 @@ class Implementations(Generic[Member]):
 
 
 def not_supported(what: str, span: ast.Span | None) -> SiddhiRuntimeError:
-    """The error that refuses an app when it is built because the engine lacks `what`."""
+    """Return the error that refuses an app when it is built because the engine lacks `what`."""
     return SiddhiRuntimeError([Problem("not-supported", f"the engine does not support {what} yet", None, span)])

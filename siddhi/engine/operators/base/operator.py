@@ -41,13 +41,13 @@ class Failures:
     messages: list[str] = field(default_factory=list)
 
     def add(self, orders: Int64Array, message: str) -> None:
-        """Books rows with `orders` as failed: their chunks are dropped here and for later readers of the stream."""
+        """Book rows with `orders` as failed: their chunks are dropped here and for later readers of the stream."""
         if len(orders):
             self.orders.append(orders)
             self.messages.append(message)
 
     def reasons(self) -> tuple[Int64Array, list[str]]:
-        """Every order that failed, ascending, and what the first of its rows to fail died of."""
+        """Return every order that failed, ascending, and what the first of its rows to fail died of."""
         orders, first = np.unique(np.concatenate(self.orders), return_index=True)
         sources = np.repeat(np.arange(len(self.orders)), [len(part) for part in self.orders])
         return orders, [self.messages[source] for source in sources[first].tolist()]
@@ -107,17 +107,17 @@ class Step:
         return 0 if self._failures is None else len(self._failures.orders)
 
     def taken_failures(self) -> Failures | None:
-        """What has been booked since this was last asked, None when that is nothing."""
+        """Return what has been booked since this was last asked, None when that is nothing."""
         failures, self._failures = self._failures, None
         return failures if failures is not None and failures.orders else None
 
     def arrived(self, orders: Int64Array) -> BoolArray:
-        """Which of `orders` are those of rows that came in, and of nothing else."""
+        """Return which of `orders` are those of rows that came in, and of nothing else."""
         arrived: BoolArray = orders & 1 == 1
         return arrived | np.isin(orders, self.arrivals) if len(self.arrivals) else arrived
 
     def without_failed(self, out: EventBatch) -> EventBatch:
-        """What is left of `out`: of `units` in which something failed, nothing."""
+        """Return what is left of `out`: of `units` in which something failed, nothing."""
         failures = self._failures
         if failures is None or not failures.orders or not out.size or not len(self.units):
             return out
@@ -132,14 +132,14 @@ class Step:
         return self if self._whole is None else self._whole
 
     def apart(self, clocks: Int64Array, arrivals: Int64Array, bases: Int64Array, events: Int64Array) -> Step:
-        """The same step with a root for each of its units. Root i of this one has become those from `bases[i]` on, of
-        which those from `events[i]` on stand for its events; see `siddhi.engine.scheduling.failure_units`."""
+        """Return the same step with a root for each of its units. Root i of this one has become those from `bases[i]`
+        on, of which those from `events[i]` on stand for its events; see `siddhi.engine.scheduling.failure_units`."""
         step = Step(clocks, self.floor, self.shown)
         step.arrivals, step._places, step._whole = arrivals, (bases, events), self.whole
         return step
 
     def told_apart(self, orders: Int64Array) -> Int64Array:
-        """The first order that each of `orders` of the whole step has here."""
+        """Return the first order that each of `orders` of the whole step has here."""
         if self._places is None:
             return orders
         bases, events = self._places
@@ -147,7 +147,7 @@ class Step:
         return np.where(orders & 1, 2 * events[roots] + 1, 2 * bases[roots])
 
     def of_whole(self, orders: Int64Array) -> Int64Array:
-        """The orders that `orders` of this step have in the whole one."""
+        """Return the orders that `orders` of this step have in the whole one."""
         if self._places is None:
             return orders
         bases, events = self._places
@@ -156,14 +156,14 @@ class Step:
         return 2 * roots + ((orders & 1) | (places > events[roots]))
 
     def with_opened(self, instances: Int64Array, orders: Int64Array, clocks: Int64Array) -> Step:
-        """The same step in which these instances came into being; failures are booked in one place for both."""
+        """Return the same step in which these instances came into being; failures are booked in one place for both."""
         step = self._alike(self.clocks)
         step.opened, step.opened_orders, step.opened_clocks = instances, orders, clocks
         return step
 
     def until(self, order: int, clock: int) -> Step:
-        """The step as far as the timers of `clock`, which come at the even `order`; failures are booked in one place
-        for both."""
+        """Return the step as far as the timers of `clock`, which come at the even `order`; failures are booked in one
+        place for both."""
         return self._alike(np.append(self.clocks[: order // 2], clock))
 
     def _alike(self, clocks: Int64Array) -> Step:
@@ -183,7 +183,7 @@ class Step:
         return 2 * len(self.clocks) - 1
 
     def timer_order(self, due: int, set_at_order: int = -1) -> int:
-        """The order of a timer due at `due` that was set by a row of `set_at_order` (-1: before this step).
+        """Return the order of a timer due at `due` that was set by a row of `set_at_order` (-1: before this step).
 
         A timer set for a time that is already past fires before the next root chunk. The answer is above `final_order`
         when the timer does not fire in this step.
@@ -195,7 +195,8 @@ class Step:
         return max(order, set_at_order + (set_at_order & 1))
 
     def timer_clock(self, due: int, order: int) -> int:
-        """The clock when a timer due at `due` fires at `order`: its own time, or the clock then if that is past."""
+        """Return the clock when a timer due at `due` fires at `order`: its own time, or the clock then if that is
+        past."""
         return max(due, self.floor if order < 2 else int(self.clocks[order // 2 - 1]))
 
 
@@ -295,7 +296,7 @@ class Stateful(ABC):
         restore."""
 
     def next_deadline_ms(self) -> int | None:
-        """The time at which the earliest timer is due, or None."""
+        """Return the time at which the earliest timer is due, or None."""
         return None
 
     @property
@@ -305,14 +306,14 @@ class Stateful(ABC):
 
     @abstractmethod
     def snapshot(self) -> State:
-        """The whole state, as a tree that shares no array with the operator."""
+        """Return the whole state, as a tree that shares no array with the operator."""
 
     @abstractmethod
     def restore(self, state: State) -> None:
-        """Takes the place of the operator whose `snapshot` this is."""
+        """Take the place of the operator whose `snapshot` this is."""
 
     def joined(self, states: Sequence[State], ids: Sequence[Int64Array]) -> State:
-        """One state that holds what all `states` hold, of operators like this one, which holds nothing.
+        """Return one state that holds what all `states` hold, of operators like this one, which holds nothing.
 
         Partition instance i of `states[k]` is instance `ids[k][i]` from then on, -1 when it is not there any more; the
         new ids are dense and rise with k and i. `NotByKeyError` when something goes by no key: what has no
@@ -324,11 +325,11 @@ class Stateful(ABC):
         return own
 
     def state_size(self) -> StateSize:
-        """How much is held now; asked often, so it looks at counts, not at rows."""
+        """Return how much is held now; asked often, so it looks at counts, not at rows."""
         return StateSize(bytes=held_bytes(self))
 
     def live_codes(self) -> Iterator[Int64Array]:
-        """All string codes that are held, repeated or not."""
+        """Yield all string codes that are held, repeated or not."""
         yield from codes_in(self.snapshot())
 
     def recode(self, change: CodeChange) -> None:
@@ -341,7 +342,7 @@ class Stateful(ABC):
             self.restore(map_codes(state, change))
 
     def close_partitions(self, partitions: Int64Array) -> None:  # noqa: B027 - most operators have no partitions
-        """Forgets the state of these partition instances; their ids may be given out again."""
+        """Forget the state of these partition instances; their ids may be given out again."""
 
 
 class Operator(Stateful):
@@ -349,7 +350,7 @@ class Operator(Stateful):
 
     @abstractmethod
     def process(self, batch: EventBatch, step: Step) -> EventBatch:
-        """What comes out of `batch`, which may be empty when only timers are due.
+        """Return what comes out of `batch`, which may be empty when only timers are due.
 
         Output rows carry the order and clock of the row or timer that caused them, so both never fall.
         """
@@ -369,7 +370,7 @@ class MergingOperator(Stateful):
 
     @abstractmethod
     def process(self, inputs: MergedRows, step: Step) -> EventBatch:
-        """What comes out of the merged rows, which may be none when only timers are due.
+        """Return what comes out of the merged rows, which may be none when only timers are due.
 
         Each result is selected as a chunk of its own; `deliveries` tells which of them leave the query together.
         The output's columns are named by `siddhi.engine.operators.base.scope.slot_column`; orders and clocks are those

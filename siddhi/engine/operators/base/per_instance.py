@@ -41,7 +41,7 @@ class _Copies(Stateful, Generic[Part]):
         self._deadlines: list[tuple[int, int]] = []
 
     def get(self, instance: int, clock: int) -> Part:
-        """The copy for `instance`, started at `clock` when it is new."""
+        """Return the copy for `instance`, started at `clock` when it is new."""
         copy = self.by_id.get(instance)
         if copy is None:
             copy = self.by_id[instance] = self.make()
@@ -50,7 +50,7 @@ class _Copies(Stateful, Generic[Part]):
         return copy
 
     def all(self) -> Iterable[Part]:
-        """All copies, which may be changed."""
+        """Return all copies, which may be changed."""
         self._written.clear()
         return self.by_id.values()
 
@@ -69,21 +69,21 @@ class _Copies(Stateful, Generic[Part]):
         return None
 
     def due(self, clock: int) -> list[int]:
-        """The instances whose timers are due at `clock`."""
+        """Return the instances whose timers are due at `clock`."""
         found: list[int] = []
         while (due := self.next_deadline_ms()) is not None and due <= clock:
             found.append(heappop(self._deadlines)[1])
         return self.in_turn(set(found))
 
     def in_turn(self, instances: set[int]) -> list[int]:
-        """`instances` in the order in which their timers of one time fire."""
+        """Return `instances` in the order in which their timers of one time fire."""
         if len(instances) < 2 or self.ranks is None:
             return sorted(instances)
         ranks = self.ranks()
         return sorted(instances, key=lambda instance: int(ranks[instance]))
 
     def state_size(self) -> StateSize:
-        """The size of all copies, by a sample of them when they are many."""
+        """Return the size of all copies, by a sample of them when they are many."""
         some = sampled(list(self.by_id.values()))
         own = total(copy.state_size() for copy in some).scaled(len(self.by_id), len(some))
         return total([own, *(part.state_size() for part in self.common.values())])
@@ -106,7 +106,7 @@ class _Copies(Stateful, Generic[Part]):
             self._written.pop(instance, None)
 
     def snapshot(self) -> State:
-        """What was written once is written again as it is until its copy is asked for: most instances do nothing
+        """Return what was written once is written again as it is until its copy is asked for: most instances do nothing
         between two snapshots."""
         pieces = []
         for instance, copy in self.by_id.items():
@@ -161,12 +161,12 @@ class _Turns(Generic[Part, Rows]):
         self._floor, self._done = clock, order
 
     def end(self) -> EventBatch:
-        """What came of all runs and timers of the step."""
+        """Return what came of all runs and timers of the step."""
         self._fire(self._step.final_order, self._step.final_clock + 1)
         return EventBatch.concat([sent for sent in self._out if sent.size] or self._out[:1])
 
     def _fire(self, order: int, clock: int) -> None:
-        """Fires the timers that go before a row of (`order`, `clock`)."""
+        """Fire the timers that go before a row of (`order`, `clock`)."""
         while (due := self._copies.next_deadline_ms()) is not None:
             at, shown = self._step.timer_order(due, self._done), max(due, self._floor)
             if at > self._step.final_order or (at, shown) >= (order, clock):
@@ -227,7 +227,7 @@ class PerInstance(_Copies[Operator], Operator):
         return _merged(out, out[0])
 
     def takes_runs(self, batch: EventBatch) -> bool:
-        """True when `batch` has chunks with events of several instances."""
+        """Return whether `batch` has chunks with events of several instances."""
         return batch.chunks is not None and came_together(batch)
 
     def _process_runs(self, batch: EventBatch, partitions: Int64Array, step: Step) -> EventBatch:
@@ -305,7 +305,7 @@ def _process_inputs(copy: MergingOperator, batches: list[EventBatch], step: Step
 
 
 def came_together(batch: EventBatch) -> bool:
-    """True when events of several instances came together, or one went to several."""
+    """Return whether events of several instances came together, or one went to several."""
     partitions = batch.partitions
     if partitions is None:
         return False

@@ -11,7 +11,7 @@ EVENT_PRESENT = "@present"
 
 
 def slot_column(slot: int, name: str, index: ast.EventIndex | None = None, *, all_events: bool = False) -> str:
-    """The column of attribute `name` of slot `slot` in the output of a join or a state machine.
+    """Return the column of attribute `name` of slot `slot` in the output of a join or a state machine.
 
     `0.price`, `2[1].price` (the second event of a counted slot), `2[last-1].price`, `2[*].price` (all its events, a
     list).
@@ -31,13 +31,13 @@ def has_index(column: str) -> bool:
 
 
 def source_key(source: model.SourceInput) -> str:
-    """The stream that `source` reads: its id, `#id` for an inner stream, `!id` for a fault stream."""
+    """Return the stream that `source` reads: its id, `#id` for an inner stream, `!id` for a fault stream."""
     marks = {model.SourceKind.INNER_STREAM: "#", model.SourceKind.FAULT_STREAM: "!"}
     return marks.get(source.kind, "") + source.source
 
 
 def column_of(expression: model.AttributeValue | model.EventReference | model.IsEmptySlot, *, several: bool) -> str:
-    """The column that answers `expression`.
+    """Return the column that answers `expression`.
 
     A query with one input (`several` False) reads the stream's own columns by name. With several inputs an attribute is
     a `slot_column`, an event reference its `@timestamp` (a long, null when the slot is empty) and a test for an empty

@@ -53,28 +53,28 @@ class Aggregator(ABC):
 
     @abstractmethod
     def update(self, rows: AggregateInput) -> Value:
-        """The aggregate of each row's group after that row."""
+        """Return the aggregate of each row's group after that row."""
 
     def distinct_values(self) -> int:
-        """How many values are told apart, over all groups."""
+        """Return how many values are told apart, over all groups."""
         return 0
 
     @abstractmethod
     def keep_groups(self, kept: Int64Array) -> None:
-        """Forgets all groups but `kept` (ascending), which are numbered from 0 in this order from now on."""
+        """Forget all groups but `kept` (ascending), which are numbered from 0 in this order from now on."""
 
     @abstractmethod
     def joined(self, states: Sequence[State], counts: Sequence[int]) -> State:
-        """One state that holds what all `states` hold, of aggregators like this one: the groups of each, `counts[k]`
-        of them, are numbered on behind those of the one before."""
+        """Return one state that holds what all `states` hold, of aggregators like this one: the groups of each,
+        `counts[k]` of them, are numbered on behind those of the one before."""
 
     @abstractmethod
     def snapshot(self) -> State:
-        """The state as a tree that shares no array with the aggregator."""
+        """Return the state as a tree that shares no array with the aggregator."""
 
     @abstractmethod
     def restore(self, state: State) -> None:
-        """Takes the place of the aggregator whose `snapshot` this is."""
+        """Take the place of the aggregator whose `snapshot` this is."""
 
 
 def numbered_on(states: Sequence[State], counts: Sequence[int]) -> State:

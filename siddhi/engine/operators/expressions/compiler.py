@@ -85,19 +85,19 @@ class ExpressionCompiler:
         }
 
     def afresh(self) -> ExpressionCompiler:
-        """A compiler for the same place that has met no columns and aggregates yet."""
+        """Return a compiler for the same place that has met no columns and aggregates yet."""
         return ExpressionCompiler(self.context, several=self.several, paired=self._paired, in_table=self._in_table)
 
     def of_pairs(self) -> ExpressionCompiler:
-        """A compiler for the condition of the join of which this one compiles the selection; the columns that it meets
-        are kept here, too."""
+        """Return a compiler for the condition of the join of which this one compiles the selection; the columns that it
+        meets are kept here, too."""
         other = ExpressionCompiler(self.context, several=True, paired=True, in_table=self._in_table)
         other.columns = self.columns
         return other
 
     def forgetting_extremes(self) -> ExpressionCompiler:
-        """A compiler for the same place whose `min` and `max` remember their best value alone; what it meets is kept
-        here."""
+        """Return a compiler for the same place whose `min` and `max` remember their best value alone; what it meets is
+        kept here."""
         other = ExpressionCompiler(
             replace(self.context, forgets_extremes=True), several=self.several, in_table=self._in_table
         )
@@ -105,7 +105,8 @@ class ExpressionCompiler:
         return other
 
     def compile(self, expression: model.TypedExpression) -> ExpressionNode:
-        """The node that evaluates `expression`; `SiddhiRuntimeError` for a function or aggregate the engine lacks."""
+        """Return the node that evaluates `expression`; `SiddhiRuntimeError` for a function or aggregate the engine
+        lacks."""
         node = self._makers[type(expression)](expression)
         if node.can_fail and self.context.failing is not None:
             self.context.failing.add(type(expression).__name__)
@@ -135,7 +136,7 @@ class ExpressionCompiler:
         return self._column(column_of(expression, several=self.several), expression.type)
 
     def _event(self, expression: model.EventReference) -> ExpressionNode:
-        """The timestamp of an event of a pattern or join, or of the row itself where there is one input."""
+        """Return the timestamp of an event of a pattern or join, or of the row itself where there is one input."""
         if not self.several:
             return TimestampNode()
         return self._column(column_of(expression, several=True), AttributeType.LONG)
@@ -169,5 +170,5 @@ class ExpressionCompiler:
 
 
 def table_column(table: str, name: str) -> str:
-    """The column of attribute `name` of table `table` where rows of both a query and a table are looked at."""
+    """Return the column of attribute `name` of table `table` where rows of both a query and a table are looked at."""
     return f"{table}.{name}"

@@ -21,7 +21,7 @@ class ConstantNode(ExpressionNode):
             self.value = Value(DTYPES[type_].type(value))
 
     def converted(self, dtype: np.dtype[np.generic]) -> ConstantNode:
-        """The same number in another dtype."""
+        """Return the same number in another dtype."""
         node = ConstantNode(0, self.type)
         with np.errstate(over="ignore"):
             node.value = Value(self.value.values.astype(dtype))
@@ -99,7 +99,7 @@ class ClockNode(ExpressionNode):
 
 
 def scalar_or_none(node: ExpressionNode) -> Any:
-    """The plain value of a constant node, None for any other."""
+    """Return the plain value of a constant node, None for any other."""
     if isinstance(node, ConstantNode):
         return node.value.values.item()
     return node.text if isinstance(node, StringConstantNode) else None

@@ -166,7 +166,7 @@ class LogicalNode(ExpressionNode):
 
 
 def evaluate_where(node: ExpressionNode, evaluation: Evaluation, rows: BoolArray) -> Value:
-    """The value of `node` for the active ones of `rows`; the others may hold anything (a bool: false)."""
+    """Return the value of `node` for the active ones of `rows`; the others may hold anything (a bool: false)."""
     before = evaluation.active
     evaluation.active = rows if before is None else before & rows
     if node.type is AttributeType.BOOL:
@@ -179,7 +179,7 @@ def evaluate_where(node: ExpressionNode, evaluation: Evaluation, rows: BoolArray
 
 
 def decision(condition: ExpressionNode) -> ExpressionNode:
-    """`condition` as what decides about a pair of rows, which, as in Siddhi, fails where it is no bool."""
+    """Return `condition` as what decides about a pair of rows, which, as in Siddhi, fails where it is no bool."""
     return condition if condition.type is AttributeType.BOOL else NoDecisionNode(condition)
 
 

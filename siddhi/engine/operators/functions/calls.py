@@ -22,22 +22,22 @@ class CallNode(ExpressionNode):
 
 
 def as_lists(evaluation: Evaluation, node: ExpressionNode, value: Value, pool: StringPool) -> list[object]:
-    """The values of `node` as Python objects, null as None."""
+    """Return the values of `node` as Python objects, null as None."""
     return to_column(value, node.type, pool, evaluation.size).to_list()
 
 
 def from_list(items: list[object], type_: AttributeType, pool: StringPool) -> Value:
-    """The value made of Python objects, None as null."""
+    """Return the value made of Python objects, None as null."""
     column = Column.of(type_, pool, items)
     return Value(column.values, column.valid)
 
 
 def never_null(value: Value, size: int) -> Value:
-    """A bool value with false for null, as functions of type bool answer."""
+    """Return a bool value with false for null, as functions of type bool answer."""
     values, valid = broadcast(value, size)
     return Value(values if valid is None else values & valid)
 
 
 def valid_mask(value: Value, size: int) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
-    """Where `value` is not null, as an array."""
+    """Return where `value` is not null, as an array."""
     return np.ones(size, dtype=np.bool_) if value.valid is None else value.valid

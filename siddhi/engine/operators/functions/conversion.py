@@ -51,7 +51,7 @@ class Convert(CallNode):
 def convert(
     evaluation: Evaluation, source: ExpressionNode, value: Value, target: AttributeType, pool: StringPool
 ) -> Value:
-    """`value` of node `source` as type `target`, by Java's rules for each pair of types."""
+    """Return `value` of node `source` as type `target`, by Java's rules for each pair of types."""
     if source.type is target:
         return value
     if target is AttributeType.STRING:
@@ -80,7 +80,7 @@ def number_as(values: AnyArray, target: AttributeType) -> AnyArray:
 
 
 def java_text(item: object, type_: AttributeType) -> str | None:
-    """`item` as Java's toString writes a value of that type; null stays null."""
+    """Return `item` as Java's toString writes a value of that type; null stays null."""
     if item is None:
         return None
     if isinstance(item, bool):

@@ -15,13 +15,13 @@ from siddhi.language.ast import AttributeType
 
 @FUNCTIONS.register("currentTimeMillis")
 def current_time(_: model.Call, __: tuple[ExpressionNode, ...], ___: StringPool) -> ExpressionNode:
-    """The app's clock: event time under playback."""
+    """Return the app's clock: event time under playback."""
     return ClockNode()
 
 
 @FUNCTIONS.register("eventTimestamp")
 def event_timestamp(_: model.Call, arguments: tuple[ExpressionNode, ...], __: StringPool) -> ExpressionNode:
-    """The timestamp of the event, or of the event that the argument names."""
+    """Return the timestamp of the event, or of the event that the argument names."""
     return TimeOfEvent(arguments[0]) if arguments else TimestampNode()
 
 

@@ -174,8 +174,8 @@ class RowFunction(CallNode):
     def _made(
         self, evaluation: Evaluation, values: list[Value], rows: Int64Array, places: Int64Array
     ) -> tuple[Value, list[int]]:
-        """What the function gives for `rows`, where row i of the batch has the values of `rows[places[i]]`; and for
-        which of them it has failed."""
+        """Return what the function gives for `rows`, where row i of the batch has the values of `rows[places[i]]`; and
+        for which of them it has failed."""
         size = evaluation.size
         columns = [
             self._list(argument, value, rows, size) for argument, value in zip(self.arguments, values, strict=True)
@@ -227,7 +227,7 @@ class RowFunction(CallNode):
         return Value(memory.values[places], None if valid.all() else valid)
 
     def _result(self, given: tuple[object, ...]) -> object:
-        """What `compute` gives for the values of a row. Raises RowError."""
+        """Return what `compute` gives for the values of a row. Raises RowError."""
         result = self.compute(*given)
         if self.type is AttributeType.OBJECT and nests_too_deeply(result):
             raise RowError(TOO_DEEP)
@@ -236,7 +236,8 @@ class RowFunction(CallNode):
         return result
 
     def _distinct(self, values: list[Value], size: int) -> tuple[Int64Array, Int64Array]:
-        """One row for each distinct combination of arguments, and for each row of the batch the place of its own."""
+        """Return one row for each distinct combination of arguments, and for each row of the batch the place of its
+        own."""
         changing = [
             (argument, value)
             for argument, value in zip(self.arguments, values, strict=True)
@@ -262,8 +263,8 @@ class RowFunction(CallNode):
 
 
 def _first_rows(places: Int64Array, rows: Int64Array) -> tuple[Int64Array, Int64Array, Int64Array]:
-    """The different ones of `places` in these rows, in the order of their first rows, these, and which of them each row
-    has. Of several rows that fail, the first one says why."""
+    """Return the different ones of `places` in these rows, in the order of their first rows, these, and which of them
+    each row has. Of several rows that fail, the first one says why."""
     new, first, inverse = np.unique(places[rows], return_index=True, return_inverse=True)
     order = np.argsort(first)
     rank = np.empty_like(order)
@@ -284,18 +285,18 @@ def limited(limit: CallLimit, compute: Callable[[_Given], _Made], given: _Given)
 
 
 def column_function(namespace: str, name: str, compute: Callable[..., Any], operand: Any = np.float64) -> None:
-    """Makes `namespace:name` a `ColumnFunction`."""
+    """Make `namespace:name` a `ColumnFunction`."""
     FUNCTIONS.register(name, namespace)(partial(ColumnFunction, compute=compute, operand=operand))
 
 
 def row_function(
     namespace: str, name: str, compute: Callable[..., object], nulls: Nulls = Nulls.FAIL, *, texts: bool = False
 ) -> None:
-    """Makes `namespace:name` a `RowFunction`."""
+    """Make `namespace:name` a `RowFunction`."""
     FUNCTIONS.register(name, namespace)(partial(RowFunction, compute=compute, nulls=nulls, texts=texts))
 
 
 def constant_function(namespace: str, name: str, constant: float) -> None:
-    """Makes `namespace:name` a function that gives `constant`."""
+    """Make `namespace:name` a function that gives `constant`."""
     column: AnyArray = np.float64(constant)  # type: ignore[assignment] # a scalar stands for all rows
     FUNCTIONS.register(name, namespace)(partial(ColumnFunction, compute=lambda: column))

@@ -21,7 +21,7 @@ _WHOLE = frozenset({AttributeType.INT, AttributeType.LONG})
 
 @FUNCTIONS.register(name=SCRIPT[1], namespace=SCRIPT[0])
 def script_node(call: model.Call, arguments: tuple[ExpressionNode, ...], pool: StringPool) -> ExpressionNode:
-    """The node that calls the script of `call`, once for each distinct combination of arguments in a batch."""
+    """Return the node that calls the script of `call`, once for each distinct combination of arguments in a batch."""
     function = call.script
     if function is None:
         raise TypeError(f"'{call.name}' is no function of the app")
@@ -45,7 +45,7 @@ def script_node(call: model.Call, arguments: tuple[ExpressionNode, ...], pool: S
 
 
 def returned(result: object, type_: AttributeType) -> object:
-    """What a script gave back as a value of `type_`; `RowError` when it cannot be one.
+    """Return what a script gave back as a value of `type_`; `RowError` when it cannot be one.
 
     Numbers become each other, whole ones by cutting the fraction off; numbers and bools become text; None is null.
     """

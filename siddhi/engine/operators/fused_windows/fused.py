@@ -27,7 +27,7 @@ LEAST_MOVES, _MOST_MOVES = 128, 16_384
 
 
 def room_for_moves(moves: Int64Array, wanted: int) -> Int64Array:
-    """`moves`, or new ones, with room for as many moves as are wanted and reasonable."""
+    """Return `moves`, or new ones, with room for as many moves as are wanted and reasonable."""
     if len(moves) >= min(wanted, _MOST_MOVES):
         return moves
     return np.empty(min(2 * wanted, _MOST_MOVES), dtype=np.int64)
@@ -43,7 +43,7 @@ class NodeLines:
         self._others: list[tuple[int, ExpressionNode]] = []
 
     def line(self, node: ExpressionNode) -> int:
-        """The line of the values of `node`, an old one if they have one already."""
+        """Return the line of the values of `node`, an old one if they have one already."""
         for number, other in enumerate(self.nodes):
             if isinstance(node, ColumnNode) and isinstance(other, ColumnNode) and node.column == other.column:
                 return self.reserved + number
@@ -56,13 +56,15 @@ class NodeLines:
         return line
 
     def attributes(self) -> list[tuple[int, str | None]] | None:
-        """The attribute that each line is read from, None for the timestamp; None when one of them is computed."""
+        """Return the attribute that each line is read from, None for the timestamp; None when one of them is
+        computed."""
         if not all(isinstance(node, TimestampNode) for _, node in self._others):
             return None
         return [*((line, name) for line, name, _ in self._columns), *((line, None) for line, _ in self._others)]
 
     def of(self, batch: EventBatch) -> list[Line]:
-        """Each line with its values in the rows of `batch`, and where these are not null; a null string is its code."""
+        """Return each line with its values in the rows of `batch`, and where these are not null; a null string is its
+        code."""
         columns = batch.columns
         read: list[Line] = []
         for line, name, coded in self._columns:
@@ -104,7 +106,8 @@ class FusedSelection(Operator):
         self.accumulators = Accumulators(shape.accumulations, arguments, first_cells)
 
     def keys(self, batch: EventBatch) -> Int64Array:
-        """The parts of the keys of the rows, one after the other; inside a partition the instance comes first."""
+        """Return the parts of the keys of the rows, one after the other; inside a partition the instance comes
+        first."""
         if self.code_attribute:
             return batch.columns[self.code_attribute].values
         keys = self.shape.keys

@@ -53,7 +53,7 @@ class Outputs:
     def of(
         self, batch: EventBatch, aggregates: Sequence[AnyValues], pool: StringPool
     ) -> tuple[EventBatch, Int64Array | None]:
-        """The rows of `batch` with the outputs as columns when the aggregates are these, and which of them pass
+        """Return the rows of `batch` with the outputs as columns when the aggregates are these, and which of them pass
         `having`, None for all."""
         if self.computed:
             return self._evaluated(batch, aggregates, pool)

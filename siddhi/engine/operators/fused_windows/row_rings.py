@@ -106,11 +106,11 @@ class RowRings:
             self.lines[line, MASK] = address_of(self.valid[line])
 
     def snapshot(self, first: int, end: int, codes: Sequence[bool]) -> State:
-        """The rows [first, end); `codes` says which lines hold string codes."""
+        """Return the rows [first, end); `codes` says which lines hold string codes."""
         return self.taken(np.arange(first, end) & (self.capacity - 1), codes)
 
     def taken(self, columns: Int64Array, codes: Sequence[bool]) -> State:
-        """The rows in `columns`, as `restore` takes them."""
+        """Return the rows in `columns`, as `restore` takes them."""
         arrays: list[State] = []
         for array, coded in zip(self._arrays, codes, strict=True):
             held = array[columns]
@@ -130,7 +130,7 @@ class RowRings:
 
 
 def joined_rows(states: Sequence[State]) -> State:
-    """One state that has the rows of all `states`, one after the other."""
+    """Return one state that has the rows of all `states`, one after the other."""
     lines = [[held.array if isinstance(held, Codes) else held for held in arrays] for arrays, _ in states]
     arrays = [np.concatenate(parts) for parts in zip(*lines, strict=True)]
     coded = [isinstance(held, Codes) for held in states[0][0]]
@@ -150,7 +150,7 @@ def _wrap(array: AnyArray, start: int, values: AnyArray) -> None:
 
 
 def _moved(lines: AnyArray, first: int, end: int, capacity: int) -> AnyArray:
-    """The columns of the rows [first, end) where they belong in rings of `capacity`."""
+    """Return the columns of the rows [first, end) where they belong in rings of `capacity`."""
     moved: AnyArray = np.zeros((len(lines), capacity), dtype=lines.dtype)
     rows = np.arange(first, end)
     moved[:, rows & (capacity - 1)] = lines[:, rows & (lines.shape[1] - 1)]

@@ -40,8 +40,9 @@ class Shape:
 
 
 def shape_of(query: model.AnalysedQuery, context: OperatorContext) -> Shape | NotApplicable:
-    """The shape of the selection of `query`. One that lets other than current events leave, that sorts, limits or holds
-    back something, or with an expression whose value may depend on more than the row and its aggregates, has none."""
+    """Return the shape of the selection of `query`. One that lets other than current events leave, that sorts, limits
+    or holds back something, or with an expression whose value may depend on more than the row and its aggregates, has
+    none."""
     selection, source = query.selection, query.input
     if not isinstance(source, model.SourceInput) or source.kind not in _STREAMS or source.after:
         return NotApplicable("input other than a stream, or handlers behind the window")

@@ -91,7 +91,7 @@ class Leaving:
 
 
 def leaving_of(window: model.HandlerCall | None, context: OperatorContext) -> Leaving | None:
-    """When rows leave `window`, None when they do not leave it one by one."""
+    """Return when rows leave `window`, None when they do not leave it one by one."""
     if window is None:
         return Leaving()
     if window.namespace:
@@ -111,7 +111,7 @@ def leaving_of(window: model.HandlerCall | None, context: OperatorContext) -> Le
 
 
 def _stays_long(times: Int64Array, clocks: Int64Array, duration: int) -> int:
-    """How many of the rows with these times come at these clocks before the time of one of them is over."""
+    """Return how many of the rows with these times come at these clocks before the time of one of them is over."""
     over = np.minimum.accumulate(times + duration)[:-1] <= clocks[1:]
     return int(over.argmax()) + 1 if over.any() else len(times)
 
@@ -195,7 +195,7 @@ class SlidingSelection(FusedSelection):
         return np.arange(start, start + size)
 
     def _comes_in_order(self, times: Int64Array) -> bool:
-        """Whether rows with these times come in order, behind those that are held."""
+        """Return whether rows with these times come in order, behind those that are held."""
         if len(times) == 1:
             return bool(times.item() >= self._newest)
         return bool(ascends(kernel_array(times), self._newest))
@@ -312,7 +312,7 @@ class SlidingSelection(FusedSelection):
         self._look_at_times()
 
     def _of_chunks(self, result: EventBatch, passed: Int64Array | None, columns: Int64Array) -> EventBatch:
-        """What leaves of `result`, of which the rows at the positions `passed` (None: all) pass, by its chunks;
+        """Return what leaves of `result`, of which the rows at the positions `passed` (None: all) pass, by its chunks;
         `columns` are those of its rows among the rows held."""
         chunks = result.chunks
         assert chunks is not None  # noqa: S101 - only batches with chunks come here
@@ -335,7 +335,7 @@ class SlidingSelection(FusedSelection):
         return out[:used]
 
     def keys_of_groups(self, attribute: str) -> tuple[Int64Array, pa.Array]:
-        """The number of every group (ascending), and the value of its key `attribute` (`key_values`)."""
+        """Return the number of every group (ascending), and the value of its key `attribute` (`key_values`)."""
         place = [name for name, _ in self.shape.keys].index(attribute)
         used = self.groups.used()
         return used, key_values(self.groups.keys[used, place], self.shape.keys[place][1], self.pool)

@@ -66,7 +66,7 @@ class Aggregation(Stateful):
         self._cleaned_ms = 0
 
     def __len__(self) -> int:
-        """How many rows are kept, over all durations."""
+        """Return how many rows are kept, over all durations."""
         return self._index.count
 
     # ---- events
@@ -113,7 +113,7 @@ class Aggregation(Stateful):
         self._latest_ms = max(self._latest_ms, int(times.max()))
 
     def _times(self, evaluation: Evaluation) -> Int64Array:
-        """The time of each row in milliseconds; rows without one fail."""
+        """Return the time of each row in milliseconds; rows without one fail."""
         if self._by is None:
             return evaluation.batch.clocks
         column = to_column(self._by.evaluate(evaluation), self._by.type, self.pool, evaluation.size)
@@ -136,7 +136,7 @@ class Aggregation(Stateful):
         self._first_ms = self._cleaned_ms = clock_ms
 
     def next_deadline_ms(self) -> int | None:
-        """The first point of the grid at which a bucket is given up, or None."""
+        """Return the first point of the grid at which a bucket is given up, or None."""
         outdated = self.retention.first_outdated_ms(self._index.oldest)
         if outdated is None:
             return None
@@ -174,9 +174,9 @@ class Aggregation(Stateful):
     # ---- reading
 
     def find(self, within_start_ms: int, within_end_ms: int, per: str, *, joined: bool = False) -> dict[str, Column]:
-        """The rows of the buckets of size `per` (`sec` … `year`) that start at `within_start_ms` or later and before
-        `within_end_ms`: the columns of `schema`, `AGG_TIMESTAMP` first. `joined` says that an event of a join asks, and
-        no question from outside.
+        """Return the rows of the buckets of size `per` (`sec` … `year`) that start at `within_start_ms` or later and
+        before `within_end_ms`: the columns of `schema`, `AGG_TIMESTAMP` first. `joined` says that an event of a join
+        asks, and no question from outside.
 
         `SiddhiRuntimeError` `duration-not-kept` when the aggregation has no buckets of that size.
         """
@@ -200,7 +200,7 @@ class Aggregation(Stateful):
         return self._rows(slots, starts)
 
     def _part_of_open_bucket(self, level: int, smallest: int, within_start_ms: int, within_end_ms: int) -> Int64Array:
-        """The slots that stand for the open bucket of `level` when it began too early to be read.
+        """Return the slots that stand for the open bucket of `level` when it began too early to be read.
 
         With `aggregate by` Siddhi then shows, as a row of that bucket, what has come in the largest of the smaller open
         buckets that begins early enough not to be missed: of the open year, say, the open month. None is smaller than
@@ -217,7 +217,7 @@ class Aggregation(Stateful):
         return NO_POSITIONS
 
     def _rows(self, slots: Int64Array, starts: Int64Array) -> dict[str, Column]:
-        """The rows of `slots`, whose buckets start at `starts`."""
+        """Return the rows of `slots`, whose buckets start at `starts`."""
         columns = {name: measure.column(slots) for name, measure in self._measures.columns.items()}
         batch = EventBatch(starts, np.zeros(len(slots), dtype=np.int8), starts, starts, columns)
         evaluation = Evaluation(batch)

@@ -43,7 +43,7 @@ class Measures:
 def build_measures(
     selection: model.AnalysedSelection, compiler: ExpressionCompiler, context: OperatorContext
 ) -> Measures:
-    """The measures of `selection`; `compiler` compiles what reads the events."""
+    """Return the measures of `selection`; `compiler` compiles what reads the events."""
     builder = _MeasuresBuilder(compiler, context)
     outside = ExpressionCompiler(context)
     outputs = []
@@ -92,13 +92,13 @@ class _MeasuresBuilder:
                 return expression
 
     def latest(self, name: str, expression: model.TypedExpression) -> model.AttributeValue:
-        """The column that holds `expression` of the latest event."""
+        """Return the column that holds `expression` of the latest event."""
         self.taken[name] = self.compiler.compile(expression)
         self.latest_types[name] = expression.type
         return model.AttributeValue(0, name, expression.type)
 
     def _aggregate(self, call: model.Aggregate) -> model.AttributeValue:
-        """The column that holds `call`."""
+        """Return the column that holds `call`."""
         argument, argument_type = "", AttributeType.LONG
         if call.arguments and call.name != "count":
             taken = call.arguments[0]

@@ -43,7 +43,7 @@ class AggregationReader:
                 raise SiddhiRuntimeError(Problem("wrong-period", message, hint))
 
     def read(self, event: EventBatch) -> dict[str, Column]:
-        """The rows that the one row of `event` asks for: the columns of the aggregation's schema.
+        """Return the rows that the one row of `event` asks for: the columns of the aggregation's schema.
 
         `SiddhiRuntimeError` when its period says nothing: `wrong-period`, `unknown-duration`, `duration-not-kept`.
         """

@@ -23,20 +23,21 @@ class Retention:
         self.enabled = enabled and bool((self.kept_ms != NEVER).any())
 
     def first_outdated_ms(self, oldest: Int64Array) -> int | None:
-        """The first time at which the oldest bucket (one of each level, `NEVER`: none) may be given up; None: never."""
+        """Return the first time at which the oldest bucket (one of each level, `NEVER`: none) may be given up; None:
+        never."""
         limited = (self.kept_ms != NEVER) & (oldest != NEVER)
         if not self.enabled or not limited.any():
             return None
         return int((oldest[limited] + self.kept_ms[limited]).min()) + 1
 
     def kept_from_ms(self, now_ms: int) -> Int64Array:
-        """The earliest start of a bucket that each level keeps at `now_ms`."""
+        """Return the earliest start of a bucket that each level keeps at `now_ms`."""
         lowest = np.iinfo(np.int64).min
         limited = self.kept_ms != NEVER
         return np.where(limited, now_ms - np.where(limited, self.kept_ms, 0), lowest)
 
 
 def retention_of(analysed: AnalysedRetention) -> Retention:
-    """The retention that the aggregation's definition asks for."""
+    """Return the retention that the aggregation's definition asks for."""
     kept = [NEVER if kept_ms is None else kept_ms for kept_ms in analysed.kept_ms]
     return Retention(kept, analysed.interval_ms, enabled=analysed.enabled)

@@ -34,7 +34,7 @@ class GroupTexts:
         self._factors.clear()
 
     def hashes(self, starts: Int64Array, groups: Int64Array) -> Int64Array:
-        """The Java hash of the text of each row's bucket and group."""
+        """Return the Java hash of the text of each row's bucket and group."""
         self._work_out_new()
         distinct, inverse = np.unique(starts, return_inverse=True)
         fronts = np.array([string_hash(f"{start}{_DELIMITER}") for start in distinct.tolist()], dtype=np.uint64)
@@ -68,7 +68,7 @@ class GroupTexts:
 
 
 def hash_map_places(hashes: Int64Array) -> Int64Array:
-    """The places of rows with these hashes, given in order of insertion, as a Java `HashMap` is walked."""
+    """Return the places of rows with these hashes, given in order of insertion, as a Java `HashMap` is walked."""
     size = 16
     while len(hashes) > size * 3 // 4:
         size *= 2

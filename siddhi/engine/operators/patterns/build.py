@@ -18,7 +18,7 @@ from siddhi.engine.operators.patterns.machine.event_machine import EventMachineO
 def build_state_machine(
     machine: model.StateMachine, read: Mapping[str, Reference], context: OperatorContext
 ) -> MergingOperator:
-    """A pattern or sequence over its streams, for all partition instances at once.
+    """Return a pattern or sequence over its streams, for all partition instances at once.
 
     `read` are the references of the query's selection, by the name of the output column that answers each. Every match
     is a row of its own chunk, with the timestamp of the event (or of the end of the silence) that completed it.

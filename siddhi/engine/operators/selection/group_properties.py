@@ -28,7 +28,7 @@ _LASTING = ("minForever", "maxForever")
 
 
 def empties_groups(query: model.AnalysedQuery) -> bool:
-    """True when a group of `query` is as new once all its rows have left, and sees each of them leave."""
+    """Return whether a group of `query` is as new once all its rows have left, and sees each of them leave."""
     source, selection = query.input, query.selection
     if not isinstance(source, model.SourceInput) or source.window is None:
         return False
@@ -47,8 +47,8 @@ def empties_groups(query: model.AnalysedQuery) -> bool:
 
 
 def forgets_extremes(query: model.AnalysedQuery) -> bool:
-    """True when `min` and `max` of `query` remember their best value alone, as in Siddhi: once that has left, the next
-    one to come is the best."""
+    """Return whether `min` and `max` of `query` remember their best value alone, as in Siddhi: once that has left, the
+    next one to come is the best."""
     window = query.input.window if isinstance(query.input, model.SourceInput) else None
     unasked = window is not None and not window.namespace and window.name in _UNASKED
     return unasked and query.output.events is EventType.CURRENT

@@ -57,7 +57,7 @@ class PlainQuery:
 
 
 def plain_query(query: model.AnalysedQuery) -> PlainQuery | None:
-    """`query` if it is a plain one over a stream; None for every other."""
+    """Return `query` if it is a plain one over a stream; None for every other."""
     source, selection, output = query.input, query.selection, query.output
     if not isinstance(source, model.SourceInput) or source.kind is not model.SourceKind.STREAM:
         return None
@@ -76,8 +76,8 @@ def plain_query(query: model.AnalysedQuery) -> PlainQuery | None:
 
 
 def plain_tests(source: model.SourceInput) -> tuple[PlainTest, ...] | None:
-    """What events of `source` pass before its window, if that is nothing but plain tests and nothing comes behind the
-    window; None otherwise."""
+    """Return what events of `source` pass before its window, if that is nothing but plain tests and nothing comes
+    behind the window; None otherwise."""
     if source.after:
         return None
     tests: list[PlainTest] = []
@@ -90,20 +90,21 @@ def plain_tests(source: model.SourceInput) -> tuple[PlainTest, ...] | None:
 
 
 def arranges(selection: model.AnalysedSelection) -> bool:
-    """True when rows are not selected one by one."""
+    """Return whether rows are not selected one by one."""
     limited = selection.limit is not None or selection.offset is not None
     held = selection.having is not None or selection.order_by
     return bool(limited or held or selection.group_by or selection.aggregates)
 
 
 def _tests(condition: model.TypedExpression) -> Iterator[PlainTest | None]:
-    """The tests that `condition` is made of; None in place of what is no plain one."""
+    """Yield the tests that `condition` is made of; None in place of what is no plain one."""
     for part in conjuncts(condition):
         yield plain_test(part) if isinstance(part, model.Comparison) else None
 
 
 def plain_test(comparison: model.Comparison) -> PlainTest | None:
-    """`comparison` if it is of an attribute with a constant in a form that kernels know; None for every other."""
+    """Return `comparison` if it is of an attribute with a constant in a form that kernels know; None for every
+    other."""
     value, bound, operator = comparison.left, comparison.right, comparison.operator
     if isinstance(value, model.ConstantValue):
         value, bound, operator = bound, value, _TURNED.get(operator, operator)
@@ -119,8 +120,8 @@ def plain_test(comparison: model.Comparison) -> PlainTest | None:
 
 
 def _bound(stored: AttributeType, constant: model.ConstantValue, compared: AttributeType) -> int | float | None:
-    """The number that `constant` is when it is compared as `compared` with values that are `stored`; None when neither
-    int64 nor float64 gives the same answer."""
+    """Return the number that `constant` is when it is compared as `compared` with values that are `stored`; None when
+    neither int64 nor float64 gives the same answer."""
     if stored not in _STORED or stored is AttributeType.STRING or constant.type not in _STORED:
         return None
     exact = compared in _WHOLE or compared is AttributeType.DOUBLE or stored is compared is AttributeType.FLOAT
@@ -132,7 +133,8 @@ def _bound(stored: AttributeType, constant: model.ConstantValue, compared: Attri
 
 
 def lines_of(tests: Sequence[PlainTest]) -> tuple[Int64Array, bytes]:
-    """`tests` as `pass_records` wants them, but for the places of their columns, and the strings they compare with."""
+    """Return `tests` as `pass_records` wants them, but for the places of their columns, and the strings they compare
+    with."""
     lines: Int64Array = np.zeros((len(tests), copy_kernel.TEST_FIELDS), INT64)
     texts = b""
     for line, test in zip(lines, tests, strict=True):

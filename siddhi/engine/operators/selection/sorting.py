@@ -15,7 +15,8 @@ from siddhi.language.ast import AttributeType
 
 
 def sort_positions(batch: EventBatch, keys: Sequence[model.SortKey]) -> Int64Array:
-    """The rows' positions with each run of one kind inside a chunk sorted by `keys`; stable, nulls last either way."""
+    """Return the rows' positions with each run of one kind inside a chunk sorted by `keys`; stable, nulls last either
+    way."""
     changes = np.ones(batch.size, dtype=np.bool_)
     chunks = batch.chunk_ids()
     changes[1:] = (chunks[1:] != chunks[:-1]) | (batch.kinds[1:] != batch.kinds[:-1])

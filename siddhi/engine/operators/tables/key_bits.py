@@ -20,14 +20,15 @@ _BROKEN = frozenset({AttributeType.FLOAT, AttributeType.DOUBLE})
 
 
 def comparable(left: AttributeType, right: AttributeType) -> bool:
-    """True when values of both types are equal just when their bits are."""
+    """Return whether values of both types are equal just when their bits are."""
     return left is right or any(left in family and right in family for family in (_WHOLE, _BROKEN))
 
 
 def key_rows(
     values: Sequence[Value], types: Sequence[AttributeType], size: int, pool: StringPool
 ) -> tuple[Int64Array, BoolArray]:
-    """The keys, (`size`, parts), of rows with these values, and where a part equals nothing: it is null or no number.
+    """Return the keys, (`size`, parts), of rows with these values, and where a part equals nothing: it is null or no
+    number.
 
     The mask is `NO_MASK` when all keys are whole.
     """

@@ -111,7 +111,7 @@ class RowProgram:
         self._put(code.STORE_I64, register, self._table.line_of(EVENT_TIMESTAMP))
 
     def values(self, batch: EventBatch, outputs: dict[str, Value]) -> tuple[Int64Array, BoolArray]:
-        """The inputs of all events of `batch`, (inputs, events), and where they are not null."""
+        """Return the inputs of all events of `batch`, (inputs, events), and where they are not null."""
         size = batch.size
         inputs: Int64Array = np.zeros((max(len(self.inputs), 1), size), dtype=np.int64)
         valid: BoolArray = np.ones((max(len(self.inputs), 1), size), dtype=np.bool_)
@@ -131,7 +131,7 @@ class RowProgram:
         return len(self._lines) - 1
 
     def _truth(self, expression: model.TypedExpression) -> int:
-        """The register of a bool in which null is false."""
+        """Return the register of a bool in which null is false."""
         register = self._register(expression)
         if isinstance(expression, model.Comparison | model.Logical | model.Negation | model.IsNullValue):
             return register
@@ -156,7 +156,7 @@ class RowProgram:
         raise NoProgramError
 
     def _looks(self, expression: model.TypedExpression) -> bool:
-        """True when `expression` looks at rows of the table."""
+        """Return whether `expression` looks at rows of the table."""
         return any(isinstance(one, model.TableValue) and one.table == self._table.id for one in walk(expression))
 
     def _input(self, expression: model.TypedExpression) -> int:
@@ -191,7 +191,7 @@ class RowProgram:
         return self._put(_COMPARISONS[expression.operator][type_ in _BROKEN], left, right)
 
     def _converted(self, register: int, type_: AttributeType, wanted: AttributeType) -> int:
-        """The register of the number in `register` as another type, as Java widens or cuts it."""
+        """Return the register of the number in `register` as another type, as Java widens or cuts it."""
         if type_ is wanted or (type_ is AttributeType.INT and wanted is AttributeType.LONG):
             return register
         if type_ in _WHOLE:
@@ -209,7 +209,7 @@ class RowProgram:
 
 
 def put_values(line: Int64Array, value: Value, type_: AttributeType, size: int) -> None:
-    """Writes values of `type_` into `line` as inputs have them: whole numbers, codes and bools as they are, others as
+    """Write values of `type_` into `line` as inputs have them: whole numbers, codes and bools as they are, others as
     the bits of a double."""
     values: AnyArray = broadcast(value, size).values
     if type_ in _BROKEN:
@@ -226,7 +226,7 @@ def compile_program(
     *,
     timed: bool,
 ) -> tuple[RowProgram, int] | None:
-    """The program of a write, and how many of its instructions ask for the condition; None when there is none.
+    """Return the program of a write, and how many of its instructions ask for the condition; None when there is none.
     `timed` says that a row that is changed has the time of the event then."""
     program = RowProgram(table, compiler)
     try:

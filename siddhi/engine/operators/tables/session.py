@@ -29,7 +29,7 @@ class WriteSession:
 
     @classmethod
     def of(cls, writers: Mapping[int, TableWriter], ranks: Mapping[int, int]) -> WriteSession | None:
-        """The session of queries that write one table, None where they find rows by several indexes."""
+        """Return the session of queries that write one table, None where they find rows by several indexes."""
         plans = [writer.plan for writer in writers.values()]
         indexes = {id(plan.keyed_by) for plan in plans if plan is not None and plan.keyed_by is not None}
         if len(indexes) > 1 or None in plans:

@@ -74,7 +74,7 @@ class Table:
         self.key = self.index_on(self.primary_key) if self.primary_key else None
 
     def _number_of_key(self) -> str | None:
-        """The number that is the whole primary key, None when that is anything else."""
+        """Return the number that is the whole primary key, None when that is anything else."""
         first, *others = self.primary_key or ("",)
         return first if not others and self.types.get(first) in NUMERIC else None
 
@@ -128,30 +128,31 @@ class Table:
             self.valid = np.ones(self.cells.shape, dtype=np.bool_)
 
     def _valid_of(self, name: str) -> BoolArray | None:
-        """Where values of `name` are not null, None when nobody booked a null; codes and objects tell themselves."""
+        """Return where values of `name` are not null, None when nobody booked a null; codes and objects tell
+        themselves."""
         if not self.valid.size or self._type_of(name) in (AttributeType.STRING, AttributeType.OBJECT):
             return None
         line: BoolArray = self.valid[self.line_of(name)]
         return line
 
     def line_of(self, name: str) -> int:
-        """The line of `cells` in which `name` lies."""
+        """Return the line of `cells` in which `name` lies."""
         return list(self.stored).index(name)
 
     def places(self) -> Int64Array:
-        """The places of all rows, in the order in which they are met."""
+        """Return the places of all rows, in the order in which they are met."""
         places = self._places()
         return places if self._number is None else places[self._values[self._number][places].argsort(kind="stable")]
 
     def _places(self) -> Int64Array:
-        """The places of all rows, in order of insertion."""
+        """Return the places of all rows, in order of insertion."""
         if self._count == self.used or self.history is not None:  # rows that are gone were there in this step
             return np.arange(self.used)
         return np.flatnonzero(self.alive[: self.used])
 
     def as_met(self, probes: Int64Array, places: Int64Array) -> Int64Array:
-        """`places` of rows that stand beside events `probes`, which do not fall, in the order in which each event meets
-        its rows."""
+        """Return `places` of rows that stand beside events `probes`, which do not fall, in the order in which each
+        event meets its rows."""
         if self._number is None or len(places) < 2:
             return places
         return places[np.lexsort((self._values[self._number][places], probes))]
@@ -166,13 +167,13 @@ class Table:
         return AttributeType.LONG if name == EVENT_TIMESTAMP else self.types[name]
 
     def columns(self, places: Int64Array, names: Iterable[str] | None = None) -> dict[str, Column]:
-        """The attributes `names` (all, without) of the rows at `places`."""
+        """Return the attributes `names` (all, without) of the rows at `places`."""
         return {name: self.column(name, places) for name in (self.types if names is None else names)}
 
     # ---- indexes
 
     def index_on(self, names: Sequence[str]) -> HashIndex:
-        """The index on these attributes, made when it is first asked for."""
+        """Return the index on these attributes, made when it is first asked for."""
         wanted = tuple(name for name in self.types if name in names)
         index = self.indexes.get(wanted)
         if index is None:
@@ -218,7 +219,7 @@ class Table:
         return places, fresh
 
     def _append(self, columns: Mapping[str, Column], size: int, done: HashIndex | None = None) -> None:
-        """Puts rows behind all others; the index `done` knows them already."""
+        """Put rows behind all others; the index `done` knows them already."""
         start, stop = self.used, self.used + size
         self.make_room(stop)
         self.alive[start:stop] = True
@@ -234,11 +235,11 @@ class Table:
                 index.add(np.arange(start, stop), self.keys_of(index, columns, size))
 
     def _no_times(self, size: int) -> Column:
-        """The times of rows of which nobody knows when they came, as Siddhi tells them."""
+        """Return the times of rows of which nobody knows when they came, as Siddhi tells them."""
         return Column(AttributeType.LONG, self.pool, np.full(size, -1, dtype=np.int64))
 
     def _set_valid(self, name: str, places: slice | Int64Array, column: Column) -> None:
-        """Books where the values of `column` that now stand at `places` are null; codes and objects tell themselves."""
+        """Book where the values of `column` that now stand at `places` are null; codes and objects tell themselves."""
         if column.type in (AttributeType.STRING, AttributeType.OBJECT):
             return
         valid = column.valid
@@ -256,8 +257,8 @@ class Table:
         self.drop_from_indexes(places)
 
     def update(self, places: Int64Array, changes: Mapping[str, Column]) -> int:
-        """The rows at `places`, each named once, have the values of `changes`. Where these give a primary key that is
-        in use none of the rows is changed; returns how many are not."""
+        """Give the rows at `places`, each named once, the values of `changes`. Where these give a primary key
+        that is in use none of the rows is changed; returns how many are not."""
         rekeyed = not changes.keys().isdisjoint(self.primary_key)
         if rekeyed and self.key is not None and self._collide(places, changes, self.key):
             return len(places)
@@ -272,7 +273,7 @@ class Table:
         return 0
 
     def _collide(self, places: Int64Array, changes: Mapping[str, Column], key: HashIndex) -> bool:
-        """True when `changes` give two of the rows at `places` one key, or one of them that of another row."""
+        """Return whether `changes` give two of the rows at `places` one key, or one of them that of another row."""
         columns = self.columns(places, key.names) | {n: c for n, c in changes.items() if n in key.names}
         new = self.keys_of(key, columns, len(places))
         found, _ = key.first(new)
@@ -305,7 +306,7 @@ class Table:
             self.drop_from_indexes(history.gone)
 
     def seen(self, pairs: Pairs, events: EventBatch) -> Pairs:
-        """The `pairs` of events and rows as the events see these."""
+        """Return the `pairs` of events and rows as the events see these."""
         return pairs if self.history is None else self.history.seen(pairs, events, self.alive)
 
     def _compact(self) -> None:
@@ -330,11 +331,11 @@ class Table:
     # ---- state
 
     def state_size(self) -> StateSize:
-        """How many rows there are, in about how many bytes."""
+        """Return how many rows there are, in about how many bytes."""
         return StateSize(rows=self._count, bytes=held_bytes(self))
 
     def live_codes(self) -> Iterator[Int64Array]:
-        """The string codes of all rows."""
+        """Return the string codes of all rows."""
         return codes_in(self.snapshot())
 
     def recode(self, change: CodeChange) -> None:

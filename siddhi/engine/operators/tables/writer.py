@@ -75,20 +75,20 @@ class TableWriter:
         self._compiler = compiler
 
     def _careful_matcher(self, output: model.AnalysedOutput, compiler: ExpressionCompiler) -> CarefulMatcher | None:
-        """What finds the rows where an event may fail, be it in `on` or in `set`."""
+        """Return what finds the rows where an event may fail, be it in `on` or in `set`."""
         if output.on is not None and any(node.can_fail for _, node in self.assignments):
             return CarefulMatcher(output.on, self.table, compiler)
         return CarefulMatcher.if_needed(output.on, self.table, compiler)
 
     def _replaces_rows(self, output: model.AnalysedOutput) -> bool:
-        """True when the event takes the place of the row with its own key, whatever `set` says and whatever key `on`
-        asks for: in an `update or insert` by the whole primary key, as in Siddhi; not where `set` asks for what is
+        """Return whether the event takes the place of the row with its own key, whatever `set` says and whatever key
+        `on` asks for: in an `update or insert` by the whole primary key, as in Siddhi; not where `set` asks for what is
         stored."""
         looks = any(isinstance(part, model.TableValue) for one in output.assignments for part in walk(one.value))
         return self.action == "update or insert" and self.matcher.by_primary_key and not looks
 
     def _settled(self, assignments: Sequence[model.Assignment]) -> set[str]:
-        """The attributes that hold what would be assigned to them already, as the condition asks for it."""
+        """Return the attributes that hold what would be assigned to them already, as the condition asks for it."""
         assigned = {one.attribute: one.value for one in assignments}
         settled = set()
         for name, probe in self.matcher.probes.items():
@@ -98,7 +98,8 @@ class TableWriter:
         return settled
 
     def _inserts_what_it_asks_for(self) -> bool:
-        """True when the rows that an event looks for are those with its own key, which it has itself when inserted."""
+        """Return whether the rows that an event looks for are those with its own key, which it has itself when
+        inserted."""
         matcher = self.matcher
         same = all(
             isinstance(probe, model.OutputValue) and probe.name == self.inserted.get(name)
@@ -135,7 +136,7 @@ class TableWriter:
         return plan is not None and all(plan.changed.isdisjoint(index) for index in self.table.indexes)
 
     def keys(self, batch: EventBatch) -> tuple[Int64Array, BoolArray]:
-        """The keys of the index of the plan that events ask for, and which of them find nothing."""
+        """Return the keys of the index of the plan that events ask for, and which of them find nothing."""
         if self._replaces:
             assert self.table.key is not None  # noqa: S101 - what replaces rows has a primary key
             return self.table.keys_of(self.table.key, self.as_rows(batch), batch.size), NO_MASK
@@ -182,11 +183,11 @@ class TableWriter:
 
     @staticmethod
     def outputs(batch: EventBatch) -> dict[str, Value]:
-        """The output values that conditions and assignments read."""
+        """Return the output values that conditions and assignments read."""
         return {name: Value(column.values, column.valid) for name, column in batch.columns.items()}
 
     def as_rows(self, batch: EventBatch) -> dict[str, Column]:
-        """The output's columns under the names of the table's attributes, which stand in the same order."""
+        """Return the output's columns under the names of the table's attributes, which stand in the same order."""
         rows = {name: batch.columns[output] for name, output in self.inserted.items()}
         if self.table.keeps_times:
             rows[EVENT_TIMESTAMP] = self._times(batch)
@@ -225,9 +226,9 @@ class TableWriter:
         return refused
 
     def _act(self, matcher: CarefulMatcher, one: EventBatch) -> tuple[bool, int]:
-        """What the only event of `one` does to the rows that it finds; whether there are any, and how many the table
-        refused. `_EventFailedError` where it fails: rows that a table without key and index shows before are changed
-        then."""
+        """Return what the only event of `one` does to the rows that it finds; whether there are any, and how many the
+        table refused. `_EventFailedError` where it fails: rows that a table without key and index shows before are
+        changed then."""
         verdicts = matcher.verdicts(one, self.outputs(one))
         found = verdicts.places[: np.argmax(verdicts.failed)] if verdicts.failed.any() else verdicts.places
         refused = 0
@@ -257,7 +258,7 @@ class TableWriter:
         return any(column.valid is not None for column in columns)
 
     def _upsert_by_key(self, batch: EventBatch) -> int:
-        """The first event of a key that is not there is inserted; the others update all rows of their key."""
+        """Return the first event of a key that is not there is inserted; the others update all rows of their key."""
         index = self.matcher.index
         assert index is not None  # noqa: S101 - a condition that is all equality has one
         columns = self.as_rows(batch)
@@ -328,8 +329,8 @@ class TableWriter:
             raise
 
     def _rounds(self, pairs: Pairs) -> Iterator[tuple[Int64Array, Int64Array]]:
-        """`pairs` cut such that a row stands once in each round; only the last event of a row counts when none looks
-        at what the row holds."""
+        """Yield `pairs` cut such that a row stands once in each round; only the last event of a row counts when none
+        looks at what the row holds."""
         if len(pairs.places) < 2:
             yield pairs.probes, pairs.places
             return
@@ -353,8 +354,8 @@ class TableWriter:
         return self.table.update(places, changes) if changes else 0
 
     def _changes(self, batch: EventBatch, probes: Int64Array, places: Int64Array) -> dict[str, Column]:
-        """One assignment after the other, each seeing what those before it did to its row. `_EventFailedError` where
-        one fails that may; it knows what those before it give."""
+        """Return the values of one assignment after the other, each seeing what those before it did to its row.
+        `_EventFailedError` where one fails that may; it knows what those before it give."""
         events = batch.take(probes)
         stored = self.table.columns(places, self.reads)
         changes: dict[str, Column] = {}
@@ -375,7 +376,7 @@ class TableWriter:
         return changes
 
     def _column(self, value: Value, type_: AttributeType, wanted: AttributeType, size: int) -> Column:
-        """`value` as the table's type; numbers of other types are widened or cut."""
+        """Return `value` as the table's type; numbers of other types are widened or cut."""
         if type_ in NUMERIC and wanted in NUMERIC:
             return to_column(Value(as_type(value.values, wanted), value.valid), wanted, self.table.pool, size)
         column = to_column(value, type_, self.table.pool, size)
@@ -383,7 +384,7 @@ class TableWriter:
 
 
 def _last_of_each(places: Int64Array) -> Int64Array:
-    """Where each of `places` stands for the last time."""
+    """Return where each of `places` stands for the last time."""
     order: Int64Array = np.argsort(places, kind="stable")
     sorted_places = places[order]
     last: Int64Array = order[np.append(sorted_places[1:] != sorted_places[:-1], True)]
@@ -399,8 +400,8 @@ class _EventFailedError(Exception):
 
 
 def _in_order(assignments: Sequence[model.Assignment], table: Table) -> list[model.Assignment]:
-    """The last assignment of each attribute, in the order in which Siddhi makes them: that of the table's attributes in
-    a Java hash map."""
+    """Return the last assignment of each attribute, in the order in which Siddhi makes them: that of the table's
+    attributes in a Java hash map."""
     last = {one.attribute: one for one in assignments}
     names = list(last)
     attributes = list(table.types)

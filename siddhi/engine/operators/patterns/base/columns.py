@@ -27,7 +27,7 @@ class SlotLayout:
     types: tuple[AttributeType, ...]
 
     def events(self, batch: EventBatch) -> list[PatternEvent]:
-        """The rows of `batch` as events; strings are kept as their codes."""
+        """Return the rows of `batch` as events; strings are kept as their codes."""
         timestamps = batch.timestamps.tolist()
         if not self.names:
             return [PatternEvent(timestamp, ()) for timestamp in timestamps]
@@ -39,7 +39,7 @@ class SlotLayout:
 
 
 def layouts(machine: model.StateMachine, read: Mapping[str, Reference]) -> tuple[SlotLayout, ...]:
-    """Per slot the attributes of it that `read` names."""
+    """Return per slot the attributes of it that `read` names."""
     names: list[dict[str, AttributeType]] = [{} for _ in machine.slots]
     for reference in read.values():
         if isinstance(reference, model.AttributeValue):
@@ -57,7 +57,7 @@ def _items(column: Column) -> list[Any]:
 
 
 def column_of_items(type_: AttributeType, pool: StringPool, items: Sequence[Any]) -> Column:
-    """The column of values as events carry them."""
+    """Return the column of values as events carry them."""
     if type_ is AttributeType.OBJECT:
         return Column(type_, pool, values=objects(items))
     if type_ is AttributeType.STRING:
@@ -87,7 +87,7 @@ class SlotReader:
         self.type = column_type(reference)
 
     def column(self, rows: Sequence[SlotChains]) -> Column:
-        """The column with one value for each row of slots."""
+        """Return the column with one value for each row of slots."""
         chains = [slots[self._place] for slots in rows]
         if isinstance(self._reference, model.AttributeValue) and self._reference.all_events:
             return column_of_items(self.type, self._pool, [self._list(chain) for chain in chains])

@@ -31,13 +31,13 @@ class SplitFilter:
 
 
 def filters_of(element: model.PatternElement) -> tuple[model.FilterStep, ...]:
-    """The filters of `element`."""
+    """Return the filters of `element`."""
     steps = (*element.input.before, *element.input.after)
     return tuple(step for step in steps if isinstance(step, model.FilterStep))
 
 
 def split_filter(filters: Sequence[model.FilterStep], slot: int, context: OperatorContext) -> SplitFilter:
-    """`filters` of the element with `slot`, cut at their `and`s.
+    """Return `filters` of the element with `slot`, cut at their `and`s.
 
     A filter that may fail, or that keeps state, is left whole: what it does for an event depends on whether a partial
     waits.
@@ -77,7 +77,7 @@ class EventFilter:
         return self._node is None
 
     def mask(self, batch: EventBatch) -> BoolArray:
-        """Which rows pass."""
+        """Return which rows pass."""
         if self._node is None:
             return np.ones(batch.size, dtype=np.bool_)
         return self._node.truth(Evaluation(batch))
@@ -177,7 +177,7 @@ class SlotCondition:
 
 
 def filter_expressions(machine: model.StateMachine) -> Iterable[model.TypedExpression]:
-    """All filters of all elements."""
+    """Yield all filters of all elements."""
     for element in machine.slots:
         for step in filters_of(element):
             yield step.condition

@@ -18,7 +18,7 @@ class PartialLimit:
         self.dropped = 0
 
     def excess(self, live: int) -> int:
-        """How many of `live` partial matches are to be dropped now, which the caller does."""
+        """Return how many of `live` partial matches are to be dropped now, which the caller does."""
         if live <= self.most:
             return 0
         excess = live - self.most + self.most // 10

@@ -43,13 +43,13 @@ class Partial:
     expired: bool = False
 
     def copy_up_to(self, slot: int) -> Partial:
-        """A new, live partial match with the slots before `slot`; it shares their chains, the rest are empty."""
+        """Return a new, live partial match with the slots before `slot`; it shares their chains, the rest are empty."""
         kept: list[EventChain | None] = list(self.slots)
         kept[slot:] = [None] * (len(kept) - slot)
         return Partial(kept, self.timestamp)
 
     def events(self, slot: int) -> EventChain:
-        """The events that stand in `slot`, oldest first."""
+        """Return the events that stand in `slot`, oldest first."""
         return self.slots[slot] or []
 
     def put(self, slot: int, event: PatternEvent) -> None:
@@ -99,6 +99,6 @@ class Match:
 
 
 def matches_of(complete: Iterable[Partial]) -> list[Match]:
-    """The matches that `complete` stand for. An expired one is none: for Siddhi it is an expired event, and a state
-    query has current events only."""
+    """Return the matches that `complete` stand for. An expired one is none: for Siddhi it is an expired event, and a
+    state query has current events only."""
     return [Match.of(partial) for partial in complete if not partial.expired]

@@ -16,7 +16,7 @@ Reference: TypeAlias = model.AttributeValue | model.EventReference | model.IsEmp
 
 
 def references(expressions: Iterable[model.TypedExpression]) -> dict[str, Reference]:
-    """The slot references in `expressions` by the column that answers each."""
+    """Return the slot references in `expressions` by the column that answers each."""
     found: dict[str, Reference] = {}
     for expression in expressions:
         for part in walk(expression):
@@ -26,7 +26,7 @@ def references(expressions: Iterable[model.TypedExpression]) -> dict[str, Refere
 
 
 def selection_references(query: model.AnalysedQuery) -> dict[str, Reference]:
-    """The slot references of a state query's selection, by column."""
+    """Return the slot references of a state query's selection, by column."""
     selection = query.selection
     expressions: list[model.TypedExpression] = [output.expression for output in selection.attributes]
     expressions.extend(selection.group_by)
@@ -37,7 +37,7 @@ def selection_references(query: model.AnalysedQuery) -> dict[str, Reference]:
 
 
 def column_type(reference: Reference) -> AttributeType:
-    """The type of the column that answers `reference`."""
+    """Return the type of the column that answers `reference`."""
     if isinstance(reference, model.IsEmptySlot):
         return AttributeType.BOOL
     return AttributeType.LONG if isinstance(reference, model.EventReference) else reference.type
@@ -46,7 +46,7 @@ def column_type(reference: Reference) -> AttributeType:
 def pick(
     chain: Sequence[PatternEvent] | None, index: ast.EventIndex | None, *, under_test: bool = False
 ) -> PatternEvent | None:
-    """The event of `chain` that `index` means, the last one without an index; None when there is none.
+    """Return the event of `chain` that `index` means, the last one without an index; None when there is none.
 
     `under_test` says that the last event is only being tried: `[last]` then is the one before it.
     """

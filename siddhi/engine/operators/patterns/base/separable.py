@@ -54,7 +54,8 @@ class SlotTest:
 
 
 def separate_test(condition: model.TypedExpression) -> SlotTest:
-    """`condition`, which reads nothing but the event under test, as a test of it: at worst one of whether it holds."""
+    """Return `condition`, which reads nothing but the event under test, as a test of it: at worst one of whether it
+    holds."""
     if isinstance(condition, model.Comparison) and condition.operand_type in _WHOLE | _FRACTIONS:
         left, right = condition.left, condition.right
         if _is_constant(right):
@@ -69,7 +70,7 @@ def _is_constant(expression: model.TypedExpression) -> TypeGuard[model.ConstantV
 
 
 def separate(condition: model.TypedExpression, own: int) -> SlotComparison | None:
-    """`condition` of the element with slot `own` as one comparison, or None when it is not of that form."""
+    """Return `condition` of the element with slot `own` as one comparison, or None when it is not of that form."""
     slots = _slots(condition)
     if slots is None:
         return None
@@ -93,7 +94,7 @@ def separate(condition: model.TypedExpression, own: int) -> SlotComparison | Non
 
 
 def separate_all(conditions: Sequence[model.TypedExpression], own: int) -> tuple[SlotComparison, ...] | None:
-    """All of `conditions` as comparisons, or None when one of them is not of that form."""
+    """Return all of `conditions` as comparisons, or None when one of them is not of that form."""
     comparisons: list[SlotComparison] = []
     for condition in conditions:
         comparison = separate(condition, own)
@@ -104,7 +105,8 @@ def separate_all(conditions: Sequence[model.TypedExpression], own: int) -> tuple
 
 
 def _slots(expression: model.TypedExpression) -> set[int] | None:
-    """The slots that `expression` reads by plain references; None when it reads anything else of machine or tables."""
+    """Return the slots that `expression` reads by plain references; None when it reads anything else of machine or
+    tables."""
     slots: set[int] = set()
     for part in walk(expression):
         if isinstance(part, model.AttributeValue):

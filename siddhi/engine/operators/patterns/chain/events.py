@@ -47,7 +47,7 @@ class EventColumn:
     name: str | None
 
     def fill(self, target: AnyArray, batch: EventBatch, evaluation: Evaluation | None) -> BoolArray | None:
-        """Writes the values into `target`; returns where they are not null, None when none is or when these are
+        """Write the values into `target`; returns where they are not null, None when none is or when these are
         codes, which tell by themselves."""
         if self.name is not None:
             column = batch.columns[self.name]
@@ -70,7 +70,7 @@ class EventColumns:
         self.fractions: list[EventColumn] = []
 
     def column(self, slot: int, expression: model.TypedExpression, type_: AttributeType) -> int:
-        """The number of `expression`, taken as `type_`, over events of `slot` among the columns of its class."""
+        """Return the number of `expression`, taken as `type_`, over events of `slot` among the columns of its class."""
         source = self._sources[slot]
         name = None
         if isinstance(expression, model.AttributeValue) and expression.type is type_:
@@ -133,7 +133,7 @@ class EventReader:
         return count, places
 
     def attributes(self, source: int) -> list[str]:
-        """The attributes of `source` that are read, where none is computed."""
+        """Return the attributes of `source` that are read, where none is computed."""
         columns = [column for _, _, column in (*self._whole, *self._fractions)]
         return [column.name for column in columns if column.source == source and column.name is not None]
 
@@ -159,7 +159,7 @@ class EventReader:
             self.events = self.events._replace(order=NO_POSITIONS)
 
     def _events_among(self, inputs: MergedRows) -> Int64Array:
-        """The rows of the whole that are events and no marks."""
+        """Return the rows of the whole that are events and no marks."""
         counts = np.zeros(inputs.size, dtype=np.bool_)
         for source, batch in enumerate(inputs.batches):
             own = inputs.sources == source

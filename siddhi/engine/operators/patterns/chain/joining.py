@@ -13,7 +13,7 @@ from siddhi.engine.operators.patterns.chain import memory
 
 
 def joined_chains(states: Sequence[State], ids: Sequence[Int64Array], elements: int) -> State:
-    """One state of a chain of `elements` for all `states`; ids as for operators."""
+    """Return one state of a chain of `elements` for all `states`; ids as for operators."""
     size = 1 + max(int(numbers.max(initial=-1)) for numbers in ids)
     updated = np.full((size, elements), memory.NONE, dtype=np.int64)
     instances = np.full((size, memory.INSTANCE_WIDTH), memory.NONE, dtype=np.int64)
@@ -37,7 +37,7 @@ def joined_chains(states: Sequence[State], ids: Sequence[Int64Array], elements: 
 
 
 def parted_chain(state: State, instances: int, elements: int) -> list[State]:
-    """The parts of `state`, of a chain of `elements`, for so many instances; in each it is instance 0."""
+    """Return the parts of `state`, of a chain of `elements`, for so many instances; in each it is instance 0."""
     bounds = np.searchsorted(state["partials"][:, memory.INSTANCE], np.arange(instances + 1)).tolist()
     partials = state["partials"].copy()
     partials[:, memory.INSTANCE] = 0

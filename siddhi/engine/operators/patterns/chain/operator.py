@@ -135,7 +135,7 @@ class ChainOperator(MergingOperator):
         )
 
     def _new_table(self, places: int) -> tuple[Int64Array, AnyArray]:
-        """An empty table, and bounds that nothing beats."""
+        """Return an empty table, and bounds that nothing beats."""
         if not self._chained:
             places = 0
         table = np.full((self._count, places, 2), memory.NONE, dtype=np.int64)
@@ -197,7 +197,7 @@ class ChainOperator(MergingOperator):
         drop_partials(live[oldest], self._state, self._rules)
 
     def _run_through(self) -> None:
-        """Takes all events through the state loop; the matches stand in order in the state."""
+        """Take all events through the state loop; the matches stand in order in the state."""
         counters = self._state.counters
         counters[memory.CURSOR] = 0
         while not self._run(*self._state, *self._rules, *self.reader.events):
@@ -230,7 +230,7 @@ class ChainOperator(MergingOperator):
             self._state.counters[memory.EMPTY_TABLE] = 1
 
     def _batch(self, inputs: MergedRows, places: Int64Array | None, offsets: Sequence[int]) -> EventBatch:
-        """The matches of the batch that has run."""
+        """Return the matches of the batch that has run."""
         state = self._state
         found = state.matches[:, : state.counters[memory.MATCHES]].copy()
         causes, partials, references = found[0], found[1], found[memory.MATCH_REFERENCES :]
@@ -261,7 +261,7 @@ class ChainOperator(MergingOperator):
         )
 
     def _keep(self, inputs: MergedRows, offsets: Sequence[int]) -> None:
-        """Copies out of the batch what live partials hold of it."""
+        """Copy out of the batch what live partials hold of it."""
         partials, slots, rows = self._touched()
         room = len(self._state.partials)
         for slot, source in enumerate(self.source_of[:-1]):
@@ -270,8 +270,8 @@ class ChainOperator(MergingOperator):
             self.output.keep(slot, partials[own], inputs.batches[source], own_rows, room)
 
     def _touched(self) -> Int64Array:
-        """The partials that hold events of the batch, their slots, and the rows of these; from now on they hold what
-        the caller keeps."""
+        """Return the partials that hold events of the batch, their slots, and the rows of these; from now on they hold
+        what the caller keeps."""
         state = self._state
         most = int(state.counters[memory.TOUCHES]) * self._count
         if most > self._kept.shape[1]:
@@ -283,7 +283,7 @@ class ChainOperator(MergingOperator):
     def take_few(
         self, source: int, timestamps: Int64Array, values: Mapping[str, AnyArray], instances: Int64Array | None
     ) -> int:
-        """Takes the events of one source, as `EventReader.read_values` says, all in instances that are known; returns
+        """Take the events of one source, as `EventReader.read_values` says, all in instances that are known; returns
         how many matches there are. What these are is there until `end_few`."""
         self._find_texts()
         self.reader.read_values(source, timestamps, values, instances)
@@ -293,8 +293,8 @@ class ChainOperator(MergingOperator):
         return counters.item(memory.MATCHES)
 
     def matches(self) -> tuple[Int64Array, list[int]]:
-        """The matches of the batch that has run, as `ChainState` has them, and of how many the event in each slot came
-        with an earlier batch."""
+        """Return the matches of the batch that has run, as `ChainState` has them, and of how many the event in each
+        slot came with an earlier batch."""
         state = self._state
         return state.matches, state.counters[memory.FROM_BEFORE :].tolist()
 
@@ -325,15 +325,15 @@ class ChainOperator(MergingOperator):
         return int(self._state.counters[memory.LIVE])
 
     def live_by_instance(self, instances: int) -> Int64Array:
-        """How many partial matches each of so many partition instances has."""
+        """Return how many partial matches each of so many partition instances has."""
         return np.bincount(self._state.partials[self._live(), memory.INSTANCE], minlength=instances)
 
     def apart(self, instances: int) -> list[State]:
-        """The state of each of so many partition instances, as that of an operator that has nothing else."""
+        """Return the state of each of so many partition instances, as that of an operator that has nothing else."""
         return parted_chain(self.snapshot(), instances, self._count)
 
     def _live(self) -> Int64Array:
-        """The live partials, list by list in order."""
+        """Return the live partials, list by list in order."""
         live: Int64Array = np.zeros(int(self._state.counters[memory.LIVE]), dtype=np.int64)
         live_partials(live, self._state, self._rules)
         return live
@@ -391,7 +391,7 @@ class ChainOperator(MergingOperator):
 
 
 def _offsets(batches: Sequence[EventBatch]) -> Sequence[int]:
-    """Where the rows of each batch begin when all are laid end to end, and where the last ends."""
+    """Return where the rows of each batch begin when all are laid end to end, and where the last ends."""
     if len(batches) == 1:
         return (0, batches[0].size)
     return list(itertools.accumulate((batch.size for batch in batches), initial=0))

@@ -42,8 +42,8 @@ class ChainPlan:
 
 
 def plan_chain(machine: model.StateMachine, context: OperatorContext) -> ChainPlan | NotApplicable:
-    """The chain that `machine` is; it has no other forms than plain elements, one leading `every` and comparisons of
-    two events."""
+    """Return the chain that `machine` is; it has no other forms than plain elements, one leading `every` and
+    comparisons of two events."""
     steps = list(machine.steps)
     scope_end: int | None = None
     if isinstance(steps[0], model.EveryScope):
@@ -69,7 +69,7 @@ def plan_chain(machine: model.StateMachine, context: OperatorContext) -> ChainPl
 
 
 def _other_form(step: object) -> str | None:
-    """What makes `step` more than a plain element, None when nothing does."""
+    """Return what makes `step` more than a plain element, None when nothing does."""
     if isinstance(step, model.EveryScope):
         return "`every` behind the first element"
     if not isinstance(step, model.PatternElement):

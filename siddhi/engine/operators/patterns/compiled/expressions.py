@@ -250,7 +250,7 @@ class _ProgramWriter:
         )
 
     def _picked(self, event: Event) -> tuple[int, int, int, int, int]:
-        """The operands that say which event of a partial match is meant; the fourth is for a column."""
+        """Return the operands that say which event of a partial match is meant; the fourth is for a column."""
         slot, index = event
         tested = slot == self._own and index is not None
         way = at.LAST_EVENT if index is None else at.FROM_LAST if index.from_last else at.FROM_FIRST

@@ -256,7 +256,7 @@ class CompiledMachineOperator(MergingOperator):
         frame[at.PASSING_WIDTH] = rows.passing.shape[1]
 
     def _ranks(self) -> Int64Array:
-        """The place of each partition instance among those whose alarms are due at one moment."""
+        """Return the place of each partition instance among those whose alarms are due at one moment."""
         instances = len(self._memory.lists) // (len(self._rules.elements) + 1)
         if self._context.instance_ranks is None:
             return np.arange(instances)

@@ -133,7 +133,7 @@ class AbsentStep(PatternStep):
         self._wake_after(partial.timestamp)
 
     def wake(self, due: int, now: int) -> list[Match]:
-        """The matches that the silence up to `due` completes; `now` is the clock."""
+        """Return the matches that the silence up to `due` completes; `now` is the clock."""
         if not self.active:
             return []
         self._prepare()
@@ -248,7 +248,7 @@ class AbsentLogicalStep(LogicalStep):
         return []
 
     def _stays(self, partial: Partial, before: EventChain | None, *, accepted: bool) -> bool:
-        """Whether `partial`, whose slot held `before`, still waits here after an event."""
+        """Return whether `partial`, whose slot held `before`, still waits here after an event."""
         answered: list[Partial] = []
         self._settle(partial, answered, accepted=accepted)
         if answered and self.settings.sequence and partial in self.partner.pending:
@@ -279,7 +279,7 @@ class AbsentLogicalStep(LogicalStep):
         return True
 
     def wake(self, due: int, now: int) -> list[Match]:
-        """The matches that the silence up to `due` completes; `now` is the clock."""
+        """Return the matches that the silence up to `due` completes; `now` is the clock."""
         waiting = self.waiting_ms
         assert waiting is not None  # noqa: S101 - an alarm was set, which only a silence of some length does
         if not self.active:
@@ -298,7 +298,7 @@ class AbsentLogicalStep(LogicalStep):
         return matches
 
     def _take_silent(self, due: int, waiting: int) -> list[Partial]:
-        """The partials that silence alone completes; the others of an `and` now wait for the partner only."""
+        """Return the partials that silence alone completes; the others of an `and` now wait for the partner only."""
         if self.settings.starts and self.settings.sequence and not self.fresh and not self.pending:
             self.enter(self.empty_partial())
         elif self.settings.sequence and self.fresh:

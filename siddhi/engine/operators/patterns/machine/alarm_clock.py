@@ -36,7 +36,7 @@ class AlarmClock:
         return None
 
     def until(self, time: int) -> list[int]:
-        """The machines whose first alarm is due at `time` or before."""
+        """Return the machines whose first alarm is due at `time` or before."""
         found: dict[int, int] = {}
         while (due := self.next_due()) is not None and due <= time:
             found[self._queue[0][1]] = due

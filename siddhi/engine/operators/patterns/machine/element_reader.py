@@ -45,7 +45,7 @@ class ElementReader:
         self._functions = list(_functions(element, context))
 
     def read(self, batch: EventBatch, step: Step) -> tuple[list[PatternEvent], list[bool]]:
-        """The rows of `batch` as events, and which of them pass the filters that look at the event alone."""
+        """Return the rows of `batch` as events, and which of them pass the filters that look at the event alone."""
         if not self._functions:
             return self._layout.events(batch), self._filter.mask(batch).tolist()
         rows, handled = self._handled(batch, step)
@@ -57,7 +57,7 @@ class ElementReader:
         return events, passing
 
     def _handled(self, batch: EventBatch, step: Step) -> tuple[Int64Array, EventBatch]:
-        """The rows of `batch` that come through the stream functions, with what these add."""
+        """Return the rows of `batch` that come through the stream functions, with what these add."""
         numbers = Column(AttributeType.LONG, self._pool, values=np.arange(batch.size))
         handled = batch.with_columns({**batch.columns, _ROW: numbers})
         for function in self._functions:

@@ -123,7 +123,7 @@ class PatternStep:
         self._horizon.clear()
 
     def is_over(self, partial: Partial, time: int) -> bool:
-        """Whether the time of `partial` is over at `time`."""
+        """Return whether the time of `partial` is over at `time`."""
         limits = self.settings.limits
         return is_expired(partial, limits, time) or is_too_old(partial, limits, time)
 
@@ -150,7 +150,7 @@ class PatternStep:
     # ---- an event comes
 
     def offer(self, event: PatternEvent, *, passes: bool) -> list[Match]:
-        """The matches that `event` completes here, in the order in which the partial matches waited.
+        """Return the matches that `event` completes here, in the order in which the partial matches waited.
 
         `passes`: `event` meets those filters that look at nothing but the event itself.
         """
@@ -178,7 +178,8 @@ class PatternStep:
     survives_mismatch = False
 
     def _candidates(self) -> list[Partial]:
-        """The pending partials that still want an event here; the others have moved on elsewhere and are dropped."""
+        """Return the pending partials that still want an event here; the others have moved on elsewhere and are
+        dropped."""
         return self.pending.copy()
 
     def _ignores_mismatches(self) -> bool:
@@ -192,13 +193,13 @@ class PatternStep:
                 partial.slots[self.slot] = None
 
     def _verdicts(self, candidates: list[Partial], event: PatternEvent, *, passes: bool) -> Sequence[bool]:
-        """Puts `event` into each candidate; which of them it passes."""
+        """Put `event` into each candidate; which of them it passes."""
         for partial in candidates:
             partial.put(self.slot, event)
         return self._judged(candidates, event, passes=passes)
 
     def _judged(self, candidates: list[Partial], event: PatternEvent, *, passes: bool) -> Sequence[bool]:
-        """Which of `candidates`, in whose slot `event` stands, it passes."""
+        """Return which of `candidates`, in whose slot `event` stands, it passes."""
         if not (passes and candidates):
             return [False] * len(candidates)
         verdicts = self.settings.condition(candidates, event)

@@ -45,7 +45,7 @@ class _MatchOutput:
     chunks: list[int]
 
     def add(self, matches: list[Match], order: int, clock: int, partition: int, *, together: bool = False) -> None:
-        """Adds matches that leave `together`, or each by itself."""
+        """Add matches that leave `together`, or each by itself."""
         self.matches.extend(matches)
         count = len(matches)
         self.orders.extend([order] * count)
@@ -132,7 +132,7 @@ class EventMachineOperator(MergingOperator):
         return self._alarms.next_due()
 
     def state_size(self) -> StateSize:
-        """The size of all machines, by a sample of them when they are many."""
+        """Return the size of all machines, by a sample of them when they are many."""
         some = sampled(list(self._machines.values()))
         size = total(StateSize(partial_matches=machine.partial_count(), bytes=held_bytes(machine)) for machine in some)
         whole = size.scaled(len(self._machines), len(some))
@@ -186,7 +186,7 @@ class EventMachineOperator(MergingOperator):
         return self._batch(output)
 
     def _keep_to_limit(self, rows: int) -> None:
-        """Drops the oldest partial matches when there are too many; they are counted only when so many rows have come
+        """Drop the oldest partial matches when there are too many; they are counted only when so many rows have come
         that there may be."""
         self._uncounted_rows += rows
         if self._uncounted_rows * len(self._conditions) < self._limit.most - self._counted:
@@ -280,7 +280,7 @@ class EventMachineOperator(MergingOperator):
                 heapreplace(waiting, (*place, rank, key))
 
     def _ranks(self, keys: Sequence[int]) -> Sequence[int]:
-        """The place of each of the partition instances `keys` among those whose alarms are due at one moment."""
+        """Return the place of each of the partition instances `keys` among those whose alarms are due at one moment."""
         if len(keys) == 1 or self._context.instance_ranks is None:
             return keys
         ranks: list[int] = self._context.instance_ranks()[np.array(keys)].tolist()

@@ -19,7 +19,8 @@ Limits = tuple[tuple[tuple[int, ...], int], ...]
 
 
 def is_expired(partial: Partial, limits: Limits, latest: int) -> bool:
-    """Whether the time of the machine, now `latest`, has moved on by more than `within` since `partial` began."""
+    """Return whether the time of the machine, now `latest`, has moved on by more than `within` since `partial`
+    began."""
     for slots, within in limits:
         for slot in slots:
             chain = partial.slots[slot]
@@ -29,7 +30,7 @@ def is_expired(partial: Partial, limits: Limits, latest: int) -> bool:
 
 
 def is_too_old(partial: Partial, limits: Limits, time: int) -> bool:
-    """Whether `partial` began with a late event and `time` is more than `within` after that."""
+    """Return whether `partial` began with a late event and `time` is more than `within` after that."""
     for slots, within in limits:
         for slot in slots:
             chain = partial.slots[slot]
@@ -64,7 +65,7 @@ class Horizon:
         self._until = min(self._until, until)
 
     def _end(self, partial: Partial) -> int:
-        """Until when `partial` is not expired."""
+        """Return until when `partial` is not expired."""
         until = NEVER
         for slots, within in self._limits:
             for slot in slots:
@@ -74,7 +75,7 @@ class Horizon:
         return until
 
     def take_expired(self, partials: list[Partial], latest: int) -> list[Partial]:
-        """Those of `partials`, all that are in the list, that are expired at `latest`; they leave it."""
+        """Return those of `partials`, all that are in the list, that are expired at `latest`; they leave it."""
         if not self._begin_later:
             if latest <= self._until:
                 return []

@@ -12,7 +12,7 @@ from siddhi.engine.operators.patterns.machine.snapshot import NO_CHAIN
 
 
 def joined_machines(states: Sequence[State], ids: Sequence[Int64Array], slot_of_place: Mapping[int, int]) -> State:
-    """One state of machines (`snapshot_machines`) for all `states`; ids as for operators."""
+    """Return one state of machines (`snapshot_machines`) for all `states`; ids as for operators."""
     instances: list[State] = []
     chains: list[list[int]] = []
     partials: list[State] = []

@@ -92,5 +92,5 @@ class LogicalStep(PatternStep):
         super().accept(partial)
 
     def lets_partner_complete(self, partial: Partial) -> bool:
-        """Whether the other side of an `and`, whose event has just come, completes the pair."""
+        """Return whether the other side of an `and`, whose event has just come, completes the pair."""
         return partial.slots[self.slot] is not None

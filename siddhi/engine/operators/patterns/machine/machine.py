@@ -19,8 +19,8 @@ TimedElement = AbsentStep | AbsentLogicalStep
 
 
 def machine_slots(machine: model.StateMachine) -> tuple[int, ...]:
-    """Per slot in text order its place in the machine: the same order, but the right side of `and`/`or` before the
-    left."""
+    """Return per slot in text order its place in the machine: the same order, but the right side of `and`/`or` before
+    the left."""
     order: list[int] = []
     for step in machine.steps:
         _number(step, order)
@@ -87,7 +87,8 @@ class Machine:
                 self.elements[slot].update()
 
     def offer(self, slot: int, event: PatternEvent, *, passes: bool) -> list[Match]:
-        """The matches that `event` completes at `slot` (text order); `passes`: it meets the filters on itself alone."""
+        """Return the matches that `event` completes at `slot` (text order); `passes`: it meets the filters on itself
+        alone."""
         if event.timestamp < self.latest:
             event = replace(event, late=self.latest - event.timestamp)
         return self.elements[slot].offer(event, passes=passes)
@@ -108,11 +109,11 @@ class Machine:
         return self._timed
 
     def partial_count(self) -> int:
-        """How many partial matches wait, one that waits at two elements counted twice."""
+        """Return how many partial matches wait, one that waits at two elements counted twice."""
         return sum(len(element.pending) + len(element.fresh) for element in self._parsed)
 
     def entered_partials(self) -> Iterator[tuple[int, Partial]]:
-        """The partial matches that hold an event, with the time of their last one."""
+        """Yield the partial matches that hold an event, with the time of their last one."""
         for element in self._parsed:
             for partial in (*element.pending, *element.fresh):
                 if any(partial.slots):
@@ -125,7 +126,7 @@ class Machine:
             element.fresh = [partial for partial in element.fresh if id(partial) not in dropped]
 
     def hands_out(self, slots: Sequence[int]) -> bool:
-        """Whether matches found at `slots`, all that one stream feeds, last first, reach the selection.
+        """Return whether matches found at `slots`, all that one stream feeds, last first, reach the selection.
 
         They do when the last of these elements is one that finds matches; a stream's only element may also be the
         first of the machine, which learns of matches from the last. This matters only where a match is found out of
@@ -137,7 +138,7 @@ class Machine:
     # ---- silence
 
     def next_alarm(self) -> Alarm | None:
-        """The alarm that is due first."""
+        """Return the alarm that is due first."""
         element = self._next_timed()
         return None if element is None else element.alarms.first()
 
@@ -146,7 +147,8 @@ class Machine:
         return min(waiting, key=lambda one: one[0], default=(0, None))[1]
 
     def wake(self, now: int) -> list[Match]:
-        """The matches that the silence up to the first alarm completes; `now` is the clock. That alarm is gone."""
+        """Return the matches that the silence up to the first alarm completes; `now` is the clock. That alarm is
+        gone."""
         element = self._next_timed()
         return [] if element is None else element.wake(element.alarms.pop().due, now)
 
@@ -177,7 +179,7 @@ class _StepBuilder:
     def _bound(
         self, steps: Sequence[model.PatternStep], within_ms: int | None, *, starts: bool
     ) -> tuple[PatternStep, PatternStep]:
-        """The chain of `steps`, with `within_ms` counted from its first event."""
+        """Return the chain of `steps`, with `within_ms` counted from its first event."""
         outer = self._limits, self._begin_later
         if within_ms is not None:
             first = _first_elements(steps[0])

@@ -99,7 +99,7 @@ def _events_of(table: State) -> list[PatternEvent]:
 
 
 def snapshot_machines(machines: Mapping[int, Machine], layouts: Sequence[SlotLayout], places: Sequence[int]) -> State:
-    """The state of `machines` by key; `layouts` and `places` are per slot in text order."""
+    """Return the state of `machines` by key; `layouts` and `places` are per slot in text order."""
     writer = _SnapshotWriter(layouts, places)
     instances = [
         [key, [_element_state(machine.elements[slot], writer) for slot in range(len(places))], machine.latest]
@@ -125,7 +125,7 @@ def _element_state(element: PatternStep, writer: _SnapshotWriter) -> State:
 
 
 def restore_machines(state: State, plan: MachinePlan, progress: Progress) -> dict[int, Machine]:
-    """The machines whose `snapshot_machines` this is."""
+    """Return the machines whose `snapshot_machines` this is."""
     slot_of_place = {place: slot for slot, place in enumerate(plan.places)}
     events = [_events_of(table) for table in state["events"]]
     chains: dict[int, EventChain] = {}

@@ -49,15 +49,15 @@ class Emission:
     chunk: int = 0
 
     def current(self, slot: int, timestamp: int) -> None:
-        """Lets the row out as current."""
+        """Let the row out as current."""
         self._emit(slot, CURRENT, timestamp)
 
     def expired(self, slot: int, timestamp: int | None = None) -> None:
-        """Lets the row out as expired, now or with `timestamp`."""
+        """Let the row out as expired, now or with `timestamp`."""
         self._emit(slot, EXPIRED, self.clock if timestamp is None else timestamp)
 
     def reset(self, slot: int) -> None:
-        """Sends a reset, which needs some row to stand in for it."""
+        """Send a reset, which needs some row to stand in for it."""
         self._emit(slot, RESET, self.clock)
 
     def new_chunk(self) -> None:
@@ -104,7 +104,7 @@ class RowWindow(WindowOperator):
         """What the window does when the last event of a chunk has arrived."""
 
     def accepted(self, batch: EventBatch, _step: Step) -> EventBatch:
-        """The rows of `batch` that can arrive; others are booked as failed."""
+        """Return the rows of `batch` that can arrive; others are booked as failed."""
         return batch
 
     def prepare(self, batch: EventBatch) -> None:
@@ -112,7 +112,7 @@ class RowWindow(WindowOperator):
 
     @abstractmethod
     def held(self) -> list[int]:
-        """The slots of the rows that a look into the window shows, in order."""
+        """Return the slots of the rows that a look into the window shows, in order."""
 
     def contents(self) -> tuple[Int64Array, dict[str, Column]]:
         slots: Int64Array = np.array(self.held(), dtype=np.int64)
@@ -122,7 +122,7 @@ class RowWindow(WindowOperator):
         return self.contents()
 
     def schedule(self, due: int) -> None:
-        """Sets a timer; one that is due already fires right behind the row that sets it."""
+        """Set a timer; one that is due already fires right behind the row that sets it."""
         heappush(self._timers, (due, self._set_timers, self._step, self._order, self._clock))
         self._set_timers += 1
 
@@ -159,7 +159,7 @@ class RowWindow(WindowOperator):
         return self._batch(out)
 
     def _fire_timers(self, step: Step, order: int, clock: int, out: Emission) -> None:
-        """Fires the timers that go before a row of (`order`, `clock`)."""
+        """Fire the timers that go before a row of (`order`, `clock`)."""
         last_at, last_now = 0, 0
         while self._timers:
             due, _, set_in, set_at, set_clock = self._timers[0]

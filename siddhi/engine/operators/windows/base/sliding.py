@@ -17,14 +17,14 @@ class SlidingWindow(WindowOperator):
     numbers, so that joins need no copy of it."""
 
     def keeps_order(self, batch: EventBatch) -> bool:
-        """Whether the rows held will leave in the order in which they came, also when `batch`, or some of it, has
-        come."""
+        """Return whether the rows held will leave in the order in which they came, also when `batch`, or some of it,
+        has come."""
         return True
 
     @abstractmethod
     def let_out(self, batch: EventBatch, step: Step) -> tuple[Int64Array, int]:
-        """The emission (`siddhi.engine.operators.windows.base.emission`) of what `process` gives back, and how many
-        rows it has.
+        """Return the emission (`siddhi.engine.operators.windows.base.emission`) of what `process` gives back, and how
+        many rows it has.
 
         The rows that it names stay in the store until the next call.
         """

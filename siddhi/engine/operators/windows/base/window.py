@@ -46,17 +46,17 @@ class WindowContext:
     shows_expired: bool = True
 
     def arguments(self) -> tuple[ExpressionNode, ...]:
-        """The nodes of the arguments."""
+        """Return the nodes of the arguments."""
         return tuple(self.compiler.compile(argument) for argument in self.call.arguments)
 
     def constants(self) -> list[object]:
-        """The plain values of the arguments, None for those that are no constants; a time or number that no window can
-        reach is `BEYOND_REACH`, so that an event's time and a duration can be added."""
+        """Return the plain values of the arguments, None for those that are no constants; a time or number that no
+        window can reach is `BEYOND_REACH`, so that an event's time and a duration can be added."""
         return [saturated(scalar_or_none(node)) for node in self.arguments()]
 
 
 def saturated(value: object) -> object:
-    """`value`, or `BEYOND_REACH` for whole numbers that are larger."""
+    """Return `value`, or `BEYOND_REACH` for whole numbers that are larger."""
     return min(value, BEYOND_REACH) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
@@ -72,11 +72,12 @@ class WindowOperator(Operator):
     store: RowStore
 
     def visible(self) -> Int64Array:
-        """The sequence numbers of the rows that a look into the window shows."""
+        """Return the sequence numbers of the rows that a look into the window shows."""
         return np.arange(self.store.first, self.store.end)
 
     def contents(self) -> tuple[Int64Array, dict[str, Column]]:
-        """The timestamps and columns of the rows that a look into the window shows, in order. Nothing changes."""
+        """Return the timestamps and columns of the rows that a look into the window shows, in order. Nothing
+        changes."""
         return self._shown(self.visible())
 
     def look(self) -> tuple[Int64Array, dict[str, Column]]:
@@ -96,7 +97,7 @@ class WindowOperator(Operator):
 
     @abstractmethod
     def process(self, batch: EventBatch, step: Step) -> EventBatch:
-        """The rows that `batch` (current rows only) and due timers make the window give back."""
+        """Return the rows that `batch` (current rows only) and due timers make the window give back."""
 
     def state_size(self) -> StateSize:
         return StateSize(rows=self.store.end - self.store.first, bytes=held_bytes(self))
@@ -109,7 +110,7 @@ class WindowOperator(Operator):
         self.restore_own(state["own"])
 
     def own_state(self) -> State:
-        """What the window remembers besides its rows."""
+        """Return what the window remembers besides its rows."""
         return None
 
     def restore_own(self, state: State) -> None:
@@ -117,8 +118,8 @@ class WindowOperator(Operator):
 
 
 def with_time(batch: EventBatch, time: ExpressionNode, name: str, pool: StringPool) -> EventBatch:
-    """`batch` with the values of `time` (a long for every row) as column `name`. Times so far away that a duration
-    could not be added to them come as near as that is possible."""
+    """Return `batch` with the values of `time` (a long for every row) as column `name`. Times so far away that a
+    duration could not be added to them come as near as that is possible."""
     values, valid = time.evaluate(Evaluation(batch))
     column = to_column(Value(np.clip(values, -BEYOND_REACH, BEYOND_REACH), valid), AttributeType.LONG, pool, batch.size)
     return batch.with_columns({**batch.columns, name: column})

@@ -54,21 +54,21 @@ _WIDEST = 2**31 - 1
 
 
 def whole(constant: object) -> int:
-    """A constant of whatever type as a whole number."""
+    """Return a constant of whatever type as a whole number."""
     return int(str(constant))
 
 
 @WINDOWS.register("delay")
 def delay(context: WindowContext) -> KeyedWindow:
-    """Every event, T later, with the clock then as its timestamp. Nothing ever expires."""
+    """Return every event, T later, with the clock then as its timestamp. Nothing ever expires."""
     (span,) = context.constants()
     return KeyedWindow(context, Plan(DELAY_KIND, span=whole(span)))
 
 
 @WINDOWS.register("timeLength")
 def time_length(context: WindowContext) -> KeyedWindow:
-    """The last n events, none older than T. A length of 0 holds nothing and lets nothing expire. The event that came
-    first leaves a full window, and every event at its own time."""
+    """Return the last n events, none older than T. A length of 0 holds nothing and lets nothing expire. The event that
+    came first leaves a full window, and every event at its own time."""
     span, length = context.constants()
     return KeyedWindow(context, Plan(TIME_LENGTH_KIND, span=whole(span), length=whole(length)))
 
@@ -83,14 +83,14 @@ def batch(context: WindowContext) -> KeyedWindow:
 
 @WINDOWS.register("cron")
 def cron(context: WindowContext) -> KeyedWindow:
-    """The events between two times of a Quartz cron text pass at the second and expire at the end of the next period
-    that has events. No reset stands between two periods: the expired events are always let out."""
+    """Return the events between two times of a Quartz cron text pass at the second and expire at the end of the next
+    period that has events. No reset stands between two periods: the expired events are always let out."""
     (text,) = context.constants()
     return KeyedWindow(context, Plan(CRON_KIND, ticks=_ticks(parse_cron(str(text)))))
 
 
 def _ticks(times: CronSchedule) -> Callable[[Int64Array], Int64Array]:
-    """The next time after each of some clocks, which rise."""
+    """Return the next time after each of some clocks, which rise."""
     known: list[tuple[int, int]] = []  # a clock and the time after it, as the last step found them
 
     def after(clock: int) -> int | None:
@@ -116,8 +116,8 @@ def _ticks(times: CronSchedule) -> Callable[[Int64Array], Int64Array]:
 
 @WINDOWS.register("sort")
 def sort(context: WindowContext) -> KeyedWindow:
-    """The n first events in the order of attributes. Sorts stably, nulls last; the newcomer itself may be the one that
-    leaves."""
+    """Return the n first events in the order of attributes. Sorts stably, nulls last; the newcomer itself may be the
+    one that leaves."""
     length, *rest = context.arguments()
     keys: list[tuple[ExpressionNode, bool]] = []
     for node in rest:
@@ -169,7 +169,7 @@ def _texts_of(nodes: Sequence[ExpressionNode]) -> Text:
 
 
 def _counted(context: WindowContext) -> tuple[list[object], Owners]:
-    """The numbers among the arguments, and the keys. When no attributes are given they are those which the query
+    """Return the numbers among the arguments, and the keys. When no attributes are given they are those which the query
     selects just as they are, as in Siddhi: all events have one key when it selects none."""
     nodes = context.arguments()
     numbers = [scalar_or_none(node) for node in nodes if scalar_or_none(node) is not None]
@@ -183,7 +183,7 @@ def _counted(context: WindowContext) -> tuple[list[object], Owners]:
 
 @WINDOWS.register("frequent")
 def frequent(context: WindowContext) -> KeyedWindow:
-    """The newest event of each of the n most frequent keys, by Misra and Gries."""
+    """Return the newest event of each of the n most frequent keys, by Misra and Gries."""
     numbers, owners = _counted(context)
     return KeyedWindow(context, Plan(FREQUENT_KIND, length=whole(numbers[0]), owners=owners))
 

@@ -43,7 +43,7 @@ class Owners:
         return self._table.keys[:, 0]
 
     def of(self, batch: EventBatch, instances: Int64Array) -> Int64Array:
-        """The number of the key of each row."""
+        """Return the number of the key of each row."""
         evaluation = Evaluation(batch)
         columns = [to_column(node.evaluate(evaluation), node.type, self._pool, batch.size) for node in self._nodes]
         parts = [_bits(column, self._pool) for column in columns]
@@ -52,7 +52,7 @@ class Owners:
         return self._table.ids(np.column_stack([instances, *parts]))
 
     def _codes_of_texts(self, text: Text, columns: list[Column], parts: list[Int64Array], size: int) -> Int64Array:
-        """The code of each row's text. Rows with equal values are asked for but once."""
+        """Return the code of each row's text. Rows with equal values are asked for but once."""
         if len(parts) == 1 and columns[0].type is AttributeType.STRING:
             (codes,) = parts
             nulls = codes == NULL_CODE
@@ -64,13 +64,13 @@ class Owners:
         return self._pool.codes(text(values))[places.reshape(-1)]
 
     def hashes(self, first: int) -> list[int]:
-        """The hash codes of the texts of keys from number `first` on."""
+        """Return the hash codes of the texts of keys from number `first` on."""
         if self._text is None:
             return [0] * (self.count - first)
         return [string_hash(text or "") for text in self._pool.texts(self._table.keys[first:, 1])]
 
     def texts(self, numbers: Int64Array) -> list[str]:
-        """The texts of keys."""
+        """Return the texts of keys."""
         return [text or "" for text in self._pool.texts(self._table.keys[numbers, 1])]
 
     def keep(self, kept: Int64Array) -> None:
@@ -78,7 +78,7 @@ class Owners:
         self._table.restore(self._table.keys[kept].copy())
 
     def joined(self, states: Sequence[State], ids: Sequence[Int64Array]) -> State:
-        """The keys of all `states`, of instances that are called otherwise, one after the other."""
+        """Return the keys of all `states`, of instances that are called otherwise, one after the other."""
         instances = [numbers[state[0]] for state, numbers in zip(states, ids, strict=True)]
         parts: list[State] = [np.concatenate(instances)]
         for place, coded in enumerate(self._coded, start=1):
@@ -99,7 +99,7 @@ _CODED = (AttributeType.STRING, AttributeType.OBJECT)
 
 
 def _bits(column: Column, pool: StringPool) -> Int64Array:
-    """The values as numbers that are equal where these are."""
+    """Return the values as numbers that are equal where these are."""
     if column.type is AttributeType.STRING:
         return column.values.astype(np.int64, copy=False)
     if column.type is AttributeType.OBJECT:

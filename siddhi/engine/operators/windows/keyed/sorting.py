@@ -34,7 +34,7 @@ class SortLines:
         self._ranks: dict[int, Int64Array] = {}
 
     def of(self, batch: EventBatch, slots: Int64Array, window: KeyedWindow) -> list[Int64Array]:
-        """The line of each key for the rows of `batch`, which lie in `slots` of `window`."""
+        """Return the line of each key for the rows of `batch`, which lie in `slots` of `window`."""
         evaluation = Evaluation(batch)
         lines = []
         for place, (node, descending) in enumerate(self._keys):
@@ -60,7 +60,7 @@ class SortLines:
         return _ordered(ranks[codes], valid, descending=descending) if len(ranks) else np.full(len(codes), _LAST)
 
     def _ranked(self, codes: Int64Array) -> Int64Array:
-        """The rank of each of `codes`, by code; -1 for all others."""
+        """Return the rank of each of `codes`, by code; -1 for all others."""
         texts = self._pool.texts(codes)
         ranks: Int64Array = np.full(int(codes[-1]) + 1, -1, dtype=np.int64)
         order = sorted(range(len(texts)), key=lambda place: texts[place] or "")

@@ -136,7 +136,7 @@ class Plan:
 
 
 def _fresh(count: int) -> Int64Array:
-    """The cells of so many owners that hold nothing."""
+    """Return the cells of so many owners that hold nothing."""
     cells: Int64Array = np.zeros((count, WIDTH), INT64)
     cells[:, :SLOT_COLUMNS] = cells[:, VALID] = -1
     cells[:, TIMER] = cells[:, BOUNDARY] = NEVER
@@ -145,14 +145,14 @@ def _fresh(count: int) -> Int64Array:
 
 
 def _roomy(cells: Int64Array, count: int) -> Int64Array:
-    """`cells`, or a larger array with room for so many owners."""
+    """Return `cells`, or a larger array with room for so many owners."""
     if count <= len(cells):
         return cells
     return np.concatenate([cells, _fresh(max(count, 2 * len(cells), 8) - len(cells))])
 
 
 def _wider(lines: Int64Array, count: int) -> Int64Array:
-    """`lines` with room for so many places each."""
+    """Return `lines` with room for so many places each."""
     if count <= lines.shape[1]:
         return lines
     larger: Int64Array = np.zeros((len(lines), max(count, 2 * lines.shape[1], 64)), INT64)
@@ -219,7 +219,7 @@ class KeyedWindow(WindowOperator):
         return result
 
     def _take_in(self, batch: EventBatch) -> Int64Array:
-        """The slots of rows that come."""
+        """Return the slots of rows that come."""
         plan, run = self.plan, self._run
         size = batch.size
         if plan.kind in _FORGETTING and plan.owners is not None and plan.owners.count >= self._look_at:
@@ -243,7 +243,8 @@ class KeyedWindow(WindowOperator):
         return slots
 
     def codes_of(self, place: int, slots: Int64Array, codes: Int64Array) -> Int64Array:
-        """The codes of the strings by which rows are sorted at `place`, by slot; those in `slots` are `codes`."""
+        """Return the codes of the strings by which rows are sorted at `place`, by slot; those in `slots` are
+        `codes`."""
         kept = grown(self._codes.get(place, NO_POSITIONS), self.slots.used, NULL_CODE)
         kept[slots] = codes
         self._codes[place] = kept
@@ -270,8 +271,8 @@ class KeyedWindow(WindowOperator):
         )  # fmt: skip
 
     def _in_turn(self, lines: Int64Array) -> tuple[Int64Array, Int64Array]:
-        """The rows in the order in which the instances let them out, and their chunks, each of one instance. Rows that
-        came together stay as they came."""
+        """Return the rows in the order in which the instances let them out, and their chunks, each of one instance.
+        Rows that came together stay as they came."""
         orders, clocks, whose = lines[ORDER], lines[CLOCK], lines[WHOSE]
         tied = (orders[1:] == orders[:-1]) & (clocks[1:] == clocks[:-1])
         if self._run[TIED] or (tied & (whose[1:] != whose[:-1])).any():
@@ -294,7 +295,7 @@ class KeyedWindow(WindowOperator):
     # ---- a look
 
     def visible(self) -> Int64Array:
-        """The slots of the rows that a look into the window, which has one instance, shows."""
+        """Return the slots of the rows that a look into the window, which has one instance, shows."""
         kind = self.plan.kind
         if kind == SESSION_KIND or not self._is_shown:
             return NO_POSITIONS
@@ -312,7 +313,7 @@ class KeyedWindow(WindowOperator):
         return self._list(int(self._cells[0, HEAD if kind in _BY_LIST else LAST_HEAD]))
 
     def _by_key(self) -> Int64Array:
-        """The rows of the open list in the order of a Java hash map of their keys."""
+        """Return the rows of the open list in the order of a Java hash map of their keys."""
         slots = self._list(int(self._cells[0, HEAD]))
         assert self.plan.owners is not None  # noqa: S101 - these windows have keys
         texts = self.plan.owners.texts(self.rows[OWNER, slots])
@@ -487,7 +488,7 @@ def _moved(slots: Int64Array, by: int) -> Int64Array:
 
 
 def came_together(batch: EventBatch) -> bool:
-    """True when events of several instances came together, or one went to several."""
+    """Return whether events of several instances came together, or one went to several."""
     partitions = batch.partitions
     if partitions is None:
         return False
