@@ -1,4 +1,4 @@
-"""docs/operations.md lists every metric of the manager, with its labels."""
+"""docs/operations/metrics.md lists every metric of the manager, with its labels."""
 
 import re
 from pathlib import Path
@@ -9,7 +9,7 @@ from storm_world import running_view
 
 from cep_manager.web.app import create_app
 
-TEXT = (Path(__file__).parents[3] / "docs" / "operations.md").read_text(encoding="utf-8")
+TEXT = (Path(__file__).parents[3] / "docs" / "operations" / "metrics.md").read_text(encoding="utf-8")
 TABLE = TEXT.partition("| manager | labels | is |")[2].partition("\n\n")[0]
 
 

@@ -1,4 +1,4 @@
-"""docs/operations.md lists every metric of a worker."""
+"""docs/operations/metrics.md lists every metric of a worker."""
 
 import dataclasses
 import re
@@ -7,7 +7,7 @@ from pathlib import Path
 from cep_worker.runtime.prometheus import worker_metrics
 from cep_worker.runtime.worker_metrics import WorkerMetrics
 
-TEXT = (Path(__file__).parents[3] / "docs" / "operations.md").read_text(encoding="utf-8")
+TEXT = (Path(__file__).parents[3] / "docs" / "operations" / "metrics.md").read_text(encoding="utf-8")
 TABLE = TEXT.partition("| worker | labels | is |")[2].partition("\n\n")[0]
 
 

@@ -31,7 +31,7 @@ FIGURES = DriverMetrics(
     registered=True,
     topologies=(TopologyReport(KEY, 1, "running", restarts=5), TopologyReport(KEY, 2, "starting", restarts=1)),
 )
-DOCUMENT = Path(__file__).parents[3] / "docs" / "operations.md"
+DOCUMENT = Path(__file__).parents[3] / "docs" / "operations" / "metrics.md"
 
 
 def families() -> dict[str, list[tuple[dict[str, str], float]]]:
