@@ -314,7 +314,7 @@ def _insecure(picture: AlertContext) -> Iterator[Alert]:
             "manager",
             f"{picture.manager.host}:{picture.manager.control_port}",
             "The system accepts connections from anywhere without keys or tokens (security.insecure)",
-            "Make keys and tokens as docs/operations/secure.md says, and remove `security.insecure` from the configuration.",
+            "Create keys and tokens (docs/operations/secure.md) and remove `security.insecure` from the configuration.",
         )
 
 
