@@ -1,6 +1,6 @@
 """Two nodes as real processes: the active one is killed, hangs, and hands over, under load; every count stays exact.
 
-By default it is killed once. CEP_ACCEPTANCE=1 lets it hang for 10 s and wake up, and hand over in order, too.
+By default it is killed once. With CEP_ACCEPTANCE=1 it returns, hangs for 10 s and wakes up, and hands over, too.
 """
 
 from __future__ import annotations
@@ -61,10 +61,11 @@ def test_counts_stay_exact_whatever_happens_to_the_active_node(tmp_path: Path) -
 
         active.kill()
         successor = took_over(pair, feeder, active, file)
-        active.start()
-        assert pair.await_protected() is successor
 
         if LONG:
+            active.start()
+            assert pair.await_protected() is successor
+
             successor.hang()
             pair.wait(pair.other(successor).is_active, "the other node is active")
             time.sleep(HANG_S)
