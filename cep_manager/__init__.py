@@ -1,1 +1,1 @@
-"""The manager: who is alive, what is deployed, how it fares; and the console and REST API that show it."""
+"""The manager: who is alive, what is deployed and its status, with the console and REST API that show it."""

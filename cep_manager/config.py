@@ -75,7 +75,7 @@ class ElectionConfig(msgspec.Struct, frozen=True):
 
     @property
     def lease_ms(self) -> int:
-        """How long a leader leads without the database having confirmed it."""
+        """Return how long a leader may act without confirmation from the database."""
         return self.heartbeat_ms * self.retries
 
 
@@ -164,7 +164,7 @@ class ManagerMetricsConfig(msgspec.Struct, frozen=True):
 
 
 class ManagerConfig(msgspec.Struct, frozen=True):
-    """Everything that a manager process is told."""
+    """Configuration of a manager process."""
 
     host: Host = "127.0.0.1"
     advertised_host: str = ""
@@ -208,17 +208,19 @@ class ManagerConfig(msgspec.Struct, frozen=True):
         return tuple(parse_endpoint(manager) for manager in self.managers)
 
     def control_endpoint(self) -> Endpoint:
-        """Return where others reach this manager's control plane."""
+        """Return the address at which others reach this manager's control plane."""
         return Endpoint(self._reached_at(self.host), self.control.port)
 
     def http_address(self) -> str:
-        """Return where others reach this manager's console and REST API."""
+        """Return the address at which others reach this manager's console and REST API."""
         scheme = "https" if self.security.certificate else "http"
         return f"{scheme}://{self.http_name()}:{self.http.port}"
 
     def live_at_once(self) -> int:
-        """Return how many may be sent what changes at the same time: each takes a thread, and some are left for
-        requests."""
+        """Return how many live streams may be open at once.
+
+        Each takes a thread, and some threads stay free for requests.
+        """
         return max(0, min(self.live.at_once, self.http.threads - self.tail.at_once - THREADS_FOR_REQUESTS))
 
     def http_name(self) -> str:

@@ -91,8 +91,10 @@ class Accounts:
         return user
 
     def user_by_password(self, name: str, password: str, address: str) -> User:
-        """As `log_in`, for programs that send name and password with every request: the slow hash is computed every few
-        minutes only."""
+        """Return the user, for programs that send name and password with every request.
+
+        Works as `log_in`, but computes the slow hash only once every few minutes.
+        """
         user = self.users.find(name.strip().lower()) if USER_NAME.fullmatch(name.strip().lower()) else None
         if user is not None and not user.disabled and self._was_right(user, password):
             return user
@@ -102,9 +104,9 @@ class Accounts:
         return user
 
     def still(self, user: User) -> User | None:
-        """Return the user as they are now, or were a moment ago.
+        """Return the current record of the user, at most a moment old.
 
-        None when the password that was theirs opens the account no more.
+        None when the user's password has changed since or no longer opens the account.
         """
         found: User | None = self._look(f"user {user.name}", lambda: self.users.find(user.name))
         if found is None or found.disabled or found.password_hash != user.password_hash:
@@ -155,7 +157,7 @@ class Accounts:
         return at_ms is not None and self.clock.monotonic_ms() - at_ms < RIGHT_MS
 
     def _proof(self, user: User, password: str) -> bytes:
-        """Return what the password is remembered by: of no use to anybody but this process, and for this very hash."""
+        """Return a proof of the password that only this process can check, and only against the user's present hash."""
         text = "\0".join((user.name, user.password_hash, password))
         return hmac.digest(self._right_key, text.encode(), "sha256")
 
@@ -174,7 +176,7 @@ class Accounts:
         return proof
 
     def session(self, proof: str) -> StoredSession | None:
-        """Return the session that stands under the proof; None when it is over, or its user disabled."""
+        """Return the session with this proof; None when it has expired or its user is disabled."""
         sha256 = hashed(proof)
         found: StoredSession | None = self._look(sha256, lambda: self.sessions.find(sha256))
         if found is None or found.user.disabled or self._is_over(found.session):
@@ -182,7 +184,7 @@ class Accounts:
         return found
 
     def sessions_of(self, name: str) -> tuple[Session, ...]:
-        """Return where the user is logged in now, the session that was used last first."""
+        """Return the user's open sessions, the most recently used first."""
         return tuple(one for one in self.sessions.of(name) if not self._is_over(one))
 
     def _is_over(self, session: Session) -> bool:
@@ -191,19 +193,19 @@ class Accounts:
         return idle_ms >= self.config.idle_minutes * MINUTE_MS or age_ms >= self.config.session_hours * HOUR_MS
 
     def use_session(self, proof: str, stored: StoredSession) -> None:
-        """The session's user is there: it goes on."""
+        """Extend the session because its user is active."""
         now_ms = self.clock.now_ms()
         if now_ms - stored.session.used_ms >= USED_MS:
             self.sessions.use(hashed(proof), now_ms)
             self.forget_seen()
 
     def end_session(self, proof: str) -> None:
-        """Nobody is logged in by the proof any more."""
+        """End the session with this proof."""
         self.sessions.end(hashed(proof))
         self.forget_seen()
 
     def end_other_session(self, user: User, key: str) -> None:
-        """The user's session `key` has ended. Raises UnknownAccountError."""
+        """End the user's session `key`. Raises UnknownAccountError."""
         if not self.sessions.end_one(user.name, key):
             raise UnknownAccountError("that session has ended already")
         self.forget_seen()
@@ -211,7 +213,7 @@ class Accounts:
     # ---- tokens ----------------------------------------------------------------------------------------------------
 
     def create_token(self, user: User, name: str, role: AccessRole, days: int) -> str:
-        """Return a new token of the user for so many days, which is told this once.
+        """Create a token that is valid for `days` days and return it; it cannot be read again later.
 
         Raises AccountInvalidError, AccountExistsError, and WrongPasswordError as `begin_session` does.
         """
@@ -226,15 +228,15 @@ class Accounts:
         return token
 
     def revoke_token(self, user: User, name: str) -> None:
-        """Whoever has that token of the user is nobody any more. Raises UnknownAccountError."""
+        """Revoke a token of the user. Raises UnknownAccountError."""
         self.users.remove_token(user.name, name)
         self.forget_seen()
 
     def user_by_token(self, token: str) -> tuple[PersonalToken, User] | None:
-        """Return the token and whose it is.
+        """Return the token and its owner.
 
-        None when it is nobody's, has expired, or the user is disabled or has got a role that the token's cannot be part
-        of: a sender's token of somebody who is a viewer now lets in nobody.
+        None when the token is unknown or has expired, when its owner is disabled, or when the owner's role no longer
+        includes the token's: a sender's token is refused once its owner has become a viewer.
         """
         if not token.startswith(PREFIX):
             return None
@@ -253,7 +255,7 @@ class Accounts:
     # ---- what was seen ---------------------------------------------------------------------------------------------
 
     def forget_seen(self) -> None:
-        """What was changed counts from the next request on."""
+        """Drop cached users and sessions so that changes count from the next request on."""
         with self._lock:
             self._seen.clear()
 

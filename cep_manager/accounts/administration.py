@@ -43,16 +43,17 @@ class Administration:
     def __init__(
         self, users: UserStore, passwords: Passwords, clock: Clock, changed: Callable[[], None] = lambda: None
     ) -> None:
-        """`changed` is told when something about a user has become another."""
+        """Prepare the administration of `users`; `changed` is called after every change of a user."""
         self._users = users
         self._changed = changed
         self._passwords = passwords
         self._clock = clock
 
     def create(self, name: str, role: AccessRole, tenant: int | None, password: str = "") -> str:
-        """There is a user more, who must choose a password at the first login.
+        """Create a user, who must choose a password at the first login.
 
-        This is the one until then, `password` or a random one. Raises AccountInvalidError, AccountExistsError.
+        Returns the password for that login: `password`, or a random one if it is empty. Raises AccountInvalidError,
+        AccountExistsError.
         """
         checked_name(name)
         checked_tenant(tenant)
@@ -71,9 +72,9 @@ class Administration:
         return password if self._users.add_first(self._user(FIRST_ADMIN, AccessRole.ADMIN, None, password)) else None
 
     def reset_password(self, name: str) -> str:
-        """The user is logged out everywhere, not disabled, and must choose a password at the next login.
+        """Log the user out everywhere and return a password for the next login, at which a new one must be chosen.
 
-        This is the one until then. Raises UnknownAccountError.
+        Does not disable the user. Raises UnknownAccountError.
         """
         password = random_password()
         values = {"password_hash": self._passwords.hash(password), "must_change_password": True, "disabled": False}
@@ -98,7 +99,7 @@ class Administration:
         return user
 
     def remove(self, name: str) -> None:
-        """There is no such user any more, nor what they were known by. Raises UnknownAccountError, LastAdminError."""
+        """Remove the user with all sessions and tokens. Raises UnknownAccountError, LastAdminError."""
         self._users.remove(name)
         self._changed()
 
@@ -116,5 +117,5 @@ class Administration:
 
 
 def administration(accounts: Accounts) -> Administration:
-    """Return what admins do with the users of `accounts`."""
+    """Return the administration of the users in `accounts`."""
     return Administration(accounts.users, accounts.passwords, accounts.clock, accounts.forget_seen)

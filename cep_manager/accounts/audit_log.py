@@ -1,4 +1,4 @@
-"""Who did what: every call that changes something, and every login, with how it came out."""
+"""Audit log: every call that changes something and every login, with its outcome."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class AuditLog:
     """Any thread may use it."""
 
     def __init__(self, database: Database, days: int) -> None:
-        """Rows are kept for so many days, and `MOST_ROWS` at most."""
+        """Keep rows for `days` days, but at most `MOST_ROWS`."""
         self._database = database
         self._kept_ms = days * DAY_MS
         self._lock = threading.Lock()
@@ -44,7 +44,10 @@ class AuditLog:
         self._new = TIDY_AFTER
 
     def write(self, entry: AuditEntry) -> None:
-        """The entry is kept. What was done is done, so a database that cannot be written is logged and no error."""
+        """Record the entry.
+
+        The audited action has already happened, so a database that cannot be written is logged and raises nothing.
+        """
         with self._lock:
             try:
                 self._write(entry)

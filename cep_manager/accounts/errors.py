@@ -36,7 +36,7 @@ class AccountsOffError(ManagerError):
 
 
 class NoAccountError(ManagerError):
-    """Whoever called has no account of their own: they showed a token of the file, which has no password."""
+    """The caller has no account: they used a token of the token file, which has no password."""
 
     code = "no-account"
 
@@ -52,6 +52,6 @@ class TooManyAttemptsError(ManagerError):
 
 
 class WrongPasswordError(ManagerError):
-    """Name and password do not go together, or do not any more."""
+    """The name and password do not match, or no longer match."""
 
     code = "wrong-password"

@@ -9,8 +9,10 @@ from cep_manager.accounts.administration import FIRST_ADMIN, administration
 
 
 def welcome_first_admin(accounts: Accounts, address: str) -> None:
-    """Where there was no user there is an admin, whose password for the first login stands on standard error: this
-    once, and in no log. Raises StoreError."""
+    """Create an admin if there is no user yet, and print the password for the first login on standard error.
+
+    The password is shown this once and written to no log. Raises StoreError.
+    """
     password = administration(accounts).create_first()
     if password is not None:
         sys.stderr.write(first_login(address, password))
@@ -18,7 +20,7 @@ def welcome_first_admin(accounts: Accounts, address: str) -> None:
 
 
 def first_login(address: str, password: str) -> str:
-    """Return what the first admin is told."""
+    """Return the message that gives the first admin the password."""
     return (
         "\n"
         f"  There is no user yet. Log in at {address} with\n"

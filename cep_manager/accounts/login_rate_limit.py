@@ -1,10 +1,10 @@
-"""How often passwords may be tried: for each address, for each name from one address, and for each name from all.
+"""Limits login attempts per address, per name from one address, and per name from all addresses.
 
 Pure: time is an argument.
 
-Each has a bucket of attempts that fills up steadily. An attempt takes one out of all before the password is looked at,
-so that many at once gain nothing; whoever knew the password gets it back. A name is not locked by whoever guesses from
-elsewhere: its bucket for all addresses is large, and does not count where the name has logged in from before.
+Each limit has a bucket of attempts that refills steadily. An attempt takes one from every bucket before the password is
+checked, so many attempts at once gain nothing; a correct password returns it. Guessing from elsewhere cannot lock a
+name: its bucket for all addresses is large and does not apply to addresses from which the name has logged in before.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class LoginRateLimit:
         self._known: OrderedDict[str, None] = OrderedDict()
 
     def attempt(self, name: str, address: str, now_ms: int) -> int:
-        """0 when a password may be tried now; then it is counted. Else how long to wait, in milliseconds."""
+        """Count an attempt and return 0 if it is allowed now, else the time to wait in milliseconds."""
         buckets = self._buckets(name, address)
         wait_ms = max(bucket.wait_ms(key, now_ms) for bucket, key in buckets)
         if wait_ms == 0:
@@ -54,7 +54,7 @@ class LoginRateLimit:
         return wait_ms
 
     def succeeded(self, name: str, address: str) -> None:
-        """The last attempt was no guess."""
+        """Return the last attempt to the buckets because its password was correct."""
         self.undo(name, address)
         self._known[_pair(name, address)] = None
         self._known.move_to_end(_pair(name, address))
@@ -62,7 +62,7 @@ class LoginRateLimit:
             self._known.popitem(last=False)
 
     def undo(self, name: str, address: str) -> None:
-        """The last attempt was none: its password was not looked at."""
+        """Return the last attempt to the buckets because its password was never checked."""
         for bucket, key in self._buckets(name, address):
             bucket.give_back(key)
 

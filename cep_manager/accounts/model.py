@@ -31,7 +31,7 @@ class User(msgspec.Struct, frozen=True):
     login_ms: int
 
     def principal(self) -> Principal:
-        """Return the user as one who may do what the role says."""
+        """Return a principal with the rights of the user's role."""
         return Principal(self.name, self.role, self.tenant)
 
 
@@ -57,14 +57,17 @@ class PersonalToken(msgspec.Struct, frozen=True):
     used_ms: int
 
     def principal(self, user: User) -> Principal:
-        """Return its bearer: as the user is now, or less when the token was made for less."""
+        """Return a principal with the user's current rights, reduced to those of the token."""
         role = self.role if is_within(self.role, user.role) else user.role
         return Principal(user.name, role, user.tenant)
 
 
 class AuditEntry(msgspec.Struct, frozen=True):
-    """Somebody called something: `who` by what they had `shown` (`session`, `token`, `password`, or nothing), from
-    where, about what, and the HTTP status that it came to; `times` from `at_ms` to `last_ms`."""
+    """A call as recorded in the audit log.
+
+    `who` called, authenticated by what was `shown` (`session`, `token`, `password`, or empty), from where, about what,
+    with which HTTP status; `times` times between `at_ms` and `last_ms`.
+    """
 
     at_ms: int
     last_ms: int

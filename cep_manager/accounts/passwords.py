@@ -28,10 +28,10 @@ AGAIN_AFTER_MS = 1_000
 
 
 class Passwords:
-    """Makes and checks hashes; any thread may call.
+    """Makes and checks password hashes; any thread may call.
 
-    One is computed at a time: each takes 64 MiB and a core, and whoever sends many passwords at once must not take them
-    from those who run the system.
+    Only one hash is computed at a time: each takes 64 MiB and a core, and a flood of logins must not starve the
+    manager.
     """
 
     def __init__(self, hasher: PasswordHasher | None = None) -> None:
@@ -42,7 +42,7 @@ class Passwords:
         self._nobodys = _nobodys(self._hasher)
 
     def hash(self, password: str) -> str:
-        """Return what is kept of a password. Raises TooManyAttemptsError when too many wait."""
+        """Return the hash of a password. Raises TooManyAttemptsError when too many callers wait."""
         with self._turn(KNOWN_WAIT):
             return self._hasher.hash(password)
 
@@ -82,6 +82,6 @@ def _nobodys(hasher: PasswordHasher) -> str:
 
 
 def random_password() -> str:
-    """Return one that nobody guesses and that can be typed: more than 115 random bits."""
+    """Return a random password that is easy to type and has more than 115 random bits."""
     parts = ("".join(secrets.choice(ALPHABET) for _ in range(PART_LENGTH)) for _ in range(RANDOM_PARTS))
     return "-".join(parts)

@@ -36,7 +36,7 @@ class SessionStore:
         self._database = database
 
     def find(self, sha256: str) -> StoredSession | None:
-        """Return the session of that hash, over or not; None when there is none, or its user no more."""
+        """Return the session with this hash, expired or not; None when it or its user does not exist."""
         with self._database.reading() as connection:
             row = connection.execute(sqlalchemy.select(SESSIONS).where(SESSIONS.c.sha256 == sha256)).first()
             if row is None:
@@ -56,10 +56,10 @@ class SessionStore:
             return tuple(_session(row) for row in rows)
 
     def add(self, sha256: str, session: Session, password_hash: str, data: dict[str, Any], over_ms: int) -> None:
-        """The session has begun; those that were last used before `over_ms` are forgotten on the way.
+        """Store a new session and delete those that were last used before `over_ms`.
 
-        Raises WrongPasswordError when the password that was shown for it, of `password_hash`, opens the account no
-        more.
+        Raises WrongPasswordError when `password_hash`, the hash that was checked for this login, is no longer the
+        user's.
         """
         row = {name: getattr(session, name) for name in ("user", "created_ms", "used_ms", "address", "agent")}
         with self._database.transaction() as connection:
@@ -68,23 +68,23 @@ class SessionStore:
             connection.execute(SESSIONS.insert().values(**row, sha256=sha256, data=_text(data)))
 
     def use(self, sha256: str, now_ms: int) -> None:
-        """The session was used now."""
+        """Record that the session was used at `now_ms`."""
         with self._database.transaction(survives_power_loss=False) as connection:
             connection.execute(SESSIONS.update().where(SESSIONS.c.sha256 == sha256).values(used_ms=now_ms))
 
     def end(self, sha256: str) -> None:
-        """There is no such session."""
+        """Delete the session if it exists."""
         with self._database.transaction() as connection:
             connection.execute(SESSIONS.delete().where(SESSIONS.c.sha256 == sha256))
 
     def end_one(self, user: str, key: str) -> bool:
-        """The user's session `key` has ended; False when there was none."""
+        """End the user's session `key`; return whether there was one."""
         with self._database.transaction() as connection:
             named = SESSIONS.c.user == user, sqlalchemy.func.substr(SESSIONS.c.sha256, 1, KEY_LENGTH) == key
             return connection.execute(SESSIONS.delete().where(*named)).rowcount > 0
 
     def secret(self) -> str:
-        """256 random bits that all managers of this database know; the first who asks draws them."""
+        """Return 256 random bits that all managers of this database share; the first caller generates them."""
         asked = sqlalchemy.select(SECRETS.c.value).where(SECRETS.c.name == FORMS)
         with self._database.transaction() as connection:
             kept = connection.scalar(asked)

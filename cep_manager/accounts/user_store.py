@@ -37,12 +37,12 @@ class UserStore:
             return _user(row) if row is not None else None
 
     def add(self, user: User) -> None:
-        """There is a user more. Raises AccountExistsError when there is one of the name."""
+        """Add a user. Raises AccountExistsError when the name is taken."""
         with self._database.transaction() as connection:
             _insert(connection, user)
 
     def add_first(self, user: User) -> bool:
-        """The user is the only one; False when there were users already, and then nothing has changed."""
+        """Add the user if there is none yet; return False, with nothing changed, if there is."""
         try:
             with self._database.transaction() as connection:
                 if connection.scalar(sqlalchemy.select(sqlalchemy.func.count()).select_from(USERS)):
@@ -55,10 +55,10 @@ class UserStore:
     def change(
         self, name: str, values: dict[str, Any], end_sessions: bool = False, password_hash: str | None = None
     ) -> User:
-        """Change the user to `values`, and end all sessions if `end_sessions`.
+        """Apply `values` to the user, end all sessions if `end_sessions`, and return the changed user.
 
-        This is the user then. Raises UnknownAccountError, LastAdminError; with `password_hash`, the one of the password
-        that was shown for the change, WrongPasswordError when that opens the account no more.
+        Raises UnknownAccountError, LastAdminError; with `password_hash`, the hash that was checked for this change,
+        WrongPasswordError when it is no longer the user's.
         """
         with self._database.transaction() as connection:
             if password_hash is not None:
@@ -73,7 +73,7 @@ class UserStore:
             return _user(connection.execute(sqlalchemy.select(USERS).where(USERS.c.name == name)).one())
 
     def remove(self, name: str) -> None:
-        """There is no such user any more, with all sessions and tokens. Raises UnknownAccountError, LastAdminError."""
+        """Remove the user with all sessions and tokens. Raises UnknownAccountError, LastAdminError."""
         with self._database.transaction() as connection:
             if not connection.execute(USERS.delete().where(USERS.c.name == name)).rowcount:
                 raise _unknown_user(name)
@@ -90,9 +90,9 @@ class UserStore:
             return tuple(_token(row) for row in rows)
 
     def find_token(self, sha256: str) -> tuple[PersonalToken, User] | None:
-        """Return the token of that hash, expired or not, and whose it is.
+        """Return the token with this hash, expired or not, and its owner.
 
-        None when there is none, or its user no more.
+        None when the token or its owner does not exist.
         """
         with self._database.reading() as connection:
             row = connection.execute(sqlalchemy.select(TOKENS).where(TOKENS.c.sha256 == sha256)).first()
@@ -102,10 +102,10 @@ class UserStore:
             return (_token(row), _user(owner)) if owner is not None else None
 
     def add_token(self, token: PersonalToken, sha256: str, password_hash: str) -> None:
-        """The user has a token more.
+        """Add a token to the user.
 
-        Raises AccountExistsError when there is one of the name, WrongPasswordError when the password that the user was
-        let in by, of `password_hash`, opens the account no more.
+        Raises AccountExistsError when the name is taken, WrongPasswordError when `password_hash`, the hash by which the
+        user was let in, is no longer the user's.
         """
         with self._database.transaction() as connection:
             require_unchanged(connection, token.user, password_hash)
@@ -116,12 +116,12 @@ class UserStore:
                 raise AccountExistsError(message) from error
 
     def use_token(self, sha256: str, now_ms: int) -> None:
-        """It is known when the token was used last."""
+        """Record when the token was last used."""
         with self._database.transaction(survives_power_loss=False) as connection:
             connection.execute(TOKENS.update().where(TOKENS.c.sha256 == sha256).values(used_ms=now_ms))
 
     def remove_token(self, user: str, name: str) -> None:
-        """The user has no such token any more. Raises UnknownAccountError."""
+        """Remove a token of the user. Raises UnknownAccountError."""
         with self._database.transaction() as connection:
             named = TOKENS.c.user == user, TOKENS.c.name == name
             if not connection.execute(TOKENS.delete().where(*named)).rowcount:
@@ -129,8 +129,10 @@ class UserStore:
 
 
 def require_unchanged(connection: Connection, name: str, password_hash: str) -> None:
-    """The user has that password until the end of the transaction, and is not disabled: what the transaction adds is
-    ended by whatever ends the user's sessions later. Raises WrongPasswordError."""
+    """Check that the user has that password and is enabled, and hold it so until the transaction ends.
+
+    Whatever ends the user's sessions later also ends what this transaction adds. Raises WrongPasswordError.
+    """
     known = sqlalchemy.select(USERS.c.password_hash).where(USERS.c.name == name, USERS.c.disabled.is_(False))
     if connection.scalar(known.with_for_update()) != password_hash:
         raise WrongPasswordError("the password was changed, or the account disabled, a moment ago; log in again")
@@ -144,7 +146,7 @@ def _insert(connection: Connection, user: User) -> None:
 
 
 def _require_admin(connection: Connection) -> None:
-    """Raise LastAdminError, which undoes the transaction, when nobody may administer the system any more."""
+    """Raise LastAdminError, which rolls the transaction back, when no active admin is left."""
     admins = USERS.c.role == AccessRole.ADMIN.value, USERS.c.tenant.is_(None), USERS.c.disabled.is_(False)
     # Locked, so that of two transactions that take two admins away at the same time the second one sees the first.
     if connection.execute(sqlalchemy.select(USERS.c.name).where(*admins).with_for_update()).first() is None:

@@ -23,7 +23,7 @@ from siddhi.scripts.language import ScriptPolicy
 
 
 def answer_of(request: CompileRequest) -> CompileAnswer:
-    """Return what is wanted of the text."""
+    """Answer one compile request."""
     languages = frozenset(request.languages) if request.languages is not None else None
     scripts = ScriptPolicy(languages, request.setting)
     try:

@@ -83,7 +83,7 @@ def write_frame(stream: IO[bytes], message: bytes) -> None:
 
 
 def main() -> None:
-    """Answer requests until there are no more."""
+    """Answer requests until standard input ends."""
     # What a library prints must not stand among the answers.
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())

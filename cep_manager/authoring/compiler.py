@@ -1,6 +1,6 @@
-"""From a plan's text to all that the manager must know of it.
+"""Compiles a plan's text into everything the manager must know of it.
 
-Runs in the thread of whoever asks, never in the control loop.
+Runs in the caller's thread, never in the control loop.
 """
 
 from __future__ import annotations
@@ -60,10 +60,9 @@ def examine_plan(
 
 
 def with_name(text: str, name: str) -> str:
-    """Return the plan in `text`, which can be compiled, under another name: all but `@Plan:name` stays as it is
-    written.
+    """Return the plan in `text`, which must compile, under another name.
 
-    Raises BadRequestError for a name that cannot be written.
+    Only `@Plan:name` changes. Raises BadRequestError for a name that cannot be written.
     """
     if not name.strip() or any(mark in name for mark in "'\"\\\r\n"):
         raise BadRequestError(f"{name[:80]!r} cannot be the name of a plan")
@@ -90,7 +89,7 @@ def validate_plan(
 
 
 def plan_problems(problems: Iterable[Problem], text: str) -> tuple[PlanProblem, ...]:
-    """Return what is wrong with `text`, as the manager tells it; of very many problems the first."""
+    """Return the problems of `text` in the manager's form; only the first ones if there are very many."""
     return tuple(_problem(problem, text) for problem in first_problems(tuple(problems)))
 
 
@@ -110,7 +109,7 @@ def _problem(problem: Problem, text: str) -> PlanProblem:
 
 
 def compiled_plan(compiled: Compiled) -> CompiledPlan:
-    """Return what the manager keeps of a plan."""
+    """Return the manager's record of a compiled plan."""
     app, plan = compiled.app, compiled.plan
     bound, header = compiled.bindings, read_header(app.syntax)
     return CompiledPlan(
@@ -168,7 +167,7 @@ def _components(plan: QueryPlan) -> Iterator[PlannedComponent]:
 
 
 def _in_words(grouping: Grouping) -> str:
-    """Return how the instances of a stage share the events of one input."""
+    """Describe how the instances of a stage share the events of one input."""
     match grouping.kind:
         case GroupingKind.FIELDS:
             return f"by {grouping.key}"

@@ -63,7 +63,7 @@ class PlanCompilers:
         return answer.found
 
     def preview(self, tenant: int, text: str) -> Preview:
-        """Return what deploying `text` would make. Raises PlanInvalidError, PlansBusyError, PlanTooCostlyError."""
+        """Preview the deployment of `text`. Raises PlanInvalidError, PlansBusyError, PlanTooCostlyError."""
         answer = self._answer(self._looking, "previewed", text, tenant)
         assert isinstance(answer, Previewed)  # noqa: S101
         return answer.preview
@@ -117,7 +117,7 @@ class PlanCompilers:
 
 
 class _Line:
-    """So many processes at a time, and so many requests that wait for one."""
+    """A limited number of processes, and a bounded queue of requests that wait for one."""
 
     def __init__(self, at_once: int, waits: int, wait_s: float) -> None:
         self._free = threading.BoundedSemaphore(at_once)
@@ -126,7 +126,7 @@ class _Line:
 
     @contextlib.contextmanager
     def turn(self) -> Iterator[_Process]:
-        """A process for one request. Raises PlansBusyError when none gets free in time."""
+        """Lend a process for one request. Raises PlansBusyError when none becomes free in time."""
         if not self._let_in.acquire(blocking=False):
             raise PlansBusyError(BUSY)
         try:
@@ -198,7 +198,7 @@ class _Process:
         return self._process.poll() is None
 
     def ask(self, message: bytes, seconds: float) -> bytes:
-        """Return its answer; empty when it has ended, or was ended after so many seconds."""
+        """Return the process's answer; empty when it ended, or was ended after `seconds`."""
         assert self._process.stdin is not None  # noqa: S101 - for mypy: they are pipes
         assert self._process.stdout is not None  # noqa: S101
         self.await_ready()

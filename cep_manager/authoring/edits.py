@@ -40,7 +40,7 @@ class EditPreviews:
         self._compiled = compiled
 
     def preview(self, snapshot: ClusterSnapshot, record: PlanRecord, text: str) -> EditPreview:
-        """Return what `text` would keep of the deployed plan `record`.
+        """Preview which state and events the deployed plan `record` would keep if `text` replaced it.
 
         Raises PlanInvalidError, TrialsBusyError, TrialFailedError.
         """
@@ -109,7 +109,7 @@ def _waiting(snapshot: ClusterSnapshot, record: PlanRecord, stream: str) -> int:
 
 
 def _mapping(had: Attributes, has: Attributes) -> str:
-    """Return how events with the attributes `had` become events with `has`, in words."""
+    """Describe how events with the attributes `had` become events with `has`."""
     before, after = dict(had), dict(has)
     new = [name for name in after if name not in before]
     wider = [f"{name} ({before[name]} to {kind})" for name, kind in has if before.get(name, kind) != kind]

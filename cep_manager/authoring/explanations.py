@@ -1,4 +1,4 @@
-"""How the engine runs the queries of a plan, told by a process that has the engine."""
+"""How the engine runs the queries of a plan, found out by a process that has the engine."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Explanations:
         self._processes = processes
 
     def explain(self, query_plan: str) -> PlanExplanation:
-        """Return how the queries of the plan in this XML run. Raises TrialsBusyError, TrialFailedError."""
+        """Explain how the queries of this query plan (XML) run. Raises TrialsBusyError, TrialFailedError."""
         timeout_ms = max(self._config.timeout_ms, LEAST_MS)
         languages = builtin_registry(self._scripts).script_languages()
         request = ExplainRequest(

@@ -36,8 +36,10 @@ class AnnotationHelp(msgspec.Struct, frozen=True):
 
 
 class Language(msgspec.Struct, frozen=True):
-    """The language of a manager: `units` are those of time, `script_languages` those in which its plans may define
-    functions."""
+    """The language that a manager accepts.
+
+    `units` are the units of time, `script_languages` those in which plans may define functions.
+    """
 
     keywords: tuple[str, ...]
     units: tuple[str, ...]
@@ -60,10 +62,10 @@ class ScopeName(msgspec.Struct, frozen=True):
 
 
 class Validation(msgspec.Struct, frozen=True):
-    """`problems` forbid deployment, `warnings` do not.
+    """The result of validating a plan: `problems` forbid deployment, `warnings` do not.
 
-    `plan` is its name, empty when it cannot be read. `scope` are the names that the text defines, as far as they can be
-    told.
+    `plan` is its name, empty when it cannot be read. `scope` lists the names that the text defines, as far as they are
+    known.
     """
 
     valid: bool
@@ -74,8 +76,11 @@ class Validation(msgspec.Struct, frozen=True):
 
 
 class Preview(msgspec.Struct, frozen=True):
-    """`graph` is the topology with nothing running, `query_plan` the XML, `explanation` the same in words, with hints
-    where it may be slow."""
+    """A plan before deployment.
+
+    `graph` is the topology with nothing running, `query_plan` the XML, `explanation` the same in words, with hints
+    where it may be slow.
+    """
 
     plan: str
     graph: TopologyGraph
@@ -96,8 +101,11 @@ class PlanTrial(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class EditedPart(msgspec.Struct, frozen=True):
-    """What an edit does to the state of a part of the deployed plan, which `stage` holds: it is `kept` (`reason` says
-    how, empty: as it is), or reset for that `reason`. `held` is what the part holds now; None: that is not known."""
+    """What an edit does to the state of one part of the deployed plan, held by `stage`.
+
+    The state is `kept` (`reason` says how; empty: unchanged) or reset for that `reason`. `held` is what the part holds
+    now; None: not known.
+    """
 
     stage: str
     kind: str
@@ -108,8 +116,10 @@ class EditedPart(msgspec.Struct, frozen=True):
 
 
 class EditedStream(msgspec.Struct, frozen=True):
-    """What an edit does to events of an imported stream that were accepted and wait at workers, `waiting_events` now:
-    they are `kept` as they are, `mapped` to its other attributes, or become `failed` events."""
+    """What an edit does to accepted events of an imported stream that still wait at workers, `waiting_events` now.
+
+    They are `kept` as they are, `mapped` to the stream's new attributes, or become `failed` events.
+    """
 
     stream: str
     waiting_events: int
@@ -118,9 +128,9 @@ class EditedStream(msgspec.Struct, frozen=True):
 
 
 class EditPreview(msgspec.Struct, frozen=True):
-    """What a text would keep of the deployed plan in whose place it came.
+    """What a text would keep of the deployed plan that it replaces.
 
-    `streams` are those that it changes, and those of which events wait. `note` says what cannot be told; empty:
+    `streams` are those that it changes and those with waiting events. `note` says what cannot be predicted; empty:
     nothing.
     """
 

@@ -12,7 +12,7 @@ from siddhi.scripts.language import ScriptPolicy
 
 
 def preview_plan(tenant: int, text: str, scripts: ScriptPolicy, most_words: int = MOST_WORDS) -> Preview:
-    """Return what deploying `text` would make. Raises PlanInvalidError with everything that is wrong with it."""
+    """Preview the deployment of `text`. Raises PlanInvalidError with all its problems."""
     examined = examine_plan(text, scripts, most_words=most_words)
     compiled = compiled_plan(examined)
     return Preview(

@@ -1,4 +1,4 @@
-"""Short-lived processes that run plans of others: bounded time, memory and output; so many at once and no more."""
+"""Short-lived processes that run plans of users: limited in number, time, memory and output."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class BoundedProcesses:
         self._free = threading.BoundedSemaphore(max(1, config.at_once))
 
     def answer(self, module: str, request: bytes, smaller: str, timeout_ms: int) -> bytes:
-        """Return what `module`, run as a process, writes in `timeout_ms` when it reads `request`.
+        """Run `module` as a process with `request` as its input, and return its output within `timeout_ms`.
 
-        `smaller` says how people ask for less. Raises TrialsBusyError and TrialFailedError.
+        `smaller` tells users how to ask for less. Raises TrialsBusyError and TrialFailedError.
         """
         if self._config.at_once == 0:
             message = "plans are not tried out here; see trial.at_once in the manager's configuration"
@@ -95,7 +95,7 @@ class BoundedProcesses:
 
 
 def _exchange(process: subprocess.Popen[bytes], request: bytes) -> bytes:
-    """Return what the process writes, a byte more than is allowed at most."""
+    """Return the process's output, at most one byte more than is allowed."""
     if process.stdin is None or process.stdout is None:
         raise TypeError("the process has no pipes")
     with process.stdin, process.stdout:
@@ -107,7 +107,7 @@ def _exchange(process: subprocess.Popen[bytes], request: bytes) -> bytes:
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:
-    """The process and all that it has started are gone."""
+    """Kill the process and everything it started."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
 

@@ -1,4 +1,4 @@
-"""What a plan's text defines, for completion: as far as it can be told, also of a text that is half written."""
+"""The names that a plan's text defines, for completion: as many as can be found, even in half-written text."""
 
 from __future__ import annotations
 
@@ -30,8 +30,11 @@ _DEFINE = re.compile(r"(?:@|\bdefine\b)", re.IGNORECASE)
 
 
 def scope_of(text: str, examined: Examination) -> tuple[ScopeName, ...]:
-    """Return the names of the plan in `text`: with all that queries define when it is valid, else those of its
-    definitions; of a text that cannot be parsed those definitions that can."""
+    """Return the names that the plan in `text` defines.
+
+    For valid text this includes everything that queries define; for invalid text the definitions only; for text that
+    cannot be parsed the definitions that can.
+    """
     if examined.compiled is not None:
         return tuple(_analysed(examined.compiled.app))
     definitions = examined.syntax.definitions if examined.syntax is not None else _definitions(text)
@@ -71,7 +74,7 @@ def _attributes(schema: Schema) -> tuple[tuple[str, str], ...]:
 
 
 def _definitions(text: str) -> Iterator[ast.Definition]:
-    """Each statement that is a whole definition; what else is written is passed over."""
+    """Yield each statement that is a complete definition and skip everything else."""
     for statement in itertools.islice(_statements(text[:LONGEST_TEXT]), MOST_STATEMENTS):
         # Annotations of the plan, or a statement that nobody has ended, may stand before the definition.
         for begin in itertools.islice(_DEFINE.finditer(statement), MOST_BEGINNINGS):

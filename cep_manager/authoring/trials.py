@@ -33,9 +33,10 @@ class Trials:
         processes: BoundedProcesses | None = None,
         check: Callable[[str], None] | None = None,
     ) -> None:
-        """`processes` are shared with others who run plans; None: with nobody.
+        """Prepare trials.
 
-        `check` raises PlanInvalidError for a text that cannot be run; None: it is looked at here.
+        `processes` may be shared with others that run plans (None: not shared). `check` raises PlanInvalidError for a
+        text that cannot be run; without it the text is checked here.
         """
         self._config = config
         self._scripts = scripts
@@ -44,7 +45,10 @@ class Trials:
         self._check = check or self._look_through
 
     def run(self, trial: PlanTrial) -> TrialResult:
-        """Return what the plan gave. Raises BadRequestError, PlanInvalidError, TrialsBusyError, TrialFailedError."""
+        """Run the trial and return its result.
+
+        Raises BadRequestError, PlanInvalidError, TrialsBusyError, TrialFailedError.
+        """
         request = msgspec.json.encode(self._request(trial))
         written = self._processes.answer("siddhi.trial", request, "send fewer events", self._config.timeout_ms)
         answer: TrialAnswer = msgspec.json.decode(written, type=TrialAnswer)

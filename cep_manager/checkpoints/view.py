@@ -1,4 +1,4 @@
-"""What can be told of checkpoints and savepoints. Pure: from the driver's last report."""
+"""Checkpoints and savepoints as the web shows them. Pure: from the driver's last report."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Spread(msgspec.Struct, frozen=True):
 
 
 class CheckpointSummary(msgspec.Struct, frozen=True):
-    """Of the checkpoints that are told of: how they ended, and how the complete ones spread; None: there is none."""
+    """Outcomes of the known checkpoints, and the spread of the complete ones; None when there are none."""
 
     complete: int
     failed: int
@@ -82,8 +82,11 @@ class CheckpointList(msgspec.Struct, frozen=True):
 
 
 class PlanCheckpointSummary(msgspec.Struct, frozen=True):
-    """How a plan fares with its checkpoints: the newest that is complete (None: there is none), the newest that was
-    not completed, and its savepoints. `taking` is the number of the one under way, 0: none is."""
+    """Summary of a plan's checkpoints.
+
+    Names the newest complete one (None: there is none), the newest failed one, and the savepoints. `taking` is the
+    number of the checkpoint in progress, 0: none.
+    """
 
     plan: str
     tenant: int
@@ -183,8 +186,11 @@ def savepoint_view(report: SavepointReport) -> SavepointView:
 
 
 def require_savepoint(snapshot: ClusterSnapshot, key: PlanKey, name: str) -> None:
-    """Raise UnknownSavepointError when the plan has no such savepoint, StateUnreadableError when it cannot begin from
-    it; where no driver lives nobody can tell."""
+    """Raise unless the plan can start from that savepoint.
+
+    Raises UnknownSavepointError when the plan has no such savepoint, StateUnreadableError when it cannot start from it.
+    Passes if no driver is alive, since then nobody knows.
+    """
     if snapshot.driver is None:
         return
     found = next((one for one in _savepoints(snapshot, key) if one.name == name and one.unreadable), None)
@@ -213,8 +219,10 @@ def unreadable_state(snapshot: ClusterSnapshot, record: PlanRecord) -> str:
 
 
 def require_readable_state(snapshot: ClusterSnapshot, record: PlanRecord) -> None:
-    """Raise StateUnreadableError when the plan cannot begin from its newest checkpoint: what it begins from must be
-    said."""
+    """Raise StateUnreadableError when the plan cannot start from its newest checkpoint.
+
+    The caller must then say what the plan starts from.
+    """
     problem = unreadable_state(snapshot, record)
     if problem:
         details = {"allowed": [*usable_savepoints(snapshot, record.key), BEGIN_ANEW]}

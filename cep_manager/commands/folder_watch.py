@@ -30,8 +30,11 @@ class FilePlans(Protocol):
         """Return every deployed plan and the file that it comes from; None: it was deployed by hand."""
 
     def deploy_file(self, tenant: int, text: str, origin: FileOrigin, files: Collection[str]) -> None:
-        """The plan in `text` is deployed in place of what came from its file before, or from one that is not among the
-        `files` of the folder any more. Raises PlanExistsError when a plan of its name has come otherwise."""
+        """Deploy the plan in `text` in place of the one that came from its file before.
+
+        It also replaces a plan from a file that is not among the `files` of the folder any longer. Raises
+        PlanExistsError when a plan of its name was deployed in another way.
+        """
 
     def undeploy(self, key: PlanKey) -> object:
         """Undeploy the plan once what was accepted is processed."""
@@ -44,7 +47,7 @@ EMPTY = (
 
 
 class PlanFolderWatch:
-    """Looks at the folder until stopped. A folder that cannot be read is told of, and changes nothing."""
+    """Polls the folder until stopped. A folder that cannot be read is reported and changes nothing."""
 
     def __init__(self, config: PlanFolderConfig, plans: FilePlans) -> None:
         self._config = config
@@ -62,7 +65,7 @@ class PlanFolderWatch:
         self._thread.start()
 
     def stop(self) -> None:
-        """The thread has ended."""
+        """Stop the thread and wait until it has ended."""
         self._stopping.set()
         if self._thread.ident is not None:
             self._thread.join()

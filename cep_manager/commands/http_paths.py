@@ -1,4 +1,4 @@
-"""Paths of sources `http` that a plan may not have, told before it is deployed. Pure."""
+"""Checks the paths of `http` sources before a plan is deployed. Pure."""
 
 from __future__ import annotations
 
@@ -40,8 +40,11 @@ class TakenPaths:
 
 
 def refuse_paths(snapshot: ClusterSnapshot, key: PlanKey, compiled: CompiledPlan) -> None:
-    """Raise PlanInvalidError when a source of the plan would take events at a path that is not its own, or another plan
-    has. `key` has the name that the plan gets."""
+    """Raise PlanInvalidError when an `http` source of the plan uses a path that it may not have.
+
+    Such a path is outside the plan's own, or another plan uses it. `key` has the name under which the plan is
+    deployed.
+    """
     others = (
         (other, record.compiled.sources)
         for other, record in snapshot.plans.items()

@@ -169,7 +169,7 @@ class PlanChanges:
         return outcome_of(key, stored.epoch, message, changed=True)
 
     def _state_after(self, record: PlanRecord, compiled: CompiledPlan, workers: int | None) -> str:
-        """Return what becomes of the plan's state; how many slots are free may yet change."""
+        """Say what happens to the plan's state; the number of free slots may change until then."""
         snapshot = self.snapshot()
         if record.compiled is None or snapshot.driver is None:
             return FROM_CHECKPOINT
@@ -211,7 +211,7 @@ class PlanChanges:
         return msgspec.structs.replace(changed, message=f"{message}; {changed.message}")
 
     def _refuse_left_savepoints(self, tenant: int, name: str) -> None:
-        """Raise PlanExistsError when a former plan of that name has savepoints, which nobody could reach any more."""
+        """Raise PlanExistsError when a former plan of that name left savepoints, which would become unreachable."""
         snapshot = self.snapshot()
         if snapshot.key_named(tenant, name) is not None or snapshot.driver is None:
             return
@@ -246,9 +246,11 @@ class PlanChanges:
 
     @contextmanager
     def as_one_change(self) -> Iterator[None]:
-        """Make all that this thread does to plans one change: it comes about at the end, or not at all when an error
-        ends the block. Meanwhile `_live_snapshot` shows this thread the plans as the change makes them, and other
-        threads as they are."""
+        """Combine all plan changes of this thread within the block into one.
+
+        They take effect at the end of the block, or not at all if it raises. Within the block `_live_snapshot` shows
+        this thread the plans as changed; other threads see them unchanged.
+        """
         snapshot = self.snapshot()
         self.service.await_notes()  # those notes are written by another thread, which would wait for this one
         self._draft.snapshot = msgspec.structs.replace(snapshot, plans=dict(snapshot.plans))
@@ -309,15 +311,15 @@ def refuse_during(record: PlanRecord, *changes: ChangeKind) -> None:
 
 
 def _order(record: PlanRecord, restore: str) -> tuple[str, int]:
-    """Return what the plan is to begin from, and under which epoch it was told so, 0: now.
+    """Return what the plan starts from, and the epoch under which that was ordered (0: now).
 
-    What it was told before holds until it has run.
+    An earlier order stays in force until the plan has run.
     """
     return (restore, 0) if restore else (record.restore, record.restore_epoch)
 
 
 def _state_from(restore: str) -> str:
-    """Return what becomes of the state of a plan that begins so."""
+    """Say what happens to the state of a plan that starts from `restore`."""
     if not restore:
         return FROM_CHECKPOINT
     return STARTS_EMPTY if restore == BEGIN_ANEW else f"windows, patterns and tables come from savepoint {restore}"
@@ -339,7 +341,7 @@ def _counted(number: int, what: str) -> str:
 
 
 def _waiting(left: Unprocessed) -> list[str]:
-    """Return what is left of a plan, in words."""
+    """Describe what is left of a plan."""
     away = f" ({left.away_events:,} of them at {', '.join(left.away)}, which is away)" if left.away_events else ""
     found = []
     if left.events:

@@ -10,7 +10,7 @@ from cep_manager.plans.store import StoredPlan, StoredVersion
 
 
 def plan_to_run(stored: StoredPlan, compiled: CompiledPlan | str, sent_before: bool = False) -> PlanToRun:
-    """Return what the control loop is told of a stored plan."""
+    """Return the stored plan in the form that the control loop takes."""
     return PlanToRun(
         key=stored.key,
         text=stored.text,
@@ -34,7 +34,7 @@ def plan_to_run(stored: StoredPlan, compiled: CompiledPlan | str, sent_before: b
 
 
 def former_to_run(stored: StoredPlan, former: StoredVersion, compiled: CompiledPlan | str) -> PlanToRun:
-    """Return what the plan was before a change that an earlier manager process began."""
+    """Return the plan as it was before a change that an earlier manager process began."""
     before = msgspec.structs.replace(stored, **msgspec.structs.asdict(former), change=None, former=None)
     before = msgspec.structs.replace(before, restore="", restore_epoch=0)
     return plan_to_run(before, compiled, sent_before=True)

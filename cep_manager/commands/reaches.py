@@ -1,4 +1,4 @@
-"""What live workers and the driver let plans reach, as they have told. Pure."""
+"""The files and hosts that live workers and the driver allow plans to use, from their reports. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from query_plan.checks.reach import UNKNOWN, WorkerReach
 
 
 def known_reaches(snapshot: ClusterSnapshot | None) -> WorkerReach:
-    """Return what those that are alive have told; of others nothing is known, and of nobody without a snapshot."""
+    """Return what live processes have reported; everything else, and everything without a snapshot, is unknown."""
     if snapshot is None:
         return UNKNOWN
     workers = {

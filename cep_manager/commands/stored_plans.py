@@ -30,7 +30,7 @@ class StoredPlans:
         self._compiled: dict[str, CompiledPlan | str] = {}
 
     def read(self, store: PlanStore) -> tuple[PlanToRun, ...]:
-        """Return every plan of the store; one that cannot be compiled any more says why. Raises StoreError."""
+        """Return all plans of the store; one that no longer compiles carries the reason. Raises StoreError."""
         known, self._compiled = self._compiled, {}
         return tuple(self._to_run(stored, known) for stored in store.plans())
 
