@@ -85,13 +85,14 @@ class SlotStore:
 
     def take(self, slots: Int64Array) -> dict[str, Column]:
         """Return the columns of the rows in `slots`."""
-        taken = {}
-        for name, values in self._values.items():
-            valid = self._valid[name][slots] if name in self._valid else None
-            if valid is not None and valid.all():
-                valid = None
-            taken[name] = Column(self.types[name], self.pool, values=values[slots], valid=valid)
-        return taken
+        return {name: self.taken(name, slots) for name in self._values}
+
+    def taken(self, name: str, slots: Int64Array) -> Column:
+        """Return one column of the rows in `slots`."""
+        valid = self._valid[name][slots] if name in self._valid else None
+        if valid is not None and valid.all():
+            valid = None
+        return Column(self.types[name], self.pool, values=self._values[name][slots], valid=valid)
 
     def column(self, name: str) -> AnyArray:
         """Return the values of a column by slot."""

@@ -14,7 +14,7 @@ from siddhi.engine.columnar.column import Column
 from siddhi.engine.columnar.state_size import StateSize, total
 from siddhi.engine.columnar.state_tree import State
 from siddhi.engine.jit.arrays import Int64Array
-from siddhi.engine.operators.base.choices import Choices
+from siddhi.engine.operators.base.choices import Choices, NotApplicable
 from siddhi.engine.operators.base.operator import MergedRows, MergingOperator, Operator, OperatorContext, Step
 from siddhi.engine.operators.base.per_instance import HeadPerInstance
 from siddhi.engine.operators.base.scope import source_key
@@ -156,24 +156,30 @@ class QueryNode(AppNode):
     def _build_join(
         self, join: model.Join, compiler: ExpressionCompiler, context: OperatorContext, environment: Environment
     ) -> MergingOperator:
-        plain, selector = replace(context, partitioned=False), self.selector
+        selector = self.selector
         outputs = selector.hand_over_names() if isinstance(selector, Selector) else None
         self.hands_on = isinstance(selector, Selector) and outputs is not None and selector.unlimited
         only_current = self._looks_at_current_only(compiler)
         shows_expired = self.analysed.output.events is not EventType.CURRENT
 
-        def make() -> MergingOperator:
+        def made(within: OperatorContext) -> JoinOperator | NotApplicable:
             return build_join(
                 join,
                 compiler,
-                plain,
+                within,
                 environment,
                 only_current=only_current,
                 shows_expired=shows_expired,
                 outputs=outputs,
             )
 
-        return HeadPerInstance(make, context.instance_ranks, context.common) if context.partitioned else make()
+        def make() -> MergingOperator:
+            copy = made(replace(context, partitioned=False))
+            assert isinstance(copy, JoinOperator)  # noqa: S101 - outside a partition each join has an operator
+            return copy
+
+        whole = context.choices.applicable("input", "JoinOperator", made(context))
+        return whole or HeadPerInstance(make, context.instance_ranks, context.common)
 
     def _looks_at_current_only(self, compiler: ExpressionCompiler) -> bool:
         """Return whether expired rows and resets leave no trace in what the query lets out."""

@@ -1,4 +1,4 @@
-"""Operators that know nothing of partitions, one for each instance."""
+"""Operators that know nothing of partitions, one for each instance; they get rows that name no instance."""
 
 from __future__ import annotations
 
@@ -219,7 +219,7 @@ class PerInstance(_Copies[Operator], Operator):
         for instance in self.in_turn({*self.due(step.final_clock), *present}):
             rows = np.flatnonzero(partitions == instance)
             clock = int(batch.clocks[rows[0]]) if len(rows) else step.final_clock
-            sent = self.get(instance, clock).process(batch.take(rows), step)
+            sent = self.get(instance, clock).process(batch.take(rows).with_partitions(None), step)
             self.note_deadline(instance)
             out.append(sent.with_partitions(np.full(sent.size, instance, dtype=np.int64)))
         if not out:
@@ -236,7 +236,7 @@ class PerInstance(_Copies[Operator], Operator):
         starts = [0, *(np.flatnonzero(changes) + 1).tolist(), batch.size]
         for start, stop in itertools.pairwise(starts):
             order = int(batch.orders[start])
-            run = batch.slice(start, stop).at_order(order & 1)
+            run = batch.slice(start, stop).with_partitions(None).at_order(order & 1)
             turns.take(int(partitions[start]), run, order, int(batch.clocks[start]))
         return turns.end()
 
@@ -294,7 +294,7 @@ class HeadPerInstance(_Copies[MergingOperator], MergingOperator):
         for start, stop in itertools.pairwise(starts):
             (source, _, instance), first = lines[start], int(rows[start])
             order = int(inputs.orders[start])
-            run = inputs.batches[source].slice(first, first + stop - start).at_order(order & 1)
+            run = inputs.batches[source].slice(first, first + stop - start).with_partitions(None).at_order(order & 1)
             batches = [run if place == source else empty for place, empty in enumerate(nothing)]
             turns.take(instance, batches, order, int(inputs.clocks[start]))
         return turns.end()
@@ -315,4 +315,4 @@ def came_together(batch: EventBatch) -> bool:
 def _of_instance(batch: EventBatch, instance: int) -> EventBatch:
     if batch.partitions is None:
         return batch.slice(0, 0)
-    return batch.take(np.flatnonzero(batch.partitions == instance))
+    return batch.take(np.flatnonzero(batch.partitions == instance)).with_partitions(None)

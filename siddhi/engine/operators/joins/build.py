@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from siddhi.analysis import model
 from siddhi.engine.columnar.batch import empty_batch
 from siddhi.engine.columnar.column import Column
 from siddhi.engine.columnar.strings import StringPool
 from siddhi.engine.jit.arrays import NO_POSITIONS, Int64Array
+from siddhi.engine.operators.base.choices import NotApplicable
 from siddhi.engine.operators.base.operator import OperatorContext
 from siddhi.engine.operators.base.scope import EVENT_TIMESTAMP, has_index, slot_column, source_key
 from siddhi.engine.operators.environment import Environment
@@ -18,6 +19,7 @@ from siddhi.engine.operators.incremental_aggregation.reader import AggregationRe
 from siddhi.engine.operators.joins.condition import JoinCondition
 from siddhi.engine.operators.joins.held import CarefullyHeldTable, Contents, HeldAggregation, HeldRows, HeldTable
 from siddhi.engine.operators.joins.join import JoinBesideNothing, JoinOperator
+from siddhi.engine.operators.joins.moving import ROW_NUMBER, RowNumbers, other_order
 from siddhi.engine.operators.joins.side import Held, Side
 from siddhi.engine.operators.joins.whole_events import (
     PresentRows,
@@ -29,7 +31,7 @@ from siddhi.engine.operators.joins.whole_events import (
 from siddhi.engine.operators.source_chain import build_chain
 from siddhi.engine.operators.tables.careful import CarefulMatcher
 from siddhi.engine.operators.tables.matching import RowMatcher
-from siddhi.engine.operators.windows.base.window import WindowOperator
+from siddhi.engine.operators.windows.base.sliding import SlidingWindow
 from siddhi.language.ast import AttributeType, JoinKind
 
 _UNMATCHED = {
@@ -42,7 +44,7 @@ _UNMATCHED = {
 @dataclass(frozen=True, slots=True)
 class _Parts:
     """What both sides of a join are built from; `asking` compiles its condition. `selected` are the columns that the
-    selection reads, each with the name as which it goes on.
+    selection reads, each with the name as which it goes on; `numbered` says that rows are told apart by numbers.
     """
 
     join: model.Join
@@ -53,6 +55,7 @@ class _Parts:
     condition: JoinCondition
     selected: tuple[tuple[str, str], ...]
     shows_expired: bool
+    numbered: bool = False
 
     def condition_of_other(self) -> JoinCondition:
         """The condition as one side asks it of the other: where it keeps state each has its own, as in Siddhi."""
@@ -68,26 +71,61 @@ def build_join(
     only_current: bool,
     shows_expired: bool,
     outputs: tuple[tuple[str, str], ...] | None = None,
-) -> JoinOperator:
+) -> JoinOperator | NotApplicable:
     """The operator of `join` for a selection compiled with `compiler`; `only_current` says that neither this selection
     nor anything behind it looks at expired events or resets, `shows_expired` that the query lets expired events out.
     `outputs` are the columns that come out, each as (name, column), None: all that the selection reads, as they are
-    called."""
+    called. In a partition the operator works for all instances, if it can."""
     selected = tuple((column, column) for column in compiler.columns) if outputs is None else outputs
     asking = compiler.of_pairs()
     condition = JoinCondition(join.on, asking)
+    sources = (join.left, join.right)
+    if context.partitioned and (reason := _needs_copies(sources, condition)) is not None:
+        return NotApplicable(reason)
     parts = _Parts(join, compiler, asking, context, environment, condition, selected, shows_expired)
     held = {
         slot: _held_aggregation(slot, source, parts)
-        for slot, source in enumerate((join.left, join.right))
+        for slot, source in enumerate(sources)
         if source.kind is model.SourceKind.AGGREGATION
     }
-    left, right = (_side(slot, source, held.get(slot), parts) for slot, source in enumerate((join.left, join.right)))
+    sides = _sides(held, parts)
+    obstacle = _unmovable(sides, condition)
+    sliding = all(side.bare or isinstance(side.window, SlidingWindow) for side in sides)
+    if context.partitioned and obstacle is not None and all(side.source is not None for side in sides):
+        return NotApplicable(obstacle)
+    moving = obstacle is None and (context.partitioned or not sliding)
+    if moving:
+        sides = _sides(held, replace(parts, numbered=True))
     only_current = only_current and not condition.careful
     nowhere = {output: compiler.columns[column] for output, column in selected if has_index(column)}
     if nowhere:
-        return JoinBesideNothing((left, right), condition, context.pool, nowhere, only_current=only_current)
-    return JoinOperator((left, right), condition, context.pool, only_current=only_current)
+        return JoinBesideNothing(sides, condition, context, nowhere, only_current=only_current, moving=moving)
+    return JoinOperator(sides, condition, context, only_current=only_current, moving=moving)
+
+
+def _needs_copies(sources: tuple[model.SourceInput, model.SourceInput], condition: JoinCondition) -> str | None:
+    """Why each instance of a partition needs a join of its own, None when it does not."""
+    if condition.careful:
+        return "the condition may fail or keeps state"
+    if any(source.kind is model.SourceKind.WINDOW for source in sources):
+        return "a side is a named window"
+    return None
+
+
+def _unmovable(sides: tuple[Side, Side], condition: JoinCondition) -> str | None:
+    """Why one loop cannot follow the windows of both sides, None when it can."""
+    if condition.careful:
+        return "the condition may fail or keeps state"
+    if any(side.is_quiet for side in sides):
+        return "a side has no window of its own"
+    return next((reason for side in sides if (reason := other_order(side)) is not None), None)
+
+
+def _sides(held: Mapping[int, Held], parts: _Parts) -> tuple[Side, Side]:
+    left, right = (
+        _side(slot, source, held.get(slot), parts) for slot, source in enumerate((parts.join.left, parts.join.right))
+    )
+    return left, right
 
 
 def _side(slot: int, source: model.SourceInput, held: Held | None, parts: _Parts) -> Side:
@@ -107,13 +145,17 @@ def _side(slot: int, source: model.SourceInput, held: Held | None, parts: _Parts
         nothing = empty_batch(tuple(types.items()), context.pool)
         return Side(slot, None, [], None, held, types, selected, False, keeps_unmatched, context.pool, nothing)  # noqa: FBT003
     in_table, shows_expired = parts.environment.in_table, parts.shows_expired
+    numbered = parts.numbered and source.window is not None
+    numbers = {ROW_NUMBER: AttributeType.LONG} if numbered else {}
     chain = build_chain(
-        source, types, context, expired=True, selected=(), in_table=in_table, shows_expired=shows_expired
+        source, {**types, **numbers}, context, expired=True, selected=(), in_table=in_table, shows_expired=shows_expired
     )
     window = next((operator for operator in chain if isinstance(operator, WindowOperator)), None)
     before = [operator for operator in chain if operator is not window]
     if asked:
         before.insert(0, WholeEvents(asked, context.pool))
+    if numbered:
+        before = [RowNumbers(context), *before, *([RowNumbers(context)] if before else [])]
     shown = window
     if source.kind is model.SourceKind.WINDOW:
         shown = parts.environment.windows[source.source].window
@@ -132,7 +174,7 @@ def _side(slot: int, source: model.SourceInput, held: Held | None, parts: _Parts
         parts.join.triggers[slot],
         keeps_unmatched,
         context.pool,
-        empty_batch(tuple({**dict(source.output.attributes), **asked}.items()), context.pool),
+        empty_batch(tuple({**dict(source.output.attributes), **asked, **numbers}.items()), context.pool),
         bare=shown is None,
         hides_expired=(shown is None or (window is not None and window.expires_if_wanted)) and not shows_expired,
         moves=named if named is not None and named.tells_all and not asked and window is None else None,

@@ -3,11 +3,13 @@
     a side    is             a batch runs
     quiet     a table, a named window or an aggregation: nothing that the join itself moves
     sliding   a window that is a queue, or a bare stream, which holds nothing
+    moving    any window that shows the rows that it let out, in that order, also of all instances of a partition
     other     any other window
 
 One quiet side: all events of the other side meet it at once (`siddhi.engine.operators.joins.meeting`). Two sliding
-sides: one loop over both (`siddhi.engine.operators.joins.sliding`). Else the chunks come one after the other, each
-seeing the other side as it is then.
+sides: one loop over both (`siddhi.engine.operators.joins.sliding`); two moving ones: another
+(`siddhi.engine.operators.joins.moving`). Else the chunks come one after the other, each seeing the other side as it is
+then.
 """
 
 from __future__ import annotations
@@ -22,13 +24,14 @@ from siddhi.engine.columnar.batch import EventBatch, empty_batch
 from siddhi.engine.columnar.column import Column
 from siddhi.engine.columnar.state_size import StateSize, total
 from siddhi.engine.columnar.state_tree import State
-from siddhi.engine.columnar.strings import StringPool
+from siddhi.engine.jit.arrays import Int64Array
 from siddhi.engine.operators.base.choices import Execution
-from siddhi.engine.operators.base.operator import MergedRows, MergingOperator, Stateful, Step
+from siddhi.engine.operators.base.operator import MergedRows, MergingOperator, OperatorContext, Stateful, Step
 from siddhi.engine.operators.expressions.aggregation import AggregateNode
 from siddhi.engine.operators.joins.condition import JoinCondition
 from siddhi.engine.operators.joins.held import HeldThen
 from siddhi.engine.operators.joins.meeting import meet_held
+from siddhi.engine.operators.joins.moving import MovingJoin
 from siddhi.engine.operators.joins.side import Side
 from siddhi.engine.operators.joins.sliding import SlidingJoin
 from siddhi.engine.operators.windows.base.sliding import SlidingWindow
@@ -37,29 +40,41 @@ from siddhi.language.ast import AttributeType
 
 class JoinOperator(MergingOperator):
     """The pairs of one probing event are selected as a chunk; those of all events of one chunk leave the query
-    together. `only_current` says that nobody looks at what expired events and resets give."""
+    together. `only_current` says that nobody looks at what expired events and resets give, `moving` that the rows of
+    both sides are numbered, so that one loop can follow their windows."""
+
+    handles_partitions = True
 
     def __init__(
-        self, sides: tuple[Side, Side], condition: JoinCondition, pool: StringPool, *, only_current: bool
+        self,
+        sides: tuple[Side, Side],
+        condition: JoinCondition,
+        context: OperatorContext,
+        *,
+        only_current: bool,
+        moving: bool = False,
     ) -> None:
         self.sides = sides
         self.sources = tuple(dict.fromkeys(side.source for side in sides if side.source is not None))
         selected = {column: side.types[name] for side in sides for column, name in side.selected}
         self._places = [None if side.source is None else self.sources.index(side.source) for side in sides]
-        self._nothing = empty_batch(tuple(selected.items()), pool)
+        self._nothing = empty_batch(tuple(selected.items()), context.pool)
         self._empty = [side.nothing for side in sides]
         self.only_current = only_current
+        self._partitioned = context.partitioned
         sliding = all(side.bare or isinstance(side.window, SlidingWindow) for side in sides)
         in_turn = condition.careful and len(self.sources) == 1  # where the left fails the right does not get the event
-        sliding = sliding and not (in_turn or condition.keeps_state)
+        sliding = sliding and not (in_turn or condition.keeps_state or moving)
         self.sliding = SlidingJoin(sides, condition, only_current=only_current) if sliding else None
         """The loop over both sides, where each is a queue or holds nothing."""
+        self.moving = MovingJoin(sides, condition, context, only_current=only_current) if moving else None
+        """The loop over both sides, where each holds rows in any order, or of many instances."""
         self.steady = self._steadily_met()
         """The side whose events meet the other one, if that has no events at all."""
         self.tracked = self._tracked_side(condition)
         """The side that is a named window whose moves the join can follow, if that is so."""
         self._condition = condition
-        if self.sliding is not None:
+        if self.sliding is not None or self.moving is not None:
             self.execution = Execution.COMPILED
         elif self.steady is None and self.tracked is None:
             self.execution = Execution.CHUNKS
@@ -68,16 +83,17 @@ class JoinOperator(MergingOperator):
         self._left_first: tuple[bool, bool] | None = None
 
     def process(self, inputs: MergedRows, step: Step) -> EventBatch:
+        if self._partitioned and any(batch.chunks is not None for batch in inputs.batches):
+            inputs = MergedRows([_of_one_instance(batch) for batch in inputs.batches], inputs.ranks, inputs.timer_ranks)
         if self.steady is not None and (self.steady[0].window is None or inputs.batches[0].chunks is None):
             return self._meet_quiet(*self.steady, inputs.batches[0], step)
         left, right = self.sides
         batches = self._batches(inputs)
+        if self.moving is not None and self.moving.goes_at_once(batches):
+            joined = self.moving.process(batches, step, self._who_is_first(inputs))
+            return self._nothing if joined is None else joined
         if self.sliding is not None and self._may_slide(*batches):
-            if self._left_first is None:
-                ranks = inputs.ranks, inputs.timer_ranks or inputs.ranks
-                first, with_timers = (self._rank(left, of) <= self._rank(right, of) for of in ranks)
-                self._left_first = first, with_timers
-            joined = self.sliding.process(*batches, step, left_first=self._left_first)
+            joined = self.sliding.process(*batches, step, left_first=self._who_is_first(inputs))
             return self._nothing if joined is None else joined
         for side, other in ((left, right), (right, left)):
             batch = batches[side.slot]
@@ -88,6 +104,15 @@ class JoinOperator(MergingOperator):
         if self.sliding is not None:
             self.sliding.fall_behind()
         return self._chunk_by_chunk(inputs, step)
+
+    def _who_is_first(self, inputs: MergedRows) -> tuple[bool, bool]:
+        """Whether the left's stream goes first with events of one time, and with what timers of one time sent."""
+        if self._left_first is None:
+            left, right = self.sides
+            ranks = inputs.ranks, inputs.timer_ranks or inputs.ranks
+            first, with_timers = (self._rank(left, of) <= self._rank(right, of) for of in ranks)
+            self._left_first = first, with_timers
+        return self._left_first
 
     def _steadily_met(self) -> tuple[Side, Side] | None:
         """The side whose events meet the other one, which has no events at all, whatever comes; None otherwise."""
@@ -175,6 +200,11 @@ class JoinOperator(MergingOperator):
                 return
             last = due
             now = Step(np.full(1, shown, dtype=np.int64), floor)
+            if self.moving is not None:
+                left, right = (self._empty[side.slot] if side.is_due(due) else None for side in self.sides)
+                if (met := self.moving.let_out((left, right), now, at)) is not None:
+                    out.append(met)
+                continue
             for side in self.sides:
                 if side.window is not None and side.is_due(due):
                     self._meet(side, side.let_out(self._empty[side.slot], now), at, step, out)
@@ -185,6 +215,12 @@ class JoinOperator(MergingOperator):
         rows = side.arriving(batch.at_order(1), now)
         for orders, message in zip(now.failures.orders, now.failures.messages, strict=True):
             step.failures.add(np.full(len(orders), order), message)
+        if self.moving is not None:
+            parts = (rows, None) if side.slot == 0 else (None, rows)
+            met = self.moving.let_out(parts, now, order) if rows.size else None
+            if met is not None:
+                out.append(met.with_chunks(met.chunk_ids(), np.zeros(met.size, dtype=np.int64)))
+            return step.failure_count > known
         if rows.size:
             rows = side.let_out(rows, now)
         self._meet(side, rows, order, step, out)
@@ -214,7 +250,7 @@ class JoinOperator(MergingOperator):
         parts: list[Stateful] = [*self._aggregates]
         for side in self.sides:
             parts += [*side.chain, *([] if side.window is None else [side.window])]
-        return parts
+        return parts if self.moving is None else [*parts, self.moving]
 
     def start(self, clock_ms: int) -> None:
         for part in self._parts():
@@ -225,6 +261,13 @@ class JoinOperator(MergingOperator):
 
     def snapshot(self) -> State:
         return [part.snapshot() for part in self._parts()]
+
+    def joined(self, states: Sequence[State], ids: Sequence[Int64Array]) -> State:
+        return [part.joined([state[place] for state in states], ids) for place, part in enumerate(self._parts())]
+
+    def close_partitions(self, partitions: Int64Array) -> None:
+        for part in self._parts():
+            part.close_partitions(partitions)
 
     def restore(self, state: State) -> None:
         for part, saved in zip(self._parts(), state, strict=True):
@@ -241,13 +284,14 @@ class JoinBesideNothing(JoinOperator):
         self,
         sides: tuple[Side, Side],
         condition: JoinCondition,
-        pool: StringPool,
+        context: OperatorContext,
         nowhere: Mapping[str, AttributeType],
         *,
         only_current: bool,
+        moving: bool = False,
     ) -> None:
-        super().__init__(sides, condition, pool, only_current=only_current)
-        self._pool = pool
+        super().__init__(sides, condition, context, only_current=only_current, moving=moving)
+        self._pool = context.pool
         self._nowhere = nowhere
 
     def process(self, inputs: MergedRows, step: Step) -> EventBatch:
@@ -268,6 +312,16 @@ class _Aggregates(Stateful):
     def restore(self, state: State) -> None:
         for node, part in zip(self._nodes, state, strict=True):
             node.aggregator.restore(part)
+
+
+def _of_one_instance(batch: EventBatch) -> EventBatch:
+    """`batch` in chunks of rows of one partition instance each."""
+    chunks, partitions = batch.chunks, batch.partitions
+    if chunks is None or partitions is None or not batch.size:
+        return batch
+    numbers = np.zeros(batch.size, dtype=np.int64)
+    np.cumsum((chunks[1:] != chunks[:-1]) | (partitions[1:] != partitions[:-1]), out=numbers[1:])
+    return batch.with_chunks(numbers, batch.deliveries)
 
 
 def _chunks(inputs: MergedRows) -> list[tuple[int, EventBatch, int, int]]:

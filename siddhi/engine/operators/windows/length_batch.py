@@ -104,6 +104,10 @@ class UncutLengthBatchWindow(WindowOperator):
         self.store.forget(keep)
         return result
 
+    @property
+    def notes_looks(self) -> bool:
+        return True
+
     def note_look(self, sequences: Int64Array) -> None:
         self.looked = int(sequences[-1]) + 1
 

@@ -127,6 +127,10 @@ class CuttingWindow(WindowOperator):
         self.store.forget(int(self.lines[FIRST]))
         return result
 
+    @property
+    def notes_looks(self) -> bool:
+        return self.cutter.notes_looks
+
     def visible(self) -> Int64Array:
         return np.arange(int(self.lines[FIRST]), int(self.lines[OPENED]))
 

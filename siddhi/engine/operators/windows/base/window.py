@@ -69,7 +69,14 @@ class WindowOperator(Operator):
     """
 
     expires_if_wanted = False
+    shows_rows = True
+    """Whether a look into the window shows rows."""
     store: RowStore
+
+    @property
+    def notes_looks(self) -> bool:
+        """Whether rows that were seen expire with their own time."""
+        return False
 
     def visible(self) -> Int64Array:
         """Return the sequence numbers of the rows that a look into the window shows."""

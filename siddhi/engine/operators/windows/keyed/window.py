@@ -50,6 +50,7 @@ from siddhi.engine.operators.windows.keyed.layout import (
     LATENCY,
     LEAVING,
     LENGTH,
+    LENGTH_BATCH_KIND,
     LENGTH_KIND,
     LENGTH_STREAM_KIND,
     LOSSY_KIND,
@@ -69,6 +70,7 @@ from siddhi.engine.operators.windows.keyed.layout import (
     STAMP,
     STEP_TURN,
     TIED,
+    TIME_BATCH_KIND,
     TIME_KIND,
     TIME_LENGTH_KIND,
     TIME_STREAM_KIND,
@@ -96,6 +98,8 @@ from siddhi.engine.operators.windows.keyed.walk import walk
 _LONG_AGO = np.iinfo(np.int64).min
 _NO_HOLDINGS = frozenset({LENGTH_KIND, SORT_KIND, EVER_KIND, FIRST_KIND, UNIQUE_LENGTH_KIND})
 """Windows that let out no more than three rows for each that comes."""
+_NOTING = frozenset({BATCH_KIND, LENGTH_BATCH_KIND, LENGTH_STREAM_KIND, TIME_BATCH_KIND, TIME_STREAM_KIND})
+"""Windows of which rows that were seen expire with their own time."""
 _BY_ARRIVAL = frozenset({TIME_KIND, EXTERNAL_TIME_KIND, DELAY_KIND})
 _BY_LIST = frozenset(
     {LENGTH_KIND, TIME_LENGTH_KIND, LENGTH_STREAM_KIND, TIME_STREAM_KIND, EVER_KIND, FIRST_KIND, UNIQUE_LENGTH_KIND,
@@ -169,7 +173,7 @@ class KeyedWindow(WindowOperator):
         self.plan = plan
         self.expires_if_wanted = plan.kind in (BATCH_KIND, EXTERNAL_BATCH_KIND)
         self.slots = SlotStore(context.columns, context.operator.pool)
-        self._is_shown = context.shows_expired or plan.kind != BATCH_KIND
+        self.shows_rows = plan.kind != SESSION_KIND and (context.shows_expired or plan.kind != BATCH_KIND)
         self._partitioned = context.operator.partitioned
         self._ranks = context.operator.instance_ranks
         self._param: Int64Array = np.zeros(PARAMETERS, INT64)
@@ -188,6 +192,10 @@ class KeyedWindow(WindowOperator):
         self._run: Int64Array = np.zeros(RUN_LINES, INT64)
         self._run[LEAVING] = -1
         self._look_at = _LEAST_OWNERS
+
+    @property
+    def notes_looks(self) -> bool:
+        return self.plan.kind in _NOTING
 
     @property
     def timed(self) -> bool:
@@ -297,7 +305,7 @@ class KeyedWindow(WindowOperator):
     def visible(self) -> Int64Array:
         """Return the slots of the rows that a look into the window, which has one instance, shows."""
         kind = self.plan.kind
-        if kind == SESSION_KIND or not self._is_shown:
+        if not self.shows_rows:
             return NO_POSITIONS
         if kind == SORT_KIND:
             live = np.flatnonzero(self.slots.live())

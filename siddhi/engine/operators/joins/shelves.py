@@ -1,0 +1,262 @@
+"""Two sides whose windows let rows go in any order meet in one loop over what the windows let out.
+
+Each side has a shelf of the rows that it shows: a hash table by key, whose chains are in the order in which the rows
+came, and one by number, which finds the row that leaves.
+
+    order   left lets out     right lets out    shelf of the left
+    2       +a1 +b2                             a1   b2
+    3                         +a7               a1   b2       gives (a1, a7)
+    4       -a1 -b2 +a3                         a3
+    5                         +a8               a3            gives (a3, a8)
+
+Keys and numbers count within one instance of a partition. A row lies in a slot of its side's store as long as the shelf
+has it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from siddhi.engine.columnar.kinds import CURRENT, EXPIRED, RESET
+from siddhi.engine.jit.arrays import Int64Array
+from siddhi.engine.jit.kernels import kernel_part, seldom_part, state_kernel
+from siddhi.engine.operators.windows.base.emission import CHUNK, CLOCK, KIND, ORDER, SEQUENCE, TIMESTAMP
+
+ROW_KEY, NUMBER, INSTANCE = 6, 7, 8
+"""Three lines behind those of an emission (`siddhi.engine.operators.windows.base.emission`), whose `SEQUENCE` is a slot
+here: the row's key, its number and its instance."""
+MOVE_LINES = 9
+
+LEFT, RIGHT, OUT_TIMESTAMP, OUT_KIND, OUT_ORDER, OUT_CLOCK, OUT_CHUNK, OUT_DELIVERY, OUT_INSTANCE = range(9)
+"""The lines of the pairs that come out: the slots of both rows (-1: null), then what `EventBatch` holds."""
+PAIR_LINES = 9
+
+TRIGGERS, KEEPS, BARE, CURRENT_ONLY, NEEDS_NULLS, HOLDS, BY_TIMER, MARKS, HIDES = 1, 2, 4, 8, 16, 32, 64, 128, 256
+"""What a side is like, as bits: it triggers, keeps unmatched rows, is bare; only its current rows count; a row of nulls
+is wanted behind its candidates, as these are still to be looked at; the other side sees its rows; its timers let out
+current rows; rows that were seen expire with their own time; nobody looks at what expired rows of its window give."""
+
+NATURE, COUNT, NEXT_ROW, FREED_COUNT = 0, 2, 4, 6
+"""Lines of a walk, two numbers each, for the left and the right: what the side is like; in the step that runs how many
+rows it lets out, which is next, and how many slots it gives back."""
+NULL, CHUNKS, DELIVERIES, LAST_SIDE, LAST_CHUNK, TICK = range(8, 14)
+"""Further lines: the key that equals nothing; in the step that runs the chunks and deliveries that came out, and where
+the last row of them came from; how many rows were ever put on a shelf or looked for."""
+WALK_LINES = 14
+
+(CELL_KEY, CELL_NUMBER, CELL_INSTANCE, CELL_STAMP, PUT_AT, NEXT, BACK, NEXT_NUMBER, FIRST, LAST, FIRST_NUMBER,
+ FREED) = range(12)  # fmt: skip
+"""The lines of a shelf, (12, capacity). By slot: key, number, instance, timestamp and tick of the row, its neighbours
+in the chain of its key and the next in that of its number. By bucket: both ends of a chain of keys, the first of one of
+numbers. The last line lists the slots that a step gave back."""
+CELL_LINES = 12
+
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+_SHIFT = np.uint64(32)
+
+
+@kernel_part
+def _bucket(key, instance, cells):  # type: ignore[no-untyped-def]
+    mixed = (np.uint64(key) + np.uint64(instance) * _MIX) * _MIX
+    return np.int64((mixed ^ (mixed >> _SHIFT)) & np.uint64(cells.shape[1] - 1))
+
+
+@seldom_part
+def _put(cells, slot, key, number, instance, stamp, tick):  # type: ignore[no-untyped-def]
+    cells[CELL_KEY, slot], cells[CELL_NUMBER, slot], cells[CELL_INSTANCE, slot] = key, number, instance
+    cells[CELL_STAMP, slot], cells[PUT_AT, slot] = stamp, tick
+    bucket = _bucket(key, instance, cells)
+    last = cells[LAST, bucket]
+    cells[NEXT, slot], cells[BACK, slot] = -1, last
+    if last < 0:
+        cells[FIRST, bucket] = slot
+    else:
+        cells[NEXT, last] = slot
+    cells[LAST, bucket] = slot
+    bucket = _bucket(number, instance, cells)
+    cells[NEXT_NUMBER, slot] = cells[FIRST_NUMBER, bucket]
+    cells[FIRST_NUMBER, bucket] = slot
+
+
+@seldom_part
+def _take(cells, number, instance):  # type: ignore[no-untyped-def]
+    """The row of that number leaves the shelf; returns its slot, -1 when there is none."""
+    bucket = _bucket(number, instance, cells)
+    before, slot = np.int64(-1), cells[FIRST_NUMBER, bucket]
+    while slot >= 0 and (cells[CELL_NUMBER, slot] != number or cells[CELL_INSTANCE, slot] != instance):
+        before, slot = slot, cells[NEXT_NUMBER, slot]
+    if slot < 0:
+        return slot
+    if before < 0:
+        cells[FIRST_NUMBER, bucket] = cells[NEXT_NUMBER, slot]
+    else:
+        cells[NEXT_NUMBER, before] = cells[NEXT_NUMBER, slot]
+    bucket = _bucket(cells[CELL_KEY, slot], instance, cells)
+    back, after = cells[BACK, slot], cells[NEXT, slot]
+    if back < 0:
+        cells[FIRST, bucket] = after
+    else:
+        cells[NEXT, back] = after
+    if after < 0:
+        cells[LAST, bucket] = back
+    else:
+        cells[BACK, after] = back
+    return slot
+
+
+@state_kernel
+def fill_shelf(cells, slots, keys, numbers, instances, stamps, ticks):  # type: ignore[no-untyped-def]
+    """The shelf holds the rows in `slots`, which came in this order, and nothing else."""
+    cells[FIRST, :] = -1
+    cells[LAST, :] = -1
+    cells[FIRST_NUMBER, :] = -1
+    for row in range(len(slots)):
+        _put(cells, slots[row], keys[row], numbers[row], instances[row], stamps[row], ticks[row])
+
+
+@kernel_part
+def _write(out, count, side, own, other, lines, row, kind, timestamp, walk):  # type: ignore[no-untyped-def]
+    out[side, count] = own
+    out[1 - side, count] = other
+    out[OUT_TIMESTAMP, count] = timestamp
+    out[OUT_KIND, count] = kind
+    out[OUT_ORDER, count] = lines[ORDER, row]
+    out[OUT_CLOCK, count] = lines[CLOCK, row]
+    out[OUT_CHUNK, count] = walk[CHUNKS]
+    out[OUT_INSTANCE, count] = lines[INSTANCE, row]
+    return count + 1
+
+
+@seldom_part
+def _probe(walk, side, own, cells, lines, row, kind, timestamp, out, count):  # type: ignore[no-untyped-def]
+    """Writes what one row gives with the other side's `cells`; returns the next count, -1 when there is no room."""
+    nature, key, instance = walk[NATURE + side], lines[ROW_KEY, row], lines[INSTANCE, row]
+    if (nature & CURRENT_ONLY) != 0 and kind != CURRENT:
+        return count
+    first = count
+    if kind != RESET and key != walk[NULL]:
+        other = cells[FIRST, _bucket(key, instance, cells)]
+        while other >= 0:
+            if cells[CELL_KEY, other] == key and cells[CELL_INSTANCE, other] == instance:
+                if count == out.shape[1]:
+                    return -1
+                count = _write(out, count, side, own, other, lines, row, kind, timestamp, walk)
+            other = cells[NEXT, other]
+    lonely = (nature & KEEPS) != 0 and (count == first or (nature & NEEDS_NULLS) != 0)
+    if lonely or kind == RESET:
+        if count == out.shape[1]:
+            return -1
+        count = _write(out, count, side, own, -1, lines, row, kind, timestamp, walk)
+    if count > first:
+        walk[CHUNKS] += 1
+        if walk[LAST_SIDE] != side or walk[LAST_CHUNK] != lines[CHUNK, row]:
+            walk[LAST_SIDE], walk[LAST_CHUNK] = side, lines[CHUNK, row]
+            walk[DELIVERIES] += 1
+        for place in range(first, count):
+            out[OUT_DELIVERY, place] = walk[DELIVERIES]
+    return count
+
+
+@seldom_part
+def _take_up(walk, side, lines, own_cells, own_looks, cells, looks, out, count):  # type: ignore[no-untyped-def]
+    """The next row of what `side` let out meets the other side's shelf; then its own shelf follows it."""
+    row, nature = walk[NEXT_ROW + side], walk[NATURE + side]
+    slot, kind, instance = lines[SEQUENCE, row], lines[KIND, row], lines[INSTANCE, row]
+    stamp = lines[TIMESTAMP, row]
+    if kind == EXPIRED and (nature & MARKS) != 0:
+        # the row is still on its shelf, and stays there when the pairs find no room
+        held = own_cells[FIRST_NUMBER, _bucket(lines[NUMBER, row], instance, own_cells)]
+        while held >= 0:
+            if own_cells[CELL_NUMBER, held] == lines[NUMBER, row] and own_cells[CELL_INSTANCE, held] == instance:
+                if own_looks[instance] > own_cells[PUT_AT, held]:
+                    stamp = own_cells[CELL_STAMP, held]
+                break
+            held = own_cells[NEXT_NUMBER, held]
+    if (nature & TRIGGERS) != 0 and (kind != EXPIRED or (nature & HIDES) == 0):
+        count = _probe(walk, side, slot, cells, lines, row, kind, stamp, out, count)
+        if (nature & BARE) != 0 and count >= 0:
+            clock = lines[CLOCK, row]
+            count = _probe(walk, side, slot, cells, lines, row, EXPIRED, clock, out, count)
+            if count >= 0:
+                count = _probe(walk, side, slot, cells, lines, row, RESET, stamp, out, count)
+        if count < 0:
+            return count
+        walk[TICK] += 1
+        looks[instance] = walk[TICK]
+    walk[NEXT_ROW + side] += 1
+    if (nature & HOLDS) != 0 and kind == CURRENT:
+        walk[TICK] += 1
+        _put(own_cells, slot, lines[ROW_KEY, row], lines[NUMBER, row], instance, lines[TIMESTAMP, row], walk[TICK])
+    elif (nature & HOLDS) != 0 and kind == EXPIRED:
+        left = _take(own_cells, lines[NUMBER, row], instance)
+        if left >= 0:
+            own_cells[FREED, walk[FREED_COUNT + side]] = left
+            walk[FREED_COUNT + side] += 1
+    return count
+
+
+@kernel_part
+def _came(lines, row, count):  # type: ignore[no-untyped-def]
+    """True when `row` came over the side's stream, or left for one that did; a timer of its window lets rows out that
+    only leave."""
+    while row + 1 < count and lines[CHUNK, row + 1] == lines[CHUNK, row]:
+        row += 1
+    return lines[KIND, row] == CURRENT
+
+
+@kernel_part
+def _left_is_next(walk, lines0, lines1, left_first, timers_left_first):  # type: ignore[no-untyped-def]
+    """True when the next row of the left goes before that of the right: by order and clock, at one time events by the
+    rank of their stream, and what other timers sent so before the timers of both windows, those of the left first."""
+    i, j = walk[NEXT_ROW], walk[NEXT_ROW + 1]
+    if i == walk[COUNT] or j == walk[COUNT + 1]:
+        return i < walk[COUNT]
+    if lines0[ORDER, i] != lines1[ORDER, j]:
+        return lines0[ORDER, i] < lines1[ORDER, j]
+    if lines0[CLOCK, i] != lines1[CLOCK, j]:
+        return lines0[CLOCK, i] < lines1[CLOCK, j]
+    if lines0[ORDER, i] % 2 == 1:
+        return left_first
+    came = (walk[NATURE] & BY_TIMER) == 0 and _came(lines0, i, walk[COUNT])
+    if came != ((walk[NATURE + 1] & BY_TIMER) == 0 and _came(lines1, j, walk[COUNT + 1])):
+        return came
+    return timers_left_first or not came
+
+
+@state_kernel
+def meet(  # type: ignore[no-untyped-def]
+    walk, goes_on, left_first, timers_left_first, count0, lines0, cells0, looks0, count1, lines1, cells1, looks1, out
+):
+    """Walks over what both sides let out until all is done or `out` is full; returns how many pairs it wrote, and
+    whether all is done.
+
+    The sides let out `count` rows, described by `lines`; `cells` are their shelves, and `looks` tell for each instance
+    when somebody last looked at one. `goes_on` says that this step's walk has begun before.
+    """
+    if not goes_on:
+        walk[COUNT], walk[COUNT + 1] = count0, count1
+        walk[NEXT_ROW], walk[NEXT_ROW + 1] = 0, 0
+        walk[FREED_COUNT], walk[FREED_COUNT + 1] = 0, 0
+        walk[CHUNKS], walk[DELIVERIES] = 0, 0
+        walk[LAST_SIDE], walk[LAST_CHUNK] = -1, -1
+    count = np.int64(0)
+    while walk[NEXT_ROW] < walk[COUNT] or walk[NEXT_ROW + 1] < walk[COUNT + 1]:
+        chunks, deliveries = walk[CHUNKS], walk[DELIVERIES]
+        last_side, last_chunk = walk[LAST_SIDE], walk[LAST_CHUNK]
+        if _left_is_next(walk, lines0, lines1, left_first, timers_left_first):
+            after = _take_up(walk, 0, lines0, cells0, looks0, cells1, looks1, out, count)
+        else:
+            after = _take_up(walk, 1, lines1, cells1, looks1, cells0, looks0, out, count)
+        if after < 0:
+            walk[CHUNKS], walk[DELIVERIES] = chunks, deliveries
+            walk[LAST_SIDE], walk[LAST_CHUNK] = last_side, last_chunk
+            return count, False
+        count = after
+    return count, True
+
+
+def new_cells(room: int) -> Int64Array:
+    """A shelf for at least `room` slots; its capacity is a power of two."""
+    cells: Int64Array = np.zeros((CELL_LINES, max(16, 1 << max(room - 1, 0).bit_length())), dtype=np.int64)
+    cells[FIRST] = cells[LAST] = cells[FIRST_NUMBER] = -1
+    return cells
