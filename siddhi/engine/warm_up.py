@@ -73,6 +73,10 @@ PLANS = (
         " select l.key as key, r.whole as whole insert into Out;"
     ),
     (
+        "from S#window.timeBatch(1 sec) as l full outer join S#window.batch() as r on l.key == r.key"
+        " select l.key as key, r.whole as whole insert all events into Out;"
+    ),
+    (
         "from S#window.time(1 sec) as l full outer join S as r on l.key == r.key and l.whole == r.whole"
         " select l.key as key, r.whole as whole insert all events into Out;"
     ),

@@ -32,6 +32,7 @@ from siddhi.engine.operators.source_chain import build_chain
 from siddhi.engine.operators.tables.careful import CarefulMatcher
 from siddhi.engine.operators.tables.matching import RowMatcher
 from siddhi.engine.operators.windows.base.sliding import SlidingWindow
+from siddhi.engine.operators.windows.base.window import WindowOperator
 from siddhi.language.ast import AttributeType, JoinKind
 
 _UNMATCHED = {

@@ -18,7 +18,7 @@ from siddhi.engine.jit.kernels import grown, kernel_array
 from siddhi.engine.operators.base.operator import Operator, OperatorContext, Stateful, Step
 from siddhi.engine.operators.base.per_instance import PerInstance
 from siddhi.engine.operators.base.scope import slot_column
-from siddhi.engine.operators.expressions.evaluation import Evaluation, Node
+from siddhi.engine.operators.expressions.evaluation import Evaluation, ExpressionNode
 from siddhi.engine.operators.joins.condition import JoinCondition
 from siddhi.engine.operators.joins.shelves import (
     BARE,
@@ -383,7 +383,7 @@ class MovingJoin(Stateful):
         some = np.where(missing, slots.max(), slots)
         columns.update((column, with_nulls(shelf.store.taken(name, some), missing)) for column, name in names)
 
-    def _standing(self, rest: Node, pairs: Int64Array) -> Int64Array:
+    def _standing(self, rest: ExpressionNode, pairs: Int64Array) -> Int64Array:
         """The pairs that make `rest`, what is left of the condition, true; a row of nulls stands when none of its chunk
         does, a reset always."""
         columns: dict[str, Column] = {}
