@@ -302,6 +302,6 @@ class PlanProblem(msgspec.Struct, frozen=True):
 
 
 def unknown_plan(key: PlanKey) -> UnknownPlanError:
-    """There is no such plan."""
+    """Return the error for a plan that does not exist."""
     message = f"no plan named {key.plan} is deployed for tenant {key.tenant}"
     return UnknownPlanError(message, {"plan": key.plan, "tenant": key.tenant})

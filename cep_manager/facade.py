@@ -84,7 +84,10 @@ class ManagerFacade:
         clock: Clock,
         insight: Inspection | None = None,
     ) -> None:
-        """`database` is its address, without a password; `insight` is what this process tells of itself."""
+        """Combine the manager's services behind the ports of the web.
+
+        `database` is the database's address, without a password; `insight` is this process's own log and configuration.
+        """
         self._service = service
         self._clock = clock
         self._changes = changes = PlanChanges(service.store, service, clock, config)
@@ -166,7 +169,7 @@ class ManagerFacade:
         return self._broadcaster.watch(name, look)
 
     def end_streams(self) -> None:
-        """Nobody is sent what changes any more."""
+        """End all live streams."""
         self._broadcaster.close()
 
     def send_events(self, tenant: int, name: str, body: bytes, kind: str, authorization: str) -> SentEvents:

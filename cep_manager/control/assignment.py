@@ -1,4 +1,4 @@
-"""Which endpoint a requester is told to connect to."""
+"""Chooses the endpoint that a requester connects to."""
 
 from __future__ import annotations
 
@@ -18,8 +18,11 @@ class Promise(msgspec.Struct, frozen=True):
 
 
 class Candidate(msgspec.Struct, frozen=True):
-    """An endpoint that could be given: `connections` are the links its last heartbeat named, `promises` what was given
-    since and is younger than a lease. `silent_ms` is the time since that heartbeat."""
+    """An endpoint that can be assigned.
+
+    `connections` are the links that its last heartbeat named, `promises` the assignments made since that are younger
+    than a lease. `silent_ms` is the time since that heartbeat.
+    """
 
     instance: str
     endpoint: Endpoint
@@ -54,7 +57,7 @@ def live_connections(connections: Sequence[str], promises: Iterable[Promise]) ->
     """Return how many links an endpoint has or is about to get.
 
     A link is named after its requester: `requester`, or `requester/stream` when it carries one stream only. A promise
-    that shows among the connections is not counted twice.
+    that already shows up as a connection is counted once.
     """
     expected: dict[str, int] = {}
     for promise in promises:

@@ -34,7 +34,7 @@ class Attempts:
         return Rejected("stale-epoch", f"attempt {attempt} of {run} is over, the current one is {newest}")
 
     def keep(self, key: PlanKey, epochs: Collection[int]) -> None:
-        """The plan has these epochs only."""
+        """Forget all epochs of the plan but these."""
         kept = {epoch: attempt for epoch, attempt in self._newest.pop(key, {}).items() if epoch in epochs}
         if kept:
             self._newest[key] = kept

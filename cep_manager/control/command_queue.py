@@ -21,7 +21,7 @@ Work = Callable[[int], Iterable[Instruction]]
 
 
 class Command(msgspec.Struct, frozen=True):
-    """Work for the loop's thread, and where whoever wants it done waits."""
+    """Work for the loop's thread, with a future on which the caller waits."""
 
     run: Work
     done: Future[None]
@@ -44,7 +44,10 @@ class CommandQueue:
         self._later = _Later()
 
     def do(self, run: Work) -> None:
-        """The loop has done that. Raises ManagerUnavailableError, or what `run` raised."""
+        """Run the command in the loop's thread and wait for it.
+
+        Within `together` it only joins that block's work. Raises ManagerUnavailableError, or what `run` raised.
+        """
         if self._later.work is not None:
             self._later.work.append(run)
         else:
@@ -71,7 +74,7 @@ class CommandQueue:
             raise ManagerUnavailableError(f"the control loop did not answer in {COMMAND_TIMEOUT_S:.0f} s") from error
 
     def post(self, run: Work) -> Future[None]:
-        """The loop will do that."""
+        """Queue the command for the loop's thread and return a future of its completion."""
         command = Command(run, Future())
         self._commands.put(command)
         if self._closed:
@@ -81,7 +84,7 @@ class CommandQueue:
         return command.done
 
     def take(self) -> Iterator[Command]:
-        """What is queued."""
+        """Yield the queued commands."""
         while True:
             try:
                 yield self._commands.get_nowait()
@@ -89,7 +92,7 @@ class CommandQueue:
                 return
 
     def close(self) -> None:
-        """What is still queued has failed, and what comes now does."""
+        """Fail all queued commands, and every later one at once."""
         self._closed = True
         self._fail()
 

@@ -237,7 +237,7 @@ class ControlPlane:
     # ---- commands --------------------------------------------------------------------------------------------------
 
     def put_plan(self, plan: PlanToRun, now_ms: int) -> list[Instruction]:
-        """The stored plan should run, in place of any other of its key."""
+        """Run the stored plan in place of any other plan of its key."""
         self._revision += 1
         instructions = self._deployments.put(plan, self._members.live_driver(now_ms), now_ms)
         if isinstance(plan.compiled, str):
@@ -253,9 +253,9 @@ class ControlPlane:
         return instructions
 
     def remove_plan(self, key: PlanKey, now_ms: int, *, drain: bool = False) -> list[Instruction]:
-        """Return the plan, its topology, its endpoints and its tasks are gone; doing so again changes nothing.
+        """Remove the plan with its topology, endpoints and tasks; repeating this changes nothing.
 
-        Workers are told that they may delete what they have of it.
+        Tells workers that they may delete their data of the plan.
         """
         self._revision += 1
         record = self._deployments.plans.get(key)
@@ -276,39 +276,42 @@ class ControlPlane:
         return instructions
 
     def not_removed(self, key: PlanKey, reason: str) -> list[Instruction]:
-        """The plan store could not do what a `RemoveDrained` asked for."""
+        """Note that the plan store could not carry out a `RemoveDrained`."""
         return self._deployments.not_removed(key, reason)
 
     def adopt_worker(self, worker: str) -> list[Instruction]:
-        """Return a worker that serves another system is told to serve this one with its next heartbeat."""
+        """Make a worker that serves another system join this one with its next heartbeat."""
         self._admission.adopt(worker)
         return [LogLine("warning", f"worker of another system is adopted worker={worker}")]
 
     def set_intake(self, key: PlanKey, intake: bool) -> list[Instruction]:
-        """Workers take events in for the plan, or do not."""
+        """Open or close the plan's intake of events at the workers."""
         self._revision += 1
         return self._deployments.set_intake(key, intake)
 
     def set_trace(self, key: PlanKey, trace: bool) -> list[Instruction]:
-        """Return workers write the plan's events to their logs, or do not."""
+        """Turn the logging of the plan's events by workers on or off."""
         self._revision += 1
         self._deployments.set_trace(key, trace)
         return []
 
     def set_statistics(self, key: PlanKey, level: StatisticsLevel) -> list[Instruction]:
-        """Return the plan's stages count at that level: their heartbeats are answered so."""
+        """Set the statistics level of the plan's stages; they learn it with their next heartbeat."""
         self._deployments.set_statistics(key, level)
         return []
 
     def release(self, key: PlanKey, streams: tuple[str, ...]) -> list[Instruction]:
-        """The first events of these streams are not waited for: the heartbeats of the plan's tasks are answered so."""
+        """Stop holding event time back for the first events of these streams.
+
+        The plan's tasks learn it with their next heartbeat.
+        """
         self._deployments.release(key, streams)
         return [LogLine("info", f"first events are not waited for plan={key.topology()} streams={','.join(streams)}")]
 
     def sample(
         self, key: PlanKey, components: tuple[str, ...], percent: float, for_ms: int, now_ms: int
     ) -> list[Instruction]:
-        """Return events that go through the stages are told of for `for_ms`; `percent` 0: not any more."""
+        """Sample events that pass the stages for `for_ms`; a `percent` of 0 stops sampling."""
         if percent:
             self._samples.begin(key, components, percent, now_ms + for_ms)
         else:
@@ -316,15 +319,17 @@ class ControlPlane:
         return []
 
     def set_origin(self, key: PlanKey, origin: str) -> list[Instruction]:
-        """The plan comes from the file that `origin` names."""
+        """Record that the plan comes from the file that `origin` names."""
         self._deployments.set_origin(key, origin)
         return []
 
     def restart_plan(
         self, key: PlanKey, epoch: int, now_ms: int, restore: str = "", restore_epoch: int = 0
     ) -> list[Instruction]:
-        """Submit the plan again under `epoch`, which the plan store has counted, to begin from what
-        `restore` says, as it was told under `restore_epoch`."""
+        """Submit the plan again under `epoch`, which the plan store has already counted.
+
+        It starts from what `restore` says, as ordered under `restore_epoch`.
+        """
         self._revision += 1
         driver = self._members.live_driver(now_ms)
         instructions = self._deployments.restart(key, epoch, driver, now_ms, restore, restore_epoch)
@@ -332,27 +337,27 @@ class ControlPlane:
         return instructions
 
     def order(self, order: DriverOrder, now_ms: int) -> list[Instruction]:
-        """The driver is told to do that. Raises NoDriverError."""
+        """Send the order to the driver. Raises NoDriverError."""
         driver = self._members.live_driver(now_ms)
         if driver is None:
             raise NoDriverError(self._driver_missing(now_ms))
         return [PushToDriver(driver.peer, order)]
 
     def epoch_raised(self, key: PlanKey, epoch: int, now_ms: int) -> list[Instruction]:
-        """The plan store has counted the epoch that a `RaiseEpoch` asked for."""
+        """Continue with the epoch that the plan store counted for a `RaiseEpoch`."""
         self._revision += 1
         instructions = self._deployments.epoch_raised(key, epoch, now_ms)
         self._keep_epochs(key)
         return instructions
 
     def epoch_not_raised(self, key: PlanKey, reason: str, now_ms: int) -> list[Instruction]:
-        """The plan store could not do what a `RaiseEpoch` asked for."""
+        """Note that the plan store could not carry out a `RaiseEpoch`."""
         return self._deployments.epoch_not_raised(key, reason, now_ms)
 
     # ---- time ------------------------------------------------------------------------------------------------------
 
     def tick(self, now_ms: int) -> list[Instruction]:
-        """Return what follows from time and messages. Call it after messages, and often."""
+        """Return the instructions that follow from time and messages. Call it after messages, and often."""
         self.news = False
         self._adapt_lease(now_ms)
         instructions = self._registry.expire(now_ms)

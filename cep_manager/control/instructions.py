@@ -29,8 +29,10 @@ class RaiseEpoch(msgspec.Struct, frozen=True):
 
 
 class SettleChange(msgspec.Struct, frozen=True):
-    """Keep in the plan store that the plan is what `in_force` says, and forget what it was before the change whose last
-    epoch was `epoch`."""
+    """Store `in_force` as the plan's text and size, and forget its form before the change.
+
+    `epoch` is the last one of that change.
+    """
 
     key: PlanKey
     epoch: int
@@ -38,16 +40,14 @@ class SettleChange(msgspec.Struct, frozen=True):
 
 
 class NoteBegun(msgspec.Struct, frozen=True):
-    """Keep in the plan store that the plan has run under `epoch`, so that it does not begin again from where it was
-    told to."""
+    """Store that the plan has run under `epoch`, so that it does not start from its ordered state again."""
 
     key: PlanKey
     epoch: int
 
 
 class RemoveDrained(msgspec.Struct, frozen=True):
-    """Remove the plan from the plan store, as nothing of it is left to be worked off, then report it with
-    `remove_plan`, or with `not_removed`."""
+    """Remove a fully drained plan from the plan store, then report with `remove_plan` or `not_removed`."""
 
     key: PlanKey
 

@@ -1,8 +1,8 @@
-"""The manager's control loop: one thread that owns the control socket and all decisions, so that no heartbeat ever
-waits for the web or the database.
+"""The manager's control loop: one thread that owns the control socket and takes all decisions.
 
-Readers take the snapshot of the moment; commands from other threads are queued and answered through futures. What the
-database must do is done by a thread of its own, which reports back through the same queue.
+So no heartbeat ever waits for the web or the database. Readers take the current snapshot; commands from other threads
+are queued and answered through futures. A thread of its own does the work on the database and reports back through the
+same queue.
 """
 
 from __future__ import annotations
@@ -83,10 +83,10 @@ class ManagerControlLoop:
         read_plans: Callable[[PlanStore], tuple[PlanToRun, ...]],
         insight: Inspection | None = None,
     ) -> None:
-        """The control port is bound; nothing is answered before `start`.
+        """Bind the control port; nothing is answered before `start`.
 
-        When this manager comes to lead, what `read_plans` gives is to run. Other managers may read what `insight`
-        tells. Raises PortInUseError that names the configuration's key.
+        When this manager comes to lead, it runs the plans that `read_plans` returns. Other managers can read its log
+        and configuration at `insight`. Raises PortInUseError that names the configuration's key.
         """
         self._config = config
         self._store = store = PlanStore(database)
@@ -128,7 +128,7 @@ class ManagerControlLoop:
         return self._context
 
     def start(self) -> None:
-        """The control plane answers: as the leader, or naming the leader when there is another."""
+        """Start answering: as the leader, or by naming the leader when there is another."""
         if self.node is not None:
             self.node.start()
         self._thread.start()
@@ -136,7 +136,7 @@ class ManagerControlLoop:
         any(self._leadership.wait_settled(SETTLE_STEP_S) or not self.alive() for _ in waits)
 
     def stop(self) -> None:
-        """The loop has ended and every socket is closed; commands still queued have failed."""
+        """Stop the loop, close every socket and fail all queued commands."""
         self._stopping.set()
         self._commands.close()
         self._wake()
@@ -160,7 +160,7 @@ class ManagerControlLoop:
 
     @property
     def store(self) -> PlanStore:
-        """Where plans are kept; it can be written as long as this manager leads."""
+        """Return the plan store, which can be written as long as this manager leads."""
         return self._store
 
     def leads(self) -> bool:
@@ -176,41 +176,44 @@ class ManagerControlLoop:
         return snapshot if self._leadership.leads() and token == self._leadership.token() else None
 
     def election_status(self) -> ElectionStatus:
-        """Return who leads, and which managers there are."""
+        """Return the current leader and all known managers."""
         return self._leadership.election_status
 
     def snapshot(self) -> ClusterSnapshot:
-        """Return what the loop knew last; at most a tick old while it lives."""
+        """Return the loop's latest snapshot; at most a tick old while the loop lives."""
         return self._told[1]
 
     def together(self) -> AbstractContextManager[None]:
-        """Tell the loop of all that this thread does within the block at its end, or of nothing when an error ends it.
-        Raises ManagerUnavailableError."""
+        """Send all commands of this thread within the block to the loop at its end.
+
+        Sends none if the block raises. Raises ManagerUnavailableError.
+        """
         return self._commands.together()
 
     def put_plan(self, plan: PlanToRun) -> None:
-        """The stored plan should run, and snapshots show it. Raises ManagerUnavailableError."""
+        """Run the stored plan; snapshots show it on return. Raises ManagerUnavailableError."""
         self._commands.do(lambda now_ms: self._plane.put_plan(plan, now_ms))
 
     def remove_plan(self, key: PlanKey, drain: bool = False) -> None:
-        """The plan should not run, and snapshots do not show it.
+        """Stop running the plan; snapshots no longer show it on return.
 
-        When it is to `drain`, its topology works off what it has taken in before it ends. Raises
-        ManagerUnavailableError.
+        With `drain` its topology first works off what it has taken in. Raises ManagerUnavailableError.
         """
         self._commands.do(lambda now_ms: self._plane.remove_plan(key, now_ms, drain=drain))
 
     def drain_plan(self, key: PlanKey, workers: tuple[str, ...] | None) -> None:
-        """The plan takes nothing in any more, and goes by itself when nothing of it is left in its topology and at
-        `workers`; None: it goes on after all. Raises ManagerUnavailableError."""
+        """Close the plan's intake and remove it when nothing of it is left in its topology and at `workers`.
+
+        With None the plan runs on after all. Raises ManagerUnavailableError.
+        """
         self._commands.do(lambda now_ms: self._plane.drain_plan(key, workers, now_ms))
 
     def rename_plan(self, plan: PlanToRun) -> None:
-        """The plan has the name and the text of the stored one; what runs goes on. Raises ManagerUnavailableError."""
+        """Take over name and text of the stored plan; its topology keeps running. Raises ManagerUnavailableError."""
         self._commands.do(lambda _: self._plane.rename_plan(plan))
 
     def await_notes(self) -> None:
-        """Return once the plan store has been told all that the control loop wanted it to know so far.
+        """Wait until the plan store has written everything that the control loop has passed to it so far.
 
         Raises ManagerUnavailableError.
         """
@@ -228,35 +231,40 @@ class ManagerControlLoop:
         self._commands.do(lambda _: self._plane.set_trace(key, trace))
 
     def set_statistics(self, key: PlanKey, level: StatisticsLevel) -> None:
-        """The plan's stages count at that level from their next heartbeat on. Raises ManagerUnavailableError."""
+        """Set the statistics level of the plan's stages from their next heartbeat on.
+
+        Raises ManagerUnavailableError.
+        """
         self._commands.do(lambda _: self._plane.set_statistics(key, level))
 
     def release(self, key: PlanKey, streams: tuple[str, ...]) -> None:
-        """The first events of these streams are not waited for. Raises ManagerUnavailableError."""
+        """Stop holding event time back for the first events of these streams. Raises ManagerUnavailableError."""
         self._commands.do(lambda _: self._plane.release(key, streams))
 
     def sample(self, key: PlanKey, components: tuple[str, ...], percent: float, for_ms: int) -> None:
-        """Events that go through the stages are told of for `for_ms`; `percent` 0: not any more.
+        """Sample events that pass the stages for `for_ms`; a `percent` of 0 stops sampling.
 
         Raises ManagerUnavailableError.
         """
         self._commands.do(lambda now_ms: self._plane.sample(key, components, percent, for_ms, now_ms))
 
     def set_origin(self, key: PlanKey, origin: str) -> None:
-        """The plan comes from the file that `origin` names. Raises ManagerUnavailableError."""
+        """Record that the plan comes from the file that `origin` names. Raises ManagerUnavailableError."""
         self._commands.do(lambda _: self._plane.set_origin(key, origin))
 
     def restart_plan(self, key: PlanKey, epoch: int, restore: str = "", restore_epoch: int = 0) -> None:
-        """The plan is submitted anew under `epoch`, to begin from what `restore` says, as it was told under
-        `restore_epoch`. Raises ManagerUnavailableError."""
+        """Submit the plan again under `epoch`, to start from what `restore` says, as ordered under `restore_epoch`.
+
+        Raises ManagerUnavailableError.
+        """
         self._commands.do(lambda now_ms: self._plane.restart_plan(key, epoch, now_ms, restore, restore_epoch))
 
     def order(self, order: DriverOrder) -> None:
-        """The driver is told to do that. Raises ManagerUnavailableError, NoDriverError."""
+        """Send the order to the driver. Raises ManagerUnavailableError, NoDriverError."""
         self._commands.do(lambda now_ms: self._plane.order(order, now_ms))
 
     def adopt_worker(self, worker: str) -> None:
-        """The worker, which serves another system, is to serve this one. Raises ManagerUnavailableError."""
+        """Make a worker that serves another system join this one. Raises ManagerUnavailableError."""
         self._commands.do(lambda _: self._plane.adopt_worker(worker))
 
     def _wake(self) -> None:
@@ -294,7 +302,7 @@ class ManagerControlLoop:
                 command.done.set_result(None)
 
     def _wait_ms(self, tick_ms: int) -> int:
-        """Return how long the loop may wait for messages until plans must be looked at."""
+        """Return how long the loop may wait for messages before it must check the plans."""
         spaced_ms = REST * self._tick_cost_ms if self._plane.news else tick_ms
         return max(0, self._ticked_ms + min(tick_ms, spaced_ms) - self._clock.monotonic_ms())
 
@@ -388,7 +396,7 @@ class ManagerControlLoop:
         return answer
 
     def _take_commands(self) -> list[Command]:
-        """Run what is queued; gives the commands that are to be told so once the snapshot shows it."""
+        """Run the queued commands; return those to complete once the snapshot shows their effect."""
         taken: list[Command] = []
         for command in self._commands.take():
             if not self._leadership.leads():
@@ -419,7 +427,7 @@ class ManagerControlLoop:
                     self._store_thread.submit(self._remove_drained, key)
 
     def _push(self, peer: bytes, message: DriverOrder) -> None:
-        """An order goes to the driver, as long as this manager may give any."""
+        """Send the order to the driver, provided that this manager still leads."""
         if self._leadership.leads():
             self._server.send(peer, msgspec.structs.replace(message, token=self._leadership.token()))
         else:

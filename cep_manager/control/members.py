@@ -1,8 +1,7 @@
 """Who is alive: the driver, the workers, the tasks of each topology.
 
-Pure, under leases that each registration renews.
-
-Each member keeps its reports of the last seconds, so that rates can be told from counters.
+Pure, under leases that each registration renews. Each member keeps its reports of the last seconds, from which rates
+are computed.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ def waiting_events(report: WorkerPlanReport) -> int:
 
 
 def undelivered_results(report: WorkerPlanReport) -> int:
-    """Return how many results wait at the worker: on its disk for their checkpoint or sinks, in memory for sinks."""
+    """Return how many results wait at the worker: on disk for their checkpoint or sinks, in memory for sinks."""
     prepared = report.prepared.events if report.prepared is not None else 0
     return prepared + sum(outflow.waiting_events for outflow in report.outflow)
 
@@ -80,11 +79,11 @@ class ClusterMember(msgspec.Struct, Generic[Report], frozen=True):
     peer: bytes = b""
 
     def up_ms(self, now_ms: int) -> int:
-        """Return how long the process has been running, by itself: the manager may have heard it later."""
+        """Return the uptime that the process reports; the manager may have heard it only later."""
         return self.latest.up_ms + max(0, now_ms - self.heard_ms)
 
     def live(self, now_ms: int, lease_ms: int) -> bool:
-        """False from `lease_ms` of silence on."""
+        """Return whether the last report is less than `lease_ms` old."""
         return now_ms - self.heard_ms < lease_ms
 
 
@@ -120,13 +119,13 @@ class ClusterMembers:
         self.tasks: dict[PlanKey, dict[tuple[int, int], ClusterMember[RegisterTask]]] = {}
 
     def live_driver(self, now_ms: int) -> ClusterMember[RegisterDriver] | None:
-        """The driver unless it is silent."""
+        """Return the driver unless it is silent."""
         if self.driver is not None and self.driver.live(now_ms, self.lease_ms):
             return self.driver
         return None
 
     def live_workers(self, now_ms: int) -> int:
-        """Return how many workers are not silent."""
+        """Return the number of workers that are not silent."""
         return sum(worker.live(now_ms, self.lease_ms) for worker in self.workers.values())
 
     def live_by_name(self, now_ms: int) -> dict[str, ClusterMember[RegisterWorker]]:
@@ -134,32 +133,37 @@ class ClusterMembers:
         return {name: one for name, one in self.workers.items() if one.live(now_ms, self.lease_ms)}
 
     def served_plans(self, now_ms: int) -> list[WorkerPlanReport]:
-        """Return what workers that are not silent do for plans."""
+        """Return the reports of all live workers on the plans they serve."""
         live = (worker for worker in self.workers.values() if worker.live(now_ms, self.lease_ms))
         return [report for worker in live for report in worker.latest.plans]
 
     def accepts_driver(self, report: RegisterDriver, now_ms: int) -> bool:
-        """False while another driver is alive. A driver that was started again under its name takes over at once."""
+        """Return whether the driver may register, that is, no other driver is alive.
+
+        A driver that was started again under its name takes over at once.
+        """
         live = self.live_driver(now_ms)
         return live is None or live.latest.driver == report.driver
 
     def was_replaced(self, report: RegisterDriver, now_ms: int) -> bool:
-        """True of a driver whose name a process that was started later bears and is alive: were each to take over from
-        the other, both would end and start all topologies for ever."""
+        """Return whether a later process of the same driver name is alive.
+
+        If each were to take over from the other, both would end and start all topologies forever.
+        """
         live = self.live_driver(now_ms)
         if live is None or live.latest.driver != report.driver or same_process(live.latest, report):
             return False
         return report.started_ms < live.latest.started_ms
 
     def driver_heard(self, report: RegisterDriver, peer: bytes, now_ms: int) -> bool:
-        """The driver is alive; True when it was not, or was another process."""
+        """Record the driver's report; return whether it was silent before or is another process."""
         before = self.live_driver(now_ms)
         self._note_gap(self.driver, report, now_ms)
         self.driver = heard(self.driver, report, peer, now_ms)
         return before is None or not same_process(before.latest, report)
 
     def worker_heard(self, report: RegisterWorker, peer: bytes, now_ms: int) -> bool:
-        """The worker is alive; True when it is new or another process than before."""
+        """Record the worker's report; return whether it is new or another process than before."""
         before = self.workers.get(report.worker)
         self._note_gap(before or self.lost_workers.get(report.worker), report, now_ms)
         self.lost_workers.pop(report.worker, None)
@@ -170,7 +174,7 @@ class ClusterMembers:
         return before is None or not same_process(before.latest, report)
 
     def task_heard(self, report: RegisterTask, peer: bytes, now_ms: int) -> bool:
-        """The task is alive; True when it is new or another process than before."""
+        """Record the task's report; return whether it is new or another process than before."""
         tasks = self.tasks.setdefault(report.key, {})
         before = tasks.get((report.epoch, report.task))
         self._note_gap(before, report, now_ms)
@@ -204,7 +208,7 @@ class ClusterMembers:
         return list(gone.values())
 
     def forget_tasks(self, key: PlanKey, epochs: Collection[int]) -> None:
-        """The plan has no tasks of `epochs` any more."""
+        """Forget the plan's tasks of `epochs`."""
         tasks = self.tasks.get(key, {})
         for task in [one for one in tasks if one[0] in epochs]:
             del tasks[task]
@@ -212,7 +216,7 @@ class ClusterMembers:
             self.tasks.pop(key, None)
 
     def keep_tasks(self, key: PlanKey, epochs: Collection[int]) -> None:
-        """The plan has tasks of `epochs` only."""
+        """Forget the plan's tasks of all epochs but `epochs`."""
         self.forget_tasks(key, {epoch for epoch, _ in self.tasks.get(key, {})} - set(epochs))
 
 

@@ -53,7 +53,7 @@ Identity = tuple[Role, PlanKey, int, str]
 
 
 class EndpointRegistry:
-    """All endpoints of all plans. Epochs are checked by whoever knows the plans; see `ControlPlane`."""
+    """All endpoints of all plans. Callers check epochs; see `ControlPlane`."""
 
     def __init__(self, heartbeat_ms: int, lease_ms: int) -> None:
         self._heartbeat_ms = heartbeat_ms
@@ -68,7 +68,7 @@ class EndpointRegistry:
         return tuple(record for of_plan in self._plans.values() for record in of_plan.values())
 
     def register(self, message: RegisterEndpoint, now_ms: int) -> EndpointRegistered:
-        """The endpoint is known and its lease runs anew. An instance has one endpoint, an endpoint one instance."""
+        """Register the endpoint or renew its lease. An instance has one endpoint, an endpoint one instance."""
         identity = (message.role, message.key, message.epoch, message.instance)
         known = self._of(message.key).get(identity)
         same = known is not None and known.endpoint == message.endpoint
@@ -132,16 +132,16 @@ class EndpointRegistry:
         return notes
 
     def keep_epochs(self, key: PlanKey, epochs: Collection[int]) -> None:
-        """The plan has endpoints of `epochs` only."""
+        """Forget the plan's endpoints of all epochs but `epochs`."""
         for identity in [one for one in self._of(key) if one[2] not in epochs]:
             self._drop(identity)
 
     def receivers(self, key: PlanKey, epoch: int) -> int:
-        """Return how many receivers of the plan have registered under `epoch` and are not forgotten."""
+        """Return the number of known receivers that the plan has registered under `epoch`."""
         return sum((one[0], one[2]) == ("receiver", epoch) for one in self._of(key))
 
     def forget_receivers(self, key: PlanKey, epoch: int) -> None:
-        """The plan's receivers of `epoch` are gone; its workers stay."""
+        """Forget the plan's receivers of `epoch`; its workers stay."""
         for identity in [one for one in self._of(key) if (one[0], one[2]) == ("receiver", epoch)]:
             self._drop(identity)
 
@@ -155,7 +155,7 @@ class EndpointRegistry:
         )
 
     def _take_back(self, message: RequestEndpoint) -> None:
-        """Who asks again does not use what it was given before."""
+        """Withdraw the requester's earlier assignment, since a repeated request means that it is not used."""
         mine = self._of(message.key)
         for identity, record in mine.items():
             if record.role != message.role:

@@ -35,8 +35,11 @@ class RunFence:
         self._attempts = Attempts()
 
     def farewell(self, message: Message, now_ms: int) -> Message | None:
-        """Return the answer to a stage of a former epoch which the driver has still to end: it may take its last
-        checkpoint, and is known of no more. None for everyone else; who has given its state away is one of them."""
+        """Return the answer to a stage of a former epoch that the driver has still to end.
+
+        Such a stage may take its last checkpoint but is not registered any longer; one that has handed its state over
+        is among them. None for every other sender.
+        """
         match message:
             case RegisterTask(state_transfer="") | RegisterEndpoint(role="receiver") | RequestEndpoint(role="worker"):
                 pass
@@ -69,7 +72,10 @@ class RunFence:
         return refusal
 
     def attempt_heard(self, key: PlanKey, epoch: int, attempt: int) -> None:
-        """That attempt runs: what was heard of the tasks of an earlier one does not speak for those that come now."""
+        """Forget the tasks and receivers of earlier attempts when a new one reports.
+
+        Their reports say nothing about the tasks that start now.
+        """
         if self._attempts.heard(key, epoch, attempt):
             self._members.forget_tasks(key, (epoch,))
             self._registry.forget_receivers(key, epoch)
@@ -89,8 +95,10 @@ class RunFence:
         return Rejected(code="unknown-epoch", reason=reason)
 
     def await_receivers(self, message: RequestEndpoint, now_ms: int) -> Rejected | None:
-        """While a topology starts, receivers are given out once all of them are known: those that register first would
-        get every worker else, though one on a worker's own host is about to come."""
+        """Refuse to assign receivers of a starting topology until all of them are known.
+
+        Otherwise the first to register would get every worker, though one on a worker's own host is about to come.
+        """
         record = self._deployments.plans[message.key]
         runs = message.epoch == record.epoch and record.state in RUNS
         if message.role != "receiver" or (runs and now_ms - record.state_since_ms >= self._lease_ms):
@@ -104,5 +112,5 @@ class RunFence:
         return Rejected(code="no-endpoint", reason=reason)
 
     def keep(self, key: PlanKey, epochs: Collection[int]) -> None:
-        """The plan has these epochs only."""
+        """Forget all epochs of the plan but these."""
         self._attempts.keep(key, epochs)

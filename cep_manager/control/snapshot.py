@@ -57,9 +57,9 @@ class ClusterSnapshot(msgspec.Struct, frozen=True):
     """What `workers` say, by plan, once somebody has asked for it."""
 
     def reports_of(self, key: PlanKey) -> PlanReports:
-        """Return what workers, live or not, say of the plan.
+        """Return what all workers, live or not, report about the plan.
 
-        The first call sorts all that they say, so that a list of a thousand plans does not look through it a thousand
+        The first call sorts the reports of all plans, so that a list of a thousand plans does not scan them a thousand
         times.
         """
         workers, reports = self._sorted[0] if self._sorted else ((), {})

@@ -68,11 +68,11 @@ class WorkerAdmission:
         return foreign
 
     def adopt(self, worker: str) -> None:
-        """A person wants the worker, which serves another system, to serve this one."""
+        """Let a worker that serves another system join this one, as an operator ordered."""
         self._adopted.add(worker)
 
     def is_adopted(self, worker: str) -> bool:
-        """Return whether the worker is to be told so."""
+        """Return whether the worker is to be told to join this system."""
         return worker in self._adopted
 
     def refuse(
@@ -102,7 +102,7 @@ class WorkerAdmission:
         return None
 
     def returned(self, message: RegisterWorker, away: Mapping[str, ClusterMember[RegisterWorker]], now_ms: int) -> None:
-        """A worker was admitted; what it had before under another identity is told of while it is `away`."""
+        """Note that an admitted worker had another identity before, which is reported while it is `away`."""
         former = away.get(message.worker)
         if former is not None and not brings_back(message, former.latest):
             events = sum(waiting_events(report) for report in former.latest.plans if has_left(report))
@@ -112,7 +112,7 @@ class WorkerAdmission:
             self._forget(message.worker, "other-folder")
 
     def strangers(self, now_ms: int, lease_ms: int) -> tuple[Stranger, ...]:
-        """Return those that were heard lately."""
+        """Return the recently heard workers that were not admitted."""
         gone = [name for name, one in self._strangers.items() if now_ms - one.heard_ms >= SHOWN_LEASES * lease_ms]
         for name in gone:
             del self._strangers[name]

@@ -77,8 +77,11 @@ HOLDS_LEASE = frozenset({ElectionRole.PREPARING, ElectionRole.LEADING})
 
 
 class ElectionTiming(msgspec.Struct, frozen=True):
-    """How often a leader has its lease confirmed and a standby looks at it, and how long it lasts: `lease_ms`, but
-    `alone_ms` when there is no other manager. Nobody waits then for its end, so a slow disk need not end it."""
+    """How often a leader renews its lease and a standby checks it, and how long the lease lasts.
+
+    It lasts `lease_ms`, but `alone_ms` when there is no other manager: nobody waits then for its end, so a slow disk
+    need not end it.
+    """
 
     heartbeat_ms: int
     poll_ms: int
@@ -87,13 +90,16 @@ class ElectionTiming(msgspec.Struct, frozen=True):
 
 
 def own_ms(lease_ms: int) -> int:
-    """Return how long a leader counts on a lease of this length, from when it asked for it."""
+    """Return how long a leader relies on a lease of this length, counted from its request."""
     return lease_ms - lease_ms // MARGIN_PARTS
 
 
 class ManagerAddress(msgspec.Struct, frozen=True):
-    """A manager process: `instance` is unlike that of any other process, `control` and `http_address` are where it is
-    reached, `insight` is where other managers read its log (None: nowhere, or not known)."""
+    """A manager process.
+
+    `instance` is unique to the process, `control` and `http_address` are its addresses, `insight` is where other
+    managers read its log (None: nowhere, or not known).
+    """
 
     instance: str
     control: Endpoint
@@ -142,7 +148,7 @@ class LeaseState(msgspec.Struct, frozen=True):
 
 
 class ReadLease(msgspec.Struct, frozen=True):
-    """Sign in, and see how the lease stands. After each of these requests tell `heard` or `failed`."""
+    """Sign in and read the lease. Answer each such request with `heard` or `failed`."""
 
 
 class ClaimLease(msgspec.Struct, frozen=True):
@@ -185,7 +191,7 @@ class Lead(msgspec.Struct, frozen=True):
 
 
 class Resign(msgspec.Struct, frozen=True):
-    """Do none of a leader's work any more."""
+    """Stop all work of a leader."""
 
     token: int
 
@@ -223,11 +229,11 @@ class Election:
         self._complained = False
 
     def leads(self, now_ms: int) -> bool:
-        """Return whether this manager may act as the leader: it was told to lead, and its lease has not run out."""
+        """Return whether this manager may act as the leader: it holds the lease, which has not run out."""
         return self.role is ElectionRole.LEADING and now_ms < self._until_ms
 
     def leader(self, now_ms: int) -> ManagerAddress | None:
-        """Return who leads, as far as this manager knows; None when nobody is known to."""
+        """Return the leader as far as this manager knows; None when there is none known."""
         if self.role is ElectionRole.LEADING:
             return self._me if self.leads(now_ms) else None
         lease = self.lease
@@ -247,7 +253,7 @@ class Election:
         return max(0, min(until, default=now_ms + self._pace.poll_ms) - now_ms)
 
     def tick(self, now_ms: int) -> list[Instruction]:
-        """Return what the passing of time asks for; call it before anything is done as a leader."""
+        """Return the instructions that are due; call it before anything is done as a leader."""
         instructions: list[Instruction] = []
         if self.role in HOLDS_LEASE and now_ms >= self._until_ms:
             reason = self.problem or "the database has not answered"
@@ -330,7 +336,7 @@ class Election:
         return [LogLine("warning", f"the manager that led has ended control={_name(lease.holder)} token={token}")]
 
     def prepared(self, token: int, now_ms: int) -> list[Instruction]:
-        """The plans were read for `token`."""
+        """Note that the plans were read for `token`."""
         if token != self.token or now_ms >= self._until_ms:
             return []
         return self._move(ElectionSignal.READY, "")
@@ -370,7 +376,7 @@ class Election:
         return gone or self._is_mine(lease) or now_ms - self._moved_ms >= lease.lease_ms
 
     def _read(self, seen: LeaseState, request: Request, asked_ms: int, now_ms: int, first: bool) -> ElectionSignal:
-        """Return what the lease means for this manager now."""
+        """Interpret the lease as read from the database."""
         lease = seen.lease
         if isinstance(request, ReadLease):
             # Whoever had this very address before has ended: it can be listened on by one process only.
@@ -397,7 +403,7 @@ class Election:
         return []
 
     def _note(self, seen: LeaseState, now_ms: int) -> list[Instruction]:
-        """Return who is there; a silent one is told of for a while."""
+        """Update the list of managers; a silent one stays listed for a while."""
         before = self.sights
         self.sights = {}
         for manager, beat in seen.managers:

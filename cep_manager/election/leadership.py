@@ -58,10 +58,10 @@ PROBE_POLL_MS = 20
 
 
 class ElectionStatus(msgspec.Struct, frozen=True):
-    """How the election stands, for readers in other threads.
+    """State of the election, for readers in other threads.
 
-    `leader` None: nobody is known to lead. `token` and `since_ms` (time of day) are the leader's; `sights` are all
-    managers, at the monotonic time `now_ms`. `changes` are those of leader that this manager has seen, the last ones.
+    `leader` None: no known leader. `token` and `since_ms` (time of day) are the leader's; `sights` are all managers, at
+    the monotonic time `now_ms`. `changes` are the last changes of leader that this manager has seen.
     """
 
     now_ms: int
@@ -86,7 +86,7 @@ class Led(msgspec.Struct, frozen=True):
 
 
 class Resigned(msgspec.Struct, frozen=True):
-    """This manager does not lead any more."""
+    """This manager no longer leads."""
 
 
 class Leadership:
@@ -105,10 +105,10 @@ class Leadership:
         insight: InspectionAddress | None = None,
         nodes: NodeStore | None = None,
     ) -> None:
-        """`read_plans` is called in a thread of its own and may raise CepError.
+        """Prepare the election; nothing runs before `start`.
 
-        `wake` when there is something for `turn` to do. Other managers are told that they can read this one's log at
-        `insight`.
+        `read_plans` is called in a thread of its own and may raise CepError. `wake` is called when there is something
+        for `turn` to do. Other managers learn that they can read this one's log at `insight`.
         """
         election = config.election
         run, where = (insight.run, insight.endpoint) if insight is not None else (uuid.uuid4().hex, None)
@@ -157,7 +157,7 @@ class Leadership:
         return tuple(dict.fromkeys((self.me.control, *seen, *self._named)))
 
     def refusal(self) -> Rejected:
-        """Return what a manager that does not lead answers to whatever it is asked."""
+        """Return the answer of a manager that does not lead to any request."""
         leader = self._election.leader(self._clock.monotonic_ms())
         if leader is None or leader.instance == self.me.instance:
             return Rejected(code="not-leader", reason="no manager leads at the moment; ask again")
@@ -178,7 +178,7 @@ class Leadership:
         return min(wait_ms, PROBE_POLL_MS) if self._probes.pending else wait_ms
 
     def turn(self) -> list[Led | Resigned]:
-        """Return what has come about; call it before anything is done as a leader, and often."""
+        """Return the changes of leadership; call it before anything is done as a leader, and often."""
         changes: list[Led | Resigned] = []
         # Time first: what came in while this process was held up does not count for more than it is.
         self._carry_out(self._election.tick(self._clock.monotonic_ms()), changes)
@@ -194,16 +194,18 @@ class Leadership:
         return changes
 
     def settle(self) -> None:
-        """Other threads learn how the election stands, and whoever waits for it that it is clear whether this manager
-        leads, if it is; to be called when what `turn` told has been done, so that a leader's plans can be asked for."""
+        """Publish the state of the election, and wake those who wait until it is clear whether this manager leads.
+
+        Call it after acting on what `turn` returned, so that a leader's plans can be read.
+        """
         self._publish(self._clock.monotonic_ms())
         if not self._settled.is_set() and self._election.is_settled(self._clock.monotonic_ms()):
             self._settled.set()
 
     def close(self) -> None:
-        """The lease is given back if it was held, so that another manager need not wait for its end.
+        """Give the lease back if it is held, so that another manager need not wait for its end.
 
-        Closing again does nothing.
+        Repeated calls do nothing.
         """
         if self._closed:
             return

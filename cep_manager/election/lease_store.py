@@ -59,9 +59,9 @@ class LeaseStore:
         return LeaseState(lease, done, managers, namesake, barred)
 
     def give_back(self, token: int) -> None:
-        """Nobody holds the lease, if it was held under `token`: the next one need not wait for its end.
+        """Release the lease if it is held under `token`, so that the next holder need not wait for its end.
 
-        This manager is not told of any more.
+        Also removes this manager from the list of managers.
         """
         with self._database.transaction() as connection:
             held = LEADER.c.token == token, LEADER.c.holder == self._me.instance
@@ -91,7 +91,7 @@ class LeaseStore:
         return connection.execute(LEADER.update().where(*held).values(values)).rowcount > 0
 
     def _sign_in(self, connection: Connection) -> str:
-        """This manager is in the list; who was there under its address before."""
+        """Write this manager to the list; return the process that was listed under its address before."""
         before = connection.scalar(sqlalchemy.select(MANAGERS.c.instance).where(_is(self._me)))
         where = self._me.insight
         values = {

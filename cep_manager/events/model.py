@@ -38,10 +38,10 @@ class TailFilter(msgspec.Struct, frozen=True):
 
 
 class TailReport(msgspec.Struct, frozen=True):
-    """Events since the last report, at most some each second.
+    """Events since the last report, at most a limited number each second.
 
-    `seen` passed since the beginning, `matched` of them the filter, `shown` were told. `ended` says why no more will
-    come.
+    Since the beginning `seen` events passed, `matched` of them the filter, and `shown` were delivered. `ended` says why
+    no more will come.
     """
 
     events: list[dict[str, Any]]

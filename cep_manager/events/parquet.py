@@ -22,9 +22,11 @@ _KEPT_VARIABLES = ("PATH", "PYTHONPATH", "LANG", "LC_ALL")
 
 
 def read_parquet(file: bytes, attributes: tuple[tuple[str, str], ...]) -> bytes:
-    """Return the rows of a Parquet `file` as events of a stream with `attributes`: NDJSON, one object a row, with
-    `_timestamp` in ms where the file has such a column. Raises EventFileError when it cannot be read, lacks an
-    attribute, or has too much in it."""
+    """Convert the rows of a Parquet `file` to events of a stream with `attributes`.
+
+    Returns NDJSON, one object a row, with `_timestamp` in ms where the file has such a column. Raises EventFileError
+    when the file cannot be read, lacks an attribute, or is too large.
+    """
     if not _free.acquire(blocking=False):  # to wait would take the threads that answer everybody else
         raise EventFileError(f"{AT_ONCE} other files are being read; try again in some seconds")
     try:

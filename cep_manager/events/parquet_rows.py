@@ -34,11 +34,11 @@ TIME = "_timestamp"
 
 
 class RowsRefusedError(Exception):
-    """What is wrong with the file, for whoever chose it."""
+    """What is wrong with the file, as a message to the user."""
 
 
 def main() -> int:
-    """The events have been written, or the reason why not."""
+    """Write the events, or the reason why they cannot be read; return the exit status."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S))
     attributes = [(str(name), str(kind)) for name, kind in json.loads(sys.argv[1])]
@@ -52,7 +52,7 @@ def main() -> int:
 
 
 def bounded(lines: Iterator[str], most_bytes: int) -> Iterator[bytes]:
-    """The lines in UTF-8. Raises RefusedError as soon as they are more than `most_bytes`."""
+    """Yield the lines in UTF-8. Raises RowsRefusedError once they exceed `most_bytes`."""
     told = 0
     for line in lines:
         encoded = line.encode()
@@ -63,7 +63,7 @@ def bounded(lines: Iterator[str], most_bytes: int) -> Iterator[bytes]:
 
 
 def events(file: BinaryIO, attributes: list[tuple[str, str]]) -> Iterator[str]:
-    """The file's events, each a line of JSON. Raises RefusedError."""
+    """Yield the file's events, each as a line of JSON. Raises RowsRefusedError."""
     try:
         opened = pq.ParquetFile(pa.BufferReader(file.read()))
     except (pa.ArrowException, OSError) as error:
@@ -101,7 +101,7 @@ def _line(row: dict[str, Any], converters: dict[str, Callable[[Any], Any]]) -> s
 
 
 def _whole(value: Any) -> Any:
-    """A time is told in ms since 1970, in UTC where the file says no zone."""
+    """Convert the value of an integer column; times become ms since 1970, in UTC unless they carry a zone."""
     if isinstance(value, datetime):
         aware = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
         return round(aware.timestamp() * 1_000)
@@ -119,9 +119,9 @@ def _text(value: Any) -> str:
 
 
 def _text_or_same(value: Any) -> Any:
-    """Return what fits the stream not at all goes out as it is: the worker says why it refuses it.
+    """Return a value that does not fit the stream unchanged, so that the worker reports the reason.
 
-    JSON has no words for what is no number or infinite.
+    NaN and infinity become null, since JSON cannot express them.
     """
     if isinstance(value, float) and not math.isfinite(value):
         return None

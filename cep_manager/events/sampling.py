@@ -1,4 +1,4 @@
-"""Which events of a stream are shown: those that pass a filter, and of them so many a second. Pure."""
+"""Chooses the events of a stream to show: those that pass a filter, up to a rate. Pure."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class EventMatcher:
 
 
 class SampleAllowance:
-    """How many events may be shown: `per_second` on average, at most so many at once."""
+    """How many events may be shown: `per_second` on average, with a limited burst."""
 
     def __init__(self, per_second: int, now_ms: int) -> None:
         self._per_second = per_second
@@ -68,7 +68,7 @@ class SampleAllowance:
         self._since_ms = now_ms
 
     def take(self, wanted: int, now_ms: int) -> int:
-        """Return how many of `wanted` events may be shown at `now_ms`."""
+        """Return how many of `wanted` events may be shown at `now_ms`, and count them."""
         earned = (now_ms - self._since_ms) * self._per_second / 1_000
         self._left = min(float(self._per_second), self._left + earned)
         self._since_ms = now_ms
@@ -78,7 +78,7 @@ class SampleAllowance:
 
 
 def sampled(batch: pa.RecordBatch, count: int) -> pa.RecordBatch:
-    """`count` events from all over `batch`, in order; all when there are no more."""
+    """Return `count` events spread over `batch`, in order; all if there are no more."""
     if count >= batch.num_rows:
         return batch
     return batch.take(pa.array([place * batch.num_rows // count for place in range(count)], pa.int64()))

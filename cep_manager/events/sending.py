@@ -36,10 +36,10 @@ def own_authorization(token_file: str) -> str:
 def send_events(
     workers: tuple[RegisterWorker, ...], stream: str, tenant: int, body: bytes, kind: str, authorization: str
 ) -> SentEvents:
-    """Return the first of `workers` that takes events by HTTP has accepted those in `body`, of the media type `kind`.
+    """Send the events in `body`, of the media type `kind`, to the first of `workers` that takes events by HTTP.
 
-    `authorization` is the header of whoever asked: the worker judges by itself what they may. Raises NoWorkerError,
-    WorkerFailedError when it does not answer, EventsRefusedError with its own words when it refuses.
+    `authorization` is the caller's header: the worker itself checks the caller's rights. Raises NoWorkerError,
+    WorkerFailedError when the worker does not answer, EventsRefusedError with its reasons when it refuses.
     """
     worker = next((one for one in workers if one.http_address), None)
     if worker is None:

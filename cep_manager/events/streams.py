@@ -1,4 +1,4 @@
-"""The event streams of a tenant, and who serves them. Pure: told from a snapshot."""
+"""The event streams of a tenant and the workers that serve them. Pure: derived from a snapshot."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Live tails: listens at the workers' egress for whoever watches a stream, and keeps some of the events for them.
+"""Live tails: subscribe to a stream at the workers' egress and keep some of its events for viewers.
 
-A tail has a thread of its own that takes everything at once, so that no plan ever waits for somebody who watches; what
-is more than its allowance is counted and forgotten.
+Each tail has a thread of its own that takes everything at once, so that no plan ever waits for a viewer; events above
+its allowance are counted and dropped.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def listen_with(security: SecurityConfig) -> Listen:
 
 
 class Tails:
-    """All live tails of a manager: so many at once. Any thread may call."""
+    """All live tails of a manager, limited in number. Any thread may call."""
 
     def __init__(self, config: TailConfig, clock: Clock, listen: Listen) -> None:
         self.config = config
@@ -114,7 +114,7 @@ class StreamTail:
         clock: Clock,
         released: Callable[[], None],
     ) -> None:
-        """`listeners` are the tail's own from now on. Raises BadRequestError."""
+        """Start the tail, which owns `listeners` from now on. Raises BadRequestError."""
         self._listeners = listeners
         self._released = released
         self._clock = clock
@@ -135,7 +135,7 @@ class StreamTail:
         self._thread.start()
 
     def take(self, timeout_s: float) -> TailReport:
-        """Return what has come since the last call, as soon as there is something, or after `timeout_s`."""
+        """Return the events since the last call, as soon as there are some or after `timeout_s`."""
         with self._changed:
             self._changed.wait_for(lambda: self._kept or self._ended, timeout_s)
             events = list(self._kept)
@@ -143,7 +143,7 @@ class StreamTail:
             return TailReport(events, self._seen, self._matched, self._shown, self._ended)
 
     def close(self) -> None:
-        """The subscriptions have ended, or do so in a moment; somebody else may open a tail."""
+        """Begin to end the subscriptions and free the slot for another tail."""
         self._leaving.set()
         self._thread.join(timeout=LEAVE_S)
         self._released()

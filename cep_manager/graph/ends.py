@@ -113,7 +113,10 @@ def _sink_node(
 def inflow_edges(
     sources: tuple[GraphNode, ...], instances: tuple[DrawnInstance, ...], workers: WorkerReports
 ) -> Iterator[GraphEdge]:
-    """An edge for each inflow connection; sources without one get a severed edge to the first receiver."""
+    """Return an edge for each inflow connection.
+
+    Sources without one get a severed edge to the first receiver.
+    """
     receivers = [instance.id for instance in instances if instance.component.kind == "receiver"]
     streams = {source.id: source.stream for source in sources}
     linked = set()
@@ -141,7 +144,10 @@ def inflow_edges(
 def outflow_edges(
     sinks: tuple[GraphNode, ...], instances: tuple[DrawnInstance, ...], workers: WorkerReports
 ) -> Iterator[GraphEdge]:
-    """An edge for each outflow connection and stream; sinks without one get a severed edge from the first publisher."""
+    """Return an edge for each outflow connection and stream.
+
+    Sinks without one get a severed edge from the first publisher.
+    """
     publishers = [instance for instance in instances if instance.component.kind == "publisher"]
     streams = {sink.id: sink.stream for sink in sinks}
     linked = set()
@@ -205,7 +211,7 @@ def connections(workers: WorkerReports) -> Iterator[Connection]:
 
 
 def _failing(worker: ClusterMember[RegisterWorker], report: WorkerPlanReport, direction: str, stream: str) -> str:
-    """Return what is wrong with a source or sink of the stream at the worker, or nothing."""
+    """Return the error of a source or sink of the stream at the worker; empty if there is none."""
     parts = degraded_parts(report.key, ((worker, report),))
     return next((part.error for part in parts if (part.kind, part.stream) == (direction, stream)), "")
 
@@ -244,7 +250,7 @@ def _delivered(report: WorkerPlanReport, stream: str) -> int:
 
 
 def _waiting(report: WorkerPlanReport, stream: str) -> int:
-    """Return what waits for the sinks of the stream in memory, and on the disk for those of the plan."""
+    """Return how many events wait for the stream's sinks in memory, and for the plan's sinks on disk."""
     prepared = report.prepared.events if report.prepared is not None else 0
     return prepared + sum(outflow.waiting_events for outflow in report.outflow if outflow.stream == stream)
 
@@ -252,7 +258,7 @@ def _waiting(report: WorkerPlanReport, stream: str) -> int:
 def _rate(
     worker: ClusterMember[RegisterWorker], report: WorkerPlanReport, counted: Callable[[WorkerPlanReport], int]
 ) -> float:
-    """Return how fast a counter of the plan grows at the worker, over those of its reports that tell of the plan."""
+    """Return the rate of a counter of the plan at the worker, over those of its reports that name the plan."""
 
     def counter(latest: RegisterWorker) -> int | None:
         found = next((one for one in latest.plans if one.key == report.key), None)
@@ -270,5 +276,5 @@ def _all_got_rate(worker: ClusterMember[RegisterWorker], report: WorkerPlanRepor
 
 
 def _link(report: WorkerPlanReport, publisher: str) -> PublisherReport:
-    """Return what the worker tells of the publisher's link."""
+    """Return the worker's report on the publisher's link."""
     return next((link for link in report.links if link.instance == publisher), PublisherReport(publisher, 0, 0))

@@ -1,7 +1,7 @@
 """The event flow of a tenant: sources → event streams → plans → event streams → sinks, as one graph. Pure.
 
 A stream that one plan exports and another imports is two nodes, one on each side, and an edge between them; so are the
-sinks and sources that meet over a topic (`inMemory`). A plan stands behind those that feed it, but for circles.
+sinks and sources that meet over a topic (`inMemory`). Outside cycles, a plan is drawn behind the plans that feed it.
 """
 
 from __future__ import annotations
@@ -40,12 +40,14 @@ _RUNNING = (
 
 
 class FlowNode(msgspec.Struct, frozen=True):
-    """A source or sink of a plan (`label` is its type, `stream` its event stream), an event stream with its
-    `attributes` (those of the first plan, in order of name, that is tied to it), or a plan (`words` is its state).
+    """A node of the event flow.
 
-    Events are those that workers counted since they started, of what leaves a plan those that were delivered; rates are
-    events per second over the last seconds. `waiting` events wait for a sink. `problem` says what is wrong with a
-    source, sink or plan, since the time of day `since_ms` (0: not known).
+    It is a source or sink of a plan (`label` is its type, `stream` its event stream), an event stream with its
+    `attributes` (those of the first plan by name that uses it), or a plan (`words` is its state).
+
+    Events are counted by workers since they started; for what leaves a plan, delivered events count. Rates are events
+    per second over the last seconds. `waiting` events wait for a sink. `problem` is the error of a source, sink or plan
+    since the time of day `since_ms` (0: not known).
     """
 
     id: str
@@ -78,7 +80,7 @@ class FlowEdge(msgspec.Struct, frozen=True):
 
 
 class EventFlow(msgspec.Struct, frozen=True):
-    """The graph of a tenant at one moment; plans whose text cannot be compiled any more have no streams."""
+    """The graph of a tenant at one moment; plans whose text no longer compiles have no streams."""
 
     tenant: int
     nodes: tuple[FlowNode, ...]
@@ -168,9 +170,9 @@ class _Flow:
         self.edges.append(FlowEdge(source, target, stream, live, counted.events, round(counted.rate, 3)))
 
     def _stream(self, side: str, bound: StreamBinding, layer: int, counted: _Counted, live: bool) -> str:
-        """Return the node of an event stream, which plans share; its counts are theirs together.
+        """Return the node of an event stream, which plans share; its counts are the sum of theirs.
 
-        It stands in front of all that import it, or behind all that export it.
+        It is drawn in front of all plans that import it, or behind all that export it.
         """
         id_ = f"{side}:{bound.event_stream}"
         before = self.nodes.get(id_)
@@ -231,7 +233,10 @@ class _Flow:
 def _told_of(
     direction: str, key: PlanKey, connector: Connector, twin: int, workers: WorkerReports
 ) -> list[ConnectorReport]:
-    """Return what workers say of a source or sink of the plan, the one number `twin` of its type and stream."""
+    """Return the workers' reports on a source or sink of the plan.
+
+    `twin` is its number among those of the same type and stream.
+    """
     wanted = (direction, connector.type, key.tenant, key.plan, connector.stream)
 
     def is_it(one: ConnectorReport) -> bool:
@@ -264,9 +269,9 @@ def _whole(sums: dict[str, _Counted]) -> _Counted:
 
 
 def _depths(plans: dict[str, CompiledPlan | None]) -> dict[str, int]:
-    """Return how many plans stand before each in the longest chain of plans that feed each other.
+    """Return for each plan the length of the longest chain of plans that feeds it.
 
-    A circle begins at the first of its plans that is not fed by others, or by name.
+    A cycle starts at the first of its plans that is not fed by others, or else at the first by name.
     """
     givers: dict[str, set[str]] = {}
     for plan, compiled in plans.items():

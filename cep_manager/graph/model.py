@@ -69,8 +69,7 @@ class GraphEdge(msgspec.Struct, frozen=True):
 class Connection(msgspec.Struct, frozen=True):
     """An inflow or outflow connection: a worker, a stream or publisher instance, the other end (empty: none).
 
-    `events` and their rate are None where they cannot be told. `under_way` events of at most `window` are not
-    acknowledged.
+    `events` and their rate are None if unknown. `under_way` events of at most `window` are not acknowledged.
     """
 
     direction: Literal["inflow", "outflow"]

@@ -49,8 +49,10 @@ def component_layers(compiled: CompiledPlan) -> dict[str, int]:
 
 
 def drawn(instances: tuple[DrawnInstance, ...]) -> tuple[DrawnInstance, ...]:
-    """Return the instances that a picture shows: all, or the first of each component, so many that it stays readable
-    and its edges, which go from each instance to each, are few enough to be listed."""
+    """Return the instances to draw: all, or only the first of each component.
+
+    The limit keeps the picture readable and the list of edges, which connect each instance with each, short enough.
+    """
     components = list({id(one.component): one.component for one in instances}.values())
     shown = max((one.parallel for one in components), default=1)
     while shown > 1 and _edges(components, shown) > MOST_EDGES:
@@ -65,7 +67,7 @@ def drawn(instances: tuple[DrawnInstance, ...]) -> tuple[DrawnInstance, ...]:
 
 
 def _edges(components: list[PlannedComponent], shown: int) -> int:
-    """Return how many edges there are between so many instances of each component."""
+    """Return the number of edges between so many instances of each component."""
     written: dict[str, int] = {}
     for one in components:
         if one.kind != "publisher":
@@ -135,7 +137,7 @@ def _live_rate(instance: DrawnInstance, counter: Callable[[ComponentReport], int
 
 
 def _counter(name: str, counter: Callable[[ComponentReport], int]) -> Callable[[RegisterTask], int | None]:
-    """Return what a report counts of instance `name`; None when it does not tell of it."""
+    """Return a reader of one counter of instance `name`; it gives None for a report without the instance."""
 
     def counted(latest: RegisterTask) -> int | None:
         found = next((report for report in latest.components if report.instance == name), None)
@@ -153,7 +155,7 @@ def _of_stream(counts: tuple[StreamCount, ...], stream: str) -> int:
 
 
 def stage_edges(instances: tuple[DrawnInstance, ...]) -> Iterator[GraphEdge]:
-    """The edges between instances, of which some may not be shown."""
+    """Yield the edges between instances, some of which may not be shown."""
     writers: dict[str, list[DrawnInstance]] = {}
     for one in instances:
         if one.component.kind != "publisher":

@@ -104,7 +104,7 @@ class PlanDeployments:
         return [LogLine("info", f"plan renamed plan={plan.key.topology()} former={record.key.topology()}")]
 
     def _take_name(self, key: PlanKey) -> None:
-        """The plan's name is a former one of no other plan any more."""
+        """Remove the plan's name from the former names of other plans."""
         for other in [one for one in self.plans.values() if key.plan in one.former_names and one.key != key]:
             if other.key.tenant == key.tenant:
                 self._change(other, former_names=tuple(name for name in other.former_names if name != key.plan))
@@ -112,7 +112,7 @@ class PlanDeployments:
     def remove(
         self, key: PlanKey, driver: ClusterMember[RegisterDriver] | None, now_ms: int, *, drain: bool = False
     ) -> list[Instruction]:
-        """The plan should not run any more, and its checkpoints are to go."""
+        """Stop running the plan and have its checkpoints removed."""
         record = self.plans.get(key)
         if record is None:
             return []
@@ -126,9 +126,9 @@ class PlanDeployments:
     def drain(
         self, key: PlanKey, workers: tuple[str, ...] | None, driver: ClusterMember[RegisterDriver] | None
     ) -> list[Instruction]:
-        """The plan takes nothing in any more, and goes once nothing of it is left at `workers` and in its topology.
+        """Close the plan's intake and remove it once nothing of it is left at `workers` and in its topology.
 
-        None: it goes on after all.
+        With None the plan runs on after all.
         """
         record = self.plans.get(key)
         if record is None:
@@ -162,8 +162,11 @@ class PlanDeployments:
         return instructions
 
     def speaks_of_plan(self, report: TopologyReport | WorkerPlanReport) -> bool:
-        """False of a report on what ran before its plan was undeployed, or on another plan of its name: it is told of
-        until it has ended."""
+        """Return whether the report is about the plan that is deployed under its name now.
+
+        False for what ran before the plan was undeployed, and for another plan of the name: the driver reports those
+        until they have ended.
+        """
         record = self.plans.get(report.key)
         if record is None or report.epoch < record.first_epoch:
             return False
@@ -188,13 +191,13 @@ class PlanDeployments:
             self._change(self.plans[key], statistics=level)
 
     def release(self, key: PlanKey, streams: Iterable[str]) -> None:
-        """The first events of these streams are not waited for."""
+        """Stop holding event time back for the first events of these streams."""
         if key in self.plans:
             released = dict.fromkeys([*self.plans[key].released, *streams])
             self._change(self.plans[key], released=tuple(released))
 
     def set_origin(self, key: PlanKey, origin: str) -> None:
-        """The plan comes from the file that `origin` names."""
+        """Record that the plan comes from the file that `origin` names."""
         if key in self.plans:
             self._change(self.plans[key], origin=origin)
 
@@ -243,8 +246,11 @@ class PlanDeployments:
         return [LogLine("error", f"epoch not raised plan={key.topology()} reason={reason!r}")]
 
     def orphans(self, driver: ClusterMember[RegisterDriver]) -> list[Instruction]:
-        """Kill what the driver runs and nobody wants: unknown plans, others of a known name, and what is left beside a
-        current epoch. Each may take its last checkpoint: an order to end it so may have been on its way already."""
+        """Kill topologies of the driver that no plan wants.
+
+        These are unknown plans, others under a known name, and leftovers beside a current epoch. Each may take a last
+        checkpoint, since an order to end it that way may already have been sent.
+        """
         topologies = [report for report in driver.latest.topologies if report.state != "stopping"]
         listed = {(report.key, report.epoch) for report in topologies}
         instructions: list[Instruction] = []

@@ -34,8 +34,11 @@ MOST_NAMED = 3
 
 
 class Unprocessed(msgspec.Struct, frozen=True):
-    """What workers have of a plan: `events` that they accepted and its topology has not taken over, `results` that wait
-    for their checkpoint or for sinks, both also at workers that are `away`, which have `away_events` of the events."""
+    """A plan's unprocessed data at workers.
+
+    `events` were accepted but not yet taken over by the topology, `results` wait for their checkpoint or for sinks.
+    Both include workers that are `away`, which have `away_events` of the events.
+    """
 
     events: int = 0
     results: int = 0
@@ -70,9 +73,9 @@ def unprocessed(key: PlanKey, live: Iterable[Worker], away: Iterable[Worker], fi
 def unprocessed_of(
     key: PlanKey, here: Iterable[WorkerPlanReport], away: Iterable[Worker], first_epoch: int = 0
 ) -> Unprocessed:
-    """Return what workers said last of the plan.
+    """Return what workers reported last about the plan.
 
-    `here` is what those say that are heard, the rest as for `unprocessed`.
+    `here` holds the reports of live workers; the rest is as for `unprocessed`.
     """
     here = [report for report in here if report.epoch >= first_epoch]
     gone = [(worker, report) for worker in away for report in _reports(worker, key, first_epoch) if has_left(report)]
@@ -88,8 +91,10 @@ def unprocessed_of(
 def awaited_workers(
     key: PlanKey, live: Iterable[Worker], away: Iterable[Worker], first_epoch: int = 0
 ) -> tuple[str, ...]:
-    """Return the names of the workers that may have events of the plan when it is about to be drained: all that are
-    live, since they may be accepting some right now. The arguments are those of `unprocessed`."""
+    """Return the names of workers that may have events of the plan when draining starts.
+
+    That is every live one, since it may be accepting events right now. The arguments are those of `unprocessed`.
+    """
     names = {worker.latest.worker for worker in live}
     for worker in away:
         names |= {worker.latest.worker for report in _reports(worker, key, first_epoch) if has_left(report)}
@@ -103,8 +108,10 @@ def _reports(worker: Worker, key: PlanKey, first_epoch: int) -> list[WorkerPlanR
 def drain(
     record: PlanRecord, members: ClusterMembers, now_ms: int, *, knows_all: bool
 ) -> tuple[PlanRecord, list[Instruction]]:
-    """Return the plan, which is being undeployed, after a look at what is left of it, and its removal when that is
-    nothing. Unless the manager `knows_all` workers, some that it has not heard yet may have events."""
+    """Check what is left of a plan that is being undeployed, and remove it when nothing is.
+
+    Unless the manager `knows_all` workers, some that it has not heard yet may have events.
+    """
     live = members.live_by_name(now_ms)
     # A worker that came back with another folder does not bring back the events that it had.
     live = {name: worker for name, worker in live.items() if name not in members.away_workers}
@@ -119,7 +126,10 @@ def drain(
 
 
 def drain_step(record: PlanRecord, live: Mapping[str, Worker], away: Mapping[str, Worker], tasks: Tasks) -> DrainStep:
-    """Return what comes next; `live` are the workers that are heard, `away` those that are not and may have events."""
+    """Return the next step of draining.
+
+    `live` are the workers that are heard, `away` those that are silent and may have events.
+    """
     missing = [name for name in record.draining or () if name not in live]
     if missing:
         return DrainStep("work", _away_reason(missing, record, away))

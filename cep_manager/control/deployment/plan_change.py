@@ -70,7 +70,7 @@ class Evidence(msgspec.Struct, frozen=True):
 
 
 def judge(evidence: Evidence) -> tuple[ChangeVerdict, str]:
-    """Return what becomes of the trial now, and why."""
+    """Decide whether the trial goes on, succeeds or fails, and why."""
     verdict, reason = _judge(evidence)
     if verdict in (ChangeVerdict.WAIT, ChangeVerdict.MOVE_STATE) and evidence.moving_ms >= state_transfer.LONGEST_MS:
         return (
@@ -160,7 +160,7 @@ def step(
     lost_after_ms: int,
     now_ms: int,
 ) -> tuple[PlanRecord, list[Instruction]]:
-    """Return the plan after a look at its trial; a change that has come to its end is told by an instruction."""
+    """Advance the plan's trial by one step; an instruction reports a change that has ended."""
     if trial.submission is Submission.NEW and not room.one_by_one:
         return _submit(record, trial, driver, now_ms)
     process = (driver.latest.driver, driver.latest.process_id)
@@ -280,8 +280,10 @@ def _submit(
 def _submit_instead(
     taken: PlanRecord, room: Room, driver: ClusterMember[RegisterDriver]
 ) -> tuple[PlanRecord, list[Instruction]]:
-    """End the former topology for the new one, so that its slots cannot go to another plan in
-    between. Where the former one does not run any more, the new one may have to wait for slots of the quota."""
+    """End the former topology and submit the new one, so that its slots cannot go to another plan in between.
+
+    If the former one no longer runs, the new one may have to wait for slots of the quota.
+    """
     if taken.compiled is None or room.held_back:
         return msgspec.structs.replace(taken, submission=Submission.NEW), []
     message = taken.to_submit(taken.compiled)

@@ -32,7 +32,7 @@ AT_REST: frozenset[StateTransfer] = frozenset({"quiet", "given"})
 class TransferProgress(msgspec.Struct, frozen=True):
     """How far a trial has got: `live` of its tasks are heard, `restored` have the state of the former topology.
 
-    Of the tasks of that, so many are `at_rest`.
+    `at_rest` tasks of the former topology have paused.
     """
 
     live: int
@@ -50,14 +50,14 @@ def moves_state(record: PlanRecord) -> bool:
 
 
 def progress(record: PlanRecord, trial: ChangeTrial, tasks: Tasks, lease_ms: int, now_ms: int) -> TransferProgress:
-    """Return what is heard of a trial's tasks, and of those that it comes after."""
+    """Return the progress of a trial, from the reports of its tasks and of those that it replaces."""
     at_rest = sum(task.latest.state_transfer in AT_REST for task in _of(tasks, record.epoch))
     heard = [task for task in _of(tasks, trial.version.epoch) if task.live(now_ms, lease_ms)]
     return TransferProgress(len(heard), sum(task.latest.state_transfer == "restored" for task in heard), at_rest)
 
 
 def order(record: PlanRecord, epoch: int, tasks: Tasks) -> tuple[TaskOrder, tuple[StateSource, ...]]:
-    """Return what a task of `epoch` shall do now, and where one that stands by gets its state."""
+    """Return the order for a task of `epoch`, and for one that stands by the sources of its state."""
     trial = record.trial
     if trial is None:
         return "work", ()

@@ -13,7 +13,7 @@ from cep_manager.plans.record import PlanRecord
 
 
 def least_epoch(record: PlanRecord, topologies: Iterable[TopologyReport], needed: int) -> int:
-    """Return how far the plan's database must have counted; 0: any count will do.
+    """Return the epoch that the plan's database must have counted to at least; 0 if any will do.
 
     Args:
         record: The plan.

@@ -1,4 +1,4 @@
-"""A stage's page: its instances, streams, queries, latencies, errors and samples. Pure: told from an overview."""
+"""A stage's page: its instances, streams, queries, latencies, errors and samples. Pure: derived from an overview."""
 
 from __future__ import annotations
 

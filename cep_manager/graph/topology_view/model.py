@@ -1,6 +1,6 @@
-"""What a plan's page and a stage's page tell. REST gives these structs out as they are.
+"""The content of a plan's page and of a stage's page. REST returns these structs unchanged.
 
-Times of day are milliseconds since 1970, lengths of time milliseconds; what cannot be told is None.
+Times of day are milliseconds since 1970, durations milliseconds; unknown values are None.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class TopologyHead(msgspec.Struct, frozen=True):
     """The head of a plan's page.
 
     `identifier` is the topology's id in Storm's form. `executors` of `tasks` instances live, in `places`.
-    `restart_reason` says why it was last started anew, empty when it was not.
+    `restart_reason` says why it was last restarted, empty when it was not.
     """
 
     plan: str
@@ -155,7 +155,7 @@ class HistogramBar(msgspec.Struct, frozen=True):
 
 
 class Instance(msgspec.Struct, frozen=True):
-    """An instance of a stage; `expected` while no task has told of it, `silent` when its task is."""
+    """An instance of a stage; `expected` until a task has reported it, `silent` when its task is."""
 
     name: str
     state: Literal["live", "silent", "expected"]
@@ -190,8 +190,10 @@ class StreamOut(msgspec.Struct, frozen=True):
 
 
 class QueryWorkView(msgspec.Struct, frozen=True):
-    """What a query has worked on since its tasks started, while statistics were at `detail`: a piece of events took
-    `mean_us` for each of its events, and within `p50_ms` and `p99_ms` were half and 99 in 100 of them done."""
+    """The work of a query since its tasks started, measured while statistics were at `detail`.
+
+    `mean_us` is the mean time per event; `p50_ms` and `p99_ms` are percentiles of the time that a batch of events took.
+    """
 
     query: str
     events: int

@@ -1,4 +1,4 @@
-"""A plan's page: all of its topology at one moment. Pure: told from an overview."""
+"""A plan's page: all of its topology at one moment. Pure: derived from an overview."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def stage_of(component: StormComponent, window: WindowName, monotonic_ms: int, n
 def instance_counts(
     component: StormComponent, executor: StormExecutor, window: WindowName, monotonic_ms: int, now_ms: int
 ) -> StageCounts:
-    """Return what one live instance did."""
+    """Return the metrics of one live instance."""
     told = executor.metrics(WINDOW_OF[window], monotonic_ms)
     error = error_of(executor, now_ms) if executor.report.last_error else None
     return counts_of(component, told, [executor.report], executor.capacity(monotonic_ms), error)
@@ -47,7 +47,7 @@ def counts_of(
     capacity: float,
     last_error: StageError | None,
 ) -> StageCounts:
-    """Return the metrics of instances of `component` that `told` adds up; `reports` are what they say now."""
+    """Return the metrics of instances of `component` that `told` sums up; `reports` are their latest reports."""
     seconds = told.covered_ms / 1_000
     held = [part for report in reports for part in report.held]
     receives = component.planned.kind == "receiver"
