@@ -58,7 +58,7 @@ lint: $(READY)
 	$(BIN)/lint-imports
 
 unit: $(READY)
-	$(BIN)/pytest -m "not spark and not cluster" $(SPREAD)
+	$(BIN)/pytest -m "not spark and not cluster and not thorough" $(SPREAD)
 
 programs: # what tests start and Debian has: installed when it is missing, each time, as it may have gone since
 	@./tools/setup_tests.sh

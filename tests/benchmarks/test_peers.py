@@ -33,6 +33,7 @@ def known() -> list[QueryKind]:
     return kinds()
 
 
+@pytest.mark.thorough
 def test_kinds_are_apps_with_names_of_their_own(known: list[QueryKind]) -> None:
     assert len({kind.name for kind in known}) == len(known)
     for kind in known:

@@ -36,6 +36,7 @@ CASES = _by_feature()
 DIFFERING = _differing()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("feature", sorted(CASES))
 def test_a_third_of_the_cases_of_every_feature_pass_unless_their_difference_is_written_down(feature: str) -> None:
     play(CASES[feature][::SHARE])

@@ -171,6 +171,7 @@ def test_what_is_guaranteed_is_read_from_the_text_and_kept_in_the_xml(written: s
     assert "delivery" not in write_xml(build(analyse(parse(text)))), "the default is not written"
 
 
+@pytest.mark.thorough
 @given(_plans)
 @settings(max_examples=60, deadline=None)
 def test_any_plan_reads_back_as_it_was_written(plan: QueryPlan) -> None:

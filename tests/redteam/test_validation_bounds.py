@@ -50,6 +50,7 @@ def loaded() -> None:
     validate_plan(S, SCRIPTS)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_every_shape_of_plan_is_judged_in_a_bounded_time(shape: str, size: int) -> None:

@@ -34,6 +34,7 @@ def play(name: str, first: int, count: int) -> None:
         SIMULATORS[name].play(seed)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", SIMULATORS)
 def test_no_schedule_breaks_a_rule(name: str) -> None:
     play(name, 0, round(QUICK * SIMULATORS[name].share))
@@ -52,6 +53,7 @@ def test_a_schedule_that_once_broke_a_rule_does_not_any_more(kept: dict[str, obj
     SIMULATORS[str(kept["simulator"])].play(int(str(kept["seed"])))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("what", BROKEN_RULES)
 def test_a_rule_that_is_broken_on_purpose_is_found_out(what: str) -> None:
     broken = BROKEN_RULES[what]

@@ -78,6 +78,7 @@ def _merged_steps(step_rows: int) -> Iterator[tuple[list[tuple[str, Any]], np.nd
         yield parts, step
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("tasks", [1, 2])
 @pytest.mark.parametrize("first", IMPORTED)
 def test_the_stages_of_the_plan_find_every_row(

@@ -53,6 +53,7 @@ def _run(folder: Path, text: str, *options: str, ci: bool) -> tuple[int, str]:
     return done.returncode, done.stdout.strip().splitlines()[-1]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("options", [(), ("-p", "xdist", "-n", "2")], ids=["one process", "two processes"])
 def test_the_last_line_says_what_was_left_out_and_why(options: tuple[str, ...], tmp_path: Path) -> None:
     code, line = _run(tmp_path, PASSES + LEFT_OUT, *options, ci=False)
@@ -60,11 +61,13 @@ def test_the_last_line_says_what_was_left_out_and_why(options: tuple[str, ...], 
     assert line == ("3 tests were left out: 2 because: no PostgreSQL server; 1 because: no Chromium on this machine.")
 
 
+@pytest.mark.thorough
 def test_on_ci_nothing_may_be_left_out(tmp_path: Path) -> None:
     code, line = _run(tmp_path, PASSES + LEFT_OUT, ci=True)
     assert code == pytest.ExitCode.TESTS_FAILED
     assert line.endswith("That fails a run with CI=true.")
 
 
+@pytest.mark.thorough
 def test_on_ci_a_run_of_everything_passes(tmp_path: Path) -> None:
     assert _run(tmp_path, PASSES, ci=True) == (0, "No test was left out.")

@@ -56,6 +56,7 @@ def test_what_moves_to_another_stage_is_reset() -> None:
     assert fates(moved) == KEPT | {"two query S_to_B": (False, why)}
 
 
+@pytest.mark.thorough
 def test_a_stage_is_found_under_another_name_and_in_other_instances() -> None:
     renamed = PLAN.replace("execGroup='three', parallel='4'", "execGroup='drei', parallel='2'")
     assert fates(PLAN.replace("parallel='4'", "parallel='2'")) == KEPT

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from itertools import pairwise
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from topology_builders import plan_of, stage, topology_of
@@ -51,6 +52,7 @@ def test_a_consumer_stands_where_most_of_its_producers_do() -> None:
     assert placed["c0"] == placed["b0"], "all of b comes from there, and only half of a"
 
 
+@pytest.mark.thorough
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=6), st.integers(1, 7))
 @settings(deadline=None)
 def test_no_nearness_upsets_the_balance(parallels: list[int], tasks: int) -> None:

@@ -124,6 +124,7 @@ def _counted(found: list[Row]) -> Counter[Row]:
     return Counter(tuple(repr(value) for value in row) for row in found)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("playback", [True, False], ids=["event time", "system clock"])
 def test_a_plan_whose_queries_are_all_apart_gives_what_one_engine_gives(playback: bool) -> None:
     compared, differing = 0, []

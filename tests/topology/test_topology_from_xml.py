@@ -81,6 +81,7 @@ def keeps_whole_order(plan: QueryPlan) -> bool:
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("frames", [FEW_FRAMES, pytest.param(MANY_FRAMES, marks=pytest.mark.cluster)])
 @pytest.mark.parametrize("name", PLANS)
 def test_a_topology_made_from_the_xml_alone_answers_as_one_engine(name: str, frames: int) -> None:

@@ -56,6 +56,7 @@ def operator(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Iterator[tupl
     process.close()
 
 
+@pytest.mark.thorough
 def test_an_operator_begins_with_the_password_that_the_manager_says_once(
     operator: tuple[Operator, str], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -83,6 +84,7 @@ def test_an_operator_begins_with_the_password_that_the_manager_says_once(
     assert person.cep("plans", "--token", token).exit_code == 1
 
 
+@pytest.mark.thorough
 def test_a_token_is_forgotten_only_when_it_is_good_no_more(
     operator: tuple[Operator, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -108,6 +110,7 @@ def test_a_token_is_forgotten_only_when_it_is_good_no_more(
     assert json.loads(person.kept.read_text()) == {}
 
 
+@pytest.mark.thorough
 def test_an_operator_who_is_locked_out_gets_in_at_the_managers_host(operator: tuple[Operator, str]) -> None:
     person, _ = operator
     assert "admin" in person.cep("user", "list").stdout

@@ -51,6 +51,7 @@ def test_the_oldest_go_when_the_bytes_are_used_up() -> None:
     assert (read.oldest, read.newest, len(read.records)) == (16, 25, 10)
 
 
+@pytest.mark.thorough
 def test_texts_of_wide_characters_count_for_the_bytes_that_they_take() -> None:
     kept = {}
     for character in "xж蟹🦀":
@@ -124,6 +125,7 @@ def test_a_plan_is_not_mentioned_where_one_that_ends_with_its_name_is(ring: LogB
     ]
 
 
+@pytest.mark.thorough
 def test_long_texts_are_cut_and_answers_are_bounded() -> None:
     ring = LogBuffer(100_000_000)
     for _ in range(200):

@@ -78,12 +78,14 @@ def test_memory_of_frames_that_were_freed_is_used_again() -> None:
     assert faults(keeps=True) < 10 * ROUNDS < faults(keeps=False)
 
 
+@pytest.mark.thorough
 @glibc_only
 def test_threads_that_take_turns_use_the_memory_that_others_have_freed() -> None:
     shared, apart = (answer_of(TURNS.format(shares=shares)) for shares in (True, False))
     assert shared < apart / 2
 
 
+@pytest.mark.thorough
 @glibc_only
 def test_what_a_busy_moment_took_and_freed_goes_back() -> None:
     assert answer_of(BUSY) > 30_000_000

@@ -57,6 +57,7 @@ def _of(info: msgspec.inspect.Type) -> st.SearchStrategy[Any]:
     return PLAIN[type(info)]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", sorted(message_types()))
 def test_every_message_type_comes_back_as_it_was_sent(name: str) -> None:
     @given(message=of_type(message_types()[name]), correlation=st.binary(max_size=9), bodies=st.lists(st.binary()))
@@ -87,6 +88,7 @@ def test_any_body_of_a_known_type_gives_an_envelope_or_a_decode_error(name: str,
     assert_decodes_or_refuses([header_of(name, msgspec.msgpack.encode(other))])
 
 
+@pytest.mark.thorough
 @given(MESSAGES, st.data())
 @settings(max_examples=200, deadline=None)
 def test_a_damaged_body_gives_an_envelope_or_a_decode_error(message: Message, data: st.DataObject) -> None:

@@ -191,6 +191,7 @@ OTHER_THAN_THEY_WERE = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("shown", ["session", "token", "password"])
 @pytest.mark.parametrize("change", OTHER_THAN_THEY_WERE)
 def test_a_stream_ends_when_its_caller_is_not_who_they_were(

@@ -12,6 +12,7 @@ from cep_manager.accounts.model import SHORTEST_PASSWORD, checked_name, checked_
 from cep_manager.accounts.passwords import OTHERS_WAIT, Passwords, random_password
 
 
+@pytest.mark.thorough
 def test_a_password_is_kept_as_a_slow_hash_of_its_own() -> None:
     passwords = Passwords()
     first, second = passwords.hash("correct horse"), passwords.hash("correct horse")

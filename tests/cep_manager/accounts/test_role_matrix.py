@@ -71,6 +71,7 @@ def send(world: AccountWorld, method: str, address: str, name: str = "") -> Told
     return Told(answer.status_code, text, answer.headers.get("Location", ""))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", USERS)
 def test_a_role_may_what_it_is_granted_and_nothing_else(accounts_at_work: AccountWorld, name: str) -> None:
     world = accounts_at_work

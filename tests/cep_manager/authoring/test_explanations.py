@@ -25,6 +25,7 @@ def xml_of(text: str) -> str:
     return compiled.xml
 
 
+@pytest.mark.thorough
 def test_each_stage_is_explained_by_a_process() -> None:
     config, scripts = TrialConfig(), ScriptPolicy()
     found = Explanations(config, scripts, BoundedProcesses(config)).explain(xml_of(PLAN))

@@ -60,6 +60,7 @@ def pushed(world: World) -> list[object]:
 # ---- REST -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_checkpoints_are_told_with_sizes_durations_and_why_they_failed(client: FlaskClient) -> None:
     told = client.get(f"{PATH}/checkpoints").get_json()
     assert (told["begun_from"], told["attempt"], told["last_complete"]) == (9, 2, 11)

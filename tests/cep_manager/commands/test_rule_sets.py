@@ -144,6 +144,7 @@ def test_paths_are_compared_as_they_will_be(process: ManagerProcess) -> None:
     assert {one.code for one in caught.value.report.problems} == {"plan-invalid"}
 
 
+@pytest.mark.thorough
 def test_plans_of_others_are_neither_taken_over_nor_removed(process: ManagerProcess) -> None:
     by_hand, file, other = rule("Hand"), rule("File"), rule("Other")
     process.manager.deploy(SUPER_TENANT, by_hand.text, replace=False)

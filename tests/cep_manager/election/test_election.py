@@ -486,6 +486,7 @@ def _fields(lease: Lease) -> dict[str, object]:
     return {name: getattr(lease, name) for name in lease.__struct_fields__}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("block", range(8))
 def test_in_no_schedule_do_two_managers_lead_and_some_manager_leads_in_the_end(block: int) -> None:
     for seed in range(block * 125, (block + 1) * 125):

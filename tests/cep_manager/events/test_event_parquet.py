@@ -117,6 +117,7 @@ def test_a_time_that_no_calendar_has_is_told_as_such() -> None:
         rows(file, ("n", "int"))
 
 
+@pytest.mark.thorough
 def test_the_call_takes_files_that_are_larger_than_other_bodies() -> None:
     world = World()
     world.active()

@@ -83,6 +83,7 @@ VALUES = st.recursive(
 TABLES = st.dictionaries(st.sampled_from("abcd"), VALUES, max_size=4)
 
 
+@pytest.mark.thorough
 @settings(max_examples=100, deadline=None)
 @given(TABLES, TABLES)
 def test_a_picture_with_its_changes_is_the_next_picture_but_for_what_is_null(

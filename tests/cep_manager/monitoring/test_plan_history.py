@@ -29,6 +29,7 @@ def test_without_parameters_it_is_the_events_of_the_last_quarter_of_an_hour() ->
     assert (told["metric"], len(told["points"]), told["points"][-1]) == ("received", 30, [view.now_ms, 100.0])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("query", ["metric=other", "from=1000&to=500", "step=1&from=-86400000", "from=x"])
 def test_what_cannot_be_asked_is_refused(query: str) -> None:
     answer = create_app(running_view(), 1_000).test_client().get(f"{NAME}/history?{query}")

@@ -51,6 +51,7 @@ def test_a_database_that_goes_on_is_not_told_of(path: Path) -> None:
     database.close()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("what", ["another", "old"])
 def test_another_and_an_older_database_are_told_of_until_the_note_is_removed(path: Path, what: str) -> None:
     if what == "another":

@@ -99,6 +99,7 @@ SETTINGS = settings(
 )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("method", "path"), CALLS)
 def test_every_answer_is_as_described(described: Any, method: str, path: str) -> None:
     """Whatever each part of a call can look like was sent, one at a time."""

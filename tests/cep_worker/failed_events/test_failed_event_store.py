@@ -189,6 +189,7 @@ def test_a_store_that_cannot_be_used_says_so_and_loses_nothing_silently(tmp_path
     store.close()
 
 
+@pytest.mark.thorough
 def test_two_processes_do_not_write_one_store(tmp_path: Path) -> None:
     first, second = opened(tmp_path), opened(tmp_path)
     first.keep(SINK, [failed(1)])

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from worker_world import KEY
 
 from cep_worker.config import ErrorsConfig
@@ -27,6 +28,7 @@ for number in range(10_000):
 """
 
 
+@pytest.mark.thorough
 def test_every_entry_that_was_taken_is_there_after_a_kill(tmp_path: Path) -> None:
     here = Path(__file__).parents[1]
     text = KEEPS.format(here=str(here), tests=str(here.parent), folder=str(tmp_path))

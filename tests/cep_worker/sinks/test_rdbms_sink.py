@@ -232,6 +232,7 @@ def test_a_group_that_the_database_does_not_want_at_all_is_kept_as_a_whole(
     assert desk.late() == []
 
 
+@pytest.mark.thorough
 def test_events_that_are_refused_in_a_group_are_not_held_in_memory(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     desk.run(TABLE)
     prepared: list[int] = []

@@ -212,6 +212,7 @@ def test_every_sink_and_listener_of_a_stream_gets_its_events(world: World, tmp_p
     until(lambda: len(hook.events()) == 2 and len(file.read_text().splitlines()) == 2)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("kind", "options", "message"),
     [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -75,6 +76,7 @@ def test_results_of_an_attempt_that_nobody_has_told_of_yet_wait() -> None:
     assert commit_decision((3, 0), None, known) is CommitDecision.WAIT
 
 
+@pytest.mark.thorough
 @given(st.integers(0, 40), st.data())
 def test_events_sent_again_in_other_frames_are_taken_once(events: int, data: st.DataObject) -> None:
     prepared: list[int] = []

@@ -145,6 +145,7 @@ def test_results_on_the_disk_outlive_the_worker(make_world: Callable[..., World]
     until(lambda: following.health()["plans"][0]["prepared"]["events"] == 0)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("delivery", ["at-most-once", "at-least-once", "exactly-once"])
 def test_a_dead_web_hook_holds_up_no_other_sink_of_its_stream(
     make_world: Callable[..., World], hook: Hook, delivery: Any, tmp_path: Path

@@ -49,6 +49,7 @@ STEPS = st.one_of(
 )
 
 
+@pytest.mark.thorough
 @settings(max_examples=80, deadline=None)
 @given(st.lists(STEPS, max_size=30))
 def test_what_was_taken_is_known_in_every_later_process_and_nothing_else(

@@ -11,6 +11,7 @@ from siddhi.testing import Case, load_cases, restored, run_case
 CASES = list(load_cases(Path(__file__).parent / "late_rows.jsonl"))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_the_answer_is_right_however_the_events_are_cut(case: Case) -> None:
     assert run_case(case).differences == ()

@@ -138,6 +138,7 @@ def test_all_problems_of_form_are_told_at_once_in_text_order() -> None:
     ]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "text",
     [

@@ -40,6 +40,7 @@ def of_other_text(content: bytes) -> bytes:
     return b"0" * 64 + content[64:]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("spoil", [None, cut, of_other_text])
 def test_tables_are_made_once_and_again_when_they_are_spoilt(
     monkeypatch: pytest.MonkeyPatch,

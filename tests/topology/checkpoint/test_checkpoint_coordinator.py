@@ -607,6 +607,7 @@ class Simulation:
                     self.restart()
 
 
+@pytest.mark.thorough
 def test_in_two_hundred_made_up_worlds_no_promise_is_broken() -> None:
     completed = restarts = 0
     for seed in range(200):

@@ -128,6 +128,7 @@ def test_savepoints_and_the_lineage_outlive_damage(tmp_path: Path, damage: Calla
     assert (opened.number, opened.goes_back) == (2, False), "a savepoint is no way back"
 
 
+@pytest.mark.thorough
 def test_every_flipped_byte_of_a_manifest_is_noticed(tmp_path: Path) -> None:
     store = Store(tmp_path)
     copy, first = (store.files(part)[-1] for part in ("copies/checkpoints", "checkpoints"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from topology_builders import bundle
@@ -14,6 +15,7 @@ def ticket(number: int, origin: str = "o", source: str = "") -> Bundle:
     return bundle(("S", [(number, number)]), origin=origin, ticket=number, source=source)
 
 
+@pytest.mark.thorough
 @given(st.data())
 @settings(deadline=None)
 def test_any_order_of_arrival_gives_each_origins_order(data: st.DataObject) -> None:

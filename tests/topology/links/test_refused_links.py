@@ -92,6 +92,7 @@ def test_a_link_that_is_refused_beats_sends_and_ends_without_waiting(
         in_time(link.close)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("client", ["sender", "listener"])
 def test_clients_without_keys_are_told_that_keys_may_be_missing(
     client: str, door: Callable[[Role, SocketKind], Endpoint]

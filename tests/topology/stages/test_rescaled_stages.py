@@ -82,6 +82,7 @@ def cut(running: Logged, upto: int) -> dict[str, Parts]:
     return states
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("before", "after"), [(1, 3), (3, 2), (2, 1)])
 def test_every_key_goes_on_where_its_events_come_now(launch: Launch, before: int, after: int) -> None:
     states = cut(launch(before), 50)
@@ -95,6 +96,7 @@ def test_every_key_goes_on_where_its_events_come_now(launch: Launch, before: int
     assert [left for task in again.tasks for left in task.left()] == []
 
 
+@pytest.mark.thorough
 def test_every_key_goes_on_in_an_edited_stage_and_what_is_gone_from_it_is_told_of(launch: Launch) -> None:
     gone = "@info(name='gone') from S#window.length(2) select max(number) as number insert into Unheard; end;"
     states = cut(launch(2, text=KEYED.replace("end;", gone)), 50)
@@ -110,6 +112,7 @@ def test_every_key_goes_on_in_an_edited_stage_and_what_is_gone_from_it_is_told_o
     assert told == {"keyed: query gone: the app has none of that name"}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("before", "after"), [(1, 2), (2, 3)])
 def test_rows_that_wait_for_a_watermark_go_with_their_keys(launch: Launch, before: int, after: int) -> None:
     running = launch(before, header="@app:playback")

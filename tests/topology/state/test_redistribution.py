@@ -208,6 +208,7 @@ def by_key(rows: list[tuple[Any, ...]]) -> dict[Any, list[tuple[Any, ...]]]:
     return found
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", QUERIES)
 def test_scaling_a_stage_anywhere_changes_no_answer(name: str) -> None:
     plan = plan_of(QUERIES[name])
@@ -232,6 +233,7 @@ NEW = "from S#window.length(5) select k, v insert into Extra;"
 """A query that comes to those of a plan."""
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", QUERIES)
 def test_what_is_the_same_in_an_edited_stage_changes_no_answer_when_the_stage_is_scaled_too(name: str) -> None:
     before, after = ((2, 3), (3, 1), (1, 2))[len(name) % 3]

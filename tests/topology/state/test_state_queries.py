@@ -166,6 +166,7 @@ def test_no_more_is_told_than_a_message_holds(asked: Asked, monkeypatch: pytest.
     assert asked.ask("from Totals select name") == StateFound((("name", "string"),), '[["a"]]', 2)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("query", "code", "told"),
     [

@@ -268,6 +268,7 @@ def test_a_stage_that_was_given_up_and_one_that_goes_on_from_its_state_write_a_g
     until(lambda: world.ask(stage, "a", "b") == [("a", 1.0), ("b", 1.0)])
 
 
+@pytest.mark.thorough
 def test_two_that_write_one_group_at_a_moment_write_it_once(world: World, postgresql: PostgresqlServer) -> None:
     url = postgresql.emptied()
     engine = sqlalchemy.create_engine(url.replace(":", "+psycopg:", 1))
@@ -485,6 +486,7 @@ def test_what_is_logged_of_refused_rows_holds_none_of_their_values(
     engine.dispose()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("key", ["@PrimaryKey('k')", ""])
 def test_postgresql_holds_rows_as_sqlite_does(world: World, postgresql: PostgresqlServer, key: str) -> None:
     url = postgresql.emptied()
@@ -545,6 +547,7 @@ def test_errors_that_are_not_the_databases_are_told_and_lose_nothing(world: Worl
     assert world.rows() == [("a", 1.0)]
 
 
+@pytest.mark.thorough
 def test_a_stage_that_is_closed_writes_no_more_when_its_time_is_over(world: World, monkeypatch: Any) -> None:
     write, begun = DatabaseTable.write, threading.Event()
 

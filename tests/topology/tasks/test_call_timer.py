@@ -79,6 +79,7 @@ def test_tokens_that_do_not_end_fail_their_event_alone() -> None:
     assert "took more than" in failed[0]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "body",
     [
@@ -128,6 +129,7 @@ def test_no_function_makes_a_text_without_end(expression: str, monkeypatch: pyte
     assert "a text may have 4194304" in failed[0]
 
 
+@pytest.mark.thorough
 def test_many_events_that_do_not_end_hold_up_less_and_less(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(call_timer, "LIMIT_MS", 400)
     rows: list[list[Any]] = [[EVIL + str(number), number] for number in range(8)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from topology_builders import bundle, rows_of, schema_of
@@ -118,6 +119,7 @@ def schedules(draw: st.DrawFn) -> tuple[list[str], list[Bundle | None], bool]:
     return streams, [*schedule, None], opened_first
 
 
+@pytest.mark.thorough
 @given(schedules())
 @settings(max_examples=300, deadline=None)
 def test_what_is_released_and_settled_is_what_the_reference_says(

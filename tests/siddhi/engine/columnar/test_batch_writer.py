@@ -59,6 +59,7 @@ def made(type_: AttributeType, items: list[object], form: str, pool: StringPool)
     return column
 
 
+@pytest.mark.thorough
 @settings(deadline=None)
 @given(st.integers(0, 70).flatmap(lambda size: st.lists(columns(size), min_size=1, max_size=4)), st.booleans())
 def test_a_batch_leaves_with_the_values_that_it_has_in_whatever_form(
@@ -82,6 +83,7 @@ def test_a_batch_leaves_with_the_values_that_it_has_in_whatever_form(
         assert records[name].null_count == items.count(None)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("size", [3, 5_000])
 def test_what_has_left_stays_as_it_is_when_the_engine_goes_on(size: int) -> None:
     pool = StringPool()

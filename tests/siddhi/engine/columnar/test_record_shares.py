@@ -38,6 +38,7 @@ def batches(draw: st.DrawFn) -> pa.RecordBatch:
     return batch.slice(first, draw(st.integers(0, rows - first)))
 
 
+@pytest.mark.thorough
 @settings(deadline=None, max_examples=200)
 @given(batches(), st.integers(1, 5), st.randoms(use_true_random=False))
 def test_each_owner_gets_its_rows_in_order(batch: pa.RecordBatch, shares: int, chance: object) -> None:

@@ -147,6 +147,7 @@ def carried_alone(drawn: Drawn) -> dict[str, list[Any]]:
     return found
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + GRAPHS))
 def test_the_split_changes_nothing_of_what_fails_and_why(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = Drawn(seed)

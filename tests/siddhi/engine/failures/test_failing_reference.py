@@ -169,6 +169,7 @@ class Join:
         return [[row[1], probe[1]] for row in others if meets(self.condition, probe, row)]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("lengths", [(0, 3), (2, 2), (1, 0)])
 @pytest.mark.parametrize("batch_rows", [None, 1])
 @settings(max_examples=40, deadline=None)

@@ -106,6 +106,7 @@ def written(records: pa.RecordBatch) -> tuple[object, ...]:
     return records.schema, repr(records.to_pylist())
 
 
+@pytest.mark.thorough
 @settings(deadline=None, max_examples=300)
 @given(plain_queries("A"), plain_queries("B"), st.lists(batches(), min_size=1, max_size=4), st.booleans())
 def test_the_fast_path_answers_as_the_general_path(

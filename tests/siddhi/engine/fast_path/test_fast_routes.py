@@ -184,6 +184,7 @@ def answers(text: str, sent: Sequence[tuple[str, pa.RecordBatch]], saved_at: int
     return told, schemas, held.events["Out"], [part.size.rows for part in held.state]
 
 
+@pytest.mark.thorough
 @settings(deadline=None, max_examples=200)
 @given(
     aggregating() | joins() | lookups() | patterns(),
@@ -364,6 +365,7 @@ def test_strings_that_only_pass_by_go_the_long_way_and_are_not_kept(monkeypatch:
     assert [records.column("s").to_pylist() for records in told] == [[f"text {number}"] for number in range(9)]
 
 
+@pytest.mark.thorough
 def test_strings_behind_a_filter_are_read_as_long_as_they_are_in_demand(monkeypatch: pytest.MonkeyPatch) -> None:
     gone = gone_short(monkeypatch)
     query = "from S[l == 1]#window.length(2) select s, sum(l) as a group by s insert into Out;"

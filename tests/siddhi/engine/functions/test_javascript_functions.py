@@ -107,6 +107,7 @@ def little_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(javascript, "TIME_LIMIT_S", 0.2)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "body",
     [

@@ -103,6 +103,7 @@ class Running:
         return list(zip(*(column.to_pylist() for column in found.columns[2:]), strict=True))
 
 
+@pytest.mark.thorough
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(drawn=events, cuts=st.lists(st.tuples(st.integers(0, 30), st.booleans()), max_size=4), by=st.booleans())
 def test_every_bucket_holds_what_fell_into_it(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -121,6 +122,7 @@ values = st.tuples(st.sampled_from(["a", "b", "c", None]), st.one_of(st.none(), 
 event_lists = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 15), values), min_size=1, max_size=40)
 
 
+@pytest.mark.thorough
 @settings(max_examples=120, deadline=None)
 @given(
     kind=st.sampled_from(list(KINDS)),

@@ -75,6 +75,7 @@ def outcome(app: str, events: list[tuple[Any, ...]], cuts: list[int], saved_at: 
     return told
 
 
+@pytest.mark.thorough
 @settings(max_examples=80, deadline=None)
 @given(
     window=st.sampled_from(WINDOWS),

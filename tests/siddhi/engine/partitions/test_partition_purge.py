@@ -95,6 +95,7 @@ def plain(rows: list[Any]) -> list[Any]:
     return sorted(((row["n"], repr({**row, "k": row["k"][0]})) for row in rows), key=repr)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", list(QUERIES))
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())

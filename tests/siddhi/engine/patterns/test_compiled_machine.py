@@ -58,6 +58,7 @@ def run_of(
     return run.log
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_a_random_pattern_answers_as_the_event_machine_however_it_is_cut_and_restored(seed: int) -> None:
     query = random_query(seed, sequence=seed % 3 == 0)
@@ -120,6 +121,7 @@ def test_what_the_compiled_machine_cannot_do_is_left_to_the_event_machine(query:
     assert isinstance(built, EventMachineOperator)
 
 
+@pytest.mark.thorough
 def test_many_partial_matches_that_each_collect_all_events_take_no_time() -> None:
     # 7,000 attempts collect 24 million events; each is a number in a list of numbers.
     count = 7_000

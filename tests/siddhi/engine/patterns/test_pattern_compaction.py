@@ -44,6 +44,7 @@ def answers(query: str, *, partitioned: bool, compacting: bool) -> list[Any]:
     return found
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("partitioned", [False, True])
 @pytest.mark.parametrize("name", list(QUERIES))
 def test_a_compacted_string_pool_changes_no_match(name: str, partitioned: bool) -> None:

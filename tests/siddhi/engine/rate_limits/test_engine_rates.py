@@ -125,6 +125,7 @@ FORGETFUL = [
 """Queries whose groups come and go, and whose limiters remember some of them."""
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("query", FORGETFUL)
 def test_what_is_let_out_is_the_same_whether_empty_groups_are_forgotten(
     query: str, monkeypatch: pytest.MonkeyPatch

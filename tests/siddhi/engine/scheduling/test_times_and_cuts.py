@@ -25,6 +25,7 @@ def _cuts(draw: Random) -> set[int]:
     return {place for place in range(27) if draw.random() < 0.4}
 
 
+@pytest.mark.thorough
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(draw=DRAWS)
 def test_no_cut_and_no_restore_changes_an_answer(draw: Random) -> None:
@@ -35,6 +36,7 @@ def test_no_cut_and_no_restore_changes_an_answer(draw: Random) -> None:
     assert answers(text, events, cuts=_cuts(draw), restores=restores) == alone
 
 
+@pytest.mark.thorough
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(
     window=st.sampled_from(["time(30)", "externalTime(t, 30)", "timeLength(30, 3)", "timeLength(30, 8)"]),
@@ -63,6 +65,7 @@ def test_a_window_fused_with_its_selection_answers_as_one_that_is_not(
     assert answers(app(""), events, cuts=_cuts(draw), restores={draw.randrange(27) for _ in range(3)}) == apart
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("late", [0, 20])
 def test_what_has_left_a_window_takes_no_memory_though_an_event_from_the_future_stays(late: int) -> None:
     text = f"{STREAMS} from S#window.time(30) select k, v insert expired events into O;"

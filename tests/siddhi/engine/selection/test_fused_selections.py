@@ -115,6 +115,7 @@ def one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> Any:
     return run
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("text", QUERIES)
 def test_fused_and_one_after_the_other_give_the_same_in_any_cut(text: str, one_after_the_other: Any) -> None:
     records = events(160, seed=len(text))

@@ -148,6 +148,7 @@ def _runtime(text: str) -> AppRuntime:
     return runtime
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("late", [False, True])
 @pytest.mark.parametrize("seed", range(4))
 def test_the_index_changes_nothing(seed: int, late: bool, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,6 +166,7 @@ def test_the_index_changes_nothing(seed: int, late: bool, monkeypatch: pytest.Mo
     assert heard[8].rows == heard[10**9].rows
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("late", [False, True])
 @pytest.mark.parametrize("seed", range(4))
 def test_cuts_and_snapshots_change_nothing(seed: int, late: bool, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -262,6 +264,7 @@ def runtime_schema() -> list[tuple[str, pa.DataType]]:
     return list(zip(("key", "whole", "large", "part", "single", "flag"), types, strict=True))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("most", [1, 3])
 def test_the_limit_of_partial_matches_is_that_of_each_pattern(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = random.Random(31)  # noqa: S311

@@ -100,6 +100,7 @@ def test_an_event_of_which_a_deeper_object_would_be_made_fails_and_others_go_on(
     assert [message.endswith("stand within each other") for message in app.failed] == [True]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("call", ["map:put(T.o, 'o', T.o)", "list:collect(T.o)", "map:collect('o', T.o)"])
 def test_an_object_that_an_app_puts_into_itself_again_and_again_ends_at_the_bound(call: str) -> None:
     app = App(LOOP.replace("CALL", call))

@@ -84,6 +84,7 @@ def queries(draw: st.DrawFn, window: str, attributes: str) -> str:
     return f"{front}{name} from S#window.{window}{after} select {attributes}{group}{having} insert into O;"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("window", WINDOWS)
 @settings(deadline=None, max_examples=25)
 @given(data=st.data(), before=EVENTS, after=EVENTS)

@@ -110,6 +110,7 @@ def plainly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(TableWriter, "plan", plan)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("partitioned", [False, True])
 @settings(max_examples=int(os.environ.get("SHARED_TABLE_CASES", "40")), deadline=None)
 @given(

@@ -101,6 +101,7 @@ def asked(runtime: AppRuntime, question: str) -> list[Row]:
     return [] if found is None else [(row["k"], row["v"]) for row in found.to_pylist()]
 
 
+@pytest.mark.thorough
 @settings(deadline=None)
 @given(
     st.sampled_from(INDEXES),

@@ -118,6 +118,7 @@ def answers(
     return rows
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("call", WINDOW_CALLS)
 @pytest.mark.parametrize("place", PLACES)
 def test_n_keys_give_what_one_event_after_the_other_gives(place: str, call: str) -> None:
